@@ -1,0 +1,509 @@
+"""Public randomness: random projections that multiply any X and rebuild themselves from a seed.
+
+A projection is ``x = W' u / divisor`` for each row u, with W of shape (n_features, n_components). W is public and
+never whole in memory unless it is small. All arithmetic is in float64.
+"""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import ndtri
+
+_CACHED_ENTRIES = 2**22
+_BLOCK_ENTRIES = 2**20
+_CACHE_BYTES = 2**18
+_ROUND_UP = 1 + 2.0**-40
+_GAP = 64
+
+
+def make_projection(kind, n_features, n_components, random_state, *, density="auto", n_repeats=1):
+    """Draw a public projection.
+
+    Parameters
+    ----------
+    kind : {"rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp"}
+        Distribution of W.
+    n_features, n_components : int
+        Shape (p, k) of W. The identity has k = p.
+    random_state : RandomState instance
+        Draws the seed of the projection.
+    density : "auto" or float, default="auto"
+        Share 1 / s of nonzero entries of "very_sparse"; "auto" is 1 / sqrt(p).
+    n_repeats : int, default=1
+        Number of independent projections of n_components / n_repeats components each, side by side.
+
+    Returns
+    -------
+    Projection
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.random_projection import make_projection
+    >>> W = make_projection("oporp", 6, 2, np.random.RandomState(0))
+    >>> W.project(np.ones((1, 6))).shape
+    (1, 2)
+    """
+    if n_repeats > 1:
+        size = n_components // n_repeats
+        parts = [make_projection(kind, n_features, size, random_state, density=density) for _ in range(n_repeats)]
+        return StackedProjection(parts)
+    if kind == "identity":
+        return IdentityProjection(n_features, n_features, seed=0)
+    seed = int.from_bytes(random_state.bytes(16), "little")
+    if kind == "very_sparse":
+        density = n_features**-0.5 if density == "auto" else density
+        return VerySparseProjection(n_features, n_components, seed, density=density)
+    return _KINDS[kind](n_features, n_components, seed)
+
+
+class Projection(ABC):
+    """A public matrix W of shape (n_features, n_components), given by its seed.
+
+    Parameters
+    ----------
+    n_features, n_components : int
+        Shape of W.
+    seed : int
+        128-bit key of the generator that W comes from.
+
+    Attributes
+    ----------
+    divisor : float
+        Normalisation of the projection, sqrt(n_components) for the dense and the sparse ones.
+    max_entry : float
+        Largest absolute entry of W.
+    """
+
+    def __init__(self, n_features, n_components, seed):
+        self.n_features = n_features
+        self.n_components = n_components
+        self.seed = seed
+
+    def __repr__(self):
+        return f"{type(self).__name__}{self.n_features, self.n_components}"
+
+    def __getstate__(self):
+        """Keep what defines W; what is computed from it comes back on use."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if not isinstance(getattr(type(self), name, None), cached_property)
+        }
+
+    @property
+    def divisor(self):
+        """Normalisation sqrt(k) of ``x = W' u / sqrt(k)``."""
+        return np.sqrt(self.n_components)
+
+    def project(self, X):
+        """Multiply rows by W.
+
+        Parameters
+        ----------
+        X : ndarray or CSR sparse of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_rows, n_components)
+            ``X @ W``, not divided by `divisor`; C-contiguous and fresh.
+        """
+        return self._project_sparse(X) if sp.issparse(X) else self._project_dense(X)
+
+    @abstractmethod
+    def _project_sparse(self, X):
+        """Multiply a CSR matrix by W."""
+
+    @abstractmethod
+    def _project_dense(self, X):
+        """Multiply an array by W."""
+
+    @abstractmethod
+    def rows_per_block(self, X):
+        """How many rows of X `project` handles best at a time."""
+
+    @abstractmethod
+    def row_norm(self, order):
+        """Largest norm of a row W_i.
+
+        Parameters
+        ----------
+        order : {1, 2}
+            l1 or l2 norm.
+
+        Returns
+        -------
+        float
+        """
+
+    @abstractmethod
+    def spectral_norm(self):
+        """Largest l2 norm of ``W' u`` over the unit ball."""
+
+    @abstractmethod
+    def column_max(self):
+        """Largest absolute entry of each column w_j, shape (n_components,)."""
+
+
+class IdentityProjection(Projection):
+    """The data itself: W = I, k = p."""
+
+    divisor = 1.0
+    max_entry = 1.0
+
+    def _project_sparse(self, X):
+        return X.toarray().astype(np.float64, order="C")
+
+    def _project_dense(self, X):
+        return X.astype(np.float64, order="C")
+
+    def rows_per_block(self, X):
+        """How many rows of X `project` handles best at a time."""
+        return max(1, _BLOCK_ENTRIES // self.n_features)
+
+    def row_norm(self, order):
+        """Largest norm of a row W_i."""
+        return 1.0
+
+    def spectral_norm(self):
+        """Largest l2 norm of ``W' u`` over the unit ball."""
+        return 1.0
+
+    def column_max(self):
+        """Largest absolute entry of each column w_j."""
+        return np.ones(self.n_components)
+
+
+class OPORPProjection(Projection):
+    """One permutation and one random projection: each feature goes, with a random sign, to one of k equal bins.
+
+    The p features, padded to a multiple of k, are permuted and cut into k bins of equal length; each bin is summed
+    with Rademacher signs.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "OPORP: One Permutation + One Random Projection", arXiv:2302.03505.
+    """
+
+    divisor = 1.0
+    max_entry = 1.0
+
+    @property
+    def bin_length(self):
+        """Number of padded features in each bin."""
+        return -(-self.n_features // self.n_components)
+
+    @cached_property
+    def code(self):
+        """``bin + k * (sign < 0)`` of each feature, int32 of shape (n_features,)."""
+        rng = np.random.Generator(np.random.Philox(key=self.seed))
+        position = rng.permutation(np.arange(self.n_components * self.bin_length, dtype=np.int32))[: self.n_features]
+        code = position // np.int32(self.bin_length)
+        negative = rng.integers(0, 2, self.n_features, dtype=np.uint8)
+        code += np.int32(self.n_components) * negative
+        return code
+
+    @cached_property
+    def _transpose(self):
+        sign = np.where(self.code < self.n_components, 1.0, -1.0)
+        columns = np.arange(self.n_features + 1)
+        shape = (self.n_features, self.n_components)
+        return sp.csr_array((sign, self.code % self.n_components, columns), shape=shape).T.tocsr()
+
+    def _project_dense(self, X):
+        return np.ascontiguousarray((self._transpose @ X.astype(np.float64, copy=False).T).T)
+
+    def _project_sparse(self, X):
+        """Give each sign its own column, let `toarray` sum the duplicates, and subtract."""
+        columns = np.take(self.code, X.indices, mode="clip")
+        shape = (X.shape[0], 2 * self.n_components)
+        halves = sp.csr_array((X.data.astype(np.float64, copy=False), columns, X.indptr), shape=shape).toarray()
+        return halves[:, : self.n_components] - halves[:, self.n_components :]
+
+    def rows_per_block(self, X):
+        """How many rows of X `project` handles best at a time."""
+        return 128 if sp.issparse(X) else max(1, _CACHE_BYTES // (8 * self.n_features))
+
+    def row_norm(self, order):
+        """Largest norm of a row W_i."""
+        return 1.0
+
+    def spectral_norm(self):
+        """Root of the number of features in the fullest bin, padding left out."""
+        return np.sqrt(np.bincount(self.code % self.n_components).max()) * _ROUND_UP
+
+    def column_max(self):
+        """Largest absolute entry of each column w_j."""
+        return np.ones(self.n_components)
+
+
+class StackedProjection(Projection):
+    """Independent projections of the same features, side by side."""
+
+    def __init__(self, parts):
+        super().__init__(parts[0].n_features, sum(part.n_components for part in parts), seed=None)
+        self.parts = parts
+
+    @property
+    def divisor(self):
+        """Normalisation of the parts."""
+        return self.parts[0].divisor
+
+    @property
+    def max_entry(self):
+        """Largest absolute entry of any part."""
+        return max(part.max_entry for part in self.parts)
+
+    def _project_sparse(self, X):
+        return np.hstack([part.project(X) for part in self.parts])
+
+    _project_dense = _project_sparse
+
+    def rows_per_block(self, X):
+        """How many rows of X `project` handles best at a time."""
+        return min(part.rows_per_block(X) for part in self.parts)
+
+    def row_norm(self, order):
+        """Bound: the largest rows of the parts need not belong to one feature."""
+        return float(np.linalg.norm([part.row_norm(order) for part in self.parts], order))
+
+    def spectral_norm(self):
+        """Bound: the parts need not be largest at one row."""
+        return float(np.linalg.norm([part.spectral_norm() for part in self.parts])) * _ROUND_UP
+
+    def column_max(self):
+        """Largest absolute entry of each column w_j."""
+        return np.concatenate([part.column_max() for part in self.parts])
+
+
+class VerySparseProjection(Projection):
+    """Entries ``sqrt(s) * {-1 with probability 1/(2s), 0, +1 with probability 1/(2s)}``, density = 1/s.
+
+    References
+    ----------
+    .. [1] P. Li, T. Hastie and K. Church, "Very Sparse Random Projections", KDD 2006.
+    """
+
+    def __init__(self, n_features, n_components, seed, *, density):
+        super().__init__(n_features, n_components, seed)
+        self.density = density
+
+    @property
+    def max_entry(self):
+        """The only absolute value of a nonzero entry, sqrt(s)."""
+        return self.density**-0.5
+
+    @cached_property
+    def matrix(self):
+        """W as a CSR array: the gaps between nonzero entries are geometric."""
+        rng = np.random.Generator(np.random.Philox(key=self.seed))
+        size = self.n_features * self.n_components
+        position = np.cumsum(rng.geometric(self.density, self._enough_gaps(size))) - 1
+        position = position[: np.searchsorted(position, size)]
+        value = self.max_entry * rng.choice(np.array([-1.0, 1.0]), len(position))
+        start = np.searchsorted(position, np.arange(0, size + 1, self.n_components))
+        shape = (self.n_features, self.n_components)
+        return sp.csr_array((value, position % self.n_components, start), shape=shape)
+
+    def _enough_gaps(self, size):
+        """Number of gaps that passes `size` except with probability below 1e-40."""
+        expected = size * self.density
+        return int(expected + 14 * np.sqrt(expected) + 100)
+
+    @cached_property
+    def _transpose(self):
+        return self.matrix.T.tocsr()
+
+    def _project_dense(self, X):
+        return np.ascontiguousarray((self._transpose @ X.astype(np.float64, copy=False).T).T)
+
+    def _project_sparse(self, X):
+        return (X.astype(np.float64, copy=False) @ self.matrix).toarray()
+
+    def rows_per_block(self, X):
+        """How many rows of X `project` handles best at a time."""
+        return 1024 if sp.issparse(X) else max(1, _CACHE_BYTES // (8 * self.n_features))
+
+    def row_norm(self, order):
+        """Largest norm of a row W_i."""
+        fullest = np.diff(self.matrix.indptr).max()
+        return self.max_entry * float(fullest) ** (1 / order) * _ROUND_UP
+
+    def spectral_norm(self):
+        """Largest l2 norm of ``W' u`` over the unit ball."""
+        return _root_of_largest_eigenvalue((self._transpose @ self.matrix).toarray())
+
+    def column_max(self):
+        """Largest absolute entry of each column w_j."""
+        return self.max_entry * (np.diff(self._transpose.indptr) > 0)
+
+
+class DenseProjection(Projection):
+    """A matrix of independent entries, made on demand by a counter-based generator.
+
+    Feature i owns a fixed range of counters of Philox keyed by the seed, so any rows of W can be made alone.
+    """
+
+    @property
+    @abstractmethod
+    def _words_per_row(self):
+        """Random 64-bit words that make one row of W."""
+
+    @staticmethod
+    @abstractmethod
+    def _entries(words):
+        """Map words of shape (n_rows, words per row) to entries of W."""
+
+    @cached_property
+    def matrix(self):
+        """W whole, float64 of shape (n_features, n_components)."""
+        return self.rows(np.arange(self.n_features))
+
+    @property
+    def _is_small(self):
+        return self.n_features * self.n_components <= _CACHED_ENTRIES
+
+    def rows(self, features):
+        """Make the rows of W of some features.
+
+        Parameters
+        ----------
+        features : ndarray of int, sorted
+            Which rows.
+
+        Returns
+        -------
+        ndarray of float64, shape (len(features), n_components)
+        """
+        counters = -(-self._words_per_row // 4)
+        runs = np.split(features, np.flatnonzero(np.diff(features) > _GAP) + 1)
+        words = np.concatenate([self._words_of_run(run, counters) for run in runs])
+        return self._entries(words[:, : self._words_per_row])[:, : self.n_components]
+
+    def _words_of_run(self, run, counters):
+        first, last = int(run[0]), int(run[-1])
+        philox = np.random.Philox(key=self.seed, counter=first * counters)
+        words = philox.random_raw((last + 1 - first) * 4 * counters).reshape(-1, 4 * counters)
+        return words if len(words) == len(run) else words[run - first]
+
+    def _blocks(self):
+        """W in blocks of rows that together hold about 8 MB of float64 at a time."""
+        if self._is_small:
+            return [self.matrix]
+        size = max(1, _BLOCK_ENTRIES // self.n_components)
+        return (
+            self.rows(np.arange(start, min(start + size, self.n_features))) for start in range(0, self.n_features, size)
+        )
+
+    def _project_dense(self, X):
+        if self._is_small:
+            return X.astype(np.float64, copy=False) @ self.matrix
+        out, start = np.zeros((X.shape[0], self.n_components)), 0
+        for block in self._blocks():
+            stop = start + len(block)
+            out += X[:, start:stop].astype(np.float64) @ block
+            start = stop
+        return out
+
+    def _project_sparse(self, X):
+        """Keep the features in use, sort by feature, and make the rows of W block by block."""
+        if self._is_small:
+            return X.astype(np.float64, copy=False) @ self.matrix
+        used = np.zeros(self.n_features, dtype=bool)
+        used[X.indices] = True
+        features = np.flatnonzero(used)
+        rank = np.cumsum(used, dtype=np.int32) - np.int32(1)
+        columns = sp.csr_array((X.data, rank[X.indices], X.indptr), shape=(X.shape[0], len(features))).tocsc()
+        out = np.zeros((X.shape[0], self.n_components))
+        size = max(1, _BLOCK_ENTRIES // self.n_components)
+        for start in range(0, len(features), size):
+            block = features[start : start + size]
+            out += columns[:, start : start + len(block)].astype(np.float64) @ self.rows(block)
+        return out
+
+    def rows_per_block(self, X):
+        """How many rows of X `project` handles best at a time."""
+        if not self._is_small:
+            return max(1, X.shape[0]) if sp.issparse(X) else 4096
+        return max(64, _BLOCK_ENTRIES // max(self.n_components, 1 if sp.issparse(X) else self.n_features))
+
+    def row_norm(self, order):
+        """Largest norm of a row W_i."""
+        return max(np.linalg.norm(block, order, axis=1).max() for block in self._blocks()) * _ROUND_UP
+
+    def spectral_norm(self):
+        """Largest l2 norm of ``W' u`` over the unit ball."""
+        return _root_of_largest_eigenvalue(sum(block.T @ block for block in self._blocks()))
+
+    def column_max(self):
+        """Largest absolute entry of each column w_j."""
+        return np.max([np.abs(block).max(axis=0) for block in self._blocks()], axis=0)
+
+
+class RademacherProjection(DenseProjection):
+    """Entries -1 and +1 with equal probability."""
+
+    max_entry = 1.0
+
+    @property
+    def _words_per_row(self):
+        return -(-self.n_components // 64)
+
+    @staticmethod
+    def _entries(words):
+        return np.take(_SIGNS_OF_BYTE, np.ascontiguousarray(words).view(np.uint8), axis=0).reshape(len(words), -1)
+
+    def row_norm(self, order):
+        """Largest norm of a row W_i."""
+        return self.n_components ** (1.0 / order) if order == 1 else np.sqrt(self.n_components)
+
+    def column_max(self):
+        """Largest absolute entry of each column w_j."""
+        return np.ones(self.n_components)
+
+
+class _OneWordPerEntry(DenseProjection):
+    @property
+    def _words_per_row(self):
+        return self.n_components
+
+
+class GaussianProjection(_OneWordPerEntry):
+    """Standard normal entries."""
+
+    max_entry = 8.3  # the quantile of 2**-54, the smallest probability that a word gives
+
+    @staticmethod
+    def _entries(words):
+        return ndtri(_uniform(words))
+
+
+class UniformProjection(_OneWordPerEntry):
+    """Entries uniform on [-sqrt(3), sqrt(3)], of variance 1."""
+
+    max_entry = np.sqrt(3)
+
+    @staticmethod
+    def _entries(words):
+        return np.sqrt(3) * (2 * _uniform(words) - 1)
+
+
+def _uniform(words):
+    """Uniform numbers strictly between 0 and 1."""
+    return ((words >> np.uint64(11)) + 0.5) * 2.0**-53
+
+
+def _root_of_largest_eigenvalue(gram):
+    return np.sqrt(np.linalg.eigvalsh(gram)[-1]) * _ROUND_UP
+
+
+_SIGNS_OF_BYTE = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
+_KINDS = {
+    "rademacher": RademacherProjection,
+    "gaussian": GaussianProjection,
+    "uniform": UniformProjection,
+    "oporp": OPORPProjection,
+}

@@ -1,0 +1,285 @@
+"""Projections with additive noise: DPRandomProjection and DPOPORP."""
+
+from numbers import Real
+
+from .. import _noise
+from .._params import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
+from ..mechanisms import (
+    classic_gaussian_scale,
+    gaussian_scale,
+    kenthapadi_bound_scale,
+    kenthapadi_scale,
+    laplace_scale,
+)
+from ..sensitivity import l1_sensitivity, l2_sensitivity
+from ._base import BaseSketch
+
+
+class AdditiveSketch(BaseSketch):
+    """A projection with Gaussian or Laplace noise on each component."""
+
+    def _calibrate(self):
+        if self.noise == "laplace":
+            self.sensitivity_ = l1_sensitivity(self.projection_, self.adjacency, self.max_change)
+            self.scale_ = laplace_scale(self.epsilon, sensitivity=self.sensitivity_)
+            return self._state("Laplace mechanism", 0.0, "Dwork et al. 2006")
+        self.sensitivity_ = l2_sensitivity(self.projection_, self.adjacency, self.max_change)
+        if self.calibration == "kenthapadi_bound":
+            return self._calibrate_before_the_draw()
+        calibrate, source = _GAUSSIAN_CALIBRATIONS[self.calibration]
+        self.scale_ = calibrate(self.epsilon, self.delta, sensitivity=self.sensitivity_)
+        return self._state(f"Gaussian mechanism, {self.calibration} calibration", self.delta, source)
+
+    def _calibrate_before_the_draw(self):
+        if self.projection != "gaussian" or self.adjacency != "l1":
+            raise ValueError("calibration='kenthapadi_bound' needs projection='gaussian' and adjacency='l1'.")
+        self.scale_ = kenthapadi_bound_scale(
+            self.epsilon,
+            self.delta,
+            max_change=self.max_change,
+            n_features=self.projection_.n_features,
+            n_components=self.projection_.n_components,
+        )
+        note = ("the projection is public and does not depend on the data; delta includes its draw",)
+        return self._state("Gaussian mechanism, a-priori calibration", self.delta, _LL_3, assumptions=note)
+
+    def _state(self, name, delta, source, **more):
+        return self._guarantee(
+            delta,
+            adjacency=self.adjacency,
+            released="the noisy projection",
+            mechanism=f"{name}, scale {self.scale_:.6g}, sensitivity {self.sensitivity_:.6g}",
+            source=source,
+            **more,
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _output_dtype(self, X):
+        return X.dtype
+
+    def _randomise(self, x):
+        x /= self.projection_.divisor
+        add_noise = _noise.add_laplace if self.noise == "laplace" else _noise.add_gaussian
+        add_noise(x, self.scale_)
+        return x
+
+
+_LL_3 = "Li and Li, arXiv:2306.01751, Section 3"
+_GAUSSIAN_CALIBRATIONS = {
+    "analytic": (gaussian_scale, "Balle and Wang, ICML 2018, Theorem 8"),
+    "kenthapadi": (kenthapadi_scale, "Li and Li, arXiv:2306.01751, Theorem 3.1"),
+    "classic": (classic_gaussian_scale, "Dwork and Roth 2014, Theorem A.1"),
+}
+_ADDITIVE_CONSTRAINTS = {
+    **SKETCH_CONSTRAINTS,
+    **PRIVACY_CONSTRAINTS,
+    "adjacency": [StrOptions({"l1", "l2"})],
+    "noise": [StrOptions({"gaussian", "laplace"})],
+}
+
+
+class DPRandomProjection(AdditiveSketch):
+    """Release a noisy random projection of each row.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Number k of components of a sketch. The identity has as many as features.
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row in one release.
+    delta : float, default=1e-6
+        Slack of the bound. Not used by Laplace noise, which has none.
+    max_change : float, default=1.0
+        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        the data.
+    adjacency : {"l1", "l2"}, default="l1"
+        Which distance; "l1" covers a change of one coordinate by `max_change`.
+    projection : {"rademacher", "gaussian", "uniform", "very_sparse", "identity"}, default="rademacher"
+        Distribution of the entries of W; "identity" adds noise to the data itself.
+    density : "auto" or float, default="auto"
+        Share of nonzero entries of a very sparse projection; "auto" is 1 / sqrt(n_features).
+    noise : {"gaussian", "laplace"}, default="gaussian"
+        Distribution of the noise.
+    calibration : {"analytic", "kenthapadi", "kenthapadi_bound", "classic"}, default="analytic"
+        How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "kenthapadi_bound" is set before
+        a Gaussian projection is drawn; "classic" needs epsilon < 1.
+    random_state : int, RandomState instance or None, default=None
+        Draws the public projection; share it to share the projection. It never seeds the noise.
+    n_jobs : int or None, default=None
+        Threads of a large `transform`.
+
+    Attributes
+    ----------
+    projection_ : Projection
+        The public projection.
+    sensitivity_ : float
+        Sensitivity of the realised projection, in the norm that the noise needs.
+    scale_ : float
+        Standard deviation of Gaussian noise, scale b of Laplace noise.
+    guarantee_ : PrivacyGuarantee
+        What one release promises.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of str
+        Names of the features, when X has string names.
+
+    See Also
+    --------
+    DPOPORP : As accurate, and much faster.
+    DPSignRP : Releases one bit for each component.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Section 3.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdprp import DPRandomProjection
+    >>> X = load_digits().data / 16
+    >>> sketch = DPRandomProjection(32, epsilon=2.0, random_state=0).fit(X)
+    >>> sketch.transform(X).shape
+    (1797, 32)
+    >>> sketch.guarantee_
+    (2.0, 1e-06)-DP
+    """
+
+    _parameter_constraints: dict = {
+        **_ADDITIVE_CONSTRAINTS,
+        "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse", "identity"})],
+        "density": [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})],
+        "calibration": [StrOptions({"analytic", "kenthapadi", "kenthapadi_bound", "classic"})],
+    }
+
+    def __init__(
+        self,
+        n_components=256,
+        *,
+        epsilon=1.0,
+        delta=1e-6,
+        max_change=1.0,
+        adjacency="l1",
+        projection="rademacher",
+        density="auto",
+        noise="gaussian",
+        calibration="analytic",
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.max_change = max_change
+        self.adjacency = adjacency
+        self.projection = projection
+        self.density = density
+        self.noise = noise
+        self.calibration = calibration
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _projection_options(self):
+        return {"density": self.density}
+
+
+class DPOPORP(AdditiveSketch):
+    """Release a noisy count-sketch-like projection of each row: one permutation, one random projection.
+
+    The sensitivity of this projection is max_change whatever its size, and it costs one addition for each nonzero
+    entry of X.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Number k of bins. With more bins than features, X is padded with zeros.
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row in one release.
+    delta : float, default=1e-6
+        Slack of the bound. Not used by Laplace noise, which has none.
+    max_change : float, default=1.0
+        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        the data.
+    adjacency : {"l1", "l2"}, default="l1"
+        Which distance; "l1" covers a change of one coordinate by `max_change`.
+    noise : {"gaussian", "laplace"}, default="gaussian"
+        Distribution of the noise.
+    calibration : {"analytic", "kenthapadi", "classic"}, default="analytic"
+        How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "classic" needs epsilon < 1.
+    random_state : int, RandomState instance or None, default=None
+        Draws the public projection; share it to share the projection. It never seeds the noise.
+    n_jobs : int or None, default=None
+        Threads of a large `transform`.
+
+    Attributes
+    ----------
+    projection_ : Projection
+        The public projection.
+    sensitivity_ : float
+        Sensitivity of the realised projection, in the norm that the noise needs.
+    scale_ : float
+        Standard deviation of Gaussian noise, scale b of Laplace noise.
+    guarantee_ : PrivacyGuarantee
+        What one release promises.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of str
+        Names of the features, when X has string names.
+
+    See Also
+    --------
+    DPRandomProjection : Dense and very sparse projections.
+    DPSignOPORP : Releases one bit for each component.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Section 3.
+    .. [2] P. Li and X. Li, "OPORP: One Permutation + One Random Projection", arXiv:2302.03505.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdprp import DPOPORP
+    >>> X = load_digits().data / 16
+    >>> sketch = DPOPORP(32, epsilon=2.0, random_state=0).fit(X)
+    >>> sketch.transform(X).shape
+    (1797, 32)
+    >>> round(sketch.scale_, 4)
+    2.2305
+    """
+
+    _parameter_constraints: dict = {
+        **_ADDITIVE_CONSTRAINTS,
+        "calibration": [StrOptions({"analytic", "kenthapadi", "classic"})],
+    }
+
+    def __init__(
+        self,
+        n_components=256,
+        *,
+        epsilon=1.0,
+        delta=1e-6,
+        max_change=1.0,
+        adjacency="l1",
+        noise="gaussian",
+        calibration="analytic",
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.max_change = max_change
+        self.adjacency = adjacency
+        self.noise = noise
+        self.calibration = calibration
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _projection_kind(self):
+        return "oporp"

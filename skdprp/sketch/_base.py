@@ -1,0 +1,150 @@
+"""What all sketches share: fit from a shape, release by blocks of rows."""
+
+import warnings
+from abc import ABC, abstractmethod
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import DataDimensionalityWarning
+from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import _noise
+from .._params import FLOATS, _fit_context
+from ..guarantee import PrivacyGuarantee
+from ..random_projection import make_projection
+
+_PARALLEL_ENTRIES = 2e7
+
+
+class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """Fit from the shape of X, then project and randomise each row at every call of `transform`."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Draw the public projection and calibrate the noise, from the shape of X alone.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows; only their number of features is used.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+            The fitted sketch.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        self.projection_ = self._make_projection(X.shape[1])
+        guarantee = self._calibrate()
+        self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
+        return self
+
+    def transform(self, X):
+        """Release a fresh private sketch of each row.
+
+        Each call is a new release: sketching the same rows twice costs their privacy twice.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to release.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out)
+            The sketches.
+
+        Raises
+        ------
+        ValueError
+            If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee. Nothing
+            is released then.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        self._check_domain(X)
+        if _noise.is_seeded() and not self.guarantee_.seeded:
+            self.guarantee_ = self.guarantee_.mark_seeded()
+        return self._release(X)
+
+    @property
+    def _n_features_out(self):
+        return self.projection_.n_components
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    def _make_projection(self, n_features):
+        kind = self._projection_kind()
+        if self.n_components > n_features and kind != "identity":
+            warnings.warn(
+                f"n_components={self.n_components} is more than the {n_features} features of X: the sketch is larger "
+                "than the data.",
+                DataDimensionalityWarning,
+                stacklevel=4,
+            )
+        options = self._projection_options()
+        return make_projection(kind, n_features, self.n_components, check_random_state(self.random_state), **options)
+
+    def _projection_kind(self):
+        return self.projection
+
+    def _projection_options(self):
+        return {}
+
+    def _guarantee(self, delta, *, adjacency, released, mechanism, source, **more):
+        """State the guarantee of one release; `adjacency` names the distance that `max_change` bounds."""
+        change = {
+            "l1": f"rows at l1 distance at most {self.max_change} (covers one coordinate changed by that much)",
+            "l2": f"rows at l2 distance at most {self.max_change}",
+            "coordinate": f"rows that differ in one coordinate, by at most {self.max_change}",
+        }
+        fields = {"assumptions": ("the projection is public and does not depend on the data",)} | more
+        return PrivacyGuarantee(
+            self.epsilon,
+            delta,
+            adjacency=change[adjacency],
+            released=f"{released}, once for each row at each call of transform; the projection",
+            mechanism=mechanism,
+            source=source,
+            **fields,
+        )
+
+    def _release(self, X):
+        """Work by blocks that fit the cache; the blocks, and so the projections, do not depend on `n_jobs`."""
+        out = np.empty((X.shape[0], self._n_features_out), dtype=self._output_dtype(X))
+        n_jobs = 1 if _noise.is_seeded() or out.size < _PARALLEL_ENTRIES else effective_n_jobs(self.n_jobs)
+        size = min(self.projection_.rows_per_block(X), -(-X.shape[0] // n_jobs))
+        per_job = size * -(-X.shape[0] // (size * n_jobs))
+        Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(self._release_rows)(X, rows, size, out) for rows in gen_batches(X.shape[0], per_job)
+        )
+        return out
+
+    def _release_rows(self, X, rows, size, out):
+        for start in range(rows.start, rows.stop, size):
+            block = slice(start, min(start + size, rows.stop))
+            out[block] = self._randomise(self.projection_.project(X[block]))
+
+    def _check_domain(self, X):
+        """Refuse rows that the guarantee does not cover."""
+
+    @abstractmethod
+    def _calibrate(self):
+        """Set the sensitivity and the scale of the noise for `projection_`; return the guarantee."""
+
+    @abstractmethod
+    def _output_dtype(self, X):
+        """Return the dtype of the release."""
+
+    @abstractmethod
+    def _randomise(self, x):
+        """Turn unscaled projections, a float64 array that may be overwritten, into a release."""

@@ -1,0 +1,144 @@
+"""Signs randomised only near zero, under individual DP: iDPSignRP."""
+
+import numpy as np
+
+from .. import _noise
+from .._params import PRIVACY_CONSTRAINTS, StrOptions
+from ..mechanisms import flip_probability, gaussian_scale, integer_thresholds
+from ..sensitivity import l2_sensitivity
+from ._sign import SIGN_CONSTRAINTS, SignSketch
+
+
+class iDPSignRP(SignSketch):
+    """Release signs of a random projection, randomised only where a change could flip them: individual DP, **not** DP.
+
+    Signs that no neighbour of the row can change are released as they are. Which ones these are depends on the row, so
+    that the release protects a data set given in advance, with the noise held as it is for that data set, and nothing
+    more. It does not compose.
+
+    Parameters
+    ----------
+    n_components : int, default=256
+        Number k of bits of a sketch.
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row in one release, with the noise parameters held fixed.
+    delta : float, default=1e-6
+        Slack of the bound. Not used by method "rr", which has none.
+    max_change : float, default=1.0
+        Distance beta within which two rows cannot be told apart: l1, or the change of one coordinate for method "rr"
+        with projection "oporp". A public choice, never read from the data.
+    method : {"gaussian", "rr"}, default="gaussian"
+        Noise before the sign, or randomised response after it.
+    projection : {"rademacher", "gaussian", "oporp"}, default="rademacher"
+        The projection.
+    output : {"sign", "packed"}, default="sign"
+        Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
+    random_state : int, RandomState instance or None, default=None
+        Draws the public projection; share it to share the projection. It never seeds the noise.
+    n_jobs : int or None, default=None
+        Threads of a large `transform`.
+
+    Attributes
+    ----------
+    projection_ : Projection
+        The public projection.
+    component_change_ : ndarray of shape (n_components,)
+        Change c of each projection within which its sign may flip.
+    scale_ : float
+        Method "gaussian": standard deviation of the noise for a sensitivity of 1.
+    flip_thresholds_ : ndarray of uint64, shape (n_components + 1,)
+        Method "rr": probability, out of 2**64, that one of N signs that may flip is flipped.
+    guarantee_ : PrivacyGuarantee
+        What one release promises; its definition is "individual DP".
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of str
+        Names of the features, when X has string names.
+
+    See Also
+    --------
+    DPSignOPORP : Differentially private signs.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Algorithms 6 to 8 of the appendix.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdprp import iDPSignRP
+    >>> X = load_digits().data / 16
+    >>> sketch = iDPSignRP(64, epsilon=0.5, random_state=0).fit(X)
+    >>> sketch.guarantee_
+    (0.5, 1e-06)-individual DP
+    """
+
+    _parameter_constraints: dict = {
+        **SIGN_CONSTRAINTS,
+        "delta": PRIVACY_CONSTRAINTS["delta"],
+        "method": [StrOptions({"gaussian", "rr"})],
+        "projection": [StrOptions({"rademacher", "gaussian", "oporp"})],
+    }
+
+    def __init__(
+        self,
+        n_components=256,
+        *,
+        epsilon=1.0,
+        delta=1e-6,
+        max_change=1.0,
+        method="gaussian",
+        projection="rademacher",
+        output="sign",
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.n_components = n_components
+        self.epsilon = epsilon
+        self.delta = delta
+        self.max_change = max_change
+        self.method = method
+        self.projection = projection
+        self.output = output
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _calibrate(self):
+        self.component_change_ = self._components()
+        if self.method == "gaussian":
+            self._row_change = self.projection_.divisor * l2_sensitivity(self.projection_, "l1", self.max_change)
+            self.scale_ = gaussian_scale(self.epsilon, self.delta)
+            return self._state(self.delta, "Gaussian noise before the sign", "l1")
+        changed = np.arange(1, self.projection_.n_components + 1)
+        one_bin = self.projection == "oporp"
+        flip_epsilon = self.epsilon / (np.ones_like(changed) if one_bin else changed)
+        self.flip_thresholds_ = np.append(np.uint64(0), integer_thresholds(flip_probability(1, flip_epsilon)))
+        return self._state(0.0, "randomised response", "coordinate" if one_bin else "l1")
+
+    def _state(self, delta, mechanism, adjacency):
+        return self._guarantee(
+            delta,
+            adjacency=adjacency,
+            released="the signs of the projection, randomised near zero",
+            mechanism=f"{mechanism} on the N signs that a change may flip; the others as they are",
+            source="Li and Li, arXiv:2306.01751, Algorithms 6 to 8 of the appendix, with the noise held fixed",
+            definition="individual DP",
+            assumptions=(
+                "individual DP of the released data set, noise parameters held fixed",
+                "not differential privacy",
+                "does not compose",
+                "the projection is public and does not depend on the data",
+            ),
+        )
+
+    def _release_signs(self, x):
+        may_flip = np.abs(x) <= self.component_change_
+        if self.method == "rr":
+            levels = np.where(may_flip, may_flip.sum(axis=1, keepdims=True), 0)
+            return (x > 0) ^ _noise.flip(levels, self.flip_thresholds_)
+        squared = np.square(self.component_change_) * may_flip
+        sensitivity = np.minimum(np.sqrt(squared.sum(axis=1, keepdims=True)), self._row_change)
+        noise = np.zeros_like(x)
+        _noise.add_gaussian(noise, self.scale_)
+        return x + may_flip * sensitivity * noise > 0
