@@ -1,7 +1,7 @@
-"""From (W, adjacency, max_change) to sensitivities: how far the projection of a row moves between neighbours.
+"""How far a release moves between neighbours: projections of one row, and minimisers of a risk over all rows.
 
-Adjacency "l1" bounds the l1 distance of two rows by `max_change`, which covers a change of one coordinate; "l2" bounds
-their l2 distance. All are computed on the realised W, which is public.
+For projections, adjacency "l1" bounds the l1 distance of two rows by `max_change`, which covers a change of one
+coordinate; "l2" bounds their l2 distance. All are computed on the realised W, which is public.
 """
 
 import numpy as np
@@ -92,3 +92,71 @@ def component_sensitivity(projection, max_change):
     array([0.5, 0.5])
     """
     return max_change * projection.column_max()
+
+
+def hessian_log_det(loss, *, max_norm, penalty):
+    """Most that one row can add to the log-determinant of the second derivative of a regularised risk.
+
+    Parameters
+    ----------
+    loss : object
+        A loss of :mod:`skdprp.losses`.
+    max_norm : float
+        Largest norm of a row.
+    penalty : float
+        Weight of half the squared norm of the weights.
+
+    Returns
+    -------
+    float
+        ``rank log(1 + trace max_norm**2 / (rank penalty))``: the determinant of a matrix of given rank and trace is
+        largest when its eigenvalues are equal.
+
+    Examples
+    --------
+    >>> from skdprp.losses import LogisticLoss
+    >>> from skdprp.sensitivity import hessian_log_det
+    >>> round(hessian_log_det(LogisticLoss(), max_norm=1.0, penalty=10.0), 4)
+    0.0247
+    """
+    return float(loss.hessian_rank * np.log1p(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * penalty)))
+
+
+def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, accuracy=0.0):
+    """Largest l2 distance between the minimisers of the regularised risks of two neighbours.
+
+    Parameters
+    ----------
+    loss : object
+        A loss of :mod:`skdprp.losses`.
+    max_norm : float
+        Largest norm of a row.
+    penalty : float
+        Weight of half the squared norm of the weights, the intercept included.
+    adjacency : {"replace_one", "add_remove"}
+        What one row may do.
+    n_outputs : int, default=1
+        Number of problems on the same rows, released together.
+    accuracy : float, default=0.0
+        Largest norm of the gradient at the points that stand for the minimisers.
+
+    Returns
+    -------
+    float
+        ``(k sqrt(n_outputs) lipschitz max_norm + 2 accuracy) / penalty``, with k = 1 for a row added or removed and 2
+        for one replaced.
+
+    References
+    ----------
+    .. [1] K. Chaudhuri, C. Monteleoni and A. Sarwate, "Differentially Private Empirical Risk Minimization", JMLR 12,
+       2011.
+
+    Examples
+    --------
+    >>> from skdprp.losses import LogisticLoss
+    >>> from skdprp.sensitivity import minimiser_sensitivity
+    >>> minimiser_sensitivity(LogisticLoss(), max_norm=1.0, penalty=10.0, adjacency="replace_one")
+    0.2
+    """
+    rows = 2 if adjacency == "replace_one" else 1
+    return float((rows * np.sqrt(n_outputs) * loss.lipschitz * max_norm + 2 * accuracy) / penalty)

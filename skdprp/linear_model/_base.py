@@ -1,0 +1,207 @@
+"""What the private linear classifiers share: validation, public facts, prediction."""
+
+from abc import ABC, abstractmethod
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import _noise
+from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context
+from ..guarantee import PrivacyGuarantee
+from ._erm import Problem, clip_rows, relative_intercept
+
+CLASSIFIER_CONSTRAINTS = {
+    "epsilon": POSITIVE,
+    "delta": [Interval(Real, 0, 1, closed="left"), None],
+    "C": [*POSITIVE, StrOptions({"auto"})],
+    "loss": [StrOptions({"log_loss", "huber_hinge"})],
+    "multi_class": [StrOptions({"auto", "multinomial", "ovr"})],
+    "calibration": [StrOptions({"exact", "published"})],
+    "max_norm": POSITIVE,
+    "adjacency": [StrOptions({"replace_one", "add_remove"})],
+    "fit_intercept": ["boolean"],
+    "tol": POSITIVE,
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "classes": ["array-like", None],
+    "n_jobs": [Integral, None],
+}
+_ADJACENCIES = {
+    "replace_one": "data sets of the same size that differ in one row and its label",
+    "add_remove": "data sets of which one has one more row",
+}
+
+
+def _has_probabilities(estimator):
+    if estimator.loss == "log_loss":
+        return True
+    raise AttributeError(f"Probabilities need loss='log_loss', got {estimator.loss!r}.")
+
+
+class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
+    """Fit a linear classifier under a privacy guarantee, and predict with it."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Release private weights.
+
+        Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are shortened.
+        y : array-like of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+
+        Raises
+        ------
+        ValueError
+            If X is not finite or has rows of zeros only, y has one class or labels outside `classes`, or `C` is too
+            large for `epsilon`.
+        SolverError
+            If the solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
+            not covered by the guarantee: leave `max_iter` generous.
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
+        check_classification_targets(y)
+        classes, codes = self._encode(y)
+        X = clip_rows(X, self.max_norm)
+        if not X.any() if isinstance(X, np.ndarray) else not X.count_nonzero():
+            raise ValueError("All rows of X are zero: there is nothing to learn from.")
+        problem = self._problem(X.shape, len(classes))
+        delta = self.delta if self.delta is not None else 1.0 / problem.n_samples**2
+        release = self._calibrate(problem, delta)
+        weights = self._release(problem, release, X, codes)
+        self.classes_ = classes
+        self.coef_, self.intercept_ = problem.coefficients(weights)
+        self._publish(release)
+        return self
+
+    def decision_function(self, X):
+        """Score each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are shortened, as in fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Scores of the second of two classes, or of each class.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        scores = clip_rows(X, self.max_norm) @ self.coef_.T + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """Predict the label of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        scores = self.decision_function(X)
+        return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Estimate the probability of each class; for log_loss only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`. One-vs-rest probabilities are normalised.
+        """
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        if self._is_multinomial(scores.shape[1]):
+            return softmax(scores, axis=1)
+        # Relative to the largest, so that scores far below zero do not become 0 / 0.
+        largest = expit(scores.max(axis=1, keepdims=True))
+        probability = expit(scores) / np.maximum(largest, np.finfo(float).tiny)
+        return probability / probability.sum(axis=1, keepdims=True)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True
+        return tags
+
+    def _encode(self, y):
+        """Return the classes, sorted, and the index of the class of each row."""
+        if self.classes is None:
+            classes, codes = np.unique(y, return_inverse=True)
+        else:
+            classes = np.unique(self.classes)
+            codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+            if not np.array_equal(classes[codes], y):
+                raise ValueError("y has labels that are not among `classes`.")
+        if len(classes) < 2:
+            raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
+        return classes, codes
+
+    def _problem(self, shape, n_classes):
+        return Problem(
+            *shape,
+            n_classes,
+            self.loss,
+            multinomial=self._is_multinomial(n_classes),
+            max_norm=self.max_norm,
+            intercept=relative_intercept(self.fit_intercept, self.max_norm),
+            tol=self.tol,
+        )
+
+    def _is_multinomial(self, n_classes):
+        """Whether one softmax covers all classes; two classes always have one score."""
+        if self.multi_class == "multinomial" and self.loss != "log_loss":
+            raise ValueError("multi_class='multinomial' needs loss='log_loss'.")
+        return n_classes > 2 and self.multi_class != "ovr" and self.loss == "log_loss"
+
+    def _guarantee(self, epsilon, delta, *, mechanism, source):
+        labels = "the set of labels is public" + ("" if self.classes is None else ", as given in classes")
+        return PrivacyGuarantee(
+            epsilon,
+            delta,
+            adjacency=_ADJACENCIES[self.adjacency],
+            released="coef_ and intercept_, once for each call of fit; the parameters, scales and labels beside them",
+            mechanism=mechanism,
+            assumptions=("the number of rows is public", labels),
+            source=source,
+        )
+
+    def _publish(self, release):
+        self.C_, self.delta_ = 1.0 / release.penalty, release.delta
+        self.guarantee_ = release.guarantee.mark_seeded() if _noise.is_seeded() else release.guarantee
+        if release.claimed is not None:
+            self.claimed_ = release.claimed
+
+    @abstractmethod
+    def _calibrate(self, problem, delta):
+        """Turn public facts into a penalty, scales of noise and the guarantee; warn if the true one is weaker."""
+
+    @abstractmethod
+    def _release(self, problem, release, X, codes):
+        """Return private weights."""

@@ -1,0 +1,185 @@
+"""Empirical risk minimisation as the private classifiers need it: what is public of a problem, and its minimisers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed
+from sklearn.utils.extmath import row_norms
+
+from ..losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from ._solver import PerturbedRisk, minimise
+
+_BINARY_LOSSES = {"log_loss": LogisticLoss, "huber_hinge": HuberHingeLoss}
+_RELATIVE_INTERCEPT = 0.3
+_BELOW = 1 - 2.0**-40
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is public of a classification problem.
+
+    Parameters
+    ----------
+    n_samples, n_features, n_classes : int
+        Shape of the data, and number of classes.
+    loss : {"log_loss", "huber_hinge"}
+        Name of the loss.
+    multinomial : bool
+        Whether one loss covers all classes, instead of one binary loss for each.
+    max_norm : float
+        Largest norm of a row.
+    intercept : float
+        Constant feature of every row; 0 for none.
+    tol : float
+        Largest gradient norm of a minimiser, in units of ``n_samples * max_norm``.
+
+    Examples
+    --------
+    >>> from skdprp.linear_model._erm import Problem
+    >>> problem = Problem(100, 5, 3, "log_loss", multinomial=True, max_norm=1.0, intercept=0.3, tol=1e-10)
+    >>> problem.weights_shape
+    (6, 3)
+    """
+
+    n_samples: int
+    n_features: int
+    n_classes: int
+    loss: str
+    multinomial: bool
+    max_norm: float
+    intercept: float
+    tol: float
+
+    @property
+    def row_loss(self):
+        """The loss of one row."""
+        return SoftmaxLoss(self.n_classes) if self.multinomial else _BINARY_LOSSES[self.loss]()
+
+    @property
+    def row_norm(self):
+        """Largest norm of a row with its constant feature."""
+        return float(np.hypot(self.max_norm, self.intercept))
+
+    @property
+    def n_outputs(self):
+        """Number of minimisations: one for each class if one-vs-rest, otherwise one."""
+        return 1 if self.multinomial or self.n_classes == 2 else self.n_classes
+
+    @property
+    def weights_shape(self):
+        """Shape of all weights: one column for each class if multinomial, otherwise one row for each problem."""
+        n_weights = self.n_features + bool(self.intercept)
+        return (n_weights, self.n_classes) if self.multinomial else (self.n_outputs, n_weights)
+
+    @property
+    def target_gradient(self):
+        """Norm that the solver brings each gradient to."""
+        return self.n_samples * self.max_norm * self.tol
+
+    @property
+    def accuracy(self):
+        """Bound on the norm of all gradients together, with what rounding may hide."""
+        rounding = (self.n_samples + self.n_features) * self.n_samples * self.row_norm * 2.0**-52
+        return float(np.sqrt(self.n_outputs) * (self.target_gradient + rounding))
+
+    def coefficients(self, weights):
+        """Split weights into `coef_` and `intercept_` as scikit-learn lays them out."""
+        weights = weights.T if self.multinomial else weights
+        if not self.intercept:
+            return weights.copy(), np.zeros(len(weights))
+        return weights[:, :-1].copy(), self.intercept * weights[:, -1]
+
+
+def relative_intercept(fit_intercept, max_norm):
+    """Constant feature for an intercept: short, because it adds to the sensitivity of every row.
+
+    Parameters
+    ----------
+    fit_intercept : bool
+        Whether there is one.
+    max_norm : float
+        Largest norm of a row.
+
+    Returns
+    -------
+    float
+    """
+    return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
+
+
+def clip_rows(X, max_norm):
+    """Shorten the rows that are longer than `max_norm`.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows of finite numbers.
+    max_norm : float
+        Largest norm of a row.
+
+    Returns
+    -------
+    {ndarray, csr_array} of shape (n_samples, n_features)
+        In float64; CSR input stays sparse, and repeated entries of it are summed before norms are taken.
+    """
+    if sp.issparse(X):
+        X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+        X.sum_duplicates()
+    else:
+        X = X.astype(np.float64)
+    with np.errstate(over="ignore"):
+        norms = row_norms(X)
+    limit = max_norm * _BELOW
+    factors = np.minimum(1.0, limit / np.maximum(norms, limit))
+    if sp.issparse(X):
+        X.data *= np.repeat(factors, np.diff(X.indptr))
+    elif factors.min(initial=1.0) < 1:
+        X *= factors[:, None]
+    return X
+
+
+def minimisers(problem, X, codes, *, penalty, perturbation, max_iter, n_jobs):
+    """Minimise the perturbed risk of each output.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is minimised.
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Clipped rows.
+    codes : ndarray of int of shape (n_samples,)
+        Class of each row, from 0 to n_classes - 1.
+    penalty : float
+        Weight of half the squared norm of the weights.
+    perturbation : ndarray of shape ``problem.weights_shape``
+        The linear terms, drawn before: jobs draw nothing.
+    max_iter : int
+        Largest number of Newton steps.
+    n_jobs : int or None
+        Threads, for one-vs-rest.
+
+    Returns
+    -------
+    ndarray of shape ``problem.weights_shape``
+
+    Raises
+    ------
+    SolverError
+        If a gradient does not get as small as the guarantee assumes.
+    """
+
+    def _minimise(y, linear):
+        risk = PerturbedRisk(
+            X, y, problem.row_loss, penalty=penalty, intercept=problem.intercept, perturbation=linear
+        )
+        return minimise(risk, problem.target_gradient, max_iter)
+
+    if problem.multinomial:
+        return _minimise(codes, perturbation)
+    positive = [1] if problem.n_classes == 2 else range(problem.n_classes)
+    targets = [np.where(codes == k, 1.0, -1.0) for k in positive]
+    solved = Parallel(n_jobs=n_jobs, prefer="threads")(
+        delayed(_minimise)(y, linear) for y, linear in zip(targets, perturbation, strict=True)
+    )
+    return np.stack(solved)

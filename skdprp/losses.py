@@ -1,0 +1,253 @@
+"""Convex losses of a linear score, with the bounds on their derivatives that sensitivities are made of.
+
+A loss is a function of a label and a score; every method works on all rows at once. The bounds hold for rows of unit
+norm: for rows of norm R, gradients scale with R and second derivatives with R**2.
+"""
+
+import numpy as np
+from scipy.special import expit, logsumexp, softmax
+
+
+class LogisticLoss:
+    """Logistic loss of a binary label, ``log(1 + exp(-y score))``.
+
+    Attributes
+    ----------
+    lipschitz : float
+        Largest norm of the derivative by the score.
+    smoothness : float
+        Largest second derivative.
+    hessian_rank, hessian_trace : int, float
+        Bounds on the rank and the trace of the second derivative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.losses import LogisticLoss
+    >>> LogisticLoss().gradient(np.array([-1.0, 1.0]), np.zeros(2))
+    array([ 0.5, -0.5])
+    """
+
+    lipschitz = 1.0
+    smoothness = 0.25
+    hessian_rank = 1
+    hessian_trace = 0.25
+
+    def value(self, y, score):
+        """Loss of each row.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+            Labels, -1 and +1.
+        score : ndarray of shape (n_samples,)
+            Linear scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        margin = y * score
+        return np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0.0)
+
+    def gradient(self, y, score):
+        """Derivative of the loss of each row by its score; its sign is that of ``-y``.
+
+        Parameters
+        ----------
+        y, score : ndarray of shape (n_samples,)
+            Labels -1 and +1, and scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return -y * expit(-y * score)
+
+    def hessian(self, y, score):
+        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it.
+
+        Parameters
+        ----------
+        y, score : ndarray of shape (n_samples,)
+            Labels -1 and +1, and scores.
+
+        Returns
+        -------
+        callable
+        """
+        probability = expit(score)
+        curvature = probability * (1.0 - probability)
+        return lambda change: curvature * change
+
+
+class HuberHingeLoss:
+    """Hinge loss of a binary label, rounded off by a parabola within `h` of its kink.
+
+    With the margin z = y score it is 0 for z > 1 + h, ``1 - z`` for z < 1 - h and ``(1 + h - z)**2 / (4 h)`` between.
+
+    Parameters
+    ----------
+    h : float, default=0.1
+        Half the width of the parabola.
+
+    Attributes
+    ----------
+    lipschitz : float
+        Largest norm of the derivative by the score.
+    smoothness : float
+        Largest second derivative, ``1 / (2 h)``.
+    hessian_rank, hessian_trace : int, float
+        Bounds on the rank and the trace of the second derivative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.losses import HuberHingeLoss
+    >>> HuberHingeLoss().value(np.ones(3), np.array([0.0, 1.0, 2.0])).round(3)
+    array([1.   , 0.025, 0.   ])
+    """
+
+    lipschitz = 1.0
+    hessian_rank = 1
+
+    def __init__(self, h=0.1):
+        self.h = h
+        self.smoothness = self.hessian_trace = 1 / (2 * h)
+
+    def value(self, y, score):
+        """Loss of each row.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+            Labels, -1 and +1.
+        score : ndarray of shape (n_samples,)
+            Linear scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        shortfall = 1 + self.h - y * score
+        within = np.clip(shortfall, 0.0, 2 * self.h)
+        return within**2 / (4 * self.h) + (np.maximum(shortfall, 2 * self.h) - 2 * self.h)
+
+    def gradient(self, y, score):
+        """Derivative of the loss of each row by its score; its sign is that of ``-y``, or 0.
+
+        Parameters
+        ----------
+        y, score : ndarray of shape (n_samples,)
+            Labels -1 and +1, and scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return -y * np.clip((1 + self.h - y * score) / (2 * self.h), 0.0, 1.0)
+
+    def hessian(self, y, score):
+        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it.
+
+        Parameters
+        ----------
+        y, score : ndarray of shape (n_samples,)
+            Labels -1 and +1, and scores.
+
+        Returns
+        -------
+        callable
+        """
+        curvature = np.where(np.abs(1 - y * score) < self.h, self.smoothness, 0.0)
+        return lambda change: curvature * change
+
+
+class SoftmaxLoss:
+    """Multinomial logistic loss, ``log(sum_k exp(score_k)) - score_y``.
+
+    Parameters
+    ----------
+    n_classes : int
+        Number K of classes.
+
+    Attributes
+    ----------
+    lipschitz : float
+        Largest l2 norm of the gradient by the K scores, sqrt(2).
+    smoothness : float
+        Largest eigenvalue of the second derivative, 1 / 2.
+    hessian_rank, hessian_trace : int, float
+        Bounds on the rank and the trace of the second derivative, ``K - 1`` and ``1 - 1 / K``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.losses import SoftmaxLoss
+    >>> SoftmaxLoss(4).gradient(np.array([2]), np.zeros((1, 4)))
+    array([[ 0.25,  0.25, -0.75,  0.25]])
+    """
+
+    lipschitz = np.sqrt(2.0)
+    smoothness = 0.5
+
+    def __init__(self, n_classes):
+        self.n_classes = n_classes
+        self.hessian_rank = n_classes - 1
+        self.hessian_trace = 1 - 1 / n_classes
+
+    def value(self, y, score):
+        """Loss of each row.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+            Labels, integers from 0 to K - 1.
+        score : ndarray of shape (n_samples, n_classes)
+            Linear scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return logsumexp(score, axis=1) - score[np.arange(len(y)), y]
+
+    def gradient(self, y, score):
+        """Gradient of the loss of each row by its scores: the probabilities, less one for the label.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+            Labels, integers from 0 to K - 1.
+        score : ndarray of shape (n_samples, n_classes)
+            Linear scores.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        gradient = softmax(score, axis=1)
+        gradient[np.arange(len(y)), y] -= 1.0
+        return gradient
+
+    def hessian(self, y, score):
+        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n_samples,)
+            Labels, integers from 0 to K - 1.
+        score : ndarray of shape (n_samples, n_classes)
+            Linear scores.
+
+        Returns
+        -------
+        callable
+        """
+        probability = softmax(score, axis=1)
+
+        def multiply(change):
+            weighted = probability * change
+            return weighted - probability * weighted.sum(axis=1, keepdims=True)
+
+        return multiply
