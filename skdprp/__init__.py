@@ -1,18 +1,21 @@
-"""Differentially private random projections, compatible with scikit-learn."""
+"""Differentially private random projections and linear models, compatible with scikit-learn."""
 
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning
+from .linear_model import AMPClassifier, ProductNoiseOutputPerturbation
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
     "DPOPORP",
+    "AMPClassifier",
     "DPRandomProjection",
     "DPSignOPORP",
     "DPSignRP",
     "PrivacyGuarantee",
     "PrivacyWarning",
+    "ProductNoiseOutputPerturbation",
     "iDPSignRP",
     "reproducible_noise",
 ]

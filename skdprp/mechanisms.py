@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.special import log_expit, ndtr, ndtri
+from scipy.special import log_expit, logsumexp, ndtr, ndtri
 
 from .accounting import (
+    check_spherical,
     gaussian_profile,
     objective_perturbation_profile,
+    product_perturbation_profile,
     randomised_response_profile,
     softmax_perturbation_profile,
+    spherical_profile,
 )
 
 _DIGITS = 2.0**-50
@@ -219,6 +222,113 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     """
     scale = sensitivity / epsilon
     return float(scale if sensitivity / scale <= epsilon else np.nextafter(scale, np.inf))
+
+
+def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
+    """Calibrate spherical noise exactly, rounding to the private side.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target: the privacy profile at `epsilon` is at most `delta`.
+    sensitivity : float, default=1.0
+        Largest l2 distance between the outputs of two neighbours.
+    n_dims : int
+        Dimension M of the output.
+    shape, power : float
+        Parameters (a, b) of the radius, see :func:`skdprp.accounting.spherical_profile`.
+
+    Returns
+    -------
+    float
+        Scale s of the radius ``s * Gamma(a / b)^(1 / b)``.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive, unless the noise is multivariate Laplace (a = M, b = 1), which is pure; or if
+        (a, b) is not covered by the profile.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import spherical_scale
+    >>> round(spherical_scale(1.0, 1e-5, n_dims=14, shape=14, power=1), 4)
+    0.7996
+    """
+    check_spherical(n_dims, shape, power)
+    if delta <= 0 and (shape != n_dims or power != 1):
+        raise ValueError("Only the multivariate Laplace noise, shape=n_dims and power=1, can meet delta=0.")
+    if delta <= 0:
+        return laplace_scale(epsilon, sensitivity=sensitivity)
+    law = {"n_dims": n_dims, "shape": shape, "power": power}
+    return _boundary(
+        lambda scale: spherical_profile(epsilon, scale=scale, sensitivity=sensitivity, **law) <= delta,
+        start=sensitivity,
+    )
+
+
+def _log_hyp1f1(a, b, z):
+    """Logarithm of 1F1(a; b; z) for positive arguments, summed in the log domain where the value overflows."""
+    n = np.arange(64 + int(4 * (z + np.sqrt(a * z))))
+    return logsumexp(np.append(0.0, np.cumsum(np.log((a + n) * z / ((b + n) * (1 + n))))))
+
+
+def _published_product_noise(k, epsilon, n_dims):
+    """Return t and the logarithm of the delta that [1]_ claims for the scale ``sensitivity * t / epsilon``."""
+    m = n_dims / 4
+    t = np.exp((np.log(2) + np.log(k) / m + (1 + 1 / m) * np.log(m + 1.5) - 1 - 2 / n_dims) / 2)
+    lam = epsilon / t
+    series = np.logaddexp(
+        _log_hyp1f1(m + 0.5, 0.5, lam**2 / 2), np.log(np.sqrt(2) * lam) + _log_hyp1f1(m + 1, 1.5, lam**2 / 2)
+    )
+    ratio = (n_dims - 1) / ((2 * m - 1.5) * (2 * m + 0.75))
+    return t, series - lam**2 / 2 - np.log(k * np.sqrt(np.pi)) + np.log(ratio) / 2
+
+
+def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
+    """Calibrate the chi_1 product noise as published; it does not meet its target.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Claimed guarantee. The true delta, often close to 1, is the profile of
+        :func:`skdprp.accounting.spherical_profile` with ``scale=sqrt(2) * sigma, shape=1, power=2``.
+    sensitivity : float, default=1.0
+        Largest l2 distance between the outputs of two neighbours.
+    n_dims : int
+        Dimension M of the output, at least 4.
+
+    Returns
+    -------
+    float
+        sigma_M: the radius of the noise is ``sigma_M * |N(0, 1)|``, spherical noise of scale ``sqrt(2) * sigma_M``.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive, or `n_dims` is below 4, where the formula is not defined.
+
+    Notes
+    -----
+    The constant k of the algorithm is taken as the least real number at which the claimed delta is at most `delta`.
+
+    References
+    ----------
+    .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
+       Product Measure", SIGMOD 2026, Algorithm 1.
+
+    Examples
+    --------
+    >>> from skdprp.accounting import spherical_profile
+    >>> from skdprp.mechanisms import published_product_noise_scale
+    >>> sigma = published_product_noise_scale(1.0, 1e-5, n_dims=784)
+    >>> round(spherical_profile(1.0, scale=2**0.5 * sigma, n_dims=784, shape=1, power=2), 2)
+    0.73
+    """
+    if delta <= 0 or n_dims < 4:
+        raise ValueError(f"The published calibration needs delta > 0 and n_dims >= 4, got {delta} and {n_dims}.")
+    k = _boundary(lambda k: _published_product_noise(k, epsilon, n_dims)[1] <= np.log(delta), start=1.0)
+    return float(sensitivity * _published_product_noise(k, epsilon, n_dims)[0] / epsilon)
 
 
 def flip_probability(level, epsilon):
@@ -468,15 +578,16 @@ def objective_perturbation_scale(
     --------
     >>> from skdprp.mechanisms import objective_perturbation_scale
     >>> round(objective_perturbation_scale(1.0, 1e-5), 4)
-    7.4612
+    7.4613
     """
     _require_positive_delta(delta)
     halves = 2 if n_outputs > 1 and adjacency == "replace_one" else 1
     _require_room(epsilon, halves * n_outputs * log_det)
-    known = dict(lipschitz=lipschitz, log_det=log_det, adjacency=adjacency, n_outputs=n_outputs)
+    known = {"lipschitz": lipschitz, "log_det": log_det, "adjacency": adjacency, "n_outputs": n_outputs}
     return _boundary(
-        lambda scale: objective_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known)
-        <= delta,
+        lambda scale: (
+            objective_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known) <= delta
+        ),
         start=lipschitz,
     )
 
@@ -515,14 +626,60 @@ def softmax_perturbation_scale(
     --------
     >>> from skdprp.mechanisms import softmax_perturbation_scale
     >>> round(softmax_perturbation_scale(1.0, 1e-5, n_classes=10), 2)
-    13.22
+    11.87
     """
     _require_positive_delta(delta)
     _require_room(epsilon, log_det)
-    known = dict(n_classes=n_classes, max_norm=max_norm, log_det=log_det, adjacency=adjacency)
+    known = {"n_classes": n_classes, "max_norm": max_norm, "log_det": log_det, "adjacency": adjacency}
     return _boundary(
         lambda scale: softmax_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known) <= delta,
         start=max_norm,
+    )
+
+
+def product_perturbation_scale(
+    epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
+):
+    """Calibrate objective perturbation by multivariate Laplace noise, rounding to the private side.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target: :func:`~skdprp.accounting.product_perturbation_profile` at `epsilon` is at most `delta`.
+    n_dims : int
+        Number of weights.
+    lipschitz : float, default=1.0
+        Largest norm of the gradient of one row's loss.
+    n_vertices : int, default=1
+        Number of extreme gradients of one row, 0 not counted.
+    log_det : float, default=0.0
+        Most that one row adds to the log-determinant of the second derivative.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        What one row may do.
+
+    Returns
+    -------
+    float
+        Scale s of the radius, which is s times a Gamma variate of shape `n_dims`.
+
+    Raises
+    ------
+    ValueError
+        If the log-determinant leaves nothing of `epsilon`.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import product_perturbation_scale
+    >>> round(product_perturbation_scale(1.0, 1e-5, n_dims=14), 3)
+    1.604
+    """
+    _require_room(epsilon, log_det)
+    known = {"n_dims": n_dims, "lipschitz": lipschitz, "n_vertices": n_vertices}
+    return _boundary(
+        lambda scale: (
+            product_perturbation_profile(epsilon, scale=scale, log_det=log_det, adjacency=adjacency, **known) <= delta
+        ),
+        start=lipschitz,
     )
 
 
@@ -580,7 +737,7 @@ def published_objective_perturbation(epsilon, delta):
     --------
     >>> from skdprp.mechanisms import published_objective_perturbation
     >>> round(published_objective_perturbation(1.0, 1e-5).scale_factor, 3)
-    12.923
+    12.934
     """
     _require_positive_delta(delta)
     epsilon_release, delta_release = 0.01 * epsilon, 0.01 * delta

@@ -122,6 +122,32 @@ def hessian_log_det(loss, *, max_norm, penalty):
     return float(loss.hessian_rank * np.log1p(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * penalty)))
 
 
+def penalty_for_log_det(loss, *, max_norm, log_det):
+    """Penalty at which one row adds at most `log_det`: the inverse of :func:`hessian_log_det`.
+
+    Parameters
+    ----------
+    loss : object
+        A loss of :mod:`skdprp.losses`.
+    max_norm : float
+        Largest norm of a row.
+    log_det : float
+        Bound to meet.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> from skdprp.losses import LogisticLoss
+    >>> from skdprp.sensitivity import penalty_for_log_det
+    >>> round(penalty_for_log_det(LogisticLoss(), max_norm=1.0, log_det=0.1), 4)
+    2.3771
+    """
+    return float(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * np.expm1(log_det / loss.hessian_rank)))
+
+
 def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, accuracy=0.0):
     """Largest l2 distance between the minimisers of the regularised risks of two neighbours.
 

@@ -14,7 +14,9 @@ def test_binary_derivatives(loss, label):
     """Gradient and second derivative are those of the value, which has no jump."""
     y, step = np.full_like(SCORES, label), SCORES[1] - SCORES[0]
     value, gradient = loss.value(y, SCORES), loss.gradient(y, SCORES)
-    np.testing.assert_allclose(np.diff(value), step * (gradient[1:] + gradient[:-1]) / 2, atol=step**2 * loss.smoothness)
+    np.testing.assert_allclose(
+        np.diff(value), step * (gradient[1:] + gradient[:-1]) / 2, atol=step**2 * loss.smoothness
+    )
     change = loss.hessian(y, SCORES)(np.ones_like(SCORES))
     np.testing.assert_allclose(np.diff(gradient), step * (change[1:] + change[:-1]) / 2, atol=step * loss.smoothness)
     assert np.all(change >= 0)
@@ -58,7 +60,7 @@ def test_softmax_derivatives(n_classes):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 def test_softmax_bounds_hold_and_are_attained(n_classes):
-    """The gradient is sqrt(2) long at a confident error; the trace is largest at equal scores, the eigenvalue at two."""
+    """The gradient is sqrt(2) long at a sure error; the trace is largest at equal scores, the eigenvalue at two."""
     loss = SoftmaxLoss(n_classes)
     scores = np.zeros((3, n_classes))
     scores[1, 0] = 800.0

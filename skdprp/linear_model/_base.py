@@ -1,5 +1,6 @@
 """What the private linear classifiers share: validation, public facts, prediction."""
 
+import warnings
 from abc import ABC, abstractmethod
 from numbers import Integral, Real
 
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _noise
 from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context
-from ..guarantee import PrivacyGuarantee
+from ..guarantee import PrivacyGuarantee, PrivacyWarning
 from ._erm import Problem, clip_rows, relative_intercept
 
 CLASSIFIER_CONSTRAINTS = {
@@ -192,11 +193,21 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
             source=source,
         )
 
+    def _claim(self, delta, source):
+        return PrivacyGuarantee(self.epsilon, delta, definition="DP as claimed, not as proved", source=source)
+
     def _publish(self, release):
-        self.C_, self.delta_ = 1.0 / release.penalty, release.delta
+        self.C_, self.delta_, self.scale_ = 1.0 / release.penalty, release.delta, release.scale
         self.guarantee_ = release.guarantee.mark_seeded() if _noise.is_seeded() else release.guarantee
+        vars(self).pop("claimed_", None)
         if release.claimed is not None:
             self.claimed_ = release.claimed
+            warnings.warn(
+                f"The published calibration claims ({self.epsilon}, {release.delta})-DP; what is true is "
+                f"{self.guarantee_!r}, see guarantee_.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
 
     @abstractmethod
     def _calibrate(self, problem, delta):

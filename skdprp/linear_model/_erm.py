@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from joblib import Parallel, delayed
 from sklearn.utils.extmath import row_norms
 
+from .. import _noise
 from ..losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from ._solver import PerturbedRisk, minimise
 
@@ -71,6 +72,11 @@ class Problem:
         """Shape of all weights: one column for each class if multinomial, otherwise one row for each problem."""
         n_weights = self.n_features + bool(self.intercept)
         return (n_weights, self.n_classes) if self.multinomial else (self.n_outputs, n_weights)
+
+    @property
+    def n_weights(self):
+        """Number of weights of each minimisation."""
+        return int(np.prod(self.weights_shape)) // self.n_outputs
 
     @property
     def target_gradient(self):
@@ -170,9 +176,7 @@ def minimisers(problem, X, codes, *, penalty, perturbation, max_iter, n_jobs):
     """
 
     def _minimise(y, linear):
-        risk = PerturbedRisk(
-            X, y, problem.row_loss, penalty=penalty, intercept=problem.intercept, perturbation=linear
-        )
+        risk = PerturbedRisk(X, y, problem.row_loss, penalty=penalty, intercept=problem.intercept, perturbation=linear)
         return minimise(risk, problem.target_gradient, max_iter)
 
     if problem.multinomial:
@@ -183,3 +187,24 @@ def minimisers(problem, X, codes, *, penalty, perturbation, max_iter, n_jobs):
         delayed(_minimise)(y, linear) for y, linear in zip(targets, perturbation, strict=True)
     )
     return np.stack(solved)
+
+
+def draw_spherical(problem, scale, radius):
+    """Draw spherical noise for the weights of each minimisation, each with its own radius and direction.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is minimised.
+    scale : float
+        Scale of the radius.
+    radius : tuple of float
+        Shape and power of the radius.
+
+    Returns
+    -------
+    ndarray of shape ``problem.weights_shape``
+    """
+    shape, power = radius
+    draws = [_noise.spherical(problem.n_weights, scale, shape=shape, power=power) for _ in range(problem.n_outputs)]
+    return np.stack(draws).reshape(problem.weights_shape)
