@@ -153,15 +153,12 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _encode(self, y):
         """Return the classes, sorted, and the index of the class of each row."""
-        if self.classes is None:
-            classes, codes = np.unique(y, return_inverse=True)
-        else:
-            classes = np.unique(self.classes)
-            codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)
-            if not np.array_equal(classes[codes], y):
-                raise ValueError("y has labels that are not among `classes`.")
+        classes = np.unique(y if self.classes is None else self.classes)
         if len(classes) < 2:
             raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
+        codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+        if not np.array_equal(classes[codes], y):
+            raise ValueError("y has labels that are not among `classes`.")
         return classes, codes
 
     def _problem(self, shape, n_classes):

@@ -44,4 +44,4 @@ def output_penalty(problem, noise_scale):
     -------
     float
     """
-    return 5.0 * problem.row_norm * noise_scale
+    return 2.5 * np.sqrt(problem.n_classes) * problem.row_norm * noise_scale

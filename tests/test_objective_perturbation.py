@@ -1,0 +1,259 @@
+"""Objective perturbation: calibrations meet their profiles, and profiles bound exact densities."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from skdprp.accounting import (
+    gaussian_profile,
+    objective_perturbation_profile,
+    product_perturbation_profile,
+    softmax_perturbation_profile,
+)
+from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from skdprp.mechanisms import (
+    objective_perturbation_scale,
+    product_perturbation_scale,
+    published_objective_perturbation,
+    softmax_perturbation_scale,
+)
+from skdprp.sensitivity import hessian_log_det, minimiser_sensitivity, penalty_for_log_det
+
+ADJACENCIES = ["add_remove", "replace_one"]
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize(
+    ("profile", "calibrate", "options"),
+    [
+        (objective_perturbation_profile, objective_perturbation_scale, {"lipschitz": 1.5, "release_shift": 1e-3}),
+        (objective_perturbation_profile, objective_perturbation_scale, {"n_outputs": 4}),
+        (softmax_perturbation_profile, softmax_perturbation_scale, {"n_classes": 3, "max_norm": 1.5}),
+        (softmax_perturbation_profile, softmax_perturbation_scale, {"n_classes": 50, "release_shift": 1e-3}),
+        (product_perturbation_profile, product_perturbation_scale, {"n_dims": 5, "n_vertices": 2}),
+        (product_perturbation_profile, product_perturbation_scale, {"n_dims": 200}),
+    ],
+)
+@pytest.mark.parametrize("delta", [1e-4, 1e-12])
+def test_calibrations_are_exact(profile, calibrate, options, epsilon, delta, adjacency):
+    """The calibrated noise meets the target; one part per million less does not."""
+    known = {"log_det": epsilon / 20, "adjacency": adjacency, **options}
+    scale = calibrate(epsilon, delta, **known)
+    assert profile(epsilon, scale=scale, **known) <= delta < profile(epsilon, scale=0.999999 * scale, **known)
+
+
+@pytest.mark.parametrize("scale", [0.7, 3.0, 20.0])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 5.0])
+def test_softmax_of_two_classes_is_gaussian(epsilon, scale):
+    """With two classes the maximum is over one vertex, at distance sqrt(2)."""
+    assert softmax_perturbation_profile(
+        epsilon, scale=scale, n_classes=2, adjacency="add_remove", release_shift=0.01
+    ) == pytest.approx(gaussian_profile(epsilon, scale=1, sensitivity=np.hypot(np.sqrt(2) / scale, 0.01)), rel=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [3, 10])
+def test_softmax_bound_lies_between_one_vertex_and_their_sum(n_classes):
+    """The maximum over vertices is worse than one of them and better than their union bound."""
+    one_row = softmax_perturbation_profile(1.0, scale=6.0, n_classes=n_classes, adjacency="add_remove")
+    one_vertex = gaussian_profile(1.0, scale=6.0, sensitivity=np.sqrt(2))
+    assert one_vertex < one_row < (n_classes - 1) * one_vertex
+    replaced = softmax_perturbation_profile(1.0, scale=12.0, n_classes=n_classes)
+    assert one_vertex < replaced < (n_classes**2 - 1) * one_vertex
+    # With opposite rows and one label the loss is the one of a row added, at half the noise: no bound can be below it.
+    assert one_row <= replaced <= 1.01 * one_row
+
+
+def test_softmax_profile_by_monte_carlo():
+    """One row added: the expectation over the maximum of correlated normals, by simulation to five deviations."""
+    rng, epsilon, scale, shift = np.random.default_rng(0), 0.5, 2.0, 0.2
+    z = rng.normal(size=(400_000, 5))
+    loss = (z[:, 1:].max(axis=1) - z[:, 0]) / scale + 1 / scale**2 + shift * rng.normal(size=len(z)) + shift**2 / 2
+    excess = -np.expm1(np.minimum(epsilon - loss, 0))
+    exact = softmax_perturbation_profile(epsilon, scale=scale, n_classes=5, adjacency="add_remove", release_shift=shift)
+    # The bound also pays for the release's loss being above epsilon by itself.
+    exact -= ndtr(shift / 2 - epsilon / shift)
+    assert abs(excess.mean() - exact) < 5 * excess.std() / np.sqrt(len(z))
+
+
+@pytest.mark.parametrize("direction", ["same", "orthogonal", "opposite", "oblique"])
+@pytest.mark.parametrize("shift", [0.05, 0.3])
+def test_replaced_row_is_bounded_for_all_pairs_of_rows(direction, shift):
+    """The integral over the largest vertex loss of any two rows, on a grid, stays below the profile."""
+    angle = {"same": 0.0, "oblique": 1.0, "orthogonal": np.pi / 2, "opposite": np.pi}[direction]
+    a, b = shift * np.array([1.0, 0.0]), shift * np.array([np.cos(angle), np.sin(angle)])
+    grid = np.linspace(-7, 7, 1401)
+    z = np.stack(np.meshgrid(grid, grid), axis=-1)
+    density = np.exp(-(z**2).sum(axis=-1) / 2) / (2 * np.pi)
+    loss = np.max([z @ v + v @ v / 2 for v in (0 * a, a, b, a + b)], axis=0)
+    for epsilon in (shift**2, 2 * shift, 5 * shift):
+        exact = (density * -np.expm1(np.minimum(epsilon - loss, 0))).sum() * (grid[1] - grid[0]) ** 2
+        assert exact <= objective_perturbation_profile(epsilon, scale=1.0, lipschitz=shift) * (1 + 1e-4)
+
+
+def test_profiles_promise_nothing_without_room():
+    """No epsilon is left once the log-determinant takes it all; calibrations then refuse."""
+    assert softmax_perturbation_profile(0.1, scale=1e6, n_classes=3, log_det=0.2) == 1.0
+    assert product_perturbation_profile(0.1, scale=1e6, n_dims=3, log_det=0.2) == 1.0
+    assert objective_perturbation_profile(0.1, scale=1e6, log_det=0.2) == 1.0
+    for calibrate, options in [
+        (objective_perturbation_scale, {}),
+        (softmax_perturbation_scale, {"n_classes": 3}),
+        (product_perturbation_scale, {"n_dims": 3}),
+    ]:
+        with pytest.raises(ValueError, match=r"takes 0\.2 of epsilon=0\.1"):
+            calibrate(0.1, 1e-5, log_det=0.2, **options)
+
+
+def test_product_noise_is_pure_where_it_can_be():
+    """Rows that move the minimiser by less than epsilon scales leave delta at 0."""
+    assert product_perturbation_profile(1.0, scale=2.0, n_dims=4) == 0.0
+    assert product_perturbation_profile(1.0, scale=1.999, n_dims=4) > 0.0
+    assert product_perturbation_profile(1.0, scale=1.0, n_dims=4, adjacency="add_remove") == 0.0
+
+
+def test_published_split():
+    """H-F AMP at epsilon = 1: one percent for the release, the share f = .906 of the rest for the noise."""
+    known = published_objective_perturbation(1.0, 1e-6)
+    assert known.epsilon_noise == pytest.approx(0.906 * 0.99)
+    assert known.scale_factor == pytest.approx(2 * (1 + np.sqrt(2 * np.log(1 / 0.99e-6))) / (0.906 * 0.99))
+    assert known.release_factor == pytest.approx((1 + np.sqrt(2 * np.log(1 / 1e-8))) / 0.01)
+    assert known.penalty_factor == pytest.approx(2 / (0.99 - 0.906 * 0.99))
+    # The exact calibration needs less than half of that noise.
+    assert objective_perturbation_scale(1.0, 1e-6, log_det=0.05) < 0.65 * known.scale_factor
+
+
+def test_penalty_for_log_det_inverts_it():
+    loss = SoftmaxLoss(5)
+    penalty = penalty_for_log_det(loss, max_norm=2.0, log_det=0.3)
+    assert hessian_log_det(loss, max_norm=2.0, penalty=penalty) == pytest.approx(0.3)
+
+
+# Exact densities: the minimiser w has density f(-gradient of J at w) det(second derivative of J at w), f that of the
+# perturbation. Two data sets share all rows but the last.
+
+
+def _risk_terms(loss, rows, labels, points, penalty):
+    """Gradient and log-determinant of the second derivative at points of shape (n_points, n_features, n_scores)."""
+    gradient = penalty * points
+    size = points[0].size
+    hessian = np.broadcast_to(penalty * np.eye(size), (len(points), size, size)).copy()
+    for row, label in zip(rows, labels, strict=True):
+        scores = np.einsum("f,pfk->pk", row, points)
+        scores = scores if isinstance(loss, SoftmaxLoss) else scores[:, 0]
+        y = np.full(len(points), label)
+        slope = loss.gradient(y, scores).reshape(len(points), 1, -1)
+        gradient = gradient + row[:, None] * slope
+        multiply = loss.hessian(y, scores)
+        columns = [multiply(np.broadcast_to(e, scores.shape)) for e in np.eye(slope.shape[-1])]
+        curvature = np.stack([c.reshape(len(points), -1) for c in columns], axis=-1)
+        block = np.einsum("f,g,pkl->pfkgl", row, row, curvature)
+        hessian += block.reshape(hessian.shape)
+    return gradient.reshape(len(points), -1), np.linalg.slogdet(hessian)[1]
+
+
+def _log_density(terms, scale):
+    gradient, log_det = terms
+    size = gradient.shape[1]
+    return -(gradient**2).sum(axis=1) / (2 * scale**2) - size * np.log(scale * np.sqrt(2 * np.pi)) + log_det
+
+
+def _exact_deltas(first, second, cell, epsilons):
+    for p, q in ((first, second), (second, first)):
+        assert np.exp(p).sum() * cell == pytest.approx(1.0, abs=1e-2)  # the grid holds the whole distribution
+        for epsilon in epsilons:
+            yield epsilon, np.maximum(np.exp(p) - np.exp(epsilon + q), 0.0).sum() * cell
+
+
+def _neighbours(rows, labels, adjacency, other_row, other_label):
+    if adjacency == "add_remove":
+        return (rows, labels), (rows[:-1], labels[:-1])
+    return (rows, labels), ([*rows[:-1], other_row], [*labels[:-1], other_label])
+
+
+def _grid(n_dims, width, n):
+    axis = np.linspace(-width, width, n)
+    points = np.array(list(itertools.product(axis, repeat=n_dims))) if n_dims > 1 else axis[:, None]
+    return points, (axis[1] - axis[0]) ** n_dims
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()], ids=["logistic", "huber"])
+@pytest.mark.parametrize("n_features", [1, 2])
+@pytest.mark.parametrize("case", range(3))
+def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, case):
+    """Exact delta of the minimiser of small binary problems, at several epsilons, both ways round."""
+    rng = np.random.default_rng(case)
+    rows = rng.normal(size=(4, n_features))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    other = -rows[-1] if case == 0 else rows[0]
+    pair = _neighbours(list(rows), [1.0, -1.0, 1.0, 1.0], adjacency, other, [1.0, -1.0, -1.0][case])
+    penalty, scale = [(1.0, 1.5), (4.0, 1.0), (2.0, 2.0)][case]
+    width = (5.5 * scale + 4) / penalty
+    points, cell = _grid(n_features, width, 40_001 if n_features == 1 else 601)
+    first, second = (_log_density(_risk_terms(loss, *data, points[:, :, None], penalty), scale) for data in pair)
+    log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+    for epsilon, delta in _exact_deltas(first, second, cell, log_det + np.array([0.0, 0.5, 1.0, 2.0])):
+        bound = objective_perturbation_profile(epsilon, scale=scale, log_det=log_det, adjacency=adjacency)
+        assert delta <= bound
+
+
+def test_binary_bound_is_nearly_attained():
+    """A row far from the others' solution has a nearly constant slope: the bound is within a few percent of exact."""
+    points, cell = _grid(1, 120.0, 40_001)
+    rows, labels = [np.ones(1)] * 60, [1.0] * 59 + [-1.0]
+    pair = _neighbours(rows, labels, "replace_one", np.ones(1), 1.0)
+    loss, penalty, scale = LogisticLoss(), 0.5, 3.0
+    first, second = (_log_density(_risk_terms(loss, *data, points[:, :, None], penalty), scale) for data in pair)
+    exact = max(delta for _, delta in _exact_deltas(first, second, cell, [0.5]))
+    assert exact > 0.2 * gaussian_profile(0.5, scale=scale, sensitivity=1.0)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("case", range(2))
+def test_softmax_densities_never_exceed_the_bound(adjacency, case):
+    """Exact delta of the minimiser of three-class problems with one feature: three weights."""
+    loss, (penalty, scale) = SoftmaxLoss(3), [(1.0, 2.0), (3.0, 1.5)][case]
+    rows, labels = [np.ones(1), -np.ones(1), np.ones(1)], [0, 1, 2]
+    pair = _neighbours(rows, labels, adjacency, [-np.ones(1), np.ones(1)][case], [2, 0][case])
+    points, cell = _grid(3, (6 * scale + 4) / penalty, 61)
+    first, second = (_log_density(_risk_terms(loss, *data, points[:, None, :], penalty), scale) for data in pair)
+    log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+    for epsilon, delta in _exact_deltas(first, second, cell, log_det + np.array([0.0, 0.5, 1.0, 2.0])):
+        bound = softmax_perturbation_profile(epsilon, scale=scale, n_classes=3, log_det=log_det, adjacency=adjacency)
+        assert delta <= bound
+
+
+def test_half_the_noise_breaks_the_bound():
+    """Positive control: densities with half the perturbation exceed the profile, so that the tests above can fail."""
+    points, cell = _grid(1, 60.0, 40_001)
+    rows = [np.ones(1)] * 4
+    pair = _neighbours(rows, [1.0, -1.0, 1.0, 1.0], "replace_one", np.ones(1), -1.0)
+    loss, penalty, scale = LogisticLoss(), 1.0, 2.0
+    first, second = (_log_density(_risk_terms(loss, *data, points[:, :, None], penalty), scale / 4) for data in pair)
+    log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+    bound = objective_perturbation_profile(1.0, scale=scale, log_det=log_det)
+    assert max(delta for _, delta in _exact_deltas(first, second, cell, [1.0])) > bound
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(4)], ids=["logistic", "softmax"])
+def test_log_determinant_of_one_row(loss):
+    """One row of norm R adds at most the bound, which equal scores attain at a point of no other curvature."""
+    penalty, row = 0.7, np.array([1.2, 0.9])
+    points = np.zeros((1, 2, getattr(loss, "n_classes", 1)))
+    label = 1
+    without = _risk_terms(loss, [], [], points, penalty)[1]
+    added = _risk_terms(loss, [row], [label], points, penalty)[1] - without
+    bound = hessian_log_det(loss, max_norm=1.5, penalty=penalty)
+    assert added[0] == pytest.approx(bound)
+
+
+def test_minimiser_sensitivity_counts_rows_outputs_and_the_solver():
+    """Twice for a replaced row, sqrt(n) for n problems, and two gradients for the solver."""
+    known = {"max_norm": 2.0, "penalty": 4.0}
+    assert minimiser_sensitivity(LogisticLoss(), adjacency="add_remove", **known) == 0.5
+    assert minimiser_sensitivity(LogisticLoss(), adjacency="replace_one", n_outputs=4, **known) == 2.0
+    assert minimiser_sensitivity(LogisticLoss(), adjacency="add_remove", accuracy=0.5, **known) == 0.75
+    assert minimiser_sensitivity(SoftmaxLoss(3), adjacency="add_remove", **known) == pytest.approx(np.sqrt(0.5))
