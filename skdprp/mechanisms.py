@@ -21,6 +21,8 @@ def _boundary(meets, start):
         high, low = low, low / 2
     while not meets(high):
         low, high = high, high * 2
+        if not np.isfinite(high):
+            raise ValueError("No amount of noise meets this target: choose epsilon > 0 and 0 < delta < 1.")
     while high - low > _DIGITS * high:
         middle = low + (high - low) / 2
         low, high = (low, middle) if meets(middle) else (middle, high)
@@ -28,7 +30,7 @@ def _boundary(meets, start):
 
 
 def _require_positive_delta(delta):
-    if delta <= 0:
+    if not delta > 0:
         raise ValueError("Gaussian noise cannot meet delta=0: choose delta > 0, or Laplace noise.")
 
 
@@ -45,7 +47,7 @@ def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     Returns
     -------
     float
-        Standard deviation of the noise to add to each coordinate.
+        Standard deviation of the noise to add to each coordinate; 0 if `sensitivity` is 0.
 
     Raises
     ------
@@ -63,6 +65,8 @@ def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     3.7306
     """
     _require_positive_delta(delta)
+    if sensitivity == 0:
+        return 0.0
     return _boundary(
         lambda scale: gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity) <= delta, start=sensitivity
     )
@@ -211,7 +215,7 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     2.0
     """
     scale = sensitivity / epsilon
-    return float(scale if sensitivity / scale <= epsilon else np.nextafter(scale, np.inf))
+    return float(scale if sensitivity <= epsilon * scale else np.nextafter(scale, np.inf))
 
 
 def flip_probability(level, epsilon):
