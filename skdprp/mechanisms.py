@@ -5,7 +5,7 @@ Every calibration has its profile in :mod:`skdprp.accounting`: ``profile(calibra
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.special import log_expit, ndtr, ndtri
+from scipy.special import expit, ndtr, ndtri
 
 from .accounting import gaussian_profile, randomised_response_profile
 
@@ -243,7 +243,7 @@ def flip_probability(level, epsilon):
     >>> flip_probability([0, 1, 2], 1.0).round(3)
     array([0.5  , 0.269, 0.119])
     """
-    return np.exp(log_expit(-np.asarray(level) * epsilon))
+    return expit(-np.asarray(level) * epsilon)
 
 
 def flip_thresholds(epsilon):
@@ -278,7 +278,7 @@ def integer_thresholds(probability):
     Parameters
     ----------
     probability : ndarray of float64
-        Probabilities, correct to within 2**-50 of their size.
+        Probabilities, correct to within 2**-46 of their size.
 
     Returns
     -------
@@ -291,7 +291,7 @@ def integer_thresholds(probability):
     >>> integer_thresholds(np.array([0.25])) > 2**62
     array([ True])
     """
-    return np.ceil(np.minimum(probability * (1 + _DIGITS), 0.5) * 2.0**64).astype(np.uint64)
+    return np.ceil(np.minimum(probability * (1 + 2.0**-46), 0.5) * 2.0**64).astype(np.uint64)
 
 
 def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
