@@ -41,9 +41,9 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     >>> f"{gaussian_profile(1.0, scale=3.7306):.2e}"
     '1.00e-05'
     """
+    if sensitivity == 0:
+        return max(0.0, float(-np.expm1(epsilon)))
     mu = sensitivity / scale
-    if mu == 0.0:
-        return max(0.0, -np.expm1(epsilon))
     upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
     if upper > 0:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
@@ -79,7 +79,7 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     >>> laplace_profile(1.0, scale=1.0)
     0.0
     """
-    return float(max(0.0, -np.expm1((epsilon - sensitivity / scale) / 2)))
+    return float(max(0.0, -np.expm1((epsilon - sensitivity / scale) / 2))) if sensitivity else 0.0
 
 
 def check_spherical(n_dims, shape, power):

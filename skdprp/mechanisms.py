@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.integrate import quad
-from scipy.special import log_expit, logsumexp, ndtr, ndtri
+from scipy.special import expit, logsumexp, ndtr, ndtri
 
 from .accounting import (
     check_spherical,
@@ -31,6 +31,8 @@ def _boundary(meets, start):
         high, low = low, low / 2
     while not meets(high):
         low, high = high, high * 2
+        if not np.isfinite(high):
+            raise ValueError("No amount of noise meets this target: choose epsilon > 0 and 0 < delta < 1.")
     while high - low > _DIGITS * high:
         middle = low + (high - low) / 2
         low, high = (low, middle) if meets(middle) else (middle, high)
@@ -38,7 +40,7 @@ def _boundary(meets, start):
 
 
 def _require_positive_delta(delta):
-    if delta <= 0:
+    if not delta > 0:
         raise ValueError("Gaussian noise cannot meet delta=0: choose delta > 0, or Laplace noise.")
 
 
@@ -55,7 +57,7 @@ def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     Returns
     -------
     float
-        Standard deviation of the noise to add to each coordinate.
+        Standard deviation of the noise to add to each coordinate; 0 if `sensitivity` is 0.
 
     Raises
     ------
@@ -73,6 +75,8 @@ def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     3.7306
     """
     _require_positive_delta(delta)
+    if sensitivity == 0:
+        return 0.0
     return _boundary(
         lambda scale: gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity) <= delta, start=sensitivity
     )
@@ -221,7 +225,7 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     2.0
     """
     scale = sensitivity / epsilon
-    return float(scale if sensitivity / scale <= epsilon else np.nextafter(scale, np.inf))
+    return float(scale if sensitivity <= epsilon * scale else np.nextafter(scale, np.inf))
 
 
 def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
@@ -356,7 +360,7 @@ def flip_probability(level, epsilon):
     >>> flip_probability([0, 1, 2], 1.0).round(3)
     array([0.5  , 0.269, 0.119])
     """
-    return np.exp(log_expit(-np.asarray(level) * epsilon))
+    return expit(-np.asarray(level) * epsilon)
 
 
 def flip_thresholds(epsilon):
@@ -391,7 +395,7 @@ def integer_thresholds(probability):
     Parameters
     ----------
     probability : ndarray of float64
-        Probabilities, correct to within 2**-50 of their size.
+        Probabilities, correct to within 2**-46 of their size.
 
     Returns
     -------
@@ -404,7 +408,7 @@ def integer_thresholds(probability):
     >>> integer_thresholds(np.array([0.25])) > 2**62
     array([ True])
     """
-    return np.ceil(np.minimum(probability * (1 + _DIGITS), 0.5) * 2.0**64).astype(np.uint64)
+    return np.ceil(np.minimum(probability * (1 + 2.0**-46), 0.5) * 2.0**64).astype(np.uint64)
 
 
 def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):

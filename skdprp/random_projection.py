@@ -75,6 +75,8 @@ class Projection(ABC):
         Normalisation of the projection, sqrt(n_components) for the dense and the sparse ones.
     max_entry : float
         Largest absolute entry of W.
+    fourth_moment : float
+        Expectation of the fourth power of an entry of W, of variance 1.
     """
 
     def __init__(self, n_features, n_components, seed):
@@ -97,6 +99,11 @@ class Projection(ABC):
     def divisor(self):
         """Normalisation sqrt(k) of ``x = W' u / sqrt(k)``."""
         return np.sqrt(self.n_components)
+
+    @property
+    def variance_factor(self):
+        """Factor of the variance of an inner product that is due to the draw of W."""
+        return 1 / self.n_components
 
     def project(self, X):
         """Multiply rows by W.
@@ -153,6 +160,8 @@ class IdentityProjection(Projection):
 
     divisor = 1.0
     max_entry = 1.0
+    fourth_moment = 1.0
+    variance_factor = 0.0
 
     def _project_sparse(self, X):
         return X.toarray().astype(np.float64, order="C")
@@ -190,11 +199,18 @@ class OPORPProjection(Projection):
 
     divisor = 1.0
     max_entry = 1.0
+    fourth_moment = 1.0
 
     @property
     def bin_length(self):
         """Number of padded features in each bin."""
         return -(-self.n_features // self.n_components)
+
+    @property
+    def variance_factor(self):
+        """Less than 1 / k by (P - k) / (P - 1), P the padded number of features: the bins are of equal length."""
+        padded = self.n_components * self.bin_length
+        return (padded - self.n_components) / (max(padded - 1, 1) * self.n_components)
 
     @cached_property
     def code(self):
@@ -295,6 +311,11 @@ class VerySparseProjection(Projection):
     def max_entry(self):
         """The only absolute value of a nonzero entry, sqrt(s)."""
         return self.density**-0.5
+
+    @property
+    def fourth_moment(self):
+        """Expectation of the fourth power of an entry, s."""
+        return 1 / self.density
 
     @cached_property
     def matrix(self):
@@ -447,6 +468,7 @@ class RademacherProjection(DenseProjection):
     """Entries -1 and +1 with equal probability."""
 
     max_entry = 1.0
+    fourth_moment = 1.0
 
     @property
     def _words_per_row(self):
@@ -475,6 +497,7 @@ class GaussianProjection(_OneWordPerEntry):
     """Standard normal entries."""
 
     max_entry = 8.3  # the quantile of 2**-54, the smallest probability that a word gives
+    fourth_moment = 3.0
 
     @staticmethod
     def _entries(words):
@@ -485,6 +508,7 @@ class UniformProjection(_OneWordPerEntry):
     """Entries uniform on [-sqrt(3), sqrt(3)], of variance 1."""
 
     max_entry = np.sqrt(3)
+    fourth_moment = 1.8
 
     @staticmethod
     def _entries(words):

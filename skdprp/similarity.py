@@ -1,0 +1,297 @@
+"""Inner products, distances and angles of rows from their private sketches, with the noise accounted for.
+
+Every estimator here is computed from released sketches and public parameters only: it costs no privacy. Estimates of
+inner products, squared norms, squared distances and angles are unbiased, so they may fall outside the range of the
+true value.
+"""
+
+import numpy as np
+
+
+def inner_products(S, T):
+    """Estimate the inner products of different rows.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n_rows, n_components)
+        Sketches of rows u, from `DPRandomProjection` or `DPOPORP`.
+    T : ndarray of shape (n_others, n_components)
+        Sketches of rows v by the same projection, with noise of their own.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_others)
+        Unbiased estimates of ``<u, v>``; see :func:`inner_product_variance`.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Theorems 3.8 to 3.10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.similarity import inner_products
+    >>> inner_products(np.array([[1.0, 2.0]]), np.array([[3.0, -1.0]]))
+    array([[1.]])
+    """
+    return np.asarray(S, dtype=np.float64) @ np.asarray(T, dtype=np.float64).T
+
+
+def squared_norms(S, *, noise_variance):
+    """Estimate the squared norms of rows.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n_rows, n_components)
+        Sketches.
+    noise_variance : float
+        Variance of the noise of one component: ``scale_**2`` of Gaussian, ``2 * scale_**2`` of Laplace noise.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+        Unbiased estimates of ``|u|^2``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.similarity import squared_norms
+    >>> squared_norms(np.array([[3.0, 4.0]]), noise_variance=2.0)
+    array([21.])
+    """
+    S = np.asarray(S, dtype=np.float64)
+    return np.einsum("ij,ij->i", S, S) - S.shape[1] * noise_variance
+
+
+def squared_distances(S, T, *, noise_variance):
+    """Estimate the squared distances of different rows.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n_rows, n_components)
+        Sketches of rows u.
+    T : ndarray of shape (n_others, n_components)
+        Sketches of rows v by the same projection, with noise of their own.
+    noise_variance : float
+        Variance of the noise of one component: ``scale_**2`` of Gaussian, ``2 * scale_**2`` of Laplace noise.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_others)
+        Unbiased estimates of ``|u - v|^2``: the noise adds ``2 k noise_variance``, which is taken off.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.similarity import squared_distances
+    >>> squared_distances(np.array([[3.0, 4.0]]), np.array([[0.0, 0.0]]), noise_variance=1.0)
+    array([[21.]])
+    """
+    norms = squared_norms(S, noise_variance=noise_variance)[:, None] + squared_norms(T, noise_variance=noise_variance)
+    return norms - 2 * inner_products(S, T)
+
+
+def cosines(S, T):
+    """Estimate the cosines of different rows by normalising their sketches.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n_rows, n_components)
+        Sketches of rows u.
+    T : ndarray of shape (n_others, n_components)
+        Sketches of rows v by the same projection, with noise of their own.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_others)
+        Cosines of the sketches. Noise shrinks them towards 0, and alike for rows of equal norm, so that rankings keep
+        their order in expectation.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "OPORP: One Permutation + One Random Projection", arXiv:2302.03505.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.similarity import cosines
+    >>> cosines(np.array([[3.0, 4.0]]), np.array([[5.0, 0.0]]))
+    array([[0.6]])
+    """
+    norms = np.sqrt(np.outer(squared_norms(S, noise_variance=0.0), squared_norms(T, noise_variance=0.0)))
+    return np.divide(inner_products(S, T), norms, out=np.zeros_like(norms), where=norms > 0)
+
+
+def hamming_distances(S, T):
+    """Count the bits in which sign sketches differ.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n_rows, n_features_out)
+        Sign sketches: int8 signs, or bits packed in uint8.
+    T : ndarray of shape (n_others, n_features_out)
+        Sign sketches by the same projection, in the same form.
+
+    Returns
+    -------
+    ndarray of int, shape (n_rows, n_others)
+
+    Raises
+    ------
+    ValueError
+        If `S` and `T` differ in form.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.similarity import hamming_distances
+    >>> hamming_distances(np.array([[0b1100]], dtype=np.uint8), np.array([[0b1010]], dtype=np.uint8))
+    array([[2]])
+    """
+    S, T = np.asarray(S), np.asarray(T)
+    if S.dtype != T.dtype:
+        raise ValueError(f"One of the sketches is packed, the other is not: {S.dtype} and {T.dtype}.")
+    if S.dtype == np.uint8:
+        return np.stack([np.bitwise_count(T ^ row).sum(axis=1, dtype=np.int64) for row in S])
+    return ((S.shape[1] - inner_products(S, T)) / 2).astype(np.int64)
+
+
+def _odds(flip_epsilon):
+    """``2 E / (E - 1)^2`` of E = exp(flip_epsilon), which is ``1 / (2 sinh(flip_epsilon / 2)^2)``."""
+    with np.errstate(over="ignore"):
+        return 0.5 / np.sinh(np.asarray(flip_epsilon) / 2) ** 2
+
+
+def angles(distances, *, n_components, flip_epsilon):
+    """Estimate the angles of rows from the Hamming distances of their sign sketches by randomised response.
+
+    Parameters
+    ----------
+    distances : ndarray of int
+        Hamming distances of sketches from :class:`~skdprp.DPSignRP` with ``method="rr"``.
+    n_components : int
+        Number k of bits of a sketch.
+    flip_epsilon : float
+        Privacy loss of one bit, ``flip_epsilon_``; infinity if no bit was flipped.
+
+    Returns
+    -------
+    ndarray of float64, shape of `distances`
+        Unbiased estimates of the angles for a Gaussian projection, in radians; see :func:`angle_variance`.
+
+    Notes
+    -----
+    Bits flipped by the smooth method cannot be debiased: how often depends on the rows.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Theorem 4.6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.similarity import angles
+    >>> angles(np.array([64]), n_components=128, flip_epsilon=2.0).round(4)
+    array([1.5708])
+    """
+    agreement = 1 - np.asarray(distances) / n_components
+    odds = _odds(flip_epsilon)
+    return np.pi * (1 - ((1 + 2 * odds) * agreement - odds))
+
+
+def angle_variance(angle, *, n_components, flip_epsilon):
+    """Variance of the estimate of :func:`angles` for a Gaussian projection.
+
+    Parameters
+    ----------
+    angle : float or ndarray
+        True angle theta, in radians.
+    n_components : int
+        Number k of bits of a sketch.
+    flip_epsilon : float
+        Privacy loss of one bit.
+
+    Returns
+    -------
+    float or ndarray
+        ``(theta (pi - theta) + 2 pi^2 E / (E - 1)^2 + 4 pi^2 E^2 / (E - 1)^4) / k`` with E = exp(flip_epsilon).
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Theorem 4.6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.similarity import angle_variance
+    >>> round(float(angle_variance(np.pi / 2, n_components=100, flip_epsilon=np.inf)), 6)
+    0.024674
+    """
+    odds = _odds(flip_epsilon)
+    return (angle * (np.pi - angle) + np.pi**2 * odds + np.pi**2 * odds**2) / n_components
+
+
+def best_n_components(epsilon, *, angle=np.pi / 3):
+    """Choose the number of bits that estimates an angle best when they share one epsilon.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss of a sketch by :class:`~skdprp.DPSignRP` with ``method="rr"``: each of k bits has epsilon / k.
+    angle : float, default=pi/3
+        The angle that matters, in radians.
+
+    Returns
+    -------
+    int
+        The k that minimises :func:`angle_variance` at flip_epsilon = epsilon / k.
+
+    Examples
+    --------
+    >>> from skdprp.similarity import best_n_components
+    >>> best_n_components(20.0)
+    6
+    """
+    k = np.arange(1, int(np.ceil(epsilon)) + 2)
+    return int(k[np.argmin(angle_variance(angle, n_components=k, flip_epsilon=epsilon / k))])
+
+
+def inner_product_variance(u, v, *, projection, noise_variance):
+    """Variance of the estimate of :func:`inner_products`, over the draws of the projection and the noise.
+
+    Parameters
+    ----------
+    u, v : ndarray of shape (n_features,)
+        The rows.
+    projection : Projection
+        ``projection_`` of the sketch; only its kind and shape matter.
+    noise_variance : float
+        Variance sigma^2 of the noise of one component: ``scale_**2`` of Gaussian, ``2 * scale_**2`` of Laplace noise.
+
+    Returns
+    -------
+    float
+        ``sigma^2 (|u|^2 + |v|^2) + k sigma^4 + f (|u|^2 |v|^2 + <u, v>^2 + (m - 3) sum_i u_i^2 v_i^2)`` with m the
+        fourth moment of the entries of W and f its `variance_factor`, 1 / k for dense projections.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Theorems 3.8 to 3.10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.random_projection import make_projection
+    >>> from skdprp.similarity import inner_product_variance
+    >>> W = make_projection("identity", 4, None, None)
+    >>> float(inner_product_variance(np.ones(4), np.ones(4), projection=W, noise_variance=0.5))
+    5.0
+    """
+    uu, vv, uv = u @ u, v @ v, u @ v
+    of_noise = noise_variance * (uu + vv) + projection.n_components * noise_variance**2
+    of_projection = uu * vv + uv**2 + (projection.fourth_moment - 3) * (u**2 @ v**2)
+    return of_noise + projection.variance_factor * of_projection

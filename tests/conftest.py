@@ -1,0 +1,23 @@
+"""Facilities shared by the tests."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from skdprp import _noise
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """Handwritten digits with pixels in [0, 1], and their labels."""
+    X, y = load_digits(return_X_y=True)
+    return X / 16, y
+
+
+@pytest.fixture
+def silenced_noise(monkeypatch):
+    """Turn all private noise off: what is left is the deterministic part of the estimators."""
+    monkeypatch.setattr(_noise, "_standard_gaussian", np.zeros)
+    monkeypatch.setattr(_noise, "_standard_laplace", np.zeros)
+    monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: np.zeros(n_dims))
+    monkeypatch.setattr(_noise, "flip", lambda levels, thresholds: np.zeros(levels.shape, dtype=bool))

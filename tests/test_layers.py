@@ -1,0 +1,62 @@
+"""The layer rule: a module imports strictly lower layers only."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import skdprp
+
+PACKAGE = Path(skdprp.__file__).parent
+LAYERS = [
+    {"guarantee", "_noise", "_params"},
+    {"random_projection", "losses", "accounting"},
+    {"sensitivity", "mechanisms", "similarity"},
+    {"sketch", "linear_model"},
+    {"audit", "inspection"},
+]
+LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}
+MODULES = [
+    path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE or path.stem not in ("__init__", "__main__")
+]
+
+
+def module_name(path):
+    """Return the public module that a file belongs to: packages of private files count as one."""
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported_modules(path):
+    """Yield the modules of the package that a file imports, relative to the package."""
+    depth = len(path.relative_to(PACKAGE).parts)
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            yield from (module_name(path) if node.level < depth else name.split(".")[0] for name in names)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            names = [node.module] if isinstance(node, ast.ImportFrom) else [alias.name for alias in node.names]
+            yield from (name.split(".")[1] for name in names if name.startswith("skdprp."))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_down(path):
+    own = module_name(path)
+    for imported in imported_modules(path):
+        assert imported == own or LAYER_OF[imported] < LAYER_OF[own], f"{own} imports {imported}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_private_randomness_is_drawn_in_one_place(path):
+    """Only _noise asks the kernel for randomness; no module uses the generators of `random` or numpy's global one."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    imports = {alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
+    assert ("urandom" in attributes) == (path.stem == "_noise")
+    assert not imports & {"random", "secrets", "urandom"}
+    if path.stem not in ("_noise", "random_projection"):
+        assert not attributes & {"random", "default_rng", "RandomState"}
+
+
+def test_every_public_name_exists():
+    assert len(set(skdprp.__all__)) == len(skdprp.__all__)
+    assert all(hasattr(skdprp, name) for name in skdprp.__all__)

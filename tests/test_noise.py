@@ -1,0 +1,142 @@
+"""Private randomness: its distribution, and that it is never shared."""
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from skdprp import _noise, reproducible_noise
+
+SIZE = 200_000
+
+
+def gaussian(size=SIZE, scale=1.0):
+    values = np.zeros(size)
+    _noise.add_gaussian(values, scale)
+    return values
+
+
+def laplace(size=SIZE, scale=1.0):
+    values = np.zeros(size)
+    _noise.add_laplace(values, scale)
+    return values
+
+
+@pytest.mark.parametrize(("draw", "law"), [(gaussian, stats.norm), (laplace, stats.laplace)])
+@pytest.mark.parametrize("scale", [1.0, 7.5])
+def test_additive_noise_has_its_law(draw, law, scale):
+    assert stats.kstest(draw(scale=scale), law(scale=scale).cdf).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(("draw", "law"), [(gaussian, stats.norm), (laplace, stats.laplace)])
+def test_additive_noise_has_its_tails(draw, law):
+    """Counts beyond the 1e-3 quantiles are binomial, on both sides."""
+    noise = draw(10**6)
+    for beyond in (noise < law.ppf(1e-3), noise > law.isf(1e-3)):
+        assert stats.binomtest(int(beyond.sum()), len(noise), 1e-3).pvalue > 1e-6
+
+
+def test_inverse_cdf_reaches_both_ends(monkeypatch):
+    """The extreme words give finite values of both signs, beyond eight standard deviations."""
+    words = np.array([0, 2**63, 2**63 - 1, 2**64 - 1], dtype=np.uint64)
+    monkeypatch.setattr(_noise, "random_bytes", lambda size: words.tobytes()[:size])
+    assert np.allclose(_noise._standard_gaussian(4), [9.155, -9.155, 0, 0], atol=0.001)
+    assert np.allclose(np.abs(_noise._standard_laplace(4)), [64 * np.log(2), 64 * np.log(2), 0, 0])
+
+
+def test_noise_is_added_to_every_entry_and_to_the_array_itself():
+    values = np.full((300, 401), 5.0)
+    _noise.add_gaussian(values, 1e-3)
+    assert (values != 5.0).all() and abs(values.mean() - 5.0) < 1e-4
+    with pytest.raises(ValueError, match="contiguous"):
+        _noise.add_gaussian(np.zeros((4, 4))[:, :2], 1.0)
+
+
+@pytest.mark.parametrize("threshold", [0, 1, 2**56 - 1, 2**57 + 12345, 2**63, 2**64 - 1])
+def test_flip_compares_sixty_four_bits(threshold, monkeypatch):
+    """With chosen random bits: a tie of the first byte is decided by the other fifty-six."""
+    thresholds = np.array([threshold], dtype=np.uint64)
+    top, rest = threshold >> 56, threshold & (2**56 - 1)
+    levels = np.zeros(1, dtype=np.uint8)
+    for first in {max(top - 1, 0), top, min(top + 1, 255)}:
+        for second in {max(rest - 1, 0), rest}:
+            draws = iter([bytes([first]), (second << 8).to_bytes(8, "little")])
+            monkeypatch.setattr(_noise, "random_bytes", lambda size, draws=draws: next(draws)[:size])
+            assert bool(_noise.flip(levels, thresholds)[0]) == ((first << 56) + second < threshold)
+
+
+@pytest.mark.parametrize("probability", [0.001, 1 / 256, 0.3, 0.5])
+def test_flip_has_its_probability(probability):
+    thresholds = np.array([0, int(probability * 2**64)], dtype=np.uint64)
+    levels = np.repeat(np.array([0, 1], dtype=np.uint16), SIZE).reshape(2, SIZE)
+    never, sometimes = _noise.flip(levels, thresholds)
+    assert not never.any()
+    assert stats.binomtest(int(sometimes.sum()), SIZE, probability).pvalue > 1e-6
+
+
+def test_flips_of_one_call_are_independent():
+    """Runs of neighbouring flips, and the decisions on ties, show no correlation."""
+    flips = _noise.flip(np.zeros(10**6, dtype=np.uint8), np.array([2**63 + 2**55], dtype=np.uint64))
+    both = int((flips[1:] & flips[:-1]).sum())
+    p = (0.5 + 2**-9) ** 2
+    assert abs(both - 10**6 * p) < 6 * np.sqrt(10**6 * p)
+
+
+def drawn_in_threads(n_threads):
+    drawn = []
+    threads = [threading.Thread(target=lambda: drawn.append(_noise.random_bytes(16))) for _ in range(n_threads)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return drawn
+
+
+def drawn_in_fork():
+    read, write = os.pipe()
+    if os.fork() == 0:
+        os.write(write, _noise.random_bytes(16))
+        os._exit(0)
+    os.wait()
+    return os.read(read, 16)
+
+
+# Forking a process that has run threads warns on newer Pythons; the child here only draws and exits.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_bytes_are_never_shared():
+    draws = [_noise.random_bytes(16) for _ in range(100)] + drawn_in_threads(20) + [drawn_in_fork() for _ in range(5)]
+    assert len(set(draws)) == 125
+
+
+# As above.
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_seed_stays_in_its_thread_and_process():
+    with reproducible_noise(0):
+        first = _noise.random_bytes(16)
+        elsewhere = [*drawn_in_threads(3), drawn_in_fork(), drawn_in_fork()]
+    with reproducible_noise(0):
+        again = _noise.random_bytes(16)
+        next_ = _noise.random_bytes(16)
+    assert first == again
+    assert len({first, next_, *elsewhere}) == 7
+    assert not _noise.is_seeded()
+
+
+def test_seed_ends_with_its_block_even_on_error():
+    with pytest.raises(KeyError), reproducible_noise(0):
+        assert _noise.is_seeded()
+        raise KeyError
+    assert not _noise.is_seeded() and _noise.random_bytes(16) != _noise.random_bytes(16)
+
+
+def test_seeded_blocks_nest():
+    with reproducible_noise(1):
+        _noise.random_bytes(8)
+        with reproducible_noise(2):
+            inner = _noise.random_bytes(8)
+        outer = _noise.random_bytes(8)
+    with reproducible_noise(1):
+        _noise.random_bytes(8)
+        assert _noise.random_bytes(8) == outer != inner

@@ -1,0 +1,167 @@
+"""Public projections: their law, their arithmetic, their norms, their seeds."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+
+from skdprp import random_projection
+from skdprp.random_projection import make_projection
+
+KINDS = ["rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp"]
+DENSE = KINDS[:3]
+
+
+def draw(kind, n_features=300, n_components=64, seed=0, **options):
+    return make_projection(kind, n_features, n_components, np.random.RandomState(seed), **options)
+
+
+def matrix(projection):
+    return projection.project(np.eye(projection.n_features))
+
+
+@pytest.fixture(params=KINDS)
+def projection(request):
+    return draw(request.param)
+
+
+@pytest.fixture(params=["in memory", "on demand"])
+def storage(request, monkeypatch):
+    """Dense projections are kept when small, and made block by block when not: here both."""
+    if request.param == "on demand":
+        monkeypatch.setattr(random_projection, "_CACHED_ENTRIES", 0)
+        monkeypatch.setattr(random_projection, "_BLOCK_ENTRIES", 64 * 100)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sp.csr_array, sp.csr_matrix])
+def test_project_is_multiplication(projection, form, dtype, storage):
+    X = sp.random_array((50, 300), density=0.1, rng=0).toarray().astype(dtype)
+    product = projection.project(form(X))
+    assert product.dtype == np.float64 and product.flags.c_contiguous
+    assert np.allclose(product, X.astype(np.float64) @ matrix(projection), rtol=0, atol=1e-13)
+
+
+def test_project_leaves_its_input_alone(projection):
+    X = np.random.default_rng(0).uniform(size=(5, 300))
+    before = X.copy()
+    product = projection.project(X)
+    product += 1
+    assert (before == X).all()
+
+
+def test_duplicate_and_unsorted_entries_are_summed(projection):
+    indices = np.array([7, 2, 7, 299, 0, 0])
+    X = sp.csr_array((np.arange(1.0, 7.0), indices, np.array([0, 3, 3, 6])), shape=(3, 300))
+    assert np.allclose(projection.project(X), X.toarray() @ matrix(projection))
+
+
+def test_norms_are_those_of_the_matrix(projection, storage):
+    W = matrix(projection)
+    assert projection.row_norm(1) == pytest.approx(np.abs(W).sum(axis=1).max(), rel=1e-11)
+    assert projection.row_norm(2) == pytest.approx(np.linalg.norm(W, axis=1).max(), rel=1e-11)
+    assert projection.spectral_norm() == pytest.approx(np.linalg.norm(W, 2), rel=1e-11)
+    assert (projection.column_max() == np.abs(W).max(axis=0)).all()
+    assert projection.max_entry >= np.abs(W).max()
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "uniform", "very_sparse", "oporp"])
+def test_norms_are_rounded_up(kind):
+    """In higher precision, no norm is below that of the matrix."""
+    projection = draw(kind, 40, 8)
+    W = matrix(projection).astype(np.longdouble)
+    assert projection.row_norm(1) >= np.abs(W).sum(axis=1).max()
+    assert projection.row_norm(2) >= np.sqrt((W**2).sum(axis=1).max())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_same_random_state_same_projection(kind):
+    assert (matrix(draw(kind)) == matrix(draw(kind))).all()
+    if kind != "identity":
+        assert (matrix(draw(kind)) != matrix(draw(kind, seed=1))).any()
+
+
+def test_projection_rebuilds_itself_from_its_seed(projection):
+    before = matrix(projection)
+    pickled = pickle.dumps(projection)
+    assert len(pickled) < 500
+    assert (matrix(pickle.loads(pickled)) == before).all()
+
+
+@pytest.mark.parametrize("kind", DENSE)
+def test_rows_can_be_made_alone(kind):
+    """Any sorted selection of features gives the rows of the whole matrix: near, far apart, or one."""
+    projection = draw(kind, 5000, 70)
+    W = projection.rows(np.arange(5000))
+    for features in ([0], [4999], [3, 4, 5], [0, 63, 64, 200, 4998], np.arange(0, 5000, 97)):
+        assert (projection.rows(np.array(features)) == W[features]).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [("gaussian", stats.norm()), ("uniform", stats.uniform(-np.sqrt(3), 2 * np.sqrt(3)))],
+)
+def test_continuous_entries_have_their_law(kind, law):
+    assert stats.kstest(matrix(draw(kind, 1000, 256)).ravel(), law.cdf).pvalue > 1e-6
+
+
+def test_rademacher_entries_are_fair_and_uncorrelated():
+    W = matrix(draw("rademacher", 1000, 256))
+    assert set(np.unique(W)) == {-1.0, 1.0}
+    assert stats.binomtest(int((W > 0).sum()), W.size).pvalue > 1e-6
+    gram = W.T @ W - 1000 * np.eye(256)
+    assert np.abs(gram).max() < 6.5 * np.sqrt(1000)
+
+
+@pytest.mark.parametrize("density", ["auto", 0.01, 0.5, 1.0])
+def test_very_sparse_entries_have_their_law(density):
+    p, k = 2000, 100
+    W = matrix(draw("very_sparse", p, k, density=density))
+    density = p**-0.5 if density == "auto" else density
+    nonzero = int(np.count_nonzero(W))
+    assert stats.binomtest(nonzero, p * k, density).pvalue > 1e-6
+    assert stats.binomtest(int((W > 0).sum()), nonzero).pvalue > 1e-6
+    assert set(np.unique(np.abs(W))) <= {0.0, density**-0.5}
+    assert stats.chisquare(np.count_nonzero(W, axis=0)).pvalue > 1e-6
+    assert stats.binomtest(int(np.count_nonzero(W[-100:])), 100 * k, density).pvalue > 1e-6
+
+
+@pytest.mark.parametrize(("p", "k"), [(300, 64), (64, 64), (5, 8), (1, 1), (7, 2)])
+def test_oporp_puts_each_feature_in_one_of_equal_bins(p, k):
+    projection = draw("oporp", p, k)
+    W = matrix(projection)
+    assert (np.abs(W).sum(axis=1) == 1).all() and (np.abs(W) <= 1).all()
+    assert np.abs(W).sum(axis=0).max() <= projection.bin_length == -(-p // k)
+
+
+def test_oporp_bins_and_signs_are_uniform():
+    """Over seeds, every feature meets every bin and both signs equally often."""
+    codes = np.array([draw("oporp", 12, 4, seed=seed).code for seed in range(2000)])
+    for feature in codes.T:
+        assert stats.chisquare(np.bincount(feature, minlength=8)).pvalue > 1e-6
+
+
+def test_fourth_moments():
+    for kind in KINDS:
+        projection = draw(kind, 4000, 256, density=0.1)
+        if kind not in ("identity", "oporp"):
+            W4 = matrix(projection) ** 4
+            assert abs(W4.mean() - projection.fourth_moment) < 5 * W4.std() / np.sqrt(W4.size) + 1e-12
+
+
+def test_repeats_stand_side_by_side():
+    projection = draw("oporp", 300, 64, n_repeats=4)
+    W = matrix(projection)
+    assert W.shape == (300, 64) and (np.abs(W).reshape(300, 4, 16).sum(axis=2) == 1).all()
+    assert len({tuple(part.code) for part in projection.parts}) == 4
+    assert projection.row_norm(1) == 4 and projection.row_norm(2) == 2
+    assert projection.spectral_norm() >= np.linalg.norm(W, 2)
+    assert (matrix(pickle.loads(pickle.dumps(projection))) == W).all()
+    X = sp.random_array((20, 300), density=0.1, rng=0, format="csr")
+    assert np.allclose(projection.project(X), X @ W)
+
+
+def test_empty_projection_of_rows_without_entries(projection):
+    assert (projection.project(sp.csr_array((3, 300))) == 0).all()

@@ -1,0 +1,61 @@
+"""Sensitivities: never exceeded by a neighbour, reached by some."""
+
+import numpy as np
+import pytest
+
+from skdprp.random_projection import make_projection
+from skdprp.sensitivity import component_sensitivity, l1_sensitivity, l2_sensitivity
+
+KINDS = ["rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp"]
+P, K, BETA = 30, 8, 0.7
+
+
+@pytest.fixture(params=KINDS)
+def projection(request):
+    return make_projection(request.param, P, K, np.random.RandomState(0))
+
+
+def differences(projection, adjacency):
+    """Projections of changes of size beta: random dense and sparse ones, coordinates, and singular vectors."""
+    rng = np.random.default_rng(0)
+    W = projection.project(np.eye(P)) / projection.divisor
+    sparse = rng.standard_normal((500, P)) * (rng.uniform(size=(500, P)) < 0.1) + 1e-9
+    changes = np.vstack([rng.standard_normal((500, P)), sparse, np.eye(P), np.linalg.svd(W)[0].T])
+    order = 1 if adjacency == "l1" else 2
+    return BETA * changes / np.linalg.norm(changes, order, axis=1, keepdims=True) @ W
+
+
+@pytest.mark.parametrize("adjacency", ["l1", "l2"])
+def test_l2_sensitivity_is_the_least_bound(projection, adjacency):
+    moved = np.linalg.norm(differences(projection, adjacency), axis=1).max()
+    assert moved == pytest.approx(l2_sensitivity(projection, adjacency, BETA), rel=1e-9)
+
+
+def test_l1_sensitivity_of_l1_neighbours_is_the_least_bound(projection):
+    moved = np.abs(differences(projection, "l1")).sum(axis=1).max()
+    assert moved == pytest.approx(l1_sensitivity(projection, "l1", BETA), rel=1e-9)
+
+
+def test_l1_sensitivity_of_l2_neighbours_is_a_bound(projection):
+    moved = np.abs(differences(projection, "l2")).sum(axis=1).max()
+    assert moved <= l1_sensitivity(projection, "l2", BETA)
+
+
+def test_l1_sensitivity_of_l2_neighbours_is_reached_by_full_bins():
+    """OPORP with equal bins and the identity move in every component at once."""
+    for kind, p in (("identity", 8), ("oporp", 32)):
+        projection = make_projection(kind, p, 8, np.random.RandomState(0))
+        W = projection.project(np.eye(p)) / projection.divisor
+        change = BETA * W.sum(axis=1) / np.linalg.norm(W.sum(axis=1))
+        assert np.abs(change @ W).sum() == pytest.approx(l1_sensitivity(projection, "l2", BETA), rel=1e-9)
+
+
+def test_component_sensitivity_is_the_least_bound(projection):
+    moved = np.abs(differences(projection, "l1")).max(axis=0) * projection.divisor
+    assert moved == pytest.approx(component_sensitivity(projection, BETA), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["rademacher", "oporp", "identity"])
+def test_sensitivity_of_unit_entries_is_max_change_itself(kind):
+    projection = make_projection(kind, P, K, np.random.RandomState(0))
+    assert l2_sensitivity(projection, "l1", BETA) == BETA
