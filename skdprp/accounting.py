@@ -188,7 +188,10 @@ def _log_stretch(epsilon, r, g, b):
     tau = np.minimum(epsilon / g, np.log1p(epsilon / rho) / b) if epsilon > 0 else epsilon / (g + b * rho)
     for _ in range(12):
         power_gain = rho * np.expm1(b * tau)
-        tau = tau - (g * tau + power_gain - epsilon) / (g + b * (rho + power_gain))
+        step = (g * tau + power_gain - epsilon) / (g + b * (rho + power_gain))
+        tau = tau - step
+        if np.all(np.abs(step) <= 1e-9 * np.abs(tau)):
+            break
     return tau
 
 
