@@ -137,9 +137,9 @@ def _log_gamma_panels(k, width):
     share = _LOG_MASS_LEFT_OUT / k
     low, high = -(np.sqrt(2 * share) + share), min(np.sqrt(2 * share), np.log(3 + 2 * share))
     below = np.linspace(low, 0, int(np.ceil(-low / width)), endpoint=False)
-    return np.append(
-        below, 2 * np.log1p(np.linspace(0, np.expm1(high / 2), 2 + int(3 * np.sqrt(k) * np.expm1(high / 2))))
-    )
+    # Above the mode the density falls like exp(-k e^w), as smooth as a normal one in e^(w/2).
+    root = np.expm1(high / 2)
+    return np.append(below, 2 * np.log1p(np.linspace(0, root, 2 + int(3 * np.sqrt(k) * root))))
 
 
 def _split_at_kinks(edges, width, epsilon, d, g, k, b):
@@ -166,9 +166,10 @@ def _split_at_kinks(edges, width, epsilon, d, g, k, b):
 def _radius_rule(epsilon, d, n_dims, shape, power):
     """Nodes r / s and weights of the expectation over the radius, and the probability left out."""
     k = shape / power
+    # In w the density has the width 1 / sqrt(k), and in ln r = w / b the integrand varies over a unit.
     width = min(power / 2, 1 / np.sqrt(k)) / 1.5
     edges = _log_gamma_panels(k, width)
-    if n_dims < 64:
+    if n_dims < 64:  # from there on the zeros are of an order that the nodes integrate as they are
         edges = _split_at_kinks(edges, width, epsilon, d, n_dims - shape, k, power)
     # u^2 (3 - 2u) turns the square roots at both ends of a panel into polynomials.
     u = (_NODES + 1) / 2
@@ -197,8 +198,8 @@ def _log_stretch(epsilon, r, g, b):
 
 def _cosine_cdf(r, q, d, n_dims):
     """Probability that the cosine of a random direction is below ``(d^2 - q (2 r + q)) / (2 r d)``."""
+    # A product is exact where 1 + c is small; c itself is where (1 + c) / 2 is 1 / 2 to most of its digits.
     if n_dims < 4096:
-        # 1 + c is a product, exact where c is close to -1.
         half_of_one_plus_c = (d - q) / (2 * r) * ((2 * r + d + q) / (2 * d))
         return betainc((n_dims - 1) / 2, (n_dims - 1) / 2, np.clip(half_of_one_plus_c, 0, 1))
     cosine = (d - q * (2 * r + q) / d) / (2 * r)
@@ -301,11 +302,11 @@ def _convolution_power(pmf, n):
     return power
 
 
-def randomised_response_profile(epsilon, *, epsilon0, n_share, changed=1.0):
-    """Exact privacy profile of randomised response on share that differ independently at random.
+def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
+    """Exact privacy profile of randomised response on bits that differ independently at random.
 
-    Each of `n_share` share differs between two neighbours with probability `changed`, independently, and is released
-    flipped with probability 1 / (1 + e^epsilon0). Which share differ is known to the attacker.
+    Each of `n_bits` bits differs between two neighbours with probability `changed`, independently, and is released
+    flipped with probability 1 / (1 + e^epsilon0). Which bits differ is known to the attacker.
 
     Parameters
     ----------
@@ -313,8 +314,8 @@ def randomised_response_profile(epsilon, *, epsilon0, n_share, changed=1.0):
         Bound on the privacy loss, in nats, at least 0.
     epsilon0 : float
         Privacy loss of one bit.
-    n_share : int
-        Number of share released.
+    n_bits : int
+        Number of bits released.
     changed : float, default=1.0
         Probability that a bit differs between two neighbours.
 
@@ -331,10 +332,10 @@ def randomised_response_profile(epsilon, *, epsilon0, n_share, changed=1.0):
     Examples
     --------
     >>> from skdprp.accounting import randomised_response_profile
-    >>> round(randomised_response_profile(0.0, epsilon0=1.0, n_share=1), 6)
+    >>> round(randomised_response_profile(0.0, epsilon0=1.0, n_bits=1), 6)
     0.462117
     """
     down, up = _randomised_response_losses(epsilon0)
-    pmf = _convolution_power(np.array([changed * down, 1 - changed, changed * up]), n_share)
-    loss = epsilon0 * np.arange(-n_share, n_share + 1)
+    pmf = _convolution_power(np.array([changed * down, 1 - changed, changed * up]), n_bits)
+    loss = epsilon0 * np.arange(-n_bits, n_bits + 1)
     return float(pmf @ -np.expm1(np.minimum(epsilon - loss, 0.0)))

@@ -243,7 +243,7 @@ def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
     --------
     >>> from skdprp.mechanisms import spherical_scale
     >>> round(spherical_scale(1.0, 1e-5, n_dims=14, shape=14, power=1), 4)
-    0.7993
+    0.7996
     """
     check_spherical(n_dims, shape, power)
     if delta <= 0 and (shape != n_dims or power != 1):
