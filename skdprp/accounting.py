@@ -138,9 +138,9 @@ def _log_gamma_panels(k, width):
     share = _LOG_MASS_LEFT_OUT / k
     low, high = -(np.sqrt(2 * share) + share), min(np.sqrt(2 * share), np.log(3 + 2 * share))
     below = np.linspace(low, 0, int(np.ceil(-low / width)), endpoint=False)
-    return np.append(
-        below, 2 * np.log1p(np.linspace(0, np.expm1(high / 2), 2 + int(3 * np.sqrt(k) * np.expm1(high / 2))))
-    )
+    # Above the mode the density falls like exp(-k e^w), as smooth as a normal one in e^(w/2).
+    root = np.expm1(high / 2)
+    return np.append(below, 2 * np.log1p(np.linspace(0, root, 2 + int(3 * np.sqrt(k) * root))))
 
 
 def _split_at_kinks(edges, width, epsilon, d, g, k, b):
@@ -167,9 +167,10 @@ def _split_at_kinks(edges, width, epsilon, d, g, k, b):
 def _radius_rule(epsilon, d, n_dims, shape, power):
     """Nodes r / s and weights of the expectation over the radius, and the probability left out."""
     k = shape / power
+    # In w the density has the width 1 / sqrt(k), and in ln r = w / b the integrand varies over a unit.
     width = min(power / 2, 1 / np.sqrt(k)) / 1.5
     edges = _log_gamma_panels(k, width)
-    if n_dims < 64:
+    if n_dims < 64:  # from there on the zeros are of an order that the nodes integrate as they are
         edges = _split_at_kinks(edges, width, epsilon, d, n_dims - shape, k, power)
     # u^2 (3 - 2u) turns the square roots at both ends of a panel into polynomials.
     u = (_NODES + 1) / 2
@@ -189,14 +190,17 @@ def _log_stretch(epsilon, r, g, b):
     tau = np.minimum(epsilon / g, np.log1p(epsilon / rho) / b) if epsilon > 0 else epsilon / (g + b * rho)
     for _ in range(12):
         power_gain = rho * np.expm1(b * tau)
-        tau = tau - (g * tau + power_gain - epsilon) / (g + b * (rho + power_gain))
+        step = (g * tau + power_gain - epsilon) / (g + b * (rho + power_gain))
+        tau = tau - step
+        if np.all(np.abs(step) <= 1e-9 * np.abs(tau)):
+            break
     return tau
 
 
 def _cosine_cdf(r, q, d, n_dims):
     """Probability that the cosine of a random direction is below ``(d^2 - q (2 r + q)) / (2 r d)``."""
+    # A product is exact where 1 + c is small; c itself is where (1 + c) / 2 is 1 / 2 to most of its digits.
     if n_dims < 4096:
-        # 1 + c is a product, exact where c is close to -1.
         half_of_one_plus_c = (d - q) / (2 * r) * ((2 * r + d + q) / (2 * d))
         return betainc((n_dims - 1) / 2, (n_dims - 1) / 2, np.clip(half_of_one_plus_c, 0, 1))
     cosine = (d - q * (2 * r + q) / d) / (2 * r)

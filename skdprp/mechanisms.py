@@ -253,6 +253,11 @@ def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
         If `delta` is not positive, unless the noise is multivariate Laplace (a = M, b = 1), which is pure; or if
         (a, b) is not covered by the profile.
 
+    References
+    ----------
+    .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
+       Product Measure", SIGMOD 2026, for the noise; its calibration is :func:`published_product_noise_scale`.
+
     Examples
     --------
     >>> from skdprp.mechanisms import spherical_scale
@@ -295,7 +300,7 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
     Parameters
     ----------
     epsilon, delta : float
-        Claimed guarantee. The true delta, often close to 1, is the profile of
+        Claimed guarantee. The true delta, which is far larger, is the profile of
         :func:`skdprp.accounting.spherical_profile` with ``scale=sqrt(2) * sigma, shape=1, power=2``.
     sensitivity : float, default=1.0
         Largest l2 distance between the outputs of two neighbours.
