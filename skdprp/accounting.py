@@ -11,7 +11,9 @@ from scipy.special import betainc, betaincc, erfcx, gammainc, gammaincc, log_ndt
 _LOG_MASS_LEFT_OUT = 80.0
 _RELATIVE_ERROR = 2.0**-42
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
-_QUADRATURE_ERROR = 1 + 2.0**-36
+_QUADRATURE_ERROR = 1 + 2.0**-28
+_LARGEST_EXPONENT = 700.0
+_LARGEST_EPSILON = 2.0**20  # a profile decreases, so that a smaller epsilon is on the private side
 
 
 def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
@@ -414,18 +416,21 @@ def objective_perturbation_profile(
     return min(1.0, gaussian_profile(epsilon - log_det, scale=1.0, sensitivity=double) + _tail(left, release_shift))
 
 
-def _tail(loss, shift):
-    """Probability that the privacy loss of a Gaussian mechanism exceeds `loss`."""
-    return float(ndtr(shift / 2 - loss / shift)) if shift > 0 else 0.0
+def _tail(loss, shift, log_factor=0.0):
+    """Probability that the privacy loss of a Gaussian mechanism exceeds `loss`, times a factor."""
+    if shift == 0:
+        return 0.0
+    return float(np.exp(np.minimum(log_factor + log_ndtr(shift / 2 - loss / shift), _LARGEST_EXPONENT)))
 
 
-def _normal_excess(upper, spread):
-    """Return ``E[1 - exp(-spread (N + upper))]_+`` with N standard normal, to full relative precision."""
-    gap = np.maximum(spread - upper, 0.0)
+def _log_normal_excess(upper, spread):
+    """Logarithm of ``E[1 - exp(-spread (N + upper))]_+`` with N standard normal, to full relative precision."""
     # phi(upper) = exp(spread^2 / 2 - spread upper) phi(upper - spread): Mills ratios lose no digits where it is tiny.
-    mills_ratios = erfcx(np.maximum(-upper, 0.0) / np.sqrt(2)) - erfcx(gap / np.sqrt(2))
+    mills_ratios = erfcx(np.maximum(-upper, 0.0) / np.sqrt(2)) - erfcx(np.maximum(spread - upper, 0.0) / np.sqrt(2))
     direct = ndtr(upper) - np.exp(np.minimum(spread**2 / 2 - spread * upper + log_ndtr(upper - spread), 0.0))
-    return np.where(upper > 0, direct, 0.5 * np.exp(-(upper**2) / 2) * mills_ratios)
+    tiny = np.finfo(float).tiny
+    in_tail = np.log(np.maximum(mills_ratios, tiny) / 2) - np.minimum(upper, 0.0) ** 2 / 2
+    return np.where(upper > 0, np.log(np.maximum(direct, tiny)), in_tail)
 
 
 def product_perturbation_profile(
@@ -480,6 +485,7 @@ def product_perturbation_profile(
 
     if adjacency == "add_remove":
         return min(1.0, _one_row(epsilon))
+    epsilon = min(epsilon, _LARGEST_EXPONENT)
     split = max(0.0, epsilon / 2 - (lipschitz / scale) ** 2 / (2 * (n_dims + 1)))
     return float(min(1.0, _one_row(split) + np.exp(split) * _one_row(epsilon - split)))
 
@@ -528,24 +534,24 @@ def softmax_perturbation_profile(
     >>> f"{softmax_perturbation_profile(1.0, scale=6.0, n_classes=10, adjacency='add_remove'):.2e}"
     '7.97e-06'
     """
-    epsilon, ratio = epsilon - log_det, max_norm / scale
+    epsilon, ratio = min(epsilon - log_det, _LARGEST_EPSILON), max_norm / scale
     if epsilon < 0:
         return 1.0
-    if adjacency == "add_remove":
-        first, second, factor = 0.0, epsilon, 1.0
-    else:
-        split = max(0.0, epsilon / 2 - ratio**2)
-        first = _largest_of_normals_profile(split, ratio, n_classes, 0.0)
-        second, factor = epsilon - split, np.exp(split)
-    rest = _largest_of_normals_profile(second, ratio, n_classes, release_shift) + _tail(second, release_shift)
-    return float(min(1.0, (first + factor * rest) * _QUADRATURE_ERROR))
+    split = 0.0 if adjacency == "add_remove" else max(0.0, epsilon / 2 - ratio**2)
+    rest = epsilon - split
+    delta = _largest_of_normals_profile(rest, ratio, n_classes, shift=release_shift, log_factor=split)
+    delta += _tail(rest, release_shift, log_factor=split)
+    if adjacency == "replace_one":
+        delta += _largest_of_normals_profile(split, ratio, n_classes)
+    return float(min(1.0, delta * _QUADRATURE_ERROR))
 
 
-def _largest_of_normals_profile(epsilon, ratio, n_classes, shift):
-    """E[1 - exp(epsilon - loss)]_+ of the loss ``ratio (max of K-1 normals - normal) + ratio^2``, plus a Gaussian's."""
+def _largest_of_normals_profile(epsilon, ratio, n_classes, *, shift=0.0, log_factor=0.0):
+    """Profile of the loss ``ratio (max of K-1 normals - normal) + ratio^2`` plus a Gaussian's, times a factor."""
     step = 2.0**-5
     largest = np.arange(-10.0, 40.0, step)  # the trapezoidal rule on an analytic, Gaussian-like integrand
-    density = np.exp(np.log(n_classes - 1) - largest**2 / 2 + (n_classes - 2) * log_ndtr(largest)) / np.sqrt(2 * np.pi)
+    log_density = np.log(n_classes - 1) - largest**2 / 2 + (n_classes - 2) * log_ndtr(largest) - np.log(2 * np.pi) / 2
     spread = np.hypot(ratio, shift)
-    upper = (ratio * largest + ratio**2 + shift**2 / 2 - epsilon) / spread
-    return step * float(density @ _normal_excess(upper, spread))
+    upper = np.minimum((ratio * largest + ratio**2 + shift**2 / 2 - epsilon) / spread, 1e8)
+    exponent = log_density + log_factor + _log_normal_excess(upper, spread)
+    return step * float(np.exp(np.minimum(exponent, _LARGEST_EXPONENT)).sum())

@@ -145,7 +145,8 @@ def penalty_for_log_det(loss, *, max_norm, log_det):
     >>> round(penalty_for_log_det(LogisticLoss(), max_norm=1.0, log_det=0.1), 4)
     2.3771
     """
-    return float(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * np.expm1(log_det / loss.hessian_rank)))
+    growth = np.expm1(min(log_det / loss.hessian_rank, 700.0))
+    return float(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * growth))
 
 
 def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, accuracy=0.0):

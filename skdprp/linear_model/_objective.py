@@ -24,6 +24,7 @@ from ._penalty import balanced_penalty
 
 _SHARE_OF_LOG_DET = 1 / 8
 _SHIFT_OF_RELEASE = 1 / 300
+_LARGEST_SHIFT = 0.1
 _SHARE_OF_RELEASE = 1 / 100
 
 
@@ -201,7 +202,7 @@ class AMPClassifier(PrivateLinearClassifier):
         return calibrate(problem, delta, penalty, log_det)
 
     def _calibrate_gaussian(self, problem, delta, penalty, log_det):
-        shift = _SHIFT_OF_RELEASE * self.epsilon
+        shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
         scale = self._gaussian_scale(problem, delta, log_det=log_det, release_shift=shift)
         release_scale = 2 * problem.accuracy / (penalty * shift)
         guarantee = self._state(self.epsilon, delta, "Gaussian", scale, release_scale, "exact profile, see Notes")

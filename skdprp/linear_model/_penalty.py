@@ -2,6 +2,8 @@
 
 import numpy as np
 
+_LEAST = 0.05  # beyond epsilon = 100 or so, where noise no longer matters
+
 
 def balanced_penalty(problem, noise_scale):
     """Penalty that balances the noise of objective perturbation against shrinkage.
@@ -27,7 +29,8 @@ def balanced_penalty(problem, noise_scale):
     """
     K, R = problem.n_classes, problem.row_norm
     relative_noise = noise_scale * np.sqrt(problem.n_features) / (R * problem.n_samples)
-    return 0.63 * np.sqrt(K) * R * noise_scale * (1 + 36 * relative_noise**2 / (K - 1) ** 1.5)
+    balanced = 0.63 * np.sqrt(K) * R * noise_scale * (1 + 36 * relative_noise**2 / (K - 1) ** 1.5)
+    return max(balanced, _LEAST * R**2)
 
 
 def output_penalty(problem, noise_scale):
@@ -44,4 +47,5 @@ def output_penalty(problem, noise_scale):
     -------
     float
     """
-    return 2.5 * np.sqrt(problem.n_classes) * problem.row_norm * noise_scale
+    balanced = 2.5 * np.sqrt(problem.n_classes) * problem.row_norm * noise_scale
+    return max(balanced, _LEAST * problem.row_norm**2)

@@ -5,6 +5,7 @@ from scipy.sparse import issparse
 
 _ARMIJO = 1e-4
 _FORCING = 0.1
+_ROUNDING = 2.0**-36
 
 
 class SolverError(RuntimeError):
@@ -120,11 +121,13 @@ def _conjugate_gradients(multiply, target, accuracy):
 def _line_search(risk, weights, step, gradient, value):
     """Halve the step until it lowers the value, or, where rounding hides that, the norm of the gradient."""
     slope, norm = np.vdot(gradient, step), np.linalg.norm(gradient)
+    rounding = _ROUNDING * (abs(value) + 2 * abs(np.vdot(risk.perturbation, weights)))
     for length in 0.5 ** np.arange(40):
         trial = weights + length * step
         scores = risk.scores(trial)
         new_gradient, new_value = risk.gradient(trial, scores), risk.value(trial, scores)
-        lower = new_value <= value + _ARMIJO * length * slope
-        if lower or np.linalg.norm(new_gradient) <= (1 - _ARMIJO * length) * norm:
-            return trial, scores, new_gradient, new_value
-    return weights, risk.scores(weights), gradient, value
+        if new_value <= value + _ARMIJO * length * slope:
+            break
+        if -slope * length <= rounding and np.linalg.norm(new_gradient) < norm:
+            break
+    return trial, scores, new_gradient, new_value
