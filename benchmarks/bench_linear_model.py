@@ -1,0 +1,185 @@
+"""Accuracy and speed of the private linear classifiers against LogisticRegression and diffprivlib.
+
+    python benchmarks/bench_linear_model.py --data DIR
+
+prints, for each data set, epsilon and adjacency, the accuracy on held-out rows of AMPClassifier with default parameters
+(mean over fresh noise), of the non-private LogisticRegression, and of diffprivlib's where it is installed. `--grid`
+adds the best accuracy over a grid of C, `--output` adds ProductNoiseOutputPerturbation. Then it times a fit against
+LogisticRegression at the same C and tolerance. DIR holds a9a and a9a.t in svmlight format, and the ten thousand MNIST
+test images and labels as gzipped idx files; without --data, the sets bundled with scikit-learn are used.
+"""
+
+import argparse
+import gzip
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler, normalize
+
+from skdprp import AMPClassifier, ProductNoiseOutputPerturbation
+
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 10.0)
+GRID = 2.0 ** np.arange(-8, 5)
+GOALS = {
+    ("a9a", 0.1, "add_remove"): 0.824,
+    ("a9a", 1.0, "add_remove"): 0.847,
+    ("a9a", 0.1, "replace_one"): 0.800,
+    ("a9a", 1.0, "replace_one"): 0.844,
+    ("mnist", 1.0, "add_remove"): 0.840,
+    ("mnist", 1.0, "replace_one"): 0.740,
+    ("mnist", 10.0, "replace_one"): 0.890,
+}
+
+
+def read_a9a(folder):
+    """Adult income: 123 binary features, sparse."""
+    X, y = load_svmlight_file(str(folder / "a9a"), n_features=123)
+    X_test, y_test = load_svmlight_file(str(folder / "a9a.t"), n_features=123)
+    return X, X_test, y, y_test
+
+
+def read_idx(path, offset):
+    """Bytes of a gzipped idx file after its header."""
+    with gzip.open(path) as file:
+        return np.frombuffer(file.read()[offset:], np.uint8)
+
+
+def read_mnist(folder):
+    """Eight thousand digits to learn from, two thousand to test."""
+    X = read_idx(folder / "t10k-images-idx3-ubyte.gz", 16).reshape(-1, 784) / 255.0
+    y = read_idx(folder / "t10k-labels-idx1-ubyte.gz", 8)
+    return X[:8000], X[8000:], y[:8000], y[8000:]
+
+
+def bundled(load, scale=False):
+    """A data set of scikit-learn, split in two."""
+    X, y = load(return_X_y=True)
+    X = StandardScaler().fit_transform(X) if scale else X
+    return train_test_split(X, y, test_size=0.3, random_state=0)
+
+
+def read_data(folder):
+    """All data sets, rows of unit norm."""
+    if folder is None:
+        data = {"digits": bundled(load_digits), "breast_cancer": bundled(load_breast_cancer, scale=True)}
+    else:
+        data = {"a9a": read_a9a(folder), "mnist": read_mnist(folder)}
+    return {name: (normalize(X), normalize(X_test), y, y_test) for name, (X, X_test, y, y_test) in data.items()}
+
+
+def mean_score(model, split, draws):
+    """Mean accuracy over fresh fits, and its standard error."""
+    X, X_test, y, y_test = split
+    scores = [clone(model).fit(X, y).score(X_test, y_test) for _ in range(draws)]
+    return np.mean(scores), np.std(scores) / np.sqrt(draws)
+
+
+def score_of_diffprivlib(epsilon, split, draws):
+    """Mean accuracy of the peer, as text."""
+    try:
+        from diffprivlib.models import LogisticRegression as Peer
+    except ImportError:
+        return "not installed"
+    X, X_test, *labels = split
+    dense = [part.toarray() if issparse(part) else part for part in (X, X_test)]
+    return f"{mean_score(Peer(epsilon=epsilon, data_norm=1.0), (*dense, *labels), draws)[0]:.3f}"
+
+
+def best_on_grid(epsilon, adjacency, split, draws):
+    """Best mean accuracy over a grid of C, where the guarantee allows it."""
+    best = (0.0, np.nan)
+    for C in GRID:
+        try:
+            score, _ = mean_score(AMPClassifier(epsilon=epsilon, adjacency=adjacency, C=C), split, draws)
+        except ValueError:
+            continue
+        best = max(best, (score, C))
+    return best
+
+
+def compare(name, split, args):
+    """Print one line for each epsilon and adjacency."""
+    X, X_test, y, y_test = split
+    ceiling = LogisticRegression(C=10.0, max_iter=10_000).fit(X, y).score(X_test, y_test)
+    print(f"\n{name}: {X.shape[0]} rows, {X.shape[1]} features, {len(np.unique(y))} classes")
+    for adjacency in ("add_remove", "replace_one"):
+        for epsilon in args.epsilon:
+            private = {"epsilon": epsilon, "adjacency": adjacency}
+            ours, error = mean_score(AMPClassifier(**private), split, args.draws)
+            goal = GOALS.get((name, epsilon, adjacency))
+            line = f"  {adjacency:11s} epsilon {epsilon:<5g} ours {ours:.3f} +- {error:.3f}, non-private {ceiling:.3f}"
+            line += f", diffprivlib {score_of_diffprivlib(epsilon, split, args.draws)}"
+            if args.output:
+                score, _ = mean_score(ProductNoiseOutputPerturbation(**private), split, args.draws)
+                line += f", output perturbation {score:.3f}"
+            if args.grid:
+                best, C = best_on_grid(epsilon, adjacency, split, args.draws)
+                line += f", best C {C:g}: {best:.3f} ({ours - best:+.3f})"
+            line += "" if goal is None else f"; goal {goal:.3f} {'reached' if ours >= goal else 'NOT REACHED'}"
+            print(line, flush=True)
+
+
+def fit_seconds(model, X, y, repeats=3):
+    """Shortest time of a fit."""
+    times = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        model.fit(X, y)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def time_fits(name, split):
+    """Print the fit-time ratio to LogisticRegression at the same C and tolerance."""
+    X, _, y, _ = split
+    for tol in (1e-4, 1e-6, 1e-10):
+        for epsilon in (1.0, 10.0):
+            ours = AMPClassifier(epsilon=epsilon, tol=tol)
+            seconds = fit_seconds(ours, X, y)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                peer = fit_seconds(LogisticRegression(C=ours.C_, tol=tol, max_iter=10_000), X, y)
+            print(
+                f"  {name} C {ours.C_:<8.3g} tol {tol:<7g} ours {seconds:.3f} s, LogisticRegression {peer:.3f} s, "
+                f"ratio {seconds / peer:.2f}",
+                flush=True,
+            )
+
+
+def parse_arguments():
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder with a9a and MNIST; default: bundled data")
+    parser.add_argument("--draws", type=int, default=10, help="fits to average over (default: 10)")
+    parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS, help="privacy levels")
+    parser.add_argument("--grid", action="store_true", help="also find the best C on a grid")
+    parser.add_argument("--output", action="store_true", help="also score ProductNoiseOutputPerturbation")
+    parser.add_argument("--no-times", action="store_true", help="leave out the fit times")
+    args = parser.parse_args()
+    needed = ["a9a", "a9a.t", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
+    missing = [] if args.data is None else [name for name in needed if not (args.data / name).is_file()]
+    if missing:
+        parser.error(f"{args.data} has no {', '.join(missing)}")
+    if args.draws < 1 or min(args.epsilon) <= 0:
+        parser.error("--draws must be at least 1, and --epsilon above 0")
+    return args
+
+
+if __name__ == "__main__":
+    arguments = parse_arguments()
+    sets = read_data(arguments.data)
+    print("Accuracy on held-out rows, default parameters, delta = 1 / n^2")
+    for set_name, parts in sets.items():
+        compare(set_name, parts, arguments)
+    if not arguments.no_times:
+        print("\nTime of a fit")
+        for set_name, parts in sets.items():
+            time_fits(set_name, parts)
