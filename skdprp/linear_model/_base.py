@@ -80,7 +80,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
         if not X.any() if isinstance(X, np.ndarray) else not X.count_nonzero():
             raise ValueError("All rows of X are zero: there is nothing to learn from.")
         problem = self._problem(X.shape, len(classes))
-        delta = self.delta if self.delta is not None else 1.0 / problem.n_samples**2
+        delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         release = self._calibrate(problem, delta)
         weights = self._release(problem, release, X, codes)
         self.classes_ = classes

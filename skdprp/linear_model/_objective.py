@@ -26,6 +26,9 @@ _SHARE_OF_LOG_DET = 1 / 8
 _SHIFT_OF_RELEASE = 1 / 300
 _LARGEST_SHIFT = 0.1
 _SHARE_OF_RELEASE = 1 / 100
+_BINARY_PROOF = "proof in skdprp.accounting.objective_perturbation_profile"
+_SOFTMAX_PROOF = "proof in skdprp.accounting.softmax_perturbation_profile"
+_PRODUCT_PROOF = "proof in skdprp.accounting.product_perturbation_profile"
 
 
 @dataclass(frozen=True)
@@ -205,7 +208,8 @@ class AMPClassifier(PrivateLinearClassifier):
         shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
         scale = self._gaussian_scale(problem, delta, log_det=log_det, release_shift=shift)
         release_scale = 2 * problem.accuracy / (penalty * shift)
-        guarantee = self._state(self.epsilon, delta, "Gaussian", scale, release_scale, "exact profile, see Notes")
+        source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
+        guarantee = self._state(self.epsilon, delta, "Gaussian", scale, release_scale, source)
         return Perturbation(penalty, delta, scale, release_scale, None, guarantee)
 
     def _gaussian_scale(self, problem, delta, **known):
@@ -235,8 +239,7 @@ class AMPClassifier(PrivateLinearClassifier):
             _SHARE_OF_RELEASE * delta,
             sensitivity=2 * problem.accuracy / penalty,
         )
-        source = "exact profile of multivariate Laplace noise, see Notes"
-        guarantee = self._state(self.epsilon, delta, "multivariate Laplace", scale, release_scale, source)
+        guarantee = self._state(self.epsilon, delta, "multivariate Laplace", scale, release_scale, _PRODUCT_PROOF)
         return Perturbation(penalty, delta, scale, release_scale, (n_dims, 1), guarantee)
 
     def _calibrate_as_published(self, problem, delta):
@@ -266,7 +269,7 @@ class AMPClassifier(PrivateLinearClassifier):
             n_outputs=problem.n_outputs,
             release_shift=2 / known.release_factor,
         )
-        guarantee = self._state(self.epsilon, true_delta, "Gaussian", scale, release_scale, "exact profile, see Notes")
+        guarantee = self._state(self.epsilon, true_delta, "Gaussian", scale, release_scale, _BINARY_PROOF)
         claimed = self._claim(delta, "Iyengar et al., S&P 2019")
         return Perturbation(penalty, delta, scale, release_scale, None, guarantee, claimed)
 

@@ -1,0 +1,243 @@
+"""Attacks on the linear models through fit: honest releases withstand them, broken ones do not.
+
+With the smoothed hinge and a large penalty all scores stay in the linear part of the loss: the minimiser is the mean of
+the signed rows, moved by the perturbation, so that the bounds are attained and an attack can be nearly optimal.
+"""
+
+import functools
+import multiprocessing
+import pickle
+
+import numpy as np
+import pytest
+from scipy.special import betaincinv
+from sklearn.base import clone
+
+from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, _noise
+from skdprp.linear_model import _erm, _objective, _output
+from skdprp.linear_model._solver import PerturbedRisk
+
+CONFIDENCE = 1 - 1e-4
+N_FITS = 2000
+
+
+@pytest.fixture(autouse=True)
+def calibrate_once(monkeypatch):
+    """Fits of the same shape have the same scales: compute them once."""
+    for module, names in (
+        (_objective, ["objective_perturbation_scale", "product_perturbation_scale", "softmax_perturbation_scale"]),
+        (_output, ["gaussian_scale", "spherical_scale", "spherical_profile", "published_product_noise_scale"]),
+    ):
+        for name in names:
+            monkeypatch.setattr(module, name, functools.cache(getattr(module, name)))
+
+
+def clopper_pearson(hits, n):
+    """Bounds on a probability, each of which fails with probability 1 - CONFIDENCE."""
+    low = betaincinv(hits, n - hits + 1, 1 - CONFIDENCE) if hits else 0.0
+    high = betaincinv(hits + 1, n - hits, CONFIDENCE) if hits < n else 1.0
+    return low, high
+
+
+def audit(statistics, others, delta):
+    """Lower bound on epsilon from an attack's statistic on releases of two neighbours.
+
+    The threshold is chosen on one half of the releases, the bound taken from the other half, in all four directions.
+    """
+    best = 0.0
+    for a, b in ((statistics, others), (-others, -statistics), (others, statistics), (-statistics, -others)):
+        (a_train, a_test), (b_train, b_test) = np.array_split(a, 2), np.array_split(b, 2)
+        thresholds = np.quantile(np.concatenate([a_train, b_train]), np.linspace(0, 0.999, 300))
+        gains = [
+            np.log(max(clopper_pearson((a_train > t).sum(), len(a_train))[0] - delta, 1e-9))
+            - np.log(clopper_pearson((b_train > t).sum(), len(b_train))[1])
+            for t in thresholds
+        ]
+        threshold = thresholds[int(np.argmax(gains))]
+        power = clopper_pearson((a_test > threshold).sum(), len(a_test))[0]
+        false = clopper_pearson((b_test > threshold).sum(), len(b_test))[1]
+        best = max(best, np.log(max(power - delta, 1e-9) / false))
+    return best
+
+
+def attack(model, data, statistic, n_fits=N_FITS):
+    """Statistics of many fits on each of two neighbours, and the guarantee of one."""
+    values = []
+    for X, y in data:
+        fits = (clone(model).fit(X, y) for _ in range(n_fits))
+        values.append(np.array([statistic(fit) for fit in fits]))
+    return audit(*values, delta=model.delta)
+
+
+def first_weight(fit):
+    return fit.coef_[0, 0]
+
+
+def neighbours(n_features=1):
+    """One row replaced by a row of the other label: signed rows +e and -e."""
+    X = np.zeros((4, n_features))
+    X[:, 0] = 1.0
+    return (X, [1, 0, 1, 1]), (X, [1, 0, 1, 0])
+
+
+LINEAR = {"loss": "huber_hinge", "C": 0.01, "fit_intercept": False, "epsilon": 3.0, "delta": 0.01}
+RELEASES = {
+    "amp": AMPClassifier(**LINEAR),
+    "amp, product noise": AMPClassifier(**LINEAR, noise="product"),
+    "gamma": ProductNoiseOutputPerturbation(**LINEAR),
+    "gaussian": ProductNoiseOutputPerturbation(**LINEAR, radius="gaussian"),
+    "pure": ProductNoiseOutputPerturbation(**LINEAR | {"delta": 0}),
+}
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_honest_releases_withstand_the_attack(name):
+    """The lower bound stays below epsilon; it is not trivial either."""
+    assert 1.0 < attack(RELEASES[name], neighbours(), first_weight) <= 3.0
+
+
+@pytest.mark.parametrize("name", ["amp", "gamma", "gaussian", "pure"])
+def test_half_the_noise_is_caught(name, monkeypatch):
+    """Positive control: the same attack finds more than epsilon."""
+    add_gaussian, spherical = _noise.add_gaussian, _noise.spherical
+    monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: add_gaussian(values, scale / 2))
+    # The spherical sampler draws its direction with the function above.
+    monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: spherical(n_dims, scale / 2, **law))
+    assert attack(RELEASES[name], neighbours(), first_weight) > 3.0
+
+
+def test_logistic_and_multinomial_fits_withstand_the_attack():
+    """With an intercept, C="auto", three classes, and either adjacency."""
+    X = np.eye(3)[[0, 1, 2, 0, 1, 2]]
+    for adjacency, other in (("replace_one", slice(None)), ("add_remove", slice(5))):
+        model = AMPClassifier(epsilon=2.0, delta=0.01, adjacency=adjacency, classes=[0, 1, 2], C=0.1)
+        data = (X, [0, 1, 2, 0, 1, 2]), (X[other], [0, 1, 2, 0, 1, 0][other])
+        assert attack(model, data, lambda fit: fit.coef_[2, 2] - fit.coef_[0, 2], n_fits=400) <= 2.0
+
+
+class UnpenalisedIntercept(PerturbedRisk):
+    """The classical mistake: the last weight, the intercept's, is left out of the penalty."""
+
+    def __init__(self, *args, penalty, **known):
+        super().__init__(*args, penalty=penalty, **known)
+        self.penalty = np.append(np.full(len(self.perturbation) - 1, penalty), 1e-3)
+
+    def value(self, weights, scores):
+        """Value with the penalty of each weight."""
+        ridge = 0.5 * np.vdot(self.penalty * weights, weights)
+        return self.loss.value(self.y, scores).sum() + ridge + np.vdot(self.perturbation, weights)
+
+
+def test_an_unpenalised_intercept_is_caught(monkeypatch):
+    """Positive control: without its penalty the intercept moves further than the sensitivity; with it, it does not."""
+    X = np.concatenate([np.ones((1, 1)), np.zeros((3, 1))])
+    data = (X, [1, 1, 1, 0]), (X, [1, 1, 1, 1])
+    model = ProductNoiseOutputPerturbation(epsilon=1.0, delta=0.01, C=0.1, classes=[0, 1])
+
+    def _intercept(fit):
+        return fit.intercept_[0]
+
+    assert attack(model, data, _intercept, n_fits=400) <= 1.0
+    monkeypatch.setattr(_erm, "PerturbedRisk", UnpenalisedIntercept)
+    assert attack(model, data, _intercept, n_fits=400) > 1.0
+
+
+@pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
+def test_published_product_noise_is_caught():
+    """Positive control: which of the two centres is closer gives the row away, against the claim and not the truth."""
+    model = ProductNoiseOutputPerturbation(
+        **LINEAR | {"epsilon": 1.0, "delta": 1e-5}, radius="chi1", calibration="published"
+    )
+    data = neighbours(784)
+    centres = [np.append(0.01 * np.sum(np.where(np.equal(y, 1), 1, -1)), np.zeros(783)) for _, y in data]
+
+    def _closer(fit):
+        return np.linalg.norm(fit.coef_[0] - centres[1]) - np.linalg.norm(fit.coef_[0] - centres[0])
+
+    X, y = data[0]
+    assert clone(model).fit(X, y).guarantee_.delta == pytest.approx(0.73, abs=0.01)
+    found = attack(model, data, _closer, n_fits=400)
+    assert found > 1.0
+    exact = model.set_params(calibration="exact")
+    assert attack(exact, data, _closer, n_fits=200) <= 1.0
+
+
+# Shared noise
+
+SHARED = {"loss": "huber_hinge", "C": 1e-4, "fit_intercept": False, "epsilon": 1.0, "delta": 1e-3}
+OVR = [
+    AMPClassifier(**SHARED),
+    AMPClassifier(**SHARED, noise="product"),
+    ProductNoiseOutputPerturbation(**SHARED),
+    ProductNoiseOutputPerturbation(**SHARED, radius="gaussian"),
+]
+
+
+def three_classes(member):
+    """One class loses a row to another one, or not."""
+    return np.ones((6, 1)), [0, 0, 1, 1, 2, 0 if member else 1]
+
+
+def difference_of_classes(fit):
+    """What is left of the data if the classes share their noise."""
+    return fit.coef_[0, 0] - fit.coef_[1, 0]
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("model", OVR, ids=repr)
+def test_membership_attack_on_the_difference_of_classes(model, n_jobs):
+    """Subtracting two classes does not cancel their noise, whatever the number of jobs."""
+    model = clone(model).set_params(n_jobs=n_jobs)
+    data = three_classes(True), three_classes(False)
+    assert attack(model, data, difference_of_classes, n_fits=150) <= 1.0
+
+
+def test_shared_noise_is_caught(monkeypatch):
+    """Positive control: one noise for all classes is no noise for their difference."""
+    add_gaussian = _noise.add_gaussian
+
+    def add_the_same(values, scale):
+        row = np.zeros_like(values[0])
+        add_gaussian(row, scale)
+        values += row
+
+    monkeypatch.setattr(_noise, "add_gaussian", add_the_same)
+    data = three_classes(True), three_classes(False)
+    assert attack(clone(OVR[0]), data, difference_of_classes, n_fits=150) > 1.0
+
+
+def fitted_weights(pickled):
+    X, y = three_classes(True)
+    return pickle.loads(pickled).fit(X, y).coef_
+
+
+@pytest.mark.parametrize("model", OVR, ids=repr)
+def test_every_fit_has_noise_of_its_own(model):
+    """Refits, clones, unpickled copies, threads and forked processes: no two weights agree."""
+    X, y = three_classes(True)
+    pickled = pickle.dumps(model)
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        weights = pool.map(fitted_weights, [pickled] * 4)
+    model = clone(model)
+    weights += [model.fit(X, y).coef_ for _ in range(3)]
+    weights += [clone(model).fit(X, y).coef_, fitted_weights(pickled), model.set_params(n_jobs=2).fit(X, y).coef_]
+    everything = np.concatenate(weights).ravel()
+    assert len(np.unique(everything)) == len(everything) == 30
+
+
+@pytest.mark.parametrize("model", OVR, ids=repr)
+def test_noise_of_classes_is_independent(model):
+    """Across fits, the weights of two classes are uncorrelated."""
+    X, y = three_classes(True)
+    weights = np.array([clone(model).fit(X, y).coef_[:, 0] for _ in range(300)])
+    correlations = np.corrcoef(weights.T)[np.triu_indices(3, 1)]
+    assert np.all(np.abs(correlations) < 5 / np.sqrt(300))
+
+
+def test_claims_are_marked_as_claims():
+    """A published claim never prints as a guarantee."""
+    with pytest.warns(PrivacyWarning):
+        fit = AMPClassifier(calibration="published", noise="product").fit(np.eye(8), [0, 1] * 4)
+    assert repr(fit.claimed_) != repr(fit.guarantee_)
+    assert repr(fit.claimed_).endswith("DP as claimed, not as proved")
+    assert fit.guarantee_.epsilon == np.inf
