@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import gammainccinv, gammaincinv, ndtri
 
 _BLOCK = 1 << 14
 _LOW_63 = np.uint64(2**63 - 1)
@@ -98,6 +98,37 @@ def add_gaussian(values, scale):
 def add_laplace(values, scale):
     """Add independent Laplace noise of scale `scale` to a contiguous float64 array, in place."""
     _add(values, scale, _standard_laplace)
+
+
+def _standard_gamma(shape):
+    """One Gamma variate by its inverse cdf: the uniform has 63 bits in both tails."""
+    tail, sign = _tail_and_sign(1)
+    return float((gammaincinv if np.signbit(sign[0]) else gammainccinv)(shape, tail[0]))
+
+
+def spherical(n_dims, scale, *, shape, power):
+    """Draw one vector with a random direction and the radius ``scale * Gamma(shape / power)^(1 / power)``.
+
+    Parameters
+    ----------
+    n_dims : int
+        Dimension M.
+    scale : float
+        Scale s of the radius, see :func:`skdprp.mechanisms.spherical_scale`.
+    shape, power : float
+        Parameters (a, b) of the radius, see :func:`skdprp.accounting.spherical_profile`.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_dims,)
+    """
+    vector = np.zeros(n_dims)
+    add_gaussian(vector, 1.0)
+    norm = np.linalg.norm(vector)
+    if norm == 0.0:  # no direction: once in 2**53 draws in one dimension
+        return spherical(n_dims, scale, shape=shape, power=power)
+    vector *= scale * _standard_gamma(shape / power) ** (1 / power) / norm
+    return vector
 
 
 def flip(levels, thresholds):

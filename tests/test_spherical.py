@@ -1,0 +1,330 @@
+"""Spherical noise: exact profile, calibration, published calibration, sampler."""
+
+import os
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
+import mpmath
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import gammaincc, gammaln
+
+from skdprp import _noise, reproducible_noise
+from skdprp.accounting import gaussian_profile, laplace_profile, spherical_profile
+from skdprp.mechanisms import gaussian_scale, published_product_noise_scale, spherical_scale
+
+FALSE_ALARM = 1e-6
+
+
+def _law(family, n_dims):
+    shape, power = {"gaussian": (n_dims, 2), "chi_1": (1, 2), "laplace": (n_dims, 1)}[family]
+    return {"n_dims": n_dims, "shape": shape, "power": power}
+
+
+def _mean_square(scale, n_dims, shape, power):
+    k = shape / power
+    return scale**2 * np.exp(gammaln(k + 2 / power) - gammaln(k))
+
+
+def _potential(r, scale, n_dims, shape, power):
+    return (n_dims - shape) * np.log(r) + (r / scale) ** power
+
+
+def _loss(outputs, scale, law):
+    """Privacy loss of outputs of the centre 0 against the centre e_1."""
+    other = outputs - np.eye(1, outputs.shape[1])
+    return _potential(np.linalg.norm(other, axis=1), scale, **law) - _potential(
+        np.linalg.norm(outputs, axis=1), scale, **law
+    )
+
+
+# Profile
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 3, 4, 7, 13, 14, 63, 64, 784, 4095, 4096, 47236, 10**6])
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.1, 1.0, 4.0, 20.0])
+def test_gaussian_is_a_special_case(n_dims, epsilon):
+    """With a = M and b = 2 the profile is the Gaussian one: never below it, and above it by rounding only."""
+    for sigma in (0.3, 1.0, 4.0, 40.0, 400.0):
+        exact = gaussian_profile(epsilon, scale=sigma)
+        if exact > 1e-14:
+            profile = spherical_profile(epsilon, scale=np.sqrt(2) * sigma, **_law("gaussian", n_dims))
+            assert exact <= profile <= min(exact + 1e-12, exact * (1 + 1e-7))
+
+
+@pytest.mark.parametrize("n_dims", [2, 784])
+def test_negative_epsilon(n_dims):
+    """The profile extends to negative epsilon, as the Gaussian one."""
+    profile = spherical_profile(-0.5, scale=np.sqrt(2), sensitivity=0.7, **_law("gaussian", n_dims))
+    assert profile == pytest.approx(gaussian_profile(-0.5, scale=1.0, sensitivity=0.7), abs=1e-12)
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_one_dimension_is_laplace(scale):
+    """In one dimension a = b = 1 is Laplace noise."""
+    profile = spherical_profile(0.3, scale=scale, **_law("laplace", 1))
+    assert profile == laplace_profile(0.3, scale=scale) > 0
+
+
+@pytest.mark.parametrize("n_dims", [1, 2, 3, 14, 784, 10**6])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+def test_laplace_is_pure(n_dims, epsilon):
+    """The multivariate Laplace noise has delta = 0 from epsilon = D / s on, and delta > 0 below."""
+    law = _law("laplace", n_dims)
+    scale = spherical_scale(epsilon, 0.0, **law)
+    assert scale == pytest.approx(1 / epsilon, rel=1e-15)
+    assert spherical_profile(epsilon, scale=scale, **law) == 0.0
+    assert spherical_profile(0.99 * epsilon, scale=scale, **law) > 0.0
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("scale", [0.3, 2.0])
+@pytest.mark.parametrize("family", ["gaussian", "chi_1", "laplace"])
+@pytest.mark.parametrize("n_dims", [2, 3])
+def test_profile_is_the_integral_of_its_definition(epsilon, scale, family, n_dims):
+    """In two and three dimensions, integrating (f - e^epsilon f')_+ over the space in polar coordinates agrees."""
+    law = _law(family, n_dims)
+    nodes, node_weights = np.polynomial.legendre.leggauss(40)
+
+    def _loss_at(r, angle):
+        other = np.sqrt(r**2 + 1 - 2 * r * np.cos(angle))
+        return _potential(np.maximum(other, 1e-300), scale, **law) - _potential(r, scale, **law)
+
+    def _excess(r):
+        if _loss_at(r, np.pi) <= epsilon:
+            return 0.0
+        start = 0.0 if _loss_at(r, 0.0) >= epsilon else brentq(lambda t: _loss_at(r, t) - epsilon, 0, np.pi)
+        t = start + (np.pi - start) * (1 + nodes) / 2
+        density = (1 / np.pi if n_dims == 2 else np.sin(t) / 2) * node_weights * (np.pi - start) / 2
+        return density @ -np.expm1(np.minimum(epsilon - _loss_at(r, t), 0))
+
+    radius = stats.gengamma(law["shape"] / law["power"], law["power"], scale=scale)
+    edges = np.concatenate([[0], np.linspace(0.02, radius.isf(1e-14), 25)])
+    delta, error = np.sum(
+        [quad(lambda r: radius.pdf(r) * _excess(r), *edge, epsabs=1e-10) for edge in np.c_[edges[:-1], edges[1:]]],
+        axis=0,
+    )
+    assert error < 1e-8
+    assert spherical_profile(epsilon, scale=scale, **law) == pytest.approx(delta, rel=1e-7, abs=error)
+
+
+@pytest.mark.parametrize("family, n_dims, scale", [
+    ("chi_1", 14, 20.0), ("chi_1", 784, 200.0), ("laplace", 14, 0.2), ("laplace", 784, 0.03), ("gaussian", 784, 0.9)
+])  # fmt: skip
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_profile_is_the_simulated_one(family, n_dims, scale, epsilon):
+    """The mean of (1 - e^(epsilon - loss))_+ over simulated outputs is the profile."""
+    law, rng, n_draws = _law(family, n_dims), np.random.default_rng(0), 10000
+    direction = rng.standard_normal((n_draws, n_dims))
+    direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+    radius = scale * rng.gamma(law["shape"] / law["power"], size=(n_draws, 1)) ** (1 / law["power"])
+    excess = -np.expm1(np.minimum(epsilon - _loss(radius * direction, scale, law), 0))
+    margin = stats.norm.isf(FALSE_ALARM / 2) * excess.std() / np.sqrt(n_draws)
+    delta = spherical_profile(epsilon, scale=scale, **law)
+    assert 0 < margin < 0.1
+    assert excess.mean() - margin <= delta <= excess.mean() + margin
+
+
+@pytest.mark.parametrize("family", ["gaussian", "chi_1", "laplace"])
+@pytest.mark.parametrize("n_dims", [2, 5, 784, 10**6])
+def test_profile_is_monotone(family, n_dims):
+    """Delta falls with epsilon, grows with the distance of the centres, and depends on distance / scale only."""
+    law = _law(family, n_dims)
+    scale = {"gaussian": 3.0, "chi_1": 3 * np.sqrt(n_dims), "laplace": 3 / np.sqrt(n_dims)}[family]
+    of_epsilon = [spherical_profile(e, scale=scale, **law) for e in (-1.0, 0.0, 0.1, 0.3, 1.0)]
+    of_distance = [spherical_profile(0.1, scale=scale, sensitivity=d, **law) for d in (0.0, 0.5, 0.9, 1.0, 1.1, 2.0)]
+    assert np.all(np.diff(of_epsilon) < 0)
+    assert of_distance[0] == 0
+    assert np.all(np.diff(of_distance) > 0)
+    assert spherical_profile(0.1, scale=2 * scale, sensitivity=2.0, **law) == of_distance[3]
+
+
+@pytest.mark.parametrize("n_dims, shape, power, message", [
+    (3, 4, 2, "shape <= n_dims"), (3, 2.5, 2, "between 1 and n_dims - 1"), (3, 0.5, 2, "between 1 and n_dims - 1"),
+    (3, 3, 5, "power must be"), (1, 1, 3, "power must be"),
+])  # fmt: skip
+def test_refused_laws(n_dims, shape, power, message):
+    """Noise whose exact profile is not known is refused, by the profile and by the calibration."""
+    law = {"n_dims": n_dims, "shape": shape, "power": power}
+    with pytest.raises(ValueError, match=message):
+        spherical_profile(1.0, scale=1.0, **law)
+    with pytest.raises(ValueError, match=message):
+        spherical_scale(1.0, 1e-5, **law)
+
+
+# Calibration
+
+
+@pytest.mark.parametrize("family", ["gaussian", "chi_1", "laplace"])
+@pytest.mark.parametrize("n_dims", [2, 3, 14, 784, 47236])
+@pytest.mark.parametrize("epsilon, delta", [(0.1, 1e-5), (1.0, 1e-2), (1.0, 1e-12), (4.0, 1e-5)])
+def test_scale_is_exact(family, n_dims, epsilon, delta):
+    """The calibrated noise meets the target; one part per million less does not."""
+    law = _law(family, n_dims)
+    scale = spherical_scale(epsilon, delta, sensitivity=0.7, **law)
+    at, below = (spherical_profile(epsilon, scale=s, sensitivity=0.7, **law) for s in (scale, 0.999999 * scale))
+    assert at <= delta < below
+
+
+@pytest.mark.parametrize("family", ["gaussian", "chi_1"])
+def test_delta_zero_needs_laplace(family):
+    with pytest.raises(ValueError, match="delta=0"):
+        spherical_scale(1.0, 0.0, **_law(family, 3))
+
+
+@pytest.mark.parametrize("n_dims, family, relative", [
+    (2, "laplace", ["0.314", "0.215", "0.160"]), (14, "laplace", ["0.795", "0.689", "0.595"]),
+    (100, "laplace", ["0.968", "0.947", "0.924"]), (784, "laplace", ["0.996", "0.993", "0.990"]),
+    (14, "chi_1", ["1e+07", "1e+08", "4e+08"]), (100, "chi_1", ["1e+07", "2e+08", "6e+08"]),
+    (784, "chi_1", ["1e+07", "2e+08", "6e+08"]),
+])  # fmt: skip
+def test_energy_relative_to_the_gaussian(n_dims, family, relative):
+    """A Gamma radius needs less noise than the Gaussian at the same guarantee; product noise needs 10^7 times."""
+    law = _law(family, n_dims)
+    ratios = [
+        _mean_square(spherical_scale(epsilon, 1e-5, **law), **law) / (n_dims * gaussian_scale(epsilon, 1e-5) ** 2)
+        for epsilon in (0.1, 1.0, 4.0)
+    ]
+    assert [f"{ratio:.3f}" if family == "laplace" else f"{ratio:.0e}" for ratio in ratios] == relative
+
+
+# Published calibration
+
+
+def _claimed_delta(k, epsilon, n_dims):
+    """Algorithm 1 as printed, in multiple precision: (t, delta)."""
+    m = mpmath.mpf(n_dims)
+    t = mpmath.sqrt(2 * k ** (4 / m) * (m / 4 + 1.5) ** (1 + 4 / m) / mpmath.e ** (1 + 2 / m))
+    lam = epsilon / t
+    z = lam**2 / 2
+    series = mpmath.hyp1f1(m / 4 + 0.5, 0.5, z) + mpmath.sqrt(2) * lam * mpmath.hyp1f1(m / 4 + 1, 1.5, z)
+    factor = mpmath.sqrt(m - 1) / (mpmath.sqrt(m / 2 - 1.5) * mpmath.sqrt(m / 2 + 0.75))
+    return t, mpmath.exp(-z) / (k * mpmath.sqrt(mpmath.pi)) * series * factor
+
+
+@pytest.mark.parametrize("n_dims", [4, 14, 784, 47236, 10**6])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 100.0])
+def test_published_scale_is_the_printed_one(n_dims, epsilon):
+    """The published scale is the root of the printed delta, to 12 digits."""
+    with mpmath.workdps(40):
+        log_k = mpmath.findroot(lambda x: mpmath.log(1e5 * _claimed_delta(mpmath.exp(x), epsilon, n_dims)[1]), 11.0)
+        exact = float(3 * _claimed_delta(mpmath.exp(log_k), epsilon, n_dims)[0] / epsilon)
+    scale = published_product_noise_scale(epsilon, 1e-5, sensitivity=3.0, n_dims=n_dims)
+    assert scale == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("n_dims, epsilon, low, high", [(784, 1.0, 0.725, 0.735), (47236, 0.1, 0.205, 0.215)])
+def test_published_scale_is_not_private(n_dims, epsilon, low, high):
+    """The exact delta of the published calibration, where 1e-5 is claimed."""
+    sigma = published_product_noise_scale(epsilon, 1e-5, n_dims=n_dims)
+    assert low < spherical_profile(epsilon, scale=np.sqrt(2) * sigma, **_law("chi_1", n_dims)) < high
+
+
+def test_published_scale_is_undefined_in_low_dimension():
+    with pytest.raises(ValueError, match="n_dims >= 4"):
+        published_product_noise_scale(1.0, 1e-5, n_dims=3)
+
+
+# Sampler
+
+
+def _draw(n_draws, scale, law):
+    return np.array([_noise.spherical(scale=scale, **law) for _ in range(n_draws)])
+
+
+@pytest.mark.parametrize("family", ["gaussian", "chi_1", "laplace"])
+@pytest.mark.parametrize("n_dims", [1, 2, 14])
+def test_sampler_law(family, n_dims):
+    """The radius has its Gamma law, the direction is uniform, and they are independent."""
+    law, n_draws = _law(family, n_dims), 10000
+    vectors = _draw(n_draws, 3.0, law)
+    radius = np.linalg.norm(vectors, axis=1)
+    gamma = stats.gengamma(law["shape"] / law["power"], law["power"], scale=3.0)
+    assert stats.kstest(radius, gamma.cdf).pvalue > FALSE_ALARM
+    assert np.mean(radius**2) == pytest.approx(_mean_square(3.0, **law), abs=5 * np.std(radius**2) / np.sqrt(n_draws))
+    direction = vectors / radius[:, None]
+    assert stats.chi2(n_dims).sf(n_dims * n_draws * np.sum(direction.mean(axis=0) ** 2)) > FALSE_ALARM
+    assert stats.spearmanr(radius, direction[:, 0]).pvalue > FALSE_ALARM
+    if n_dims > 1:
+        for axis in np.vstack([np.eye(n_dims)[0], np.ones(n_dims) / np.sqrt(n_dims)]):
+            cosine = stats.beta((n_dims - 1) / 2, (n_dims - 1) / 2, loc=-1, scale=2)
+            assert stats.kstest(direction @ axis, cosine.cdf).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("shape", [0.5, 1.0, 14.0, 47236.0])
+def test_radius_reaches_both_tails(shape, monkeypatch):
+    """The extreme random words give the quantiles of probability 2^-65, neither 0 nor infinite."""
+    monkeypatch.setattr(_noise, "random_bytes", lambda size: bytes(size))
+    largest = _noise._standard_gamma(shape)
+    monkeypatch.setattr(_noise, "random_bytes", lambda size: bytes(size - 1) + b"\x80")
+    smallest = _noise._standard_gamma(shape)
+    assert gammaincc(shape, largest) == pytest.approx(2.0**-65, rel=1e-9)
+    assert stats.gamma.cdf(smallest, shape) == pytest.approx(2.0**-65, rel=1e-9)
+
+
+def test_no_direction_is_drawn_again(monkeypatch):
+    """A Gaussian draw of exactly zero, which has no direction, is not released."""
+    words = [b"\xff" * 8, b"\x00" * 8, b"\x00" * 8]
+    monkeypatch.setattr(_noise, "random_bytes", lambda size: words.pop(0))
+    vector = _noise.spherical(1, 1.0, shape=1, power=1)
+    assert not words
+    assert vector > 0
+
+
+def test_noise_is_fresh():
+    """No two calls, threads or forked processes share noise; a seed reproduces it."""
+    law = _law("laplace", 3)
+    with ThreadPoolExecutor(4) as pool:
+        vectors = list(pool.map(lambda _: _noise.spherical(scale=1.0, **law), range(8)))
+    vectors += [_noise.spherical(scale=1.0, **law) for _ in range(2)]
+    assert len(np.unique(vectors)) == 3 * 10
+    with reproducible_noise(0):
+        first = _noise.spherical(scale=1.0, **law)
+    with reproducible_noise(0):
+        assert np.array_equal(first, _noise.spherical(scale=1.0, **law))
+
+
+def test_forked_process_has_its_own_noise():
+    law = _law("laplace", 3)
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process do not draw noise
+        child = os.fork()
+    if child == 0:
+        os.write(write, _noise.spherical(scale=1.0, **law).tobytes())
+        os._exit(0)
+    own = _noise.spherical(scale=1.0, **law)
+    other = np.frombuffer(os.read(read, 24))
+    os.waitpid(child, 0)
+    assert len(np.unique([own, other])) == 6
+
+
+# Audit
+
+
+def _epsilon_lower_bound(scale, law, threshold, delta, n_draws):
+    """Lower bound on epsilon from the test ``loss > threshold`` on two centres, wrong once in a million."""
+    hits = np.sum(_loss(_draw(n_draws, scale, law), scale, law) > threshold)
+    false_hits = np.sum(_loss(np.eye(1, law["n_dims"]) + _draw(n_draws, scale, law), scale, law) > threshold)
+    least = stats.binomtest(hits, n_draws, alternative="greater").proportion_ci(1 - FALSE_ALARM / 2).low
+    most = stats.binomtest(false_hits, n_draws, alternative="less").proportion_ci(1 - FALSE_ALARM / 2).high
+    return np.log(max(least - delta, 1e-300) / most)
+
+
+@pytest.mark.parametrize(
+    "family, n_dims, threshold", [("laplace", 2, 0.9), ("laplace", 14, 0.5), ("gaussian", 14, 0.5)]
+)
+def test_audit_finds_no_violation(family, n_dims, threshold):
+    """A likelihood-ratio attack on calibrated noise stays below epsilon, and is not blind."""
+    law = _law(family, n_dims)
+    scale = spherical_scale(2.0, 1e-5, **law)
+    assert 0.2 < _epsilon_lower_bound(scale, law, threshold, 1e-5, n_draws=10000) <= 2.0
+
+
+def test_audit_catches_the_published_calibration():
+    """The same attack shows that the published product noise is far above the epsilon that it claims."""
+    scale = np.sqrt(2) * published_product_noise_scale(1.0, 1e-5, n_dims=784)
+    assert _epsilon_lower_bound(scale, _law("chi_1", 784), 1.0, 1e-5, n_draws=2000) > 1.5
