@@ -62,7 +62,7 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     epsilon : float
         Bound on the privacy loss, in nats, at least 0.
     scale : float
-        Scale b of the noise, of density exp(-|x| / b) / (2 b).
+        Scale b of the noise, of density ``exp(-|x| / b) / (2 b)``.
     sensitivity : float, default=1.0
         Distance between the outputs of two neighbours.
 

@@ -211,7 +211,7 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     Returns
     -------
     float
-        Scale b of the noise to add to each coordinate, of density exp(-|x| / b) / (2 b).
+        Scale b of the noise to add to each coordinate, of density ``exp(-|x| / b) / (2 b)``.
 
     References
     ----------

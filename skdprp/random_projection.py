@@ -15,7 +15,6 @@ _CACHED_ENTRIES = 2**22
 _BLOCK_ENTRIES = 2**20
 _CACHE_BYTES = 2**18
 _ROUND_UP = 1 + 2.0**-40
-_GAP = 64
 
 
 def make_projection(kind, n_features, n_components, random_state, *, density="auto", n_repeats=1):
@@ -365,8 +364,11 @@ class VerySparseProjection(Projection):
 class DenseProjection(Projection):
     """A matrix of independent entries, made on demand by a counter-based generator.
 
-    Feature i owns a fixed range of counters of Philox keyed by the seed, so any rows of W can be made alone.
+    Row i of W comes from the counters that start with i, so any rows can be made alone.
     """
+
+    # How many rows of a wide sparse X share one pass over W: many, where its entries are dear.
+    _sparse_rows = 2**20
 
     @property
     @abstractmethod
@@ -399,16 +401,8 @@ class DenseProjection(Projection):
         -------
         ndarray of float64, shape (len(features), n_components)
         """
-        counters = -(-self._words_per_row // 4)
-        runs = np.split(features, np.flatnonzero(np.diff(features) > _GAP) + 1)
-        words = np.concatenate([self._words_of_run(run, counters) for run in runs])
+        words = _philox(features, -(-self._words_per_row // 2), self.seed)
         return self._entries(words[:, : self._words_per_row])[:, : self.n_components]
-
-    def _words_of_run(self, run, counters):
-        first, last = int(run[0]), int(run[-1])
-        philox = np.random.Philox(key=self.seed, counter=first * counters)
-        words = philox.random_raw((last + 1 - first) * 4 * counters).reshape(-1, 4 * counters)
-        return words if len(words) == len(run) else words[run - first]
 
     def _blocks(self):
         """W in blocks of rows that together hold about 8 MB of float64 at a time."""
@@ -448,7 +442,7 @@ class DenseProjection(Projection):
     def rows_per_block(self, X):
         """How many rows of X `project` handles best at a time."""
         if not self._is_small:
-            return max(1, X.shape[0]) if sp.issparse(X) else 4096
+            return self._sparse_rows if sp.issparse(X) else 4096
         return max(64, _BLOCK_ENTRIES // max(self.n_components, 1 if sp.issparse(X) else self.n_features))
 
     def row_norm(self, order):
@@ -469,6 +463,7 @@ class RademacherProjection(DenseProjection):
 
     max_entry = 1.0
     fourth_moment = 1.0
+    _sparse_rows = 256
 
     @property
     def _words_per_row(self):
@@ -515,6 +510,38 @@ class UniformProjection(_OneWordPerEntry):
         return np.sqrt(3) * (2 * _uniform(words) - 1)
 
 
+def _philox(features, blocks, seed):
+    """Philox4x32-10: two random words for each feature and block.
+
+    Parameters
+    ----------
+    features : ndarray of int, shape (n,)
+        First word of the counters.
+    blocks : int
+        Range of their second word.
+    seed : int
+        128 bits: the key of the generator, then the other words of the counters.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n, 2 * blocks)
+
+    References
+    ----------
+    .. [1] J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
+    """
+    key = [np.uint64(seed >> shift & 0xFFFFFFFF) for shift in (0, 32)]
+    c0 = np.repeat(features.astype(np.uint64), blocks)
+    c1 = np.tile(np.arange(blocks, dtype=np.uint64), len(features))
+    c2, c3 = (np.full_like(c0, seed >> shift & 0xFFFFFFFF) for shift in (64, 96))
+    for _ in range(10):
+        left, right = c0 * _PHILOX_FACTORS[0], c2 * _PHILOX_FACTORS[1]
+        c0, c1 = right >> _HALF ^ c1 ^ key[0], right & _LOW
+        c2, c3 = left >> _HALF ^ c3 ^ key[1], left & _LOW
+        key = [k + w & _LOW for k, w in zip(key, _PHILOX_WEYL, strict=True)]
+    return np.stack([c0 | c1 << _HALF, c2 | c3 << _HALF], axis=1).reshape(len(features), 2 * blocks)
+
+
 def _uniform(words):
     """Uniform numbers strictly between 0 and 1."""
     return ((words >> np.uint64(11)) + 0.5) * 2.0**-53
@@ -524,6 +551,9 @@ def _root_of_largest_eigenvalue(gram):
     return np.sqrt(np.linalg.eigvalsh(gram)[-1]) * _ROUND_UP
 
 
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_PHILOX_FACTORS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_PHILOX_WEYL = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _SIGNS_OF_BYTE = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
 _KINDS = {
     "rademacher": RademacherProjection,

@@ -339,7 +339,7 @@ class DPSignOPORP(FlippedSignSketch):
             0.0,
             adjacency="coordinate",
             released="the flipped signs of the projection",
-            mechanism=f"randomised response, {self.method}, loss {self.flip_epsilon_:.6g} for each of {self.n_repeats} "
-            "bits that one coordinate reaches",
+            mechanism=f"randomised response, {self.method}, loss {self.flip_epsilon_:.6g} for each bit; "
+            f"one coordinate reaches {self.n_repeats}",
             source=_LL_4,
         )

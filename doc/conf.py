@@ -1,0 +1,31 @@
+"""Sphinx configuration."""
+
+import skdprp
+
+project = "skdprp"
+author = "The skdprp developers"
+copyright = "2026, The skdprp developers"
+version = release = skdprp.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "numpydoc",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+autosummary_generate = True
+autodoc_default_options = {"members": True, "inherited-members": False}
+numpydoc_show_class_members = False
+html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_show_sourcelink = False
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": "/plot_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+}

@@ -1,0 +1,244 @@
+"""``python -m skdprp``: what private sketches of a table are good for, at several epsilons."""
+
+import argparse
+import gzip
+import re
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_digits, load_svmlight_file
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics.pairwise import cosine_similarity
+from sklearn.model_selection import train_test_split
+from sklearn.utils.multiclass import type_of_target
+
+from . import DPOPORP, DPSignOPORP
+
+EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
+SKETCHES = (DPOPORP, DPSignOPORP)
+N_NEIGHBORS = 10
+N_QUERIES = 500
+_LIBSVM_LINE = re.compile(r"\S+(\s+\d+:\S+)+\s*(#.*)?")
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    def error(self, message):
+        self.exit(2, f"skdprp: error: {message}\n")
+
+
+def _parser():
+    parser = _OneLineParser(
+        prog="python -m skdprp",
+        description="Sketch rows privately, train and search on the sketches, and show the utility against epsilon.",
+    )
+    parser.add_argument("file", nargs="?", type=Path, help="CSV with a header, or LIBSVM; default: handwritten digits")
+    parser.add_argument("--target", metavar="COLUMN", help="column of a CSV with the labels")
+    parser.add_argument(
+        "--max-change", type=float, default=1.0, help="unit of privacy: how much a row may change (default: 1.0)"
+    )
+    parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS, metavar="EPSILON", help="epsilons to try")
+    parser.add_argument("--n-components", type=int, help="size of a sketch (default: 256, or the number of features)")
+    parser.add_argument("--random-state", type=int, default=0, help="seed of the public projection and of the split")
+    parser.add_argument("--output", type=Path, default=Path("skdprp_utility.png"), help="where the figure goes")
+    return parser
+
+
+def read_digits():
+    """Return handwritten digits, and their labels; pixels, known to be 0 to 16, come as -1/2 to 1/2."""
+    X, y = load_digits(return_X_y=True)
+    return X / 16 - 0.5, y
+
+
+def _first_line(path):
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        return next((line for line in file if line.strip()), "").strip()
+
+
+def read_file(path, target):
+    """Read features and labels from a CSV with a header or from a LIBSVM file.
+
+    Parameters
+    ----------
+    path : Path
+        The file, plain or gzipped.
+    target : str or None
+        Column with the labels; None for LIBSVM, where they come first.
+
+    Returns
+    -------
+    X : ndarray or CSR sparse of shape (n_rows, n_features)
+        Features.
+    y : ndarray of shape (n_rows,)
+        Labels.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be used; the message does not quote its data.
+    """
+    try:
+        header = _first_line(path)
+        if _LIBSVM_LINE.fullmatch(header):
+            return _read_libsvm(path, target)
+        return _read_csv(path, target, separator=max(",;\t", key=header.count))
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: neither CSV nor LIBSVM text") from None
+
+
+def _read_libsvm(path, target):
+    if target is not None:
+        raise ValueError(f"{path}: a LIBSVM file has its labels first, leave --target out")
+    try:
+        return load_svmlight_file(str(path))
+    except ValueError:
+        raise ValueError(f"{path}: not a valid LIBSVM file") from None
+
+
+def _read_csv(path, target, separator):
+    import pandas as pd
+
+    try:
+        table = pd.read_csv(path, sep=separator)
+    except (pd.errors.ParserError, pd.errors.EmptyDataError):
+        raise ValueError(f"{path}: not a CSV with a header") from None
+    if target is None:
+        raise ValueError(f"{path}: name the column with the labels by --target")
+    if target not in table.columns:
+        names = [str(column) for column in table.columns[:10]]
+        raise ValueError(f"{path}: no column {target!r}; there are {', '.join(names)}{' ...' * (table.shape[1] > 10)}")
+    features = table.drop(columns=target)
+    text = features.columns[[not pd.api.types.is_numeric_dtype(dtype) for dtype in features.dtypes]]
+    if len(text):
+        raise ValueError(f"{path}: column {text[0]!r} holds text where numbers should be")
+    return features.to_numpy(dtype=np.float64), table[target].to_numpy()
+
+
+def check_data(X, y):
+    """Raise ValueError unless X and y make a classification problem with finite features."""
+    values = X.data if sp.issparse(X) else X
+    if X.shape[1] == 0:
+        raise ValueError("there is no column of features")
+    if not np.isfinite(values).all():
+        raise ValueError("some features are missing or infinite")
+    if any(label is None or label != label for label in y):
+        raise ValueError("some labels are missing")
+    if type_of_target(y).startswith("continuous"):
+        raise ValueError("the labels are real numbers; this command needs classes")
+    counts = np.unique(y, return_counts=True)[1]
+    if len(counts) < 2 or counts.min() < 4:
+        raise ValueError("the labels need at least two classes with at least four rows each")
+
+
+def utility(X, y, split):
+    """Accuracy of a linear classifier, and share of neighbours with the label of the query.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR sparse} of shape (n_rows, n_features)
+        Rows or their sketches.
+    y : ndarray of shape (n_rows,)
+        Labels.
+    split : tuple of two ndarrays
+        Indices of the training and the test rows; the first test rows are the queries.
+
+    Returns
+    -------
+    accuracy, precision : float
+    """
+    train, test = split
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        accuracy = LogisticRegression(max_iter=300).fit(X[train], y[train]).score(X[test], y[test])
+    similarity = cosine_similarity(X[test[:N_QUERIES]], X[train])
+    nearest = np.argpartition(-similarity, min(N_NEIGHBORS, len(train)) - 1, axis=1)[:, :N_NEIGHBORS]
+    return accuracy, np.mean(y[train][nearest] == y[test[:N_QUERIES], None])
+
+
+def _sketches(options, n_features):
+    n_components = options.n_components or min(256, n_features)
+    public = {"max_change": options.max_change, "random_state": options.random_state}
+    return {
+        sketch.__name__: [sketch(n_components, epsilon=epsilon, **public) for epsilon in options.epsilon]
+        for sketch in SKETCHES
+    }
+
+
+def _print_table(results, epsilons, reference):
+    names = list(results)
+    print(f"\n{'':>14}" + "".join(f"{name:>24}" for name in names))
+    print(f"{'epsilon':>14}" + f"{'accuracy':>13}{'neighbours':>11}" * len(names))
+    print(f"{'not private':>14}" + f"{reference[0]:>13.3f}{reference[1]:>11.3f}" * len(names))
+    for i, epsilon in enumerate(epsilons):
+        figures = "".join(f"{results[name][i][0]:>13.3f}{results[name][i][1]:>11.3f}" for name in names)
+        print(f"{epsilon:>14g}{figures}")
+
+
+def _plot(results, epsilons, reference, chance, path):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for panel, (ax, title) in enumerate(zip(axes, ["Classification", "Search"], strict=True)):
+        for name, figures in results.items():
+            ax.plot(epsilons, [figure[panel] for figure in figures], marker="o", label=name)
+        ax.axhline(reference[panel], color="black", linestyle="--", label="not private")
+        ax.axhline(chance, color="grey", linestyle=":", label="chance")
+        ax.set(xscale="log", xlabel="epsilon of one row", title=title, ylim=(0, 1.02))
+        ax.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons], minor=False)
+        ax.minorticks_off()
+    axes[0].set_ylabel("share of right labels")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=len(results) + 2)
+    figure.savefig(path, dpi=150)
+
+
+def _run(options):
+    X, y = read_digits() if options.file is None else read_file(options.file, options.target)
+    check_data(X, y)
+    if not options.output.absolute().parent.is_dir():
+        raise ValueError(f"{options.output}: no such folder")
+    print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
+    sketches = {
+        name: [sketch.fit(X) for sketch in candidates] for name, candidates in _sketches(options, X.shape[1]).items()
+    }
+    split = train_test_split(np.arange(X.shape[0]), test_size=0.3, stratify=y, random_state=options.random_state)
+    reference = utility(X, y, split)
+    results = {
+        name: [utility(sketch.transform(X), y, split) for sketch in candidates] for name, candidates in sketches.items()
+    }
+    _print_table(results, options.epsilon, reference)
+    print(
+        "\nEvery line is one release of all rows; publishing several adds their epsilons up. Labels are not protected."
+    )
+    for candidates in sketches.values():
+        print(f"\n{type(candidates[0]).__name__}\n{candidates[0].guarantee_}")
+    chance = np.unique(y, return_counts=True)[1].max() / len(y)
+    _plot(results, options.epsilon, reference, chance, options.output)
+    print(f"\nwrote {options.output}")
+
+
+def main(arguments=None):
+    """Run the command; on bad input print one line to standard error and exit with 2.
+
+    Parameters
+    ----------
+    arguments : list of str or None, default=None
+        Command line; None takes it from the process.
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        _run(options)
+    except ValueError as error:
+        parser.error(" ".join(str(error).split()))
+    except ImportError as error:
+        parser.error(f"{error.name} is missing: python -m pip install '.[plot]'")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""The command: its main job, its own files, and one clear line for what it cannot use."""
+
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+from skdprp.__main__ import EPSILONS, main
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def table(text):
+    """Return the figures of the printed table by the first word of their line."""
+    rows = re.findall(r"^ +(not private|[\d.]+)((?: +[\d.]+)+)$", text, flags=re.MULTILINE)
+    return {name: [float(figure) for figure in figures.split()] for name, figures in rows}
+
+
+@pytest.fixture
+def points(folder):
+    """Write two clouds of points as CSV and as LIBSVM; return the CSV's lines."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    X = rng.normal(size=(200, 4)) + 4 * y[:, None]
+    lines = ["a,b,kind,c,d"] + [
+        f"{r[0]},{r[1]},{'yes' if k else 'no'},{r[2]},{r[3]}" for r, k in zip(X, y, strict=True)
+    ]
+    (folder / "points.csv").write_text("\n".join(lines))
+    libsvm = [f"{k} 1:{r[0]} 2:{r[1]} 3:{r[2]} 4:{r[3]}" for r, k in zip(X, y, strict=True)]
+    (folder / "points.svm").write_text("\n".join(libsvm))
+    return lines
+
+
+def test_digits(folder, capsys):
+    main([])
+    out = capsys.readouterr().out
+    figures = table(out)
+    assert list(figures) == ["not private", *(f"{epsilon:g}" for epsilon in EPSILONS)]
+    assert min(figures["not private"]) > 0.9
+    oporp, sign = figures["20"][0], figures["5"][2]
+    assert oporp > 0.7 and sign > 0.8, "far above chance where the noise is small"
+    assert max(figures["0.5"]) < 0.4, "and near it where it is large"
+    assert "(0.5, 1e-06)-DP" in out and "0.5-DP" in out
+    assert (folder / "skdprp_utility.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_csv(points, folder, capsys, separator):
+    (folder / "points.csv").write_text("\n".join(points).replace(",", separator))
+    main(["points.csv", "--target", "kind", "--epsilon", "100", "--output", "out.png", "--max-change", "0.5"])
+    out = capsys.readouterr().out
+    assert "points.csv: 200 rows, 4 features, 2 classes" in out
+    assert min(table(out)["100"]) > 0.9
+    assert "at most 0.5" in out and (folder / "out.png").exists()
+
+
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_libsvm(points, folder, capsys, gzipped):
+    name = "points.svm.gz" if gzipped else "points.svm"
+    if gzipped:
+        (folder / name).write_bytes(gzip.compress((folder / "points.svm").read_bytes()))
+    main([name, "--epsilon", "100"])
+    assert min(table(capsys.readouterr().out)["100"]) > 0.9
+
+
+def with_line(position, line):
+    return lambda lines: [*lines[:position], line, *lines[position + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        (list, ["nowhere.csv", "--target", "kind"], "No such file"),
+        (list, ["points.csv"], "--target"),
+        (list, ["points.csv", "--target", "colour"], "no column 'colour'; there are a, b, kind, c, d"),
+        (list, ["points.svm", "--target", "kind"], "leave --target out"),
+        (list, ["points.csv", "--target", "a"], "column 'kind' holds text"),
+        (with_line(3, "secret,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' holds text"),
+        (with_line(3, ",1,yes,2,3"), ["points.csv", "--target", "kind"], "missing or infinite"),
+        (with_line(3, "1,1,,2,3"), ["points.csv", "--target", "kind"], "labels are missing"),
+        (with_line(3, "1,1,rare,2,3"), ["points.csv", "--target", "kind"], "at least four rows"),
+        (with_line(3, "1,1,yes,2,3,4,5,6"), ["points.csv", "--target", "kind"], "not a CSV"),
+        (lambda lines: ["kind", *["yes", "no"] * 20], ["points.csv", "--target", "kind"], "no column of features"),
+        (lambda lines: [], ["points.csv", "--target", "kind"], "not a CSV"),
+        (lambda lines: ["a,y", *[f"{i},{i + 0.5}" for i in range(30)]], ["points.csv", "--target", "y"], "classes"),
+        (list, ["points.csv", "--target", "kind", "--epsilon", "0"], "'epsilon' parameter"),
+        (list, ["points.csv", "--target", "kind", "--epsilon", "x"], "invalid float value"),
+        (list, ["points.csv", "--target", "kind", "--max-change", "-1"], "'max_change' parameter"),
+        (list, ["points.csv", "--target", "kind", "--output", "nowhere/out.png"], "no such folder"),
+        (list, ["--unknown"], "unrecognized arguments"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two(points, folder, capsys, change, arguments, message):
+    (folder / "points.csv").write_text("\n".join(change(points)))
+    before = set(folder.iterdir())
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    error = capsys.readouterr().err
+    assert exit_.value.code == 2
+    assert error.count("\n") == 1 and message in error and "secret" not in error
+    assert set(folder.iterdir()) == before
+
+
+def test_binary_files_are_refused(folder, capsys):
+    (folder / "image.png").write_bytes(bytes(range(256)))
+    (folder / "broken.svm").write_text("1 1:0.5\n1 x:0.5\n")
+    for name, message in (("image.png", "neither CSV nor LIBSVM"), ("broken.svm", "not a valid LIBSVM")):
+        with pytest.raises(SystemExit, match="2"):
+            main([name])
+        assert message in capsys.readouterr().err
