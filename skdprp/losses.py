@@ -246,8 +246,8 @@ class SoftmaxLoss:
         """
         probability = softmax(score, axis=1)
 
-        def multiply(change):
+        def _multiply(change):
             weighted = probability * change
             return weighted - probability * weighted.sum(axis=1, keepdims=True)
 
-        return multiply
+        return _multiply

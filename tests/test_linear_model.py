@@ -15,7 +15,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler, normalize
 
-from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, _noise, reproducible_noise
+from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, reproducible_noise
 from skdprp.accounting import (
     gaussian_profile,
     objective_perturbation_profile,
@@ -25,19 +25,13 @@ from skdprp.accounting import (
 )
 from skdprp.linear_model import SolverError
 from skdprp.linear_model._erm import clip_rows
+from skdprp.linear_model._solver import PerturbedRisk, minimise
 from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import published_objective_perturbation, published_product_noise_scale
 from skdprp.sensitivity import hessian_log_det
 
 BOTH = [AMPClassifier, ProductNoiseOutputPerturbation]
 R = np.hypot(1.0, 0.3)  # norm of a row of norm 1 with its constant feature
-
-
-@pytest.fixture
-def no_noise(monkeypatch):
-    """Turn private noise off."""
-    monkeypatch.setattr(_noise, "_standard_gaussian", np.zeros)
-    monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: np.zeros(n_dims))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +53,7 @@ def breast_cancer():
 
 
 @pytest.mark.parametrize("estimator", BOTH)
-def test_without_noise_it_is_logistic_regression(estimator, binary, three_classes, no_noise):
+def test_without_noise_it_is_logistic_regression(estimator, binary, three_classes, silenced_noise):
     """Same objective as LogisticRegression, to the tolerance."""
     for X, y in (binary, three_classes):
         model = estimator(C=0.02, fit_intercept=False).fit(X, y)
@@ -71,7 +65,7 @@ def test_without_noise_it_is_logistic_regression(estimator, binary, three_classe
 
 
 @pytest.mark.parametrize("estimator", BOTH)
-def test_the_intercept_is_a_penalised_constant_feature(estimator, binary, no_noise):
+def test_the_intercept_is_a_penalised_constant_feature(estimator, binary, silenced_noise):
     """It equals the weight of an extra column of 0.3, times 0.3."""
     X, y = binary
     model = estimator(C=0.1).fit(X, y)
@@ -83,7 +77,7 @@ def test_the_intercept_is_a_penalised_constant_feature(estimator, binary, no_noi
 
 @pytest.mark.parametrize("estimator", BOTH)
 @pytest.mark.parametrize("loss", ["log_loss", "huber_hinge"])
-def test_one_vs_rest_solves_each_class(estimator, loss, three_classes, no_noise):
+def test_one_vs_rest_solves_each_class(estimator, loss, three_classes, silenced_noise):
     """Each row of coef_ is the binary problem of that class; the jobs make no difference."""
     X, y = three_classes
     known = {"C": 0.005, "loss": loss, "multi_class": "ovr", "epsilon": 20.0}
@@ -105,7 +99,7 @@ def test_probabilities_need_log_loss(estimator, binary):
 
 @pytest.mark.parametrize("estimator", BOTH)
 @pytest.mark.parametrize("multi_class", ["multinomial", "ovr"])
-def test_sparse_and_float32_give_the_same_model(estimator, multi_class, three_classes, no_noise):
+def test_sparse_and_float32_give_the_same_model(estimator, multi_class, three_classes, silenced_noise):
     """CSR rows, repeated entries of them, and float32 only differ by rounding."""
     X, y = three_classes
     X = np.where(np.abs(X) > 0.2, X, 0)
@@ -146,7 +140,7 @@ def test_rows_are_clipped(make):
 
 
 @pytest.mark.parametrize("estimator", BOTH)
-def test_data_of_any_scale_need_no_normalizer(estimator, no_noise, binary):
+def test_data_of_any_scale_need_no_normalizer(estimator, silenced_noise, binary):
     """Rows ten times too long give the model of normalised rows, in prediction too."""
     X, y = binary
     model, other = estimator(C=0.1).fit(X, y), estimator(C=0.1).fit(10 * X, y)
@@ -169,7 +163,7 @@ def test_max_norm_only_sets_the_unit(estimator):
 @pytest.mark.parametrize(
     "labels", [["spam", "ham"], [True, False], [7, -3], [1.0, 2.0], np.array(["a", "b"], dtype=object)]
 )
-def test_any_labels(estimator, labels, breast_cancer, no_noise):
+def test_any_labels(estimator, labels, breast_cancer, silenced_noise):
     X, codes = breast_cancer
     y = np.asarray(labels)[codes]
     model = estimator(C=1.0, epsilon=100.0).fit(X, y)
@@ -253,6 +247,22 @@ def test_a_solver_that_falls_short_releases_nothing(estimator, binary):
     with pytest.raises(SolverError, match="max_iter=1"):
         model.fit(*binary)
     assert not hasattr(model, "coef_")
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()])
+def test_the_solver_reaches_its_tolerance(loss):
+    """On problems of all sizes, penalties and perturbations; the kinks of the hinge make no cycles."""
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        n, d = rng.integers(10, 100), rng.integers(1, 10)
+        X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-1, 1)
+        y = np.where(rng.random(n) < 0.5, 1.0, -1.0) if seed % 2 else np.where(X[:, 0] > 0, 1.0, -1.0)
+        norm = np.linalg.norm(X, axis=1).max()
+        perturbation = rng.normal(size=d + 1) * rng.choice([0, 1, 10]) * norm
+        penalty = 10 ** rng.uniform(-2, 2) * norm**2
+        risk = PerturbedRisk(X, y, loss, penalty=penalty, intercept=0.3 * norm, perturbation=perturbation)
+        weights = minimise(risk, 1e-10 * n * norm, 100)
+        assert np.linalg.norm(risk.gradient(weights, risk.scores(weights))) <= 1e-10 * n * norm
 
 
 @pytest.mark.parametrize("estimator", BOTH)

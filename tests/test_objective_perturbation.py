@@ -200,6 +200,24 @@ def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, ca
         assert delta <= bound
 
 
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()], ids=["logistic", "huber"])
+def test_joint_densities_of_two_problems_never_exceed_the_bound(loss, adjacency):
+    """Two problems on the same rows, each with its own labels and perturbation, released together."""
+    points, cell = _grid(1, 7.0, 1401)
+    penalty, scale, rows = 4.0, 3.0, [np.ones(1), -np.ones(1), np.ones(1)]
+    log_density = {0: 0.0, 1: 0.0}
+    for labels, other_label in (([1.0, -1.0, 1.0], -1.0), ([-1.0, 1.0, -1.0], 1.0)):
+        pair = _neighbours(rows, labels, adjacency, np.ones(1), other_label)
+        for side, data in enumerate(pair):
+            one = _log_density(_risk_terms(loss, *data, points[:, :, None], penalty), scale)
+            log_density[side] = np.add.outer(log_density[side], one).ravel()
+    log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+    known = {"scale": scale, "log_det": log_det, "adjacency": adjacency, "n_outputs": 2}
+    for epsilon, delta in _exact_deltas(log_density[0], log_density[1], cell**2, 2 * log_det + np.array([0.0, 0.5, 1])):
+        assert delta <= objective_perturbation_profile(epsilon, **known)
+
+
 def test_binary_bound_is_nearly_attained():
     """A row far from the others' solution has a nearly constant slope: the bound is within a few percent of exact."""
     points, cell = _grid(1, 120.0, 40_001)

@@ -203,7 +203,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
                 f"The published calibration claims ({self.epsilon}, {release.delta})-DP; what is true is "
                 f"{self.guarantee_!r}, see guarantee_.",
                 PrivacyWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     @abstractmethod

@@ -13,7 +13,6 @@ from ._solver import PerturbedRisk, minimise
 
 _BINARY_LOSSES = {"log_loss": LogisticLoss, "huber_hinge": HuberHingeLoss}
 _RELATIVE_INTERCEPT = 0.3
-_BELOW = 1 - 2.0**-40
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,7 @@ def clip_rows(X, max_norm):
         X = X.astype(np.float64)
     with np.errstate(over="ignore"):
         norms = row_norms(X)
-    limit = max_norm * _BELOW
+    limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)  # what rounding may hide of a norm
     factors = np.minimum(1.0, limit / np.maximum(norms, limit))
     if sp.issparse(X):
         X.data *= np.repeat(factors, np.diff(X.indptr))

@@ -66,7 +66,7 @@ class AMPClassifier(PrivateLinearClassifier):
     """Private logistic regression or support vector machine by objective perturbation.
 
     A random linear term is added to the objective, so that its minimiser is private (approximate minima perturbation).
-    Scores are clipped-row scores: rows longer than `max_norm` are shortened, in fit and in prediction.
+    Rows longer than `max_norm` are shortened, in fit and in prediction.
 
     Parameters
     ----------
