@@ -124,7 +124,7 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         n_jobs = 1 if _noise.is_seeded() or out.size < _PARALLEL_ENTRIES else effective_n_jobs(self.n_jobs)
         size = min(self.projection_.rows_per_block(X), -(-X.shape[0] // n_jobs))
         per_job = size * -(-X.shape[0] // (size * n_jobs))
-        Parallel(n_jobs=n_jobs, prefer="threads")(
+        Parallel(n_jobs=n_jobs, require="sharedmem")(
             delayed(self._release_rows)(X, rows, size, out) for rows in gen_batches(X.shape[0], per_job)
         )
         return out
