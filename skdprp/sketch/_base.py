@@ -41,6 +41,7 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.projection_ = self._make_projection(X.shape[1])
         guarantee = self._calibrate()
         self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
+        self._calibrated_for = self._private_parameters()
         return self
 
     def transform(self, X):
@@ -61,15 +62,22 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Raises
         ------
         ValueError
-            If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee. Nothing
-            is released then.
+            If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, or if a
+            parameter was changed after fit. Nothing is released then.
         """
         check_is_fitted(self)
+        if self._private_parameters() != self._calibrated_for:
+            raise ValueError("A parameter was changed after fit, so that the guarantee no longer holds: fit again.")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         self._check_domain(X)
         if _noise.is_seeded() and not self.guarantee_.seeded:
             self.guarantee_ = self.guarantee_.mark_seeded()
         return self._release(X)
+
+    def _private_parameters(self):
+        """Parameters that the calibration and the guarantee depend on."""
+        public = {"random_state", "n_jobs", "output"}
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in public}
 
     @property
     def _n_features_out(self):
