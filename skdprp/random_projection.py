@@ -301,7 +301,8 @@ class VerySparseProjection(Projection):
         """W as a CSR array: the gaps between nonzero entries are geometric."""
         rng = np.random.Generator(np.random.Philox(key=self.seed))
         size = self.n_features * self.n_components
-        position = np.cumsum(rng.geometric(self.density, self._enough_gaps(size))) - 1
+        gaps = np.minimum(rng.geometric(self.density, self._enough_gaps(size)), size + 1)
+        position = np.cumsum(gaps) - 1
         position = position[: np.searchsorted(position, size)]
         value = self.max_entry * rng.choice(np.array([-1.0, 1.0]), len(position))
         start = np.searchsorted(position, np.arange(0, size + 1, self.n_components))
@@ -474,7 +475,7 @@ class _OneWordPerEntry(DenseProjection):
 class GaussianProjection(_OneWordPerEntry):
     """Standard normal entries."""
 
-    max_entry = 8.3  # the quantile of 2**-54, the smallest probability that a word gives
+    max_entry = 8.3  # beyond the quantile of 2**-53, the smallest probability that a word gives
 
     @staticmethod
     def _entries(words):
@@ -493,7 +494,7 @@ class UniformProjection(_OneWordPerEntry):
 
 def _uniform(words):
     """Uniform numbers strictly between 0 and 1."""
-    return ((words >> np.uint64(11)) + 0.5) * 2.0**-53
+    return ((words >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
 def _root_of_largest_eigenvalue(gram):
