@@ -6,6 +6,7 @@ never whole in memory unless it is small. All arithmetic is in float64.
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from scipy.special import ndtri
 _CACHED_ENTRIES = 2**22
 _BLOCK_ENTRIES = 2**20
 _CACHE_BYTES = 2**18
+_MAX_BLOCKS = 2**13
 _ROUND_UP = 1 + 2.0**-40
 _GAP = 64
 
@@ -420,9 +422,11 @@ class DenseProjection(Projection):
         columns = sp.csr_array((X.data, rank[X.indices], X.indptr), shape=(X.shape[0], len(features))).tocsc()
         out = np.zeros((X.shape[0], self.n_components))
         size = max(1, _BLOCK_ENTRIES // self.n_components)
-        for start in range(0, len(features), size):
-            block = features[start : start + size]
-            out += columns[:, start : start + len(block)].astype(np.float64) @ self.rows(block)
+        # Blocks at fixed places: if they moved with the features in use, one row would change the rounding of another.
+        size = max(size, self.n_features // _MAX_BLOCKS)
+        ends = np.append(np.flatnonzero(np.diff(features // size)) + 1, len(features))
+        for start, stop in pairwise([0, *ends] if len(features) else []):
+            out += columns[:, start:stop].astype(np.float64) @ self.rows(features[start:stop])
         return out
 
     def rows_per_block(self, X):
