@@ -5,7 +5,7 @@ A profile is a function ``(epsilon, *, scale, sensitivity) -> delta``; its inver
 """
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr
+from scipy.special import erfcx, expit, log_ndtr, ndtr
 
 
 def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
@@ -78,7 +78,7 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
 
 def _randomised_response_losses(epsilon0):
     """Probabilities of the losses -epsilon0 and +epsilon0 of one bit flipped with probability 1 / (1 + e^epsilon0)."""
-    return 1 / (1 + np.exp(epsilon0)), 1 / (1 + np.exp(-epsilon0))
+    return expit(-epsilon0), expit(epsilon0)
 
 
 def _convolution_power(pmf, n):

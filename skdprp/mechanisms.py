@@ -322,7 +322,9 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
         loss = epsilon / scale
         return randomised_response_profile(epsilon, epsilon0=loss, n_bits=n_components, changed=changed) <= delta
 
-    return epsilon / _boundary(_meets, start=float(n_components))
+    # A bit flipped with probability e^-64 is as good as kept; delta may be so large that no bit need be flipped.
+    largest = max(epsilon, 64.0)
+    return largest if _meets(epsilon / largest) else epsilon / _boundary(_meets, start=float(n_components))
 
 
 def sign_change_probability(relative_change):
