@@ -4,10 +4,11 @@ import warnings
 from abc import ABC, abstractmethod
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import DataDimensionalityWarning
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state, extmath, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _noise
@@ -16,6 +17,12 @@ from ..guarantee import PrivacyGuarantee
 from ..random_projection import make_projection
 
 _PARALLEL_ENTRIES = 2e7
+SLACK = 2.0**-10
+
+
+def row_norms(X):
+    """l2 norms of the rows, in float64, block by block."""
+    return (extmath.row_norms(X[rows].astype(np.float64, copy=False)) for rows in gen_batches(X.shape[0], 1024))
 
 
 class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -143,7 +150,18 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             out[block] = self._randomise(self.projection_.project(X[block]))
 
     def _check_domain(self, X):
-        """Refuse rows that the guarantee does not cover."""
+        """Refuse rows whose rounding could move a projection by more than SLACK times what `max_change` can.
+
+        A sum of n terms ``u_i w_ij`` is off by at most ``n 2**-53 |u|_1 max_i |w_ij|``, all components together by
+        ``n 2**-53 |u|_1 max_i |W_i|``, where ``|u|_1 <= sqrt(n) |u|_2``; half the slack pays for the two neighbours.
+        """
+        terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
+        largest = self.max_change * SLACK / 4 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
+        if max(norms.max() for norms in row_norms(X)) > largest:
+            raise ValueError(
+                f"X has a row of norm above {largest:.3g}: float64 is too coarse to project it to within "
+                f"max_change={self.max_change}. Scale X, or raise max_change."
+            )
 
     @abstractmethod
     def _calibrate(self):
