@@ -273,7 +273,7 @@ def flip_thresholds(epsilon):
 
 
 def integer_thresholds(probability):
-    """Return flip probabilities below 1/2 as integers out of 2**64, rounded up: towards more flips.
+    """Return flip probabilities below 1/2 as integers out of 2**64, rounded up, to 1 at least: towards more flips.
 
     Parameters
     ----------
@@ -291,7 +291,7 @@ def integer_thresholds(probability):
     >>> integer_thresholds(np.array([0.25])) > 2**62
     array([ True])
     """
-    return np.ceil(np.minimum(probability * (1 + _DIGITS), 0.5) * 2.0**64).astype(np.uint64)
+    return np.ceil(np.clip(probability * (1 + _DIGITS), 2.0**-64, 0.5) * 2.0**64).astype(np.uint64)
 
 
 def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
