@@ -3,6 +3,8 @@
 Every calibration has its profile in :mod:`skdprp.accounting`: ``profile(calibration(epsilon, delta)) <= delta``.
 """
 
+from fractions import Fraction
+
 import numpy as np
 from scipy.integrate import quad
 from scipy.special import log_expit, ndtr, ndtri
@@ -215,7 +217,8 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     2.0
     """
     scale = sensitivity / epsilon
-    return float(scale if sensitivity <= epsilon * scale else np.nextafter(scale, np.inf))
+    meets = Fraction(sensitivity) <= Fraction(epsilon) * Fraction(scale)
+    return float(scale if meets else np.nextafter(scale, np.inf))
 
 
 def flip_probability(level, epsilon):
