@@ -15,6 +15,10 @@ from ..sensitivity import l1_sensitivity, l2_sensitivity
 from ._base import SLACK, BaseSketch
 
 
+_PUBLIC_PROJECTION = "the projection is public and does not depend on the data"
+_REAL_NOISE = "noise is a real number: the last bits of a float release are not protected"
+
+
 class AdditiveSketch(BaseSketch):
     """A projection with Gaussian or Laplace noise on each component, calibrated with slack for its rounding."""
 
@@ -43,14 +47,14 @@ class AdditiveSketch(BaseSketch):
         note = ("the projection is public and does not depend on the data; delta includes its draw",)
         return self._state("Gaussian mechanism, a-priori calibration", self.delta, _LL_3, assumptions=note)
 
-    def _state(self, name, delta, source, **more):
+    def _state(self, name, delta, source, *, assumptions=(_PUBLIC_PROJECTION,)):
         return self._guarantee(
             delta,
+            assumptions=(*assumptions, _REAL_NOISE),
             adjacency=self.adjacency,
             released="the noisy projection",
             mechanism=f"{name}, scale {self.scale_:.6g}, sensitivity {self.sensitivity_:.6g}",
             source=source,
-            **more,
         )
 
     def __sklearn_tags__(self):
