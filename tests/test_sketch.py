@@ -447,6 +447,21 @@ def test_gaussian_scale_is_exact_for_an_independent_accountant(estimator, epsilo
     assert delta_of(1.001 * sketch.scale_) <= delta < delta_of(0.999 * sketch.scale_)
 
 
+@pytest.mark.parametrize("epsilon", [1e-20, 1e-12, 1e-4, 1.0, 100.0, 1e4])
+@pytest.mark.parametrize("delta", [1e-100, 1e-18, 1e-9, 0.1, 0.9])
+def test_gaussian_scale_is_exact_at_the_extremes(epsilon, delta):
+    """At tiny and huge epsilon and delta the noise still meets its target, and a little less does not."""
+    sketch = DPOPORP(2, epsilon=epsilon, delta=delta).fit(np.ones((1, 4)))
+
+    def exact(scale):
+        with mpmath.workdps(400):
+            mu = mpmath.mpf(SLACK) / mpmath.mpf(float(scale))
+            upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+            return mpmath.ncdf(upper) - mpmath.exp(epsilon) * mpmath.ncdf(lower)
+
+    assert exact(sketch.scale_ * (1 + 1e-11)) <= delta < exact(sketch.scale_ * (1 - 1e-8))
+
+
 def test_laplace_scale_is_exact():
     """scale_ times epsilon is the l1 sensitivity with its slack."""
     sketch = DPRandomProjection(9, noise="laplace", epsilon=0.3, max_change=2.0).fit(np.ones((1, 20)))
@@ -522,6 +537,7 @@ def test_every_published_variant_prints_its_own_guarantee(name):
     assert ("one coordinate, by at most 1.0" if "SignOPORP-RR" in name else "l1 distance at most 1.0") in text
     assert "once for each row at each call of transform; the projection" in text
     assert "the projection is public and does not depend on the data" in text
+    assert "a row too large for float64 is refused, and the refusal is seen" in text
     assert ("includes its draw" in text) == (name in {"Analytic DP-RP-G", "DP-SignRP-RR, least norm"})
 
 

@@ -14,7 +14,6 @@ from ..mechanisms import (
 from ..sensitivity import l1_sensitivity, l2_sensitivity
 from ._base import SLACK, BaseSketch
 
-
 _PUBLIC_PROJECTION = "the projection is public and does not depend on the data"
 _REAL_NOISE = "noise is a real number: the last bits of a float release are not protected"
 
