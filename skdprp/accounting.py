@@ -7,6 +7,9 @@ A profile is a function ``(epsilon, *, scale, sensitivity) -> delta``; its inver
 import numpy as np
 from scipy.special import erfcx, expit, log_ndtr, ndtr
 
+_SMALL = 0.1
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
+
 
 def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     """Exact privacy profile of the Gaussian mechanism.
@@ -39,11 +42,18 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
         return max(0.0, float(-np.expm1(epsilon)))
     mu = sensitivity / scale
     upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
-    if upper > 0:
+    if upper > 0 and mu > _SMALL:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
     # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
-    mills_ratios = erfcx(-upper / np.sqrt(2)) - erfcx(-lower / np.sqrt(2))
-    return float(0.5 * np.exp(-(upper**2) / 2) * mills_ratios)
+    return float(0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2)))
+
+
+def _mills_difference(x, step):
+    """Subtract ``erfcx(x) - erfcx(x + step)``; the integral of the slope keeps the digits of a small step."""
+    if step > _SMALL:
+        return erfcx(x) - erfcx(x + step)
+    nodes = x + step * (1 + _NODES) / 2
+    return step / 2 * (_WEIGHTS @ (2 / np.sqrt(np.pi) - 2 * nodes * erfcx(nodes)))
 
 
 def laplace_profile(epsilon, *, scale, sensitivity=1.0):
