@@ -6,6 +6,7 @@ never whole in memory unless it is small. All arithmetic is in float64.
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +15,7 @@ from scipy.special import ndtri
 _CACHED_ENTRIES = 2**22
 _BLOCK_ENTRIES = 2**20
 _CACHE_BYTES = 2**18
+_MAX_BLOCKS = 64
 _ROUND_UP = 1 + 2.0**-40
 
 
@@ -321,7 +323,8 @@ class VerySparseProjection(Projection):
         """W as a CSR array: the gaps between nonzero entries are geometric."""
         rng = np.random.Generator(np.random.Philox(key=self.seed))
         size = self.n_features * self.n_components
-        position = np.cumsum(rng.geometric(self.density, self._enough_gaps(size))) - 1
+        gaps = np.minimum(rng.geometric(self.density, self._enough_gaps(size)), size + 1)
+        position = np.cumsum(gaps) - 1
         position = position[: np.searchsorted(position, size)]
         value = self.max_entry * rng.choice(np.array([-1.0, 1.0]), len(position))
         start = np.searchsorted(position, np.arange(0, size + 1, self.n_components))
@@ -367,8 +370,8 @@ class DenseProjection(Projection):
     Row i of W comes from the counters that start with i, so any rows can be made alone.
     """
 
-    # How many rows of a wide sparse X share one pass over W: many, where its entries are dear.
-    _sparse_rows = 2**20
+    # How many entries of a wide sparse X share one pass over W: many, where its entries are dear.
+    _entries_per_block = 2**22
 
     @property
     @abstractmethod
@@ -424,25 +427,23 @@ class DenseProjection(Projection):
         return out
 
     def _project_sparse(self, X):
-        """Keep the features in use, sort by feature, and make the rows of W block by block."""
+        """Sort the entries by feature, and make the rows of W in use block by block."""
         if self._is_small:
             return X.astype(np.float64, copy=False) @ self.matrix
-        used = np.zeros(self.n_features, dtype=bool)
-        used[X.indices] = True
-        features = np.flatnonzero(used)
-        rank = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        columns = sp.csr_array((X.data, rank[X.indices], X.indptr), shape=(X.shape[0], len(features))).tocsc()
+        features, rank = np.unique(X.indices, return_inverse=True)
+        columns = sp.csr_array((X.data, rank, X.indptr), shape=(X.shape[0], len(features))).tocsc()
         out = np.zeros((X.shape[0], self.n_components))
-        size = max(1, _BLOCK_ENTRIES // self.n_components)
-        for start in range(0, len(features), size):
-            block = features[start : start + size]
-            out += columns[:, start : start + len(block)].astype(np.float64) @ self.rows(block)
+        # Blocks at fixed places: if they moved with the features in use, one row would change the rounding of another.
+        size = max(_BLOCK_ENTRIES // self.n_components, self.n_features // _MAX_BLOCKS, 1)
+        ends = np.append(np.flatnonzero(np.diff(features // size)) + 1, len(features))
+        for start, stop in pairwise([0, *ends] if len(features) else []):
+            out += columns[:, start:stop].astype(np.float64) @ self.rows(features[start:stop])
         return out
 
     def rows_per_block(self, X):
         """How many rows of X `project` handles best at a time."""
         if not self._is_small:
-            return self._sparse_rows if sp.issparse(X) else 4096
+            return max(1, X.shape[0] * self._entries_per_block // max(X.nnz, 1)) if sp.issparse(X) else 4096
         return max(64, _BLOCK_ENTRIES // max(self.n_components, 1 if sp.issparse(X) else self.n_features))
 
     def row_norm(self, order):
@@ -463,7 +464,7 @@ class RademacherProjection(DenseProjection):
 
     max_entry = 1.0
     fourth_moment = 1.0
-    _sparse_rows = 256
+    _entries_per_block = 2**18
 
     @property
     def _words_per_row(self):
@@ -491,7 +492,7 @@ class _OneWordPerEntry(DenseProjection):
 class GaussianProjection(_OneWordPerEntry):
     """Standard normal entries."""
 
-    max_entry = 8.3  # the quantile of 2**-54, the smallest probability that a word gives
+    max_entry = 8.3  # beyond the quantile of 2**-53, the smallest probability that a word gives
     fourth_moment = 3.0
 
     @staticmethod
@@ -544,7 +545,7 @@ def _philox(features, blocks, seed):
 
 def _uniform(words):
     """Uniform numbers strictly between 0 and 1."""
-    return ((words >> np.uint64(11)) + 0.5) * 2.0**-53
+    return ((words >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
 def _root_of_largest_eigenvalue(gram):
