@@ -12,7 +12,7 @@ _SMALL = 0.1
 _LOG_MASS_LEFT_OUT = 80.0
 _RELATIVE_ERROR = 2.0**-42
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
-_QUADRATURE_ERROR = 1 + 2.0**-28
+_QUADRATURE_ERROR, _CANCELLATION = 2.0**-28, 2.0**-46
 _LARGEST_EXPONENT = 700.0
 _LARGEST_EPSILON = 2.0**20  # a profile decreases, so that a smaller epsilon is on the private side
 
@@ -551,7 +551,7 @@ def softmax_perturbation_profile(
     delta += _tail(rest, release_shift, log_factor=split)
     if adjacency == "replace_one":
         delta += _largest_of_normals_profile(split, ratio, n_classes)
-    return float(min(1.0, delta * _QUADRATURE_ERROR))
+    return float(min(1.0, delta * (1 + _QUADRATURE_ERROR + _CANCELLATION / ratio)))
 
 
 def _largest_of_normals_profile(epsilon, ratio, n_classes, *, shift=0.0, log_factor=0.0):

@@ -272,7 +272,7 @@ def test_extreme_rows_are_solved(estimator):
     X = rng.normal(size=(200, 5)) * np.array([1e12, 1e-12, 1.0, 0.0, 1e-3])
     y = np.arange(200) == 7
     for loss in ("log_loss", "huber_hinge"):
-        for max_norm in (1e-3, 1e3):
+        for max_norm in (1e-50, 1e-3, 1e3, 1e50):
             model = estimator(loss=loss, max_norm=max_norm, epsilon=100.0).fit(X, y)
             assert np.all(np.isfinite(model.coef_))
 

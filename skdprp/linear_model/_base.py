@@ -23,7 +23,7 @@ CLASSIFIER_CONSTRAINTS = {
     "loss": [StrOptions({"log_loss", "huber_hinge"})],
     "multi_class": [StrOptions({"auto", "multinomial", "ovr"})],
     "calibration": [StrOptions({"exact", "published"})],
-    "max_norm": POSITIVE,
+    "max_norm": [Interval(Real, 1e-50, 1e50, closed="both")],  # fourth powers of norms stay in float64
     "adjacency": [StrOptions({"replace_one", "add_remove"})],
     "fit_intercept": ["boolean"],
     "tol": POSITIVE,
