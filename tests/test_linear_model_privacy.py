@@ -103,7 +103,7 @@ def test_half_the_noise_is_caught(name, monkeypatch):
     monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: add_gaussian(values, scale / 2))
     # The spherical sampler draws its direction with the function above.
     monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: spherical(n_dims, scale / 2, **law))
-    assert attack(RELEASES[name], neighbours(), first_weight) > 2.0
+    assert attack(RELEASES[name], neighbours(), first_weight, n_fits=2 * N_FITS) > 2.0
 
 
 def test_logistic_and_multinomial_fits_withstand_the_attack():
