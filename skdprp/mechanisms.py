@@ -61,8 +61,8 @@ def sampled_target(epsilon, delta, *, n_changed):
     --------
     >>> from skdprp.mechanisms import sampled_target
     >>> epsilon, delta = sampled_target(1.0, 1e-6, n_changed=256)
-    >>> f"{1 - epsilon:.1e} {delta}"
-    '2.4e-07 9.999998807907817e-07'
+    >>> f"{1 - epsilon:.1e} {1e-6 - delta:.1e}"
+    '2.4e-07 1.2e-13'
     """
     loss = n_changed * SAMPLING_LOSS
     if epsilon <= 2 * loss:
