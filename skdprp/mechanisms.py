@@ -10,6 +10,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import expit, logsumexp, ndtr, ndtri
 
+from ._noise import SAMPLING_LOSS
 from .accounting import (
     check_spherical,
     gaussian_profile,
@@ -38,6 +39,44 @@ def _boundary(meets, start):
         middle = low + (high - low) / 2
         low, high = (low, middle) if meets(middle) else (middle, high)
     return high
+
+
+def sampled_target(epsilon, delta, *, n_changed):
+    """Target that ideal noise must meet so that the noise of :mod:`skdprp._noise` meets (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target of the release.
+    n_changed : int
+        Number m of released values that may differ between neighbours.
+
+    Returns
+    -------
+    epsilon, delta : float
+        ``epsilon - 2 m eta`` and ``delta exp(-m eta)``, eta = 2^-31.
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` is too small for `n_changed`.
+
+    Notes
+    -----
+    Each sampled value has its ideal probability to within a factor exp(eta), so for every set of releases
+    ``P~ <= e^(m eta) P <= e^(m eta) (e^eps' Q + delta') <= e^(eps' + 2 m eta) Q~ + e^(m eta) delta'``.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import sampled_target
+    >>> epsilon, delta = sampled_target(1.0, 1e-6, n_changed=256)
+    >>> f"{1 - epsilon:.1e} {1e-6 - delta:.1e}"
+    '2.4e-07 1.2e-13'
+    """
+    loss = n_changed * SAMPLING_LOSS
+    if epsilon <= 2 * loss:
+        raise ValueError(f"epsilon={epsilon} is too small: {n_changed} values cannot be sampled to a loss below it.")
+    return epsilon - 2 * loss, float(delta * np.exp(-loss))
 
 
 def _require_positive_delta(delta):

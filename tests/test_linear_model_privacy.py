@@ -99,9 +99,9 @@ def test_honest_releases_withstand_the_attack(name):
 @pytest.mark.parametrize("name", ["amp", "gamma", "gaussian", "pure"])
 def test_half_the_noise_is_caught(name, monkeypatch):
     """Positive control: the same attack finds more than epsilon."""
-    add_gaussian, spherical = _noise.add_gaussian, _noise.spherical
+    add_gaussian, gaussian, spherical = _noise.add_gaussian, _noise.gaussian, _noise.spherical
     monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: add_gaussian(values, scale / 2))
-    # The spherical sampler draws its direction with the function above.
+    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: gaussian(shape, scale / 2))
     monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: spherical(n_dims, scale / 2, **law))
     assert attack(RELEASES[name], neighbours(), first_weight, n_fits=2 * N_FITS) > 2.0
 
@@ -194,14 +194,8 @@ def test_membership_attack_on_the_difference_of_classes(model, n_jobs):
 
 def test_shared_noise_is_caught(monkeypatch):
     """Positive control: one noise for all classes is no noise for their difference."""
-    add_gaussian = _noise.add_gaussian
-
-    def add_the_same(values, scale):
-        row = np.zeros_like(values[0])
-        add_gaussian(row, scale)
-        values += row
-
-    monkeypatch.setattr(_noise, "add_gaussian", add_the_same)
+    gaussian = _noise.gaussian
+    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.tile(gaussian(shape[1:], scale), (shape[0], 1)))
     data = three_classes(True), three_classes(False)
     assert attack(clone(OVR[0]), data, difference_of_classes, n_fits=150) > 1.0
 

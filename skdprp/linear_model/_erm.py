@@ -75,7 +75,12 @@ class Problem:
     @property
     def n_weights(self):
         """Number of weights of each minimisation."""
-        return int(np.prod(self.weights_shape)) // self.n_outputs
+        return self.n_released // self.n_outputs
+
+    @property
+    def n_released(self):
+        """Number of all weights."""
+        return int(np.prod(self.weights_shape))
 
     @property
     def target_gradient(self):

@@ -15,6 +15,7 @@ from ..mechanisms import (
     product_perturbation_scale,
     published_objective_perturbation,
     published_product_noise_scale,
+    sampled_target,
     softmax_perturbation_scale,
 )
 from ..sensitivity import hessian_log_det, penalty_for_log_det
@@ -25,6 +26,7 @@ from ._penalty import balanced_penalty
 _SHARE_OF_LOG_DET = 1 / 8
 _SHIFT_OF_RELEASE = 1 / 300
 _LARGEST_SHIFT = 0.1
+_SAMPLING_ERROR = 2.0**-40
 _SHARE_OF_RELEASE = 1 / 100
 _BINARY_PROOF = "proof in skdprp.accounting.objective_perturbation_profile"
 _SOFTMAX_PROOF = "proof in skdprp.accounting.softmax_perturbation_profile"
@@ -199,35 +201,38 @@ class AMPClassifier(PrivateLinearClassifier):
     def _calibrate(self, problem, delta):
         if self.calibration == "published":
             return self._calibrate_as_published(problem, delta)
-        penalty = self._auto_penalty(problem, delta) if self.C == "auto" else 1.0 / self.C
+        target = sampled_target(self.epsilon, delta, n_changed=problem.n_released)
+        penalty = self._auto_penalty(problem, target) if self.C == "auto" else 1.0 / self.C
         log_det = self._log_det_with_room(problem, penalty)
         calibrate = self._calibrate_gaussian if self.noise == "gaussian" else self._calibrate_product
-        return calibrate(problem, delta, penalty, log_det)
+        return calibrate(problem, delta, target, penalty, log_det)
 
-    def _calibrate_gaussian(self, problem, delta, penalty, log_det):
+    def _calibrate_gaussian(self, problem, delta, target, penalty, log_det):
         shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
-        scale = self._gaussian_scale(problem, delta, log_det=log_det, release_shift=shift)
-        release_scale = 2 * problem.accuracy / (penalty * shift)
+        scale = self._gaussian_scale(problem, target, log_det=log_det, release_shift=shift)
+        # The sampled linear term is that close to a real-valued one: the noise of the release hides this as well.
+        sampling = _SAMPLING_ERROR * scale * (np.sqrt(problem.n_released) + 10)
+        release_scale = 2 * (problem.accuracy + sampling) / (penalty * shift)
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
         guarantee = self._state(self.epsilon, delta, "Gaussian", scale, release_scale, source)
         return Perturbation(penalty, delta, scale, release_scale, None, guarantee)
 
-    def _gaussian_scale(self, problem, delta, **known):
+    def _gaussian_scale(self, problem, target, **known):
         known["adjacency"] = self.adjacency
         if problem.multinomial:
             known |= {"n_classes": problem.n_classes, "max_norm": problem.row_norm}
-            return softmax_perturbation_scale(self.epsilon, delta, **known)
+            return softmax_perturbation_scale(*target, **known)
         lipschitz = problem.row_loss.lipschitz * problem.row_norm
         known |= {"n_outputs": problem.n_outputs, "lipschitz": lipschitz}
-        return objective_perturbation_scale(self.epsilon, delta, **known)
+        return objective_perturbation_scale(*target, **known)
 
-    def _calibrate_product(self, problem, delta, penalty, log_det):
+    def _calibrate_product(self, problem, delta, target, penalty, log_det):
         """Compose one-vs-rest problems, and the noise of the release, by adding up their budgets."""
         n_dims = problem.n_weights
-        rest = 1 - _SHARE_OF_RELEASE
+        share = (1 - _SHARE_OF_RELEASE) / problem.n_outputs
         scale = product_perturbation_scale(
-            rest * self.epsilon / problem.n_outputs,
-            rest * delta / problem.n_outputs,
+            share * target[0],
+            share * target[1],
             n_dims=n_dims,
             lipschitz=problem.row_loss.lipschitz * problem.row_norm,
             n_vertices=problem.n_classes - 1 if problem.multinomial else 1,
@@ -235,8 +240,8 @@ class AMPClassifier(PrivateLinearClassifier):
             adjacency=self.adjacency,
         )
         release_scale = gaussian_scale(
-            _SHARE_OF_RELEASE * self.epsilon,
-            _SHARE_OF_RELEASE * delta,
+            _SHARE_OF_RELEASE * target[0],
+            _SHARE_OF_RELEASE * target[1],
             sensitivity=2 * problem.accuracy / penalty,
         )
         guarantee = self._state(self.epsilon, delta, "multivariate Laplace", scale, release_scale, _PRODUCT_PROOF)
@@ -261,15 +266,18 @@ class AMPClassifier(PrivateLinearClassifier):
             claimed = self._claim(delta, "Liu et al., SIGMOD 2026")
             return Perturbation(penalty, delta, np.sqrt(2) * sigma, release_scale, (1, 2), guarantee, claimed)
         scale = known.scale_factor * lipschitz
+        epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=problem.n_released)
         true_delta = objective_perturbation_profile(
-            self.epsilon,
+            epsilon,
             scale=scale,
             lipschitz=lipschitz,
             log_det=hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty),
             n_outputs=problem.n_outputs,
             release_shift=2 / known.release_factor,
         )
-        guarantee = self._state(self.epsilon, true_delta, "Gaussian", scale, release_scale, _BINARY_PROOF)
+        guarantee = self._state(
+            self.epsilon, min(true_delta / share, 1.0), "Gaussian", scale, release_scale, _BINARY_PROOF
+        )
         claimed = self._claim(delta, "Iyengar et al., S&P 2019")
         return Perturbation(penalty, delta, scale, release_scale, None, guarantee, claimed)
 
@@ -286,8 +294,8 @@ class AMPClassifier(PrivateLinearClassifier):
             raise ValueError("Published calibrations are for binary problems: use multi_class='ovr' or 'auto'.")
         return False
 
-    def _auto_penalty(self, problem, delta):
-        noise_scale = self._gaussian_scale(problem, delta, log_det=0.0)
+    def _auto_penalty(self, problem, target):
+        noise_scale = self._gaussian_scale(problem, target, log_det=0.0)
         floor = self._penalty_at(problem, _SHARE_OF_LOG_DET)
         return max(floor, balanced_penalty(problem, noise_scale))
 
@@ -311,11 +319,10 @@ class AMPClassifier(PrivateLinearClassifier):
         return hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
 
     def _release(self, problem, release, X, codes):
-        perturbation = np.zeros(problem.weights_shape)
         if release.radius is None:
-            _noise.add_gaussian(perturbation, release.scale)
+            perturbation = _noise.gaussian(problem.weights_shape, release.scale)
         else:
-            perturbation += draw_spherical(problem, release.scale, release.radius)
+            perturbation = draw_spherical(problem, release.scale, release.radius)
         weights = minimisers(
             problem,
             X,

@@ -8,7 +8,13 @@ from .. import _noise
 from .._params import StrOptions
 from ..accounting import gaussian_profile, spherical_profile
 from ..guarantee import PrivacyGuarantee
-from ..mechanisms import classic_gaussian_scale, gaussian_scale, published_product_noise_scale, spherical_scale
+from ..mechanisms import (
+    classic_gaussian_scale,
+    gaussian_scale,
+    published_product_noise_scale,
+    sampled_target,
+    spherical_scale,
+)
 from ..sensitivity import minimiser_sensitivity
 from ._base import CLASSIFIER_CONSTRAINTS, PrivateLinearClassifier
 from ._erm import minimisers
@@ -184,27 +190,29 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         }
         law = self._law(problem)
         if self.C == "auto":
-            unit = self._scale(delta, minimiser_sensitivity(problem.row_loss, penalty=1.0, **known), law)
+            unit = self._scale(
+                delta, minimiser_sensitivity(problem.row_loss, penalty=1.0, **known), law, problem.n_released
+            )
             penalty = output_penalty(problem, unit * _deviation(law))
         else:
             penalty = 1.0 / self.C
         exact = minimiser_sensitivity(problem.row_loss, penalty=penalty, accuracy=problem.accuracy, **known)
         if self.calibration == "published":
             return self._calibrate_as_published(problem, delta, penalty, exact, law)
-        scale = self._scale(delta, exact, law)
+        scale = self._scale(delta, exact, law, problem.n_released)
         return OutputNoise(penalty, delta, exact, scale, self._state(delta, scale, exact))
 
     def _law(self, problem):
         """Dimension, shape and power of the radius; None if Gaussian."""
-        n_dims = problem.n_weights * problem.n_outputs
+        n_dims = problem.n_released
         shapes = {"gamma": (n_dims, 1), "chi1": (1, 2)}
         if self.radius == "gaussian":
             return None
         return dict(zip(("n_dims", "shape", "power"), (n_dims, *shapes[self.radius]), strict=True))
 
-    def _scale(self, delta, sensitivity, law):
+    def _scale(self, delta, sensitivity, law, n_released):
         if law is None:
-            return gaussian_scale(self.epsilon, delta, sensitivity=sensitivity)
+            return gaussian_scale(*sampled_target(self.epsilon, delta, n_changed=n_released), sensitivity=sensitivity)
         return spherical_scale(self.epsilon, delta, sensitivity=sensitivity, **law)
 
     def _calibrate_as_published(self, problem, delta, penalty, exact, law):
@@ -214,7 +222,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         sensitivity = exact - 2 * problem.accuracy / penalty
         if law is None:
             scale = classic_gaussian_scale(self.epsilon, delta, sensitivity=sensitivity)
-            true_delta = gaussian_profile(self.epsilon, scale=scale, sensitivity=exact)
+            epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=problem.n_released)
+            true_delta = min(gaussian_profile(epsilon, scale=scale, sensitivity=exact) / share, 1.0)
             source = "Dwork and Roth 2014, Theorem A.1"
         else:
             sigma = published_product_noise_scale(self.epsilon, delta, sensitivity=sensitivity, n_dims=law["n_dims"])
