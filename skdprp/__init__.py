@@ -1,5 +1,6 @@
 """Differentially private random projections, compatible with scikit-learn."""
 
+from . import similarity
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
@@ -15,4 +16,5 @@ __all__ = [
     "PrivacyWarning",
     "iDPSignRP",
     "reproducible_noise",
+    "similarity",
 ]
