@@ -1,5 +1,6 @@
 """Differentially private random projections and linear models, compatible with scikit-learn."""
 
+from . import similarity
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning
 from .linear_model import AMPClassifier, ProductNoiseOutputPerturbation
@@ -18,4 +19,5 @@ __all__ = [
     "ProductNoiseOutputPerturbation",
     "iDPSignRP",
     "reproducible_noise",
+    "similarity",
 ]
