@@ -741,12 +741,9 @@ class PublishedPerturbation:
 
     Parameters
     ----------
-    scale_factor : float
-        Standard deviation of the Gaussian perturbation, for gradients of norm at most 1.
-    release_factor : float
-        Standard deviation of the noise of the release, for a minimiser known to within distance 1.
-    penalty_factor : float
-        Least penalty, for second derivatives of at most 1.
+    scale_factor, release_factor, penalty_factor : float
+        Standard deviations of the perturbation and of the noise of the release, and the least penalty, for gradients
+        and second derivatives of at most 1 and a minimiser known to within distance 1.
     epsilon_noise, delta_noise : float
         The part of the budget that calibrates the perturbation.
     """
@@ -775,11 +772,6 @@ def published_objective_perturbation(epsilon, delta):
     ValueError
         If `delta` is not positive.
 
-    Notes
-    -----
-    One percent of the budget goes to the noise of the release. What this noise has to hide is twice the distance
-    assumed for it, so that the claim does not follow; the estimators state the exact guarantee.
-
     References
     ----------
     .. [1] R. Iyengar, J. P. Near, D. Song, O. Thakkar, A. Thakurta and L. Wang, "Towards Practical Differentially
@@ -792,17 +784,15 @@ def published_objective_perturbation(epsilon, delta):
     12.934
     """
     _require_positive_delta(delta)
+    # The noise of the release is calibrated for half of what it has to hide: the claim does not follow.
     epsilon_release, delta_release = 0.01 * epsilon, 0.01 * delta
     epsilon_objective, delta_noise = epsilon - epsilon_release, delta - delta_release
     share = max(min(0.887 + 0.019 / epsilon**0.373, 0.99), 1 - 1 / epsilon + 0.001)
     epsilon_noise = share * epsilon_objective
-    return PublishedPerturbation(
-        scale_factor=_published_gaussian_factor(epsilon_noise, delta_noise) * 2,
-        release_factor=_published_gaussian_factor(epsilon_release, delta_release),
-        penalty_factor=2 / (epsilon_objective - epsilon_noise),
-        epsilon_noise=epsilon_noise,
-        delta_noise=delta_noise,
-    )
+    scale_factor = 2 * _published_gaussian_factor(epsilon_noise, delta_noise)
+    release_factor = _published_gaussian_factor(epsilon_release, delta_release)
+    penalty_factor = 2 / (epsilon_objective - epsilon_noise)
+    return PublishedPerturbation(scale_factor, release_factor, penalty_factor, epsilon_noise, delta_noise)
 
 
 def _published_gaussian_factor(epsilon, delta):

@@ -183,17 +183,12 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         self.n_jobs = n_jobs
 
     def _calibrate(self, problem, delta):
-        known = {
-            "max_norm": problem.row_norm,
-            "adjacency": self.adjacency,
-            "n_outputs": problem.n_outputs,
-        }
+        known = {"max_norm": problem.row_norm, "adjacency": self.adjacency, "n_outputs": problem.n_outputs}
         law = self._law(problem)
         if self.C == "auto":
-            unit = self._scale(
-                delta, minimiser_sensitivity(problem.row_loss, penalty=1.0, **known), law, problem.n_released
-            )
-            penalty = output_penalty(problem, unit * _deviation(law))
+            unit = minimiser_sensitivity(problem.row_loss, penalty=1.0, **known)
+            noise_scale = self._scale(delta, unit, law, problem.n_released) * _deviation(law)
+            penalty = output_penalty(problem, noise_scale)
         else:
             penalty = 1.0 / self.C
         exact = minimiser_sensitivity(problem.row_loss, penalty=penalty, accuracy=problem.accuracy, **known)
