@@ -260,7 +260,7 @@ def _read(options):
 def _introduce(X, y, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
     print(f"What is hidden: a change of a row by {options.max_change:g}, in the units of its features (--max-change).")
-    print("Labels are not hidden. Every line below is one release of all rows; publishing several adds up.")
+    print("Labels are not hidden. Each sketch at each epsilon is one release of all rows; publishing several adds up.")
     print("accuracy: logistic regression on the sketches of 70% of the rows, right on the sketches of the others")
     print(f"search: share of the {N_NEIGHBORS} sketches nearest to a query's that have its label\n")
 

@@ -10,7 +10,7 @@ Noise of released numbers is rounded so that floating point leaks nothing. Let g
 
 a rounding of the real-valued mechanism x + N, on a grid that does not depend on x. What is left is the error of the
 computed f + N / g, which moves the boundaries between the values of the rounding. It is below 2^-33 as long as |N| is
-below 38 standard deviations (Gaussian) or 200 scales (Laplace), so that each value has its probability to within a
+below 37.5 standard deviations (Gaussian) or 200 scales (Laplace), so that each value has its probability to within a
 factor exp(2^-31), `SAMPLING_LOSS`; beyond, all probabilities together are under 2^-288.
 """
 
@@ -114,10 +114,15 @@ def _add_on_grid(values, noise, grid):
     values *= grid
 
 
-def _add(values, scale, standard_noise):
+def _flat_view(values):
     flat = values.reshape(-1)
     if not np.may_share_memory(flat, values):
         raise ValueError("Noise is added in place: the array must be contiguous.")
+    return flat
+
+
+def _add(values, scale, standard_noise):
+    flat = _flat_view(values)
     if scale == 0:  # no neighbour changes these values
         return
     grid = _grid(scale)
@@ -173,6 +178,18 @@ def spherical(n_dims, scale, *, shape, power):
         return spherical(n_dims, scale, shape=shape, power=power)
     vector *= scale * _standard_gamma(shape / power) ** (1 / power) / norm
     return vector
+
+
+def add_spherical(values, scale, *, shape, power):
+    """Release a contiguous float64 array with one draw of spherical noise over all its entries, in place, on a grid.
+
+    The grid is that of Gaussian noise of the same size. A value of the rounding keeps its probability to within
+    exp(SAMPLING_LOSS) where the density of the noise varies little over a step, which holds for ``shape=values.size``;
+    near the pole of densities with a smaller shape this is not derived.
+    """
+    flat = _flat_view(values)
+    grid = _grid(scale * (shape / power) ** (1 / power) / np.sqrt(flat.size))
+    _add_on_grid(flat, spherical(flat.size, scale, shape=shape, power=power) / grid, grid)
 
 
 def flip(levels, thresholds):

@@ -23,7 +23,7 @@ from .accounting import (
 
 _DIGITS = 2.0**-50
 _MAX_LOSS = 16.0
-_MAX_LEVEL = 2**16 - 1
+_MAX_LEVEL = 2**16 - 1  # levels are uint16
 
 
 def _boundary(meets, start):
@@ -64,7 +64,8 @@ def sampled_target(epsilon, delta, *, n_changed):
     Notes
     -----
     Each sampled value has its ideal probability to within a factor exp(eta), so for every set of releases
-    ``P~ <= e^(m eta) P <= e^(m eta) (e^eps' Q + delta') <= e^(eps' + 2 m eta) Q~ + e^(m eta) delta'``.
+    ``P~ <= e^(m eta) P <= e^(m eta) (e^eps' Q + delta') <= e^(eps' + 2 m eta) Q~ + e^(m eta) delta'``. Left out are
+    values so far in the tail that all of them together have a probability below 2^-288, taken as zero.
 
     Examples
     --------
@@ -534,8 +535,8 @@ def published_sign_change_probability(relative_change, n_features):
 
     Notes
     -----
-    The lemma behind it is false for some rows; the count of differing signs derived from it is still an upper bound for
-    Gaussian projections, where :func:`sign_change_probability` is exact.
+    The lemma behind it is false for some rows. For Gaussian projections :func:`sign_change_probability` is exact, and
+    F is smaller than that where `relative_change` is near 2, so that it is no bound there either.
 
     References
     ----------

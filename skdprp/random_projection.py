@@ -15,7 +15,7 @@ from scipy.special import ndtri
 _CACHED_ENTRIES = 2**22
 _BLOCK_ENTRIES = 2**20
 _CACHE_BYTES = 2**18
-_MAX_BLOCKS = 64
+_MAX_BLOCKS = 64  # of the features of a wide sparse X: each costs a pass over the output
 _ROUND_UP = 1 + 2.0**-40
 
 
@@ -77,7 +77,7 @@ class Projection(ABC):
     max_entry : float
         Largest absolute entry of W.
     fourth_moment : float
-        Expectation of the fourth power of an entry of W, of variance 1.
+        Expectation of the fourth power of an entry of W of variance 1; of a nonzero one for OPORP.
     """
 
     def __init__(self, n_features, n_components, seed):
@@ -266,8 +266,18 @@ class StackedProjection(Projection):
 
     @property
     def divisor(self):
-        """Normalisation of the parts."""
-        return self.parts[0].divisor
+        """Normalisation of the parts, times sqrt(n_repeats)."""
+        return self.parts[0].divisor * np.sqrt(len(self.parts))
+
+    @property
+    def fourth_moment(self):
+        """That of the parts."""
+        return self.parts[0].fourth_moment
+
+    @property
+    def variance_factor(self):
+        """That of the parts over their number: the estimate is their mean."""
+        return self.parts[0].variance_factor / len(self.parts)
 
     @property
     def max_entry(self):
@@ -476,7 +486,7 @@ class RademacherProjection(DenseProjection):
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""
-        return self.n_components ** (1.0 / order) if order == 1 else np.sqrt(self.n_components)
+        return float(self.n_components) if order == 1 else np.sqrt(self.n_components)
 
     def column_max(self):
         """Largest absolute entry of each column w_j."""

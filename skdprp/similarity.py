@@ -123,8 +123,7 @@ def cosines(S, T):
     Returns
     -------
     ndarray of shape (n_rows, n_others)
-        Cosines of the sketches. Noise shrinks them towards 0, and alike for rows of equal norm, so that rankings keep
-        their order in expectation.
+        Cosines of the sketches, which noise shrinks towards 0.
 
     References
     ----------

@@ -178,7 +178,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError("multi_class='multinomial' needs loss='log_loss'.")
         return n_classes > 2 and self.multi_class != "ovr" and self.loss == "log_loss"
 
-    def _guarantee(self, epsilon, delta, *, mechanism, source):
+    def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=()):
         labels = "the set of labels is public" + ("" if self.classes is None else ", as given in classes")
         return PrivacyGuarantee(
             epsilon,
@@ -186,7 +186,12 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
             adjacency=_ADJACENCIES[self.adjacency],
             released="coef_ and intercept_, once for each call of fit; the parameters, scales and labels beside them",
             mechanism=mechanism,
-            assumptions=("the number of rows is public", labels),
+            assumptions=(
+                "the number of rows is public",
+                labels,
+                "rows reach the classifier by a map that was not fitted on them",
+                *assumptions,
+            ),
             source=source,
         )
 

@@ -206,31 +206,34 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         return dict(zip(("n_dims", "shape", "power"), (n_dims, *shapes[self.radius]), strict=True))
 
     def _scale(self, delta, sensitivity, law, n_released):
+        target = sampled_target(self.epsilon, delta, n_changed=n_released)
         if law is None:
-            return gaussian_scale(*sampled_target(self.epsilon, delta, n_changed=n_released), sensitivity=sensitivity)
-        return spherical_scale(self.epsilon, delta, sensitivity=sensitivity, **law)
+            return gaussian_scale(*target, sensitivity=sensitivity)
+        return spherical_scale(*target, sensitivity=sensitivity, **law)
 
     def _calibrate_as_published(self, problem, delta, penalty, exact, law):
         """Take the sensitivity of exact minimisers, as published; the true guarantee has that of the solver's."""
         if self.adjacency != "replace_one" or self.radius == "gamma":
             raise ValueError("Published calibrations are for radius='chi1' or 'gaussian', and adjacency='replace_one'.")
         sensitivity = exact - 2 * problem.accuracy / penalty
+        epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=problem.n_released)
         if law is None:
             scale = classic_gaussian_scale(self.epsilon, delta, sensitivity=sensitivity)
-            epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=problem.n_released)
-            true_delta = min(gaussian_profile(epsilon, scale=scale, sensitivity=exact) / share, 1.0)
+            true_delta = gaussian_profile(epsilon, scale=scale, sensitivity=exact)
             source = "Dwork and Roth 2014, Theorem A.1"
         else:
             sigma = published_product_noise_scale(self.epsilon, delta, sensitivity=sensitivity, n_dims=law["n_dims"])
             scale, source = float(np.sqrt(2) * sigma), "Liu et al., SIGMOD 2026, Algorithm 1"
-            true_delta = spherical_profile(self.epsilon, scale=scale, sensitivity=exact, **law)
-        state = self._state(true_delta, scale, exact)
+            true_delta = spherical_profile(epsilon, scale=scale, sensitivity=exact, **law)
+        state = self._state(min(true_delta / share, 1.0), scale, exact)
         return OutputNoise(penalty, delta, exact, scale, state, self._claim(delta, source))
 
     def _state(self, delta, scale, sensitivity):
+        pole = ("near zero, a half-normal radius is sampled as if floats were real numbers",)
         return self._guarantee(
             self.epsilon,
             delta,
+            assumptions=pole if self.radius == "chi1" else (),
             mechanism=f"output perturbation, {self.radius} radius, scale {scale:.6g}, sensitivity {sensitivity:.6g}",
             source="exact profile of the noise; Chaudhuri, Monteleoni and Sarwate, JMLR 2011, for the sensitivity",
         )
@@ -249,7 +252,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         if law is None:
             _noise.add_gaussian(weights, release.scale)
         else:
-            weights += _noise.spherical(scale=release.scale, **law).reshape(weights.shape)
+            _noise.add_spherical(weights, release.scale, shape=law["shape"], power=law["power"])
         return weights
 
     def _publish(self, release):

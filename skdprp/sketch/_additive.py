@@ -15,8 +15,6 @@ from ..mechanisms import (
 from ..sensitivity import l1_sensitivity, l2_sensitivity
 from ._base import SLACK, BaseSketch
 
-_PUBLIC_PROJECTION = "the projection is public and does not depend on the data"
-
 
 class AdditiveSketch(BaseSketch):
     """A projection with Gaussian or Laplace noise on each component.
@@ -29,16 +27,16 @@ class AdditiveSketch(BaseSketch):
         if self.noise == "laplace":
             self.sensitivity_ = l1_sensitivity(self.projection_, self.adjacency, self.max_change)
             self.scale_ = laplace_scale(epsilon, sensitivity=self.sensitivity_ * (1 + SLACK))
-            return self._state("Laplace mechanism", 0.0, "Dwork et al. 2006")
+            tail = ("the probability of noise beyond 200 scales, below 2**-288, counts as zero",)
+            return self._state("Laplace mechanism", 0.0, "Dwork et al. 2006", assumptions=tail)
         self.sensitivity_ = l2_sensitivity(self.projection_, self.adjacency, self.max_change)
         if self.calibration == "kenthapadi_bound":
             return self._calibrate_before_the_draw(epsilon, delta)
-        calibrate, source = _GAUSSIAN_CALIBRATIONS[self.calibration]
         sensitivity = self.sensitivity_ * (1 + SLACK)
-        self.scale_ = max(
-            calibrate(self.epsilon, self.delta, sensitivity=sensitivity),
-            gaussian_scale(epsilon, delta, sensitivity=sensitivity),
-        )
+        closed_form, source = _GAUSSIAN_CALIBRATIONS[self.calibration]
+        self.scale_ = gaussian_scale(epsilon, delta, sensitivity=sensitivity)
+        if closed_form is not None:
+            self.scale_ = max(self.scale_, closed_form(self.epsilon, self.delta, sensitivity=sensitivity))
         return self._state(f"Gaussian mechanism, {self.calibration} calibration", self.delta, source)
 
     def _calibrate_before_the_draw(self, epsilon, delta):
@@ -51,10 +49,10 @@ class AdditiveSketch(BaseSketch):
             n_features=self.projection_.n_features,
             n_components=self.projection_.n_components,
         )
-        note = ("the projection is public and does not depend on the data; delta includes its draw",)
-        return self._state("Gaussian mechanism, a-priori calibration", self.delta, _LL_3, assumptions=note)
+        draw = ("delta includes the draw of the projection",)
+        return self._state("Gaussian mechanism, a-priori calibration", self.delta, _LL_3, assumptions=draw)
 
-    def _state(self, name, delta, source, *, assumptions=(_PUBLIC_PROJECTION,)):
+    def _state(self, name, delta, source, *, assumptions=()):
         return self._guarantee(
             delta,
             assumptions=assumptions,
@@ -81,7 +79,7 @@ class AdditiveSketch(BaseSketch):
 
 _LL_3 = "Li and Li, arXiv:2306.01751, Section 3"
 _GAUSSIAN_CALIBRATIONS = {
-    "analytic": (gaussian_scale, "Balle and Wang, ICML 2018, Theorem 8"),
+    "analytic": (None, "Balle and Wang, ICML 2018, Theorem 8"),
     "kenthapadi": (kenthapadi_scale, "Li and Li, arXiv:2306.01751, Theorem 3.1"),
     "classic": (classic_gaussian_scale, "Dwork and Roth 2014, Theorem A.1"),
 }
@@ -140,7 +138,7 @@ class DPRandomProjection(AdditiveSketch):
 
     See Also
     --------
-    DPOPORP : As accurate, and much faster.
+    DPOPORP : Never more noise, far less of it if Laplace, and much faster.
     DPSignRP : Releases one bit for each component.
 
     References
@@ -201,8 +199,8 @@ class DPRandomProjection(AdditiveSketch):
 class DPOPORP(AdditiveSketch):
     """Release a noisy count-sketch-like projection of each row: one permutation, one random projection.
 
-    The sensitivity of this projection is max_change whatever its size, and it costs one addition for each nonzero
-    entry of X.
+    The sensitivity of this projection to an l1 change is max_change whatever its size, in both norms, and it costs one
+    addition for each nonzero entry of X.
 
     Parameters
     ----------
@@ -243,7 +241,7 @@ class DPOPORP(AdditiveSketch):
 
     See Also
     --------
-    DPRandomProjection : Dense and very sparse projections.
+    DPRandomProjection : Dense and very sparse projections, and the data itself.
     DPSignOPORP : Releases one bit for each component.
 
     References

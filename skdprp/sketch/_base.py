@@ -16,7 +16,7 @@ from .._params import FLOATS, _fit_context
 from ..guarantee import PrivacyGuarantee
 from ..random_projection import make_projection
 
-_PARALLEL_ENTRIES = 2e7
+_PARALLEL_ENTRIES = 2e7  # below, threads cost more than they gain
 SLACK = 2.0**-10
 
 
@@ -44,6 +44,7 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self : object
             The fitted sketch.
         """
+        self._calibrated_for = None  # until this fit has succeeded, nothing is released
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
         self.projection_ = self._make_projection(X.shape[1])
         guarantee = self._calibrate()
@@ -74,12 +75,17 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """
         check_is_fitted(self)
         if self._private_parameters() != self._calibrated_for:
-            raise ValueError("A parameter was changed after fit, so that the guarantee no longer holds: fit again.")
+            raise ValueError("The last fit failed, or a parameter was changed after it: no guarantee holds, fit again.")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         self._check_domain(X)
         if _noise.is_seeded() and not self.guarantee_.seeded:
             self.guarantee_ = self.guarantee_.mark_seeded()
         return self._release(X)
+
+    @property
+    def _slack(self):
+        """Share of `max_change` that the rounding of two neighbours may add to it."""
+        return SLACK
 
     def _private_parameters(self):
         """Parameters that the calibration and the guarantee depend on."""
@@ -115,15 +121,15 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _projection_options(self):
         return {}
 
-    def _guarantee(self, delta, *, adjacency, released, mechanism, source, **more):
+    def _guarantee(self, delta, *, adjacency, released, mechanism, source, assumptions=(), **more):
         """State the guarantee of one release; `adjacency` names the distance that `max_change` bounds."""
         change = {
             "l1": f"rows at l1 distance at most {self.max_change} (covers one coordinate changed by that much)",
             "l2": f"rows at l2 distance at most {self.max_change}",
             "coordinate": f"rows that differ in one coordinate, by at most {self.max_change}",
         }
-        fields = {"assumptions": ("the projection is public and does not depend on the data",)} | more
-        fields["assumptions"] += (
+        common = (
+            "the projection is public and does not depend on the data",
             "rows reach the sketch by a map that was not fitted on them",
             "a row too large for float64 is refused, and the refusal is seen",
         )
@@ -133,8 +139,9 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             adjacency=change[adjacency],
             released=f"{released}, once for each row at each call of transform; the projection",
             mechanism=mechanism,
+            assumptions=(*assumptions, *common),
             source=source,
-            **fields,
+            **more,
         )
 
     def _release(self, X):
@@ -154,16 +161,16 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             out[block] = self._randomise(self.projection_.project(X[block]))
 
     def _check_domain(self, X):
-        """Refuse rows whose rounding could move a projection by more than SLACK times what `max_change` can.
+        """Refuse rows whose rounding could move a projection by more than a slack times what `max_change` can.
 
         A sum of n terms ``u_i w_ij`` is off by at most ``n 2**-53 |u|_1 max_i |w_ij|``, all components together by
         ``n 2**-53 |u|_1 max_i |W_i|``, where ``|u|_1 <= sqrt(n) |u|_2``; half the slack pays for the two neighbours.
         """
         terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
-        largest = self.max_change * SLACK / 4 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
+        largest = self.max_change * self._slack / 4 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
         if max(norms.max() for norms in row_norms(X)) > largest:
             raise ValueError(
-                f"X has a row of norm above {largest:.3g}: float64 is too coarse to project it to within "
+                "X has a row so large that float64 is too coarse to project it to within "
                 f"max_change={self.max_change}. Scale X, or raise max_change."
             )
 

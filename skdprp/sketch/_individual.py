@@ -4,7 +4,7 @@ import numpy as np
 
 from .. import _noise
 from .._params import PRIVACY_CONSTRAINTS, StrOptions
-from ..mechanisms import flip_probability, gaussian_scale, integer_thresholds
+from ..mechanisms import flip_probability, gaussian_scale, integer_thresholds, sampled_target
 from ..sensitivity import l2_sensitivity
 from ._base import SLACK
 from ._sign import SIGN_CONSTRAINTS, SignSketch
@@ -110,7 +110,8 @@ class iDPSignRP(SignSketch):
         if self.method == "gaussian":
             row_change = self.projection_.divisor * l2_sensitivity(self.projection_, "l1", self.max_change)
             self._row_change = row_change * (1 + SLACK)
-            self.scale_ = gaussian_scale(self.epsilon, self.delta)
+            target = sampled_target(self.epsilon, self.delta, n_changed=self.projection_.n_components)
+            self.scale_ = gaussian_scale(*target, sensitivity=1 + SLACK)
             return self._state(self.delta, "Gaussian noise before the sign", "l1")
         changed = np.arange(1, self.projection_.n_components + 1)
         one_bin = self.projection == "oporp"
@@ -141,6 +142,7 @@ class iDPSignRP(SignSketch):
             return (x > 0) ^ _noise.flip(levels, self.flip_thresholds_)
         squared = np.square(self.component_change_) * may_flip
         sensitivity = np.minimum(np.sqrt(squared.sum(axis=1, keepdims=True)), self._row_change)
-        noise = np.zeros_like(x)
-        _noise.add_gaussian(noise, self.scale_)
-        return x + may_flip * sensitivity * noise > 0
+        # In units of the sensitivity every row has the same noise, and its rounding to a grid comes before the sign.
+        released = np.divide(x, sensitivity, out=np.zeros_like(x), where=may_flip)
+        _noise.add_gaussian(released, self.scale_)
+        return np.where(may_flip, released, x) > 0

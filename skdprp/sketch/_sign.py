@@ -196,19 +196,30 @@ class DPSignRP(FlippedSignSketch):
             raise ValueError("min_norm needs method='rr', projection='gaussian' and delta > 0.")
         self._calibrate_flips(self._flip_epsilon_of_distant_rows())
         note = (
-            "the projection is public and does not depend on the data; delta includes its draw",
+            "delta includes the draw of the projection",
             f"every row has l2 norm at least {self.min_norm} (rows below are refused)",
         )
         return self._state(self.delta, assumptions=note)
 
+    @property
+    def _slack(self):
+        return SLACK if self.min_norm is None else SLACK / 64
+
     def _flip_epsilon_of_distant_rows(self):
+        """Loss of one bit; the published one only where it is the smaller, for its N_+ is no bound on short rows.
+
+        A sign may also differ by rounding, when the projection of either row is within slack / 4 * max_change * 8.3 of
+        zero, 8.3 being the largest entry of W: its density is at most 0.4 / min_norm.
+        """
         relative_change, k = self.max_change / self.min_norm, self.projection_.n_components
+        changed = min(1.0, sign_change_probability(relative_change) + 4 * self._slack * relative_change)
+        exact = binomial_flip_epsilon(self.epsilon, self.delta, n_components=k, changed=changed)
         if self.calibration == "exact":
-            changed = sign_change_probability(relative_change)
-            return binomial_flip_epsilon(self.epsilon, self.delta, n_components=k, changed=changed)
-        return self.epsilon / published_sign_changes(
+            return exact
+        published = published_sign_changes(
             self.delta, relative_change=relative_change, n_features=self.n_features_in_, n_components=k
         )
+        return min(exact, self.epsilon / published)
 
     def _state(self, delta, **more):
         return self._guarantee(
