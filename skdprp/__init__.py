@@ -2,6 +2,7 @@
 
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning
+from .linear_model import MIDPRegressor
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
 __version__ = "0.1.0.dev0"
@@ -11,6 +12,7 @@ __all__ = [
     "DPRandomProjection",
     "DPSignOPORP",
     "DPSignRP",
+    "MIDPRegressor",
     "PrivacyGuarantee",
     "PrivacyWarning",
     "iDPSignRP",
