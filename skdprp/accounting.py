@@ -10,6 +10,7 @@ from scipy.special import betainc, betaincc, erfcx, gammainc, gammaincc, gammain
 
 _LOG_MASS_LEFT_OUT = 80.0
 _RELATIVE_ERROR = 2.0**-42
+_LARGE_MU = 1000.0
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -369,7 +370,10 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
     if gaussian_profile(0.0, scale=scale, sensitivity=sensitivity) <= delta:
         return 0.0
     mu = sensitivity / scale
+    # There the first of the two terms of the profile alone is delta.
     low, high = 0.0, (mu**2 / 2 - mu * ndtri(delta)) * (1 + 2.0**-40)
+    if mu > _LARGE_MU:
+        return float(high)
     while high - low > 2.0**-50 * high:
         middle = low + (high - low) / 2
         holds = gaussian_profile(middle, scale=scale, sensitivity=sensitivity) <= delta

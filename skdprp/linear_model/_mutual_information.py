@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,6 +17,7 @@ from ..mechanisms import information_scale, published_information_scale
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
 _DELTA = 1e-5
+_FOUR_DIGITS_UP = Context(prec=4, rounding=ROUND_CEILING)
 _SKD = "Showkatbakhsh, Karakus and Diggavi, ISIT 2018"
 
 
@@ -26,6 +28,11 @@ class _Release:
     scale: float
     n_components: int | None = None
     is_private: bool = True
+
+
+def _round_up(bound):
+    """Print four digits of a bound, never less than it is."""
+    return f"{float(_FOUR_DIGITS_UP.create_decimal(bound)):g}"
 
 
 class MIDPRegressor(RegressorMixin, BaseEstimator):
@@ -44,7 +51,7 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         ``X + noise`` and y.
     n_components : int or "auto", default="auto"
         Number n' of rows of S, at most the number of rows of X. "auto" is computed from n, d and `epsilon`:
-        ``d + 2 + sqrt(n d (2^(2 epsilon) - 1))``, see Notes.
+        ``d + 2 + (d (n c)^2 / 18)^(1/3)`` with ``c = 2^(2 epsilon) - 1``, see Notes.
     calibration : {"exact", "published"}, default="exact"
         "published" sets the noise of a projection from the data as the paper does; the release is then not private,
         which a :class:`~skdprp.PrivacyWarning` and `guarantee_` say. Additive noise is the same in both.
@@ -69,8 +76,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
     n_components_ : int
         Number of rows of S; for a projection only.
     guarantee_ : PrivacyGuarantee
-        What one call of fit or sketch promises. Its assumptions give, for one entry, the (0, delta)-DP that follows from
-        any MI-DP, and the (epsilon, 1e-5)-DP of this mechanism.
+        What one call of fit or sketch promises. Its assumptions give, for one entry, the (0, delta)-DP that follows
+        from any MI-DP, and the (epsilon, 1e-5)-DP of this mechanism.
     claimed_ : PrivacyGuarantee
         What the published calibration of a projection claims; only with that.
     n_features_in_ : int
@@ -85,13 +92,13 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
 
     Notes
     -----
-    There is no `random_state`: nothing in here is public randomness. With `min_residual` above 0 the proof of privacy
-    averages over S, of which the attacker may know one column but not all; with a known S the residuals could be
-    subtracted. With a promise of 0 the noise alone suffices and S could be published, but only an S drawn after the data
-    and independently of them: the bound is a mean over S, and single columns of a fixed S can be longer than
-    sqrt(n'). So S and the noise are fresh kernel entropy at each release and are never stored. When X has at most n'
-    columns S is not drawn at all: the rows of ``S [X, y]`` are independent normal vectors with the Gram matrix of
-    ``[X, y]`` as covariance, and are drawn from its triangular factor, at a cost that does not depend on ``n' n``.
+    There is no `random_state`: nothing in here is public randomness. With `min_residual` above 0 privacy rests on S
+    being unknown: the attacker may know one column of it, but from all of S the residuals could be subtracted. With a
+    promise of 0 the noise alone suffices even if S is known. But the bound is a mean over an S that is independent of
+    the data; columns of a fixed S, as a seed gives it, can be longer than sqrt(n'). So S and the noise are fresh kernel
+    entropy at each release and are never stored. When X and y have at most n' columns, S is not drawn at all: the rows
+    of ``S [X, y]`` are independent normal vectors with the Gram matrix of ``[X, y]`` as covariance, and are drawn from
+    its triangular factor, in time n d^2 + n' d^2 instead of n' n d.
 
     Each call of `fit` or `sketch` is a new release. One after the other, two releases reveal at most the sum of their
     bits about an entry.
@@ -99,7 +106,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
     Least squares on the release behave like ridge regression with a penalty of sigma^2 (projection) or n sigma^2
     (additive), where sigma is the noise at that mechanism. A projection with few rows needs less noise, but has fewer
     rows to learn from. The rule of `n_components` balances the two terms of
-    :func:`~skdprp.linear_model.projection_error_bound` for a signal as strong as the residual.
+    :func:`~skdprp.linear_model.projection_error_bound`, ``b^2`` and ``d / n'``, for a well-conditioned X with entries
+    spread evenly over their range and a signal as strong as the residual. It is ours, not the paper's.
 
     References
     ----------
@@ -203,8 +211,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         Returns
         -------
         X_sketch : ndarray of shape (n_components, n_features) or (n_samples, n_features)
-            ``S X + noise``, or ``X + noise`` if additive, in the dtype of X. With `fit_intercept` a last column follows,
-            the sketch of a column of ones: regress on it without an intercept.
+            ``S X + noise``, or ``X + noise`` if additive, in the dtype of X. With `fit_intercept` a last column
+            follows, the sketch of a column of ones: regress on it without an intercept.
         y_sketch : ndarray of shape (n_components,) or (n_samples,)
             ``S y``, or y if additive.
 
@@ -272,8 +280,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         n_samples, n_features = shape
         if self.n_components == "auto":
             with np.errstate(over="ignore"):
-                odds = np.expm1(2 * self.epsilon * np.log(2))
-            return int(min(n_samples, n_features + 2 + np.ceil(np.sqrt(n_samples * n_features * odds))))
+                c = np.expm1(2 * self.epsilon * np.log(2))
+            return int(min(n_samples, n_features + 2 + np.ceil(np.cbrt(n_features / 18) * (n_samples * c) ** (2 / 3))))
         if self.n_components > n_samples:
             raise ValueError(f"n_components={self.n_components} is more than the {n_samples} rows of X.")
         return self.n_components
@@ -333,8 +341,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         facts = [
             "y is not protected, and what it says about X by itself is not counted",
             "the number of rows is public",
-            f"implies (0, {information_delta(self.epsilon):.4g})-DP of one entry",
-            f"implies ({entry_epsilon:.4g}, {_DELTA:g})-DP of one entry",
+            f"implies (0, {_round_up(information_delta(self.epsilon))})-DP of one entry",
+            f"implies ({_round_up(entry_epsilon)}, {_DELTA:g})-DP of one entry",
         ]
         if release.n_components is not None and self.min_residual > 0:
             facts.append(f"the residual of each column, less any row, is at least min_residual={self.min_residual}")

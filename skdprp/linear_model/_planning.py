@@ -125,7 +125,7 @@ def projection_error_bound(*, n_samples, n_features, n_components, scale, condit
     Returns
     -------
     float
-        ``(1 + sigma^2 kappa^2 r / (n mean_square)) (n' - 1) / (n' - d - 1) - 1``
+        ``r b^2 + (1 + r b) d / (n' - d - 1)`` with ``b = sigma^2 / (sigma^2 + n mean_square / kappa^2)``
 
     Raises
     ------
@@ -134,26 +134,32 @@ def projection_error_bound(*, n_samples, n_features, n_components, scale, condit
 
     Notes
     -----
-    Ours; it takes the place of the paper's theorem on projections and is not that theorem. In the expected error of
-    :func:`projection_expected_error` the trace is at most d, and both ``|X v - y|^2`` and tau^2 are at most the least
-    ridge objective, itself at most ``|X v* - y|^2 + sigma^2 |v*|^2`` at the least-squares solution v*. Finally
-    ``|v*|^2 <= |P y|^2 / s_min^2`` and ``s_min^2 >= |X|_F^2 / (d kappa^2) = n mean_square / kappa^2``.
+    Ours; it takes the place of the paper's theorem on projections and is not that theorem. Let p_i be the parts of y
+    along the left singular vectors of X. In the notation of :func:`projection_expected_error`,
+    ``|X v - y|^2 = |y - P y|^2 + sum p_i^2 b_i^2`` and ``tau^2 = |y - P y|^2 + sum p_i^2 b_i`` with
+    ``b_i = sigma^2 / (s_i^2 + sigma^2)``, and the trace is at most d. No b_i is above b, as the least squared singular
+    value is at least ``|X|_F^2 / (d kappa^2) = n mean_square / kappa^2``.
 
     Examples
     --------
     >>> from skdprp.linear_model import projection_error_bound
     >>> sizes = dict(n_samples=100_000, n_features=5, n_components=500, scale=22.4)
-    >>> round(projection_error_bound(**sizes, condition_number=1.1, r=1.0, mean_square=1 / 3), 3)
-    0.029
+    >>> round(projection_error_bound(**sizes, condition_number=1.1, r=1.0, mean_square=1 / 3), 4)
+    0.0107
     """
     _check_n_components(n_components, n_features)
-    shrinkage = scale**2 * condition_number**2 * r / (n_samples * mean_square)
-    return float((1 + shrinkage) * (n_components - 1) / (n_components - n_features - 1) - 1)
+    b = _shrinkage(scale**2, n_samples, condition_number, mean_square)
+    return float(r * b**2 + (1 + r * b) * n_features / (n_components - n_features - 1))
 
 
 def _check_n_components(n_components, n_features):
     if n_components < n_features + 2:
         raise ValueError(f"The error has no mean unless n_components >= n_features + 2 = {n_features + 2}.")
+
+
+def _shrinkage(penalty, n_samples, condition_number, mean_square):
+    """Largest share of a coefficient that ridge regression takes away."""
+    return penalty / (penalty + n_samples * mean_square / condition_number**2)
 
 
 def additive_error_bound(*, n_samples, n_features, scale, condition_number, r, mean_square, failure=0.01):
@@ -177,36 +183,36 @@ def additive_error_bound(*, n_samples, n_features, scale, condition_number, r, m
     Returns
     -------
     float
-        Bound on ``|X w - y|^2 / min_v |X v - y|^2 - 1`` for the least-squares solution w on ``(X + noise, y)``; infinite
-        if n is too small for one.
+        Bound on ``|X w - y|^2 / min_v |X v - y|^2 - 1`` for the least-squares solution w on ``(X + noise, y)``;
+        infinite if n is too small for one.
 
     Notes
     -----
     Ours; it takes the place of the paper's theorem on additive noise and is not that theorem. Let
-    ``t = sqrt(2 ln(3 / failure))``, ``s- = sqrt n - sqrt d - t``, ``s+ = sqrt n + sqrt d + t`` and
-    ``q = sqrt(d + 1) + sqrt d + t``. Except with probability `failure`, the noise N has its singular values in [s-, s+],
-    and is shorter than q on the span of X and y, of dimension d + 1. Write u for ``X v - y``; then
+    ``t = sqrt(2 ln(3 / failure))`` and ``p = (sqrt d + t) / sqrt n``. Except with probability `failure`, the noise N
+    has its singular values within ``sqrt n (1 - p)`` and ``sqrt n (1 + p)``, and norm at most
+    ``q = sqrt(d + 1) + sqrt d + t`` on the span of X and y. Then the objective ``|X v - y + sigma N v|^2`` is, at all
+    v, within a factor 1 - eta and 1 + eta of that of ridge regression with penalty ``n sigma^2``, where
+    ``eta = q / sqrt n + 2 p + p^2``. So w exceeds the least ridge objective, which is at most
+    ``(1 + r b) |y - P y|^2``, by a share ``h = 2 eta / (1 - eta)`` at most. By how much w exceeds it bounds
+    ``|X (w - v)|^2``, v the ridge solution, so that the relative error is at most
 
-        |u + sigma N v|^2 = |u|^2 + 2 sigma u'N v + sigma^2 |N v|^2,
-        2 sigma |u'N v| <= eta |u|^2 + sigma^2 q^2 |v|^2 / eta.
+        (sqrt(1 + r b^2) + sqrt(h (1 + r b)))^2 - 1,  b = sigma^2 / (sigma^2 + mean_square / kappa^2).
 
-    With eta = q / s- below 1 the left side is at least ``(1 - eta) |u|^2``, as ``q^2 / eta <= s-^2``. At the
-    least-squares solution v* it is at most ``(1 + eta) |u*|^2 + sigma^2 (s+^2 + q s-) |v*|^2``. The minimiser w of the
-    left side satisfies both. Last, ``|v*|^2 <= |u*|^2 r kappa^2 / (n mean_square)``. For large n the bound tends to
-    ``sigma^2 kappa^2 r / mean_square``: unlike that of a projection it does not vanish.
+    For large n it tends to ``r b^2``: unlike that of a projection it does not vanish.
 
     Examples
     --------
     >>> from skdprp.linear_model import additive_error_bound
-    >>> sizes = dict(n_samples=10**9, n_features=5, scale=1.0)
+    >>> sizes = dict(n_samples=10**12, n_features=5, scale=1.0)
     >>> round(additive_error_bound(**sizes, condition_number=1.1, r=1.0, mean_square=1 / 3), 2)
-    3.63
+    0.63
     """
+    root = np.sqrt(n_samples)
     t = np.sqrt(2 * np.log(3 / failure))
-    lowest, highest = np.sqrt(n_samples) - np.sqrt(n_features) - t, np.sqrt(n_samples) + np.sqrt(n_features) + t
-    q = np.sqrt(n_features + 1) + np.sqrt(n_features) + t
-    if q >= lowest:
+    p = (np.sqrt(n_features) + t) / root
+    eta = (np.sqrt(n_features + 1) + np.sqrt(n_features) + t) / root + 2 * p + p**2
+    if eta >= 1:
         return float("inf")
-    eta = q / lowest
-    shrinkage = scale**2 * condition_number**2 * r / (n_samples * mean_square)
-    return float((1 + eta + (highest**2 + q * lowest) * shrinkage) / (1 - eta) - 1)
+    b = _shrinkage(n_samples * scale**2, n_samples, condition_number, mean_square)
+    return float((np.sqrt(1 + r * b**2) + np.sqrt(2 * eta / (1 - eta) * (1 + r * b))) ** 2 - 1)

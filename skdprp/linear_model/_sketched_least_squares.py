@@ -6,7 +6,7 @@ from sklearn.utils import gen_batches
 
 from .. import _noise
 
-_BLOCK_ENTRIES = 2**19
+_BLOCK_ENTRIES = 2**18
 
 
 def clip_entries(X, max_abs):
