@@ -145,7 +145,7 @@ def projection_error_bound(*, n_samples, n_features, n_components, scale, condit
     >>> from skdprp.linear_model import projection_error_bound
     >>> sizes = dict(n_samples=100_000, n_features=5, n_components=500, scale=22.4)
     >>> round(projection_error_bound(**sizes, condition_number=1.1, r=1.0, mean_square=1 / 3), 4)
-    0.0107
+    0.0106
     """
     _check_n_components(n_components, n_features)
     b = _shrinkage(scale**2, n_samples, condition_number, mean_square)
@@ -206,7 +206,7 @@ def additive_error_bound(*, n_samples, n_features, scale, condition_number, r, m
     >>> from skdprp.linear_model import additive_error_bound
     >>> sizes = dict(n_samples=10**12, n_features=5, scale=1.0)
     >>> round(additive_error_bound(**sizes, condition_number=1.1, r=1.0, mean_square=1 / 3), 2)
-    0.63
+    0.64
     """
     root = np.sqrt(n_samples)
     t = np.sqrt(2 * np.log(3 / failure))
