@@ -382,6 +382,63 @@ def test_honest_promise_closes_the_leak():
     assert least_residual(*leaky_data(0.4)) < 1e-6
 
 
+def distinguish(model, tables, y, trials):
+    """Share of right guesses of the optimal test between two tables, from sketches of each."""
+    right = 0
+    covariances = []
+    for X in tables:
+        sketch_quietly(model, X, y)
+        A = np.column_stack([X, y])
+        scale = vars(model).get("scale_", 0.0)
+        covariances.append(A.T @ A + np.diag([scale**2] * X.shape[1] + [0]))
+    quadratic = np.linalg.inv(covariances[0]) - np.linalg.inv(covariances[1])
+    log_volume = np.linalg.slogdet(covariances[0])[1] - np.linalg.slogdet(covariances[1])[1]
+    for truth, X in enumerate(tables):
+        for _ in range(trials):
+            rows = np.column_stack(sketch_quietly(model, X, y))
+            loss = np.einsum("ij,jk,ik->", rows, quadratic, rows) + len(rows) * log_volume
+            right += (loss > 0) == truth
+    return stats.binomtest(int(right), 2 * trials).proportion_ci(0.998)
+
+
+def tables_with(entry_a, entry_b, *, leaky):
+    rng = np.random.default_rng(1)
+    y = rng.uniform(-2, 2, 300)
+    y[0] = 0.0
+    X = rng.uniform(-1, 1, (300, 2))
+    X[:, 0] = y / 2 + (0 if leaky else 0.05) * X[:, 0]
+    tables = [X.copy(), X.copy()]
+    tables[0][0, 0], tables[1][0, 0] = entry_a, entry_b
+    return tables, y
+
+
+@pytest.mark.parametrize("leaky", [False, True])
+def test_optimal_attack_on_a_projection(leaky):
+    """The likelihood ratio of all the sketch guesses an entry as well as epsilon allows, not better.
+
+    With the published calibration, and with a promise that is not true, the same attack succeeds.
+    """
+    tables, y = tables_with(0.1, 1.0, leaky=leaky)
+    allowed = (1 + information_delta(0.2)) / 2
+    true_promise = min(least_residual(X, y) for X in tables) * (1 - 1e-9)
+    for promise in (0.0, true_promise):
+        honest = MIDPRegressor(epsilon=0.2, n_components=20, min_residual=promise)
+        assert distinguish(honest, tables, y, 200).low <= allowed
+    for broken in ({"calibration": "published"}, {"min_residual": 8.0}):
+        model = MIDPRegressor(epsilon=0.2, n_components=20, **broken)
+        assert not leaky or distinguish(model, tables, y, 200).low > max(allowed, 0.95)
+
+
+def test_true_promise_is_exactly_enough():
+    """With the largest true promise the worst entry gets its epsilon bits, and no entry more."""
+    X, y = make_data(30, 3)
+    promise = least_residual(X, y)
+    scale = information_scale(0.9, n_components=20, min_residual=promise)
+    assert 0 < scale < 0.95 * information_scale(0.9, n_components=20)
+    bits = [gaussian_information(scale=scale, n_components=20, min_residual=r) for r in residuals_by_brute_force(X, y)]
+    assert max(bits) == pytest.approx(0.9, abs=1e-6) and min(bits) < 0.88
+
+
 def audit_epsilon(trials_a, trials_b, threshold, delta):
     """Lower bound, at 99.9% confidence, on the epsilon of a test at `threshold` (Clopper-Pearson)."""
     hits = stats.binomtest(int((trials_a > threshold).sum()), len(trials_a)).proportion_ci(0.998).low
@@ -420,19 +477,21 @@ def test_audit_of_a_projected_entry():
 # Planning
 
 
+def residuals_by_brute_force(X, y, fit_intercept=False):
+    """Yield the residual of each column on all else, less each row."""
+    for j in range(X.shape[1]):
+        others = np.column_stack([np.delete(X, j, axis=1), np.ones((len(X), int(fit_intercept))), y])
+        for i in range(len(X)):
+            A, target = np.delete(others, i, axis=0), np.delete(X[:, j], i)
+            yield np.linalg.norm(target - A @ np.linalg.lstsq(A, target)[0])
+
+
 def test_least_residual_matches_brute_force():
     X, y = make_data(25, 3)
     X[4, 1], X[7, 0] = 1.0, -1.0
     for fit_intercept in (False, True):
-        residuals = []
-        for j in range(3):
-            others = np.column_stack([np.delete(X, j, axis=1), np.ones((25, int(fit_intercept))), y])
-            for i in range(25):
-                kept = np.delete(np.arange(25), i)
-                target = X[kept, j]
-                fitted = others[kept] @ np.linalg.lstsq(others[kept], target)[0]
-                residuals.append(np.linalg.norm(target - fitted))
-        assert least_residual(X, y, fit_intercept=fit_intercept) == pytest.approx(min(residuals), rel=1e-9)
+        expected = min(residuals_by_brute_force(X, y, fit_intercept))
+        assert least_residual(X, y, fit_intercept=fit_intercept) == pytest.approx(expected, rel=1e-9)
 
 
 def relative_errors(model, X, y, repeats):
