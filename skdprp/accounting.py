@@ -6,8 +6,9 @@ A profile is a function ``(epsilon, *, scale, sensitivity) -> delta``; its inver
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betainc, betaincc, erfcx, gammainc, gammaincc, gammainccinv, log_ndtr, ndtr, ndtri
+from scipy.special import betainc, betaincc, erfcx, expit, gammainc, gammaincc, gammainccinv, log_ndtr, ndtr, ndtri
 
+_SMALL = 0.1
 _LOG_MASS_LEFT_OUT = 80.0
 _RELATIVE_ERROR = 2.0**-42
 _LARGE_MU = 1000.0
@@ -45,11 +46,18 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
         return max(0.0, float(-np.expm1(epsilon)))
     mu = sensitivity / scale
     upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
-    if upper > 0:
+    if upper > _SMALL:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
     # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
-    mills_ratios = erfcx(-upper / np.sqrt(2)) - erfcx(-lower / np.sqrt(2))
-    return float(0.5 * np.exp(-(upper**2) / 2) * mills_ratios)
+    return float(0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2)))
+
+
+def _mills_difference(x, step):
+    """Subtract ``erfcx(x) - erfcx(x + step)``; the integral of the slope keeps the digits of a small step."""
+    if step > _SMALL:
+        return erfcx(x) - erfcx(x + step)
+    nodes = x + step * (1 + _NODES) / 2
+    return step / 2 * (_NODE_WEIGHTS @ (2 / np.sqrt(np.pi) - 2 * nodes * erfcx(nodes)))
 
 
 def laplace_profile(epsilon, *, scale, sensitivity=1.0):
@@ -290,7 +298,7 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
 
 def _randomised_response_losses(epsilon0):
     """Probabilities of the losses -epsilon0 and +epsilon0 of one bit flipped with probability 1 / (1 + e^epsilon0)."""
-    return 1 / (1 + np.exp(epsilon0)), 1 / (1 + np.exp(-epsilon0))
+    return expit(-epsilon0), expit(epsilon0)
 
 
 def _convolution_power(pmf, n):

@@ -3,6 +3,8 @@
 Every calibration has its profile in :mod:`skdprp.accounting`: ``profile(calibration(epsilon, delta)) <= delta``.
 """
 
+from fractions import Fraction
+
 import numpy as np
 from scipy.integrate import quad
 from scipy.special import expit, logsumexp, ndtr, ndtri
@@ -215,7 +217,8 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     2.0
     """
     scale = sensitivity / epsilon
-    return float(scale if sensitivity <= epsilon * scale else np.nextafter(scale, np.inf))
+    meets = Fraction(sensitivity) <= Fraction(epsilon) * Fraction(scale)
+    return float(scale if meets else np.nextafter(scale, np.inf))
 
 
 def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
@@ -477,7 +480,7 @@ def flip_thresholds(epsilon):
 
 
 def integer_thresholds(probability):
-    """Return flip probabilities below 1/2 as integers out of 2**64, rounded up: towards more flips.
+    """Return flip probabilities below 1/2 as integers out of 2**64, rounded up, to 1 at least: towards more flips.
 
     Parameters
     ----------
@@ -495,7 +498,7 @@ def integer_thresholds(probability):
     >>> integer_thresholds(np.array([0.25])) > 2**62
     array([ True])
     """
-    return np.ceil(np.minimum(probability * (1 + 2.0**-46), 0.5) * 2.0**64).astype(np.uint64)
+    return np.ceil(np.clip(probability * (1 + 2.0**-46), 2.0**-64, 0.5) * 2.0**64).astype(np.uint64)
 
 
 def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
@@ -526,7 +529,9 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
         loss = epsilon / scale
         return randomised_response_profile(epsilon, epsilon0=loss, n_bits=n_components, changed=changed) <= delta
 
-    return epsilon / _boundary(_meets, start=float(n_components))
+    # A bit flipped with probability e^-64 is as good as kept; delta may be so large that no bit need be flipped.
+    largest = max(epsilon, 64.0)
+    return largest if _meets(epsilon / largest) else epsilon / _boundary(_meets, start=float(n_components))
 
 
 def sign_change_probability(relative_change):

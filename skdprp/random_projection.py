@@ -6,6 +6,7 @@ never whole in memory unless it is small. All arithmetic is in float64.
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,8 +15,8 @@ from scipy.special import ndtri
 _CACHED_ENTRIES = 2**22
 _BLOCK_ENTRIES = 2**20
 _CACHE_BYTES = 2**18
+_MAX_BLOCKS = 64
 _ROUND_UP = 1 + 2.0**-40
-_GAP = 64
 
 
 def make_projection(kind, n_features, n_components, random_state, *, density="auto", n_repeats=1):
@@ -322,7 +323,8 @@ class VerySparseProjection(Projection):
         """W as a CSR array: the gaps between nonzero entries are geometric."""
         rng = np.random.Generator(np.random.Philox(key=self.seed))
         size = self.n_features * self.n_components
-        position = np.cumsum(rng.geometric(self.density, self._enough_gaps(size))) - 1
+        gaps = np.minimum(rng.geometric(self.density, self._enough_gaps(size)), size + 1)
+        position = np.cumsum(gaps) - 1
         position = position[: np.searchsorted(position, size)]
         value = self.max_entry * rng.choice(np.array([-1.0, 1.0]), len(position))
         start = np.searchsorted(position, np.arange(0, size + 1, self.n_components))
@@ -365,8 +367,11 @@ class VerySparseProjection(Projection):
 class DenseProjection(Projection):
     """A matrix of independent entries, made on demand by a counter-based generator.
 
-    Feature i owns a fixed range of counters of Philox keyed by the seed, so any rows of W can be made alone.
+    Row i of W comes from the counters that start with i, so any rows can be made alone.
     """
+
+    # How many entries of a wide sparse X share one pass over W: many, where its entries are dear.
+    _entries_per_block = 2**22
 
     @property
     @abstractmethod
@@ -399,16 +404,8 @@ class DenseProjection(Projection):
         -------
         ndarray of float64, shape (len(features), n_components)
         """
-        counters = -(-self._words_per_row // 4)
-        runs = np.split(features, np.flatnonzero(np.diff(features) > _GAP) + 1)
-        words = np.concatenate([self._words_of_run(run, counters) for run in runs])
+        words = _philox(features, -(-self._words_per_row // 2), self.seed)
         return self._entries(words[:, : self._words_per_row])[:, : self.n_components]
-
-    def _words_of_run(self, run, counters):
-        first, last = int(run[0]), int(run[-1])
-        philox = np.random.Philox(key=self.seed, counter=first * counters)
-        words = philox.random_raw((last + 1 - first) * 4 * counters).reshape(-1, 4 * counters)
-        return words if len(words) == len(run) else words[run - first]
 
     def _blocks(self):
         """W in blocks of rows that together hold about 8 MB of float64 at a time."""
@@ -430,25 +427,23 @@ class DenseProjection(Projection):
         return out
 
     def _project_sparse(self, X):
-        """Keep the features in use, sort by feature, and make the rows of W block by block."""
+        """Sort the entries by feature, and make the rows of W in use block by block."""
         if self._is_small:
             return X.astype(np.float64, copy=False) @ self.matrix
-        used = np.zeros(self.n_features, dtype=bool)
-        used[X.indices] = True
-        features = np.flatnonzero(used)
-        rank = np.cumsum(used, dtype=np.int32) - np.int32(1)
-        columns = sp.csr_array((X.data, rank[X.indices], X.indptr), shape=(X.shape[0], len(features))).tocsc()
+        features, rank = np.unique(X.indices, return_inverse=True)
+        columns = sp.csr_array((X.data, rank, X.indptr), shape=(X.shape[0], len(features))).tocsc()
         out = np.zeros((X.shape[0], self.n_components))
-        size = max(1, _BLOCK_ENTRIES // self.n_components)
-        for start in range(0, len(features), size):
-            block = features[start : start + size]
-            out += columns[:, start : start + len(block)].astype(np.float64) @ self.rows(block)
+        # Blocks at fixed places: if they moved with the features in use, one row would change the rounding of another.
+        size = max(_BLOCK_ENTRIES // self.n_components, self.n_features // _MAX_BLOCKS, 1)
+        ends = np.append(np.flatnonzero(np.diff(features // size)) + 1, len(features))
+        for start, stop in pairwise([0, *ends] if len(features) else []):
+            out += columns[:, start:stop].astype(np.float64) @ self.rows(features[start:stop])
         return out
 
     def rows_per_block(self, X):
         """How many rows of X `project` handles best at a time."""
         if not self._is_small:
-            return max(1, X.shape[0]) if sp.issparse(X) else 4096
+            return max(1, X.shape[0] * self._entries_per_block // max(X.nnz, 1)) if sp.issparse(X) else 4096
         return max(64, _BLOCK_ENTRIES // max(self.n_components, 1 if sp.issparse(X) else self.n_features))
 
     def row_norm(self, order):
@@ -469,6 +464,7 @@ class RademacherProjection(DenseProjection):
 
     max_entry = 1.0
     fourth_moment = 1.0
+    _entries_per_block = 2**18
 
     @property
     def _words_per_row(self):
@@ -496,7 +492,7 @@ class _OneWordPerEntry(DenseProjection):
 class GaussianProjection(_OneWordPerEntry):
     """Standard normal entries."""
 
-    max_entry = 8.3  # the quantile of 2**-54, the smallest probability that a word gives
+    max_entry = 8.3  # beyond the quantile of 2**-53, the smallest probability that a word gives
     fourth_moment = 3.0
 
     @staticmethod
@@ -515,15 +511,50 @@ class UniformProjection(_OneWordPerEntry):
         return np.sqrt(3) * (2 * _uniform(words) - 1)
 
 
+def _philox(features, blocks, seed):
+    """Philox4x32-10: two random words for each feature and block.
+
+    Parameters
+    ----------
+    features : ndarray of int, shape (n,)
+        First word of the counters.
+    blocks : int
+        Range of their second word.
+    seed : int
+        128 bits: the key of the generator, then the other words of the counters.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n, 2 * blocks)
+
+    References
+    ----------
+    .. [1] J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
+    """
+    key = [np.uint64(seed >> shift & 0xFFFFFFFF) for shift in (0, 32)]
+    c0 = np.repeat(features.astype(np.uint64), blocks)
+    c1 = np.tile(np.arange(blocks, dtype=np.uint64), len(features))
+    c2, c3 = (np.full_like(c0, seed >> shift & 0xFFFFFFFF) for shift in (64, 96))
+    for _ in range(10):
+        left, right = c0 * _PHILOX_FACTORS[0], c2 * _PHILOX_FACTORS[1]
+        c0, c1 = right >> _HALF ^ c1 ^ key[0], right & _LOW
+        c2, c3 = left >> _HALF ^ c3 ^ key[1], left & _LOW
+        key = [k + w & _LOW for k, w in zip(key, _PHILOX_WEYL, strict=True)]
+    return np.stack([c0 | c1 << _HALF, c2 | c3 << _HALF], axis=1).reshape(len(features), 2 * blocks)
+
+
 def _uniform(words):
     """Uniform numbers strictly between 0 and 1."""
-    return ((words >> np.uint64(11)) + 0.5) * 2.0**-53
+    return ((words >> np.uint64(12)) + 0.5) * 2.0**-52
 
 
 def _root_of_largest_eigenvalue(gram):
     return np.sqrt(np.linalg.eigvalsh(gram)[-1]) * _ROUND_UP
 
 
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+_PHILOX_FACTORS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_PHILOX_WEYL = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _SIGNS_OF_BYTE = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
 _KINDS = {
     "rademacher": RademacherProjection,

@@ -100,6 +100,27 @@ def test_rows_can_be_made_alone(kind):
 
 
 @pytest.mark.parametrize(
+    ("counter", "key", "words"),
+    [
+        ("00000000 00000000 00000000 00000000", "00000000 00000000", "6627e8d5 e169c58d bc57ac4c 9b00dbd8"),
+        ("ffffffff 00000000 ffffffff ffffffff", "ffffffff ffffffff", None),
+        ("243f6a88 00000000 13198a2e 03707344", "a4093822 299f31d0", None),
+    ],
+)
+def test_philox_is_the_published_generator(counter, key, words):
+    """Against the published vector at zero, and the definition in Python's integers elsewhere."""
+    c, k = ([int(word, 16) for word in text.split()] for text in (counter, key))
+    seed = k[0] | k[1] << 32 | c[2] << 64 | c[3] << 96
+    first, second = (int(word) for word in random_projection._philox(np.array([c[0]]), 1, seed)[0])
+    for _ in range(10):
+        left, right = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [right >> 32 ^ c[1] ^ k[0], right & 0xFFFFFFFF, left >> 32 ^ c[3] ^ k[1], left & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    assert (first, second) == (c[0] | c[1] << 32, c[2] | c[3] << 32)
+    assert words is None or c == [int(word, 16) for word in words.split()]
+
+
+@pytest.mark.parametrize(
     ("kind", "law"),
     [("gaussian", stats.norm()), ("uniform", stats.uniform(-np.sqrt(3), 2 * np.sqrt(3)))],
 )

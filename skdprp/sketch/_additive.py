@@ -12,22 +12,25 @@ from ..mechanisms import (
     laplace_scale,
 )
 from ..sensitivity import l1_sensitivity, l2_sensitivity
-from ._base import BaseSketch
+from ._base import SLACK, BaseSketch
+
+_PUBLIC_PROJECTION = "the projection is public and does not depend on the data"
+_REAL_NOISE = "noise is a real number: the last bits of a float release are not protected"
 
 
 class AdditiveSketch(BaseSketch):
-    """A projection with Gaussian or Laplace noise on each component."""
+    """A projection with Gaussian or Laplace noise on each component, calibrated with slack for its rounding."""
 
     def _calibrate(self):
         if self.noise == "laplace":
             self.sensitivity_ = l1_sensitivity(self.projection_, self.adjacency, self.max_change)
-            self.scale_ = laplace_scale(self.epsilon, sensitivity=self.sensitivity_)
+            self.scale_ = laplace_scale(self.epsilon, sensitivity=self.sensitivity_ * (1 + SLACK))
             return self._state("Laplace mechanism", 0.0, "Dwork et al. 2006")
         self.sensitivity_ = l2_sensitivity(self.projection_, self.adjacency, self.max_change)
         if self.calibration == "kenthapadi_bound":
             return self._calibrate_before_the_draw()
         calibrate, source = _GAUSSIAN_CALIBRATIONS[self.calibration]
-        self.scale_ = calibrate(self.epsilon, self.delta, sensitivity=self.sensitivity_)
+        self.scale_ = calibrate(self.epsilon, self.delta, sensitivity=self.sensitivity_ * (1 + SLACK))
         return self._state(f"Gaussian mechanism, {self.calibration} calibration", self.delta, source)
 
     def _calibrate_before_the_draw(self):
@@ -36,21 +39,21 @@ class AdditiveSketch(BaseSketch):
         self.scale_ = kenthapadi_bound_scale(
             self.epsilon,
             self.delta,
-            max_change=self.max_change,
+            max_change=self.max_change * (1 + SLACK),
             n_features=self.projection_.n_features,
             n_components=self.projection_.n_components,
         )
         note = ("the projection is public and does not depend on the data; delta includes its draw",)
         return self._state("Gaussian mechanism, a-priori calibration", self.delta, _LL_3, assumptions=note)
 
-    def _state(self, name, delta, source, **more):
+    def _state(self, name, delta, source, *, assumptions=(_PUBLIC_PROJECTION,)):
         return self._guarantee(
             delta,
+            assumptions=(*assumptions, _REAL_NOISE),
             adjacency=self.adjacency,
             released="the noisy projection",
             mechanism=f"{name}, scale {self.scale_:.6g}, sensitivity {self.sensitivity_:.6g}",
             source=source,
-            **more,
         )
 
     def __sklearn_tags__(self):
@@ -250,7 +253,7 @@ class DPOPORP(AdditiveSketch):
     >>> sketch.transform(X).shape
     (1797, 32)
     >>> round(sketch.scale_, 4)
-    2.2305
+    2.2327
     """
 
     _parameter_constraints: dict = {

@@ -4,10 +4,11 @@ import warnings
 from abc import ABC, abstractmethod
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import DataDimensionalityWarning
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state, extmath, gen_batches
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _noise
@@ -16,6 +17,12 @@ from ..guarantee import PrivacyGuarantee
 from ..random_projection import make_projection
 
 _PARALLEL_ENTRIES = 2e7
+SLACK = 2.0**-10
+
+
+def row_norms(X):
+    """l2 norms of the rows, in float64, block by block."""
+    return (extmath.row_norms(X[rows].astype(np.float64, copy=False)) for rows in gen_batches(X.shape[0], 1024))
 
 
 class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -41,6 +48,7 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.projection_ = self._make_projection(X.shape[1])
         guarantee = self._calibrate()
         self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
+        self._calibrated_for = self._private_parameters()
         return self
 
     def transform(self, X):
@@ -61,15 +69,22 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Raises
         ------
         ValueError
-            If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee. Nothing
-            is released then.
+            If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, or if a
+            parameter was changed after fit. Nothing is released then.
         """
         check_is_fitted(self)
+        if self._private_parameters() != self._calibrated_for:
+            raise ValueError("A parameter was changed after fit, so that the guarantee no longer holds: fit again.")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         self._check_domain(X)
         if _noise.is_seeded() and not self.guarantee_.seeded:
             self.guarantee_ = self.guarantee_.mark_seeded()
         return self._release(X)
+
+    def _private_parameters(self):
+        """Parameters that the calibration and the guarantee depend on."""
+        public = {"random_state", "n_jobs", "output"}
+        return {name: value for name, value in self.get_params(deep=False).items() if name not in public}
 
     @property
     def _n_features_out(self):
@@ -108,6 +123,7 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             "coordinate": f"rows that differ in one coordinate, by at most {self.max_change}",
         }
         fields = {"assumptions": ("the projection is public and does not depend on the data",)} | more
+        fields["assumptions"] += ("a row too large for float64 is refused, and the refusal is seen",)
         return PrivacyGuarantee(
             self.epsilon,
             delta,
@@ -124,7 +140,7 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         n_jobs = 1 if _noise.is_seeded() or out.size < _PARALLEL_ENTRIES else effective_n_jobs(self.n_jobs)
         size = min(self.projection_.rows_per_block(X), -(-X.shape[0] // n_jobs))
         per_job = size * -(-X.shape[0] // (size * n_jobs))
-        Parallel(n_jobs=n_jobs, prefer="threads")(
+        Parallel(n_jobs=n_jobs, require="sharedmem")(
             delayed(self._release_rows)(X, rows, size, out) for rows in gen_batches(X.shape[0], per_job)
         )
         return out
@@ -135,7 +151,18 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             out[block] = self._randomise(self.projection_.project(X[block]))
 
     def _check_domain(self, X):
-        """Refuse rows that the guarantee does not cover."""
+        """Refuse rows whose rounding could move a projection by more than SLACK times what `max_change` can.
+
+        A sum of n terms ``u_i w_ij`` is off by at most ``n 2**-53 |u|_1 max_i |w_ij|``, all components together by
+        ``n 2**-53 |u|_1 max_i |W_i|``, where ``|u|_1 <= sqrt(n) |u|_2``; half the slack pays for the two neighbours.
+        """
+        terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
+        largest = self.max_change * SLACK / 4 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
+        if max(norms.max() for norms in row_norms(X)) > largest:
+            raise ValueError(
+                f"X has a row of norm above {largest:.3g}: float64 is too coarse to project it to within "
+                f"max_change={self.max_change}. Scale X, or raise max_change."
+            )
 
     @abstractmethod
     def _calibrate(self):

@@ -6,6 +6,7 @@ from .. import _noise
 from .._params import PRIVACY_CONSTRAINTS, StrOptions
 from ..mechanisms import flip_probability, gaussian_scale, integer_thresholds
 from ..sensitivity import l2_sensitivity
+from ._base import SLACK
 from ._sign import SIGN_CONSTRAINTS, SignSketch
 
 
@@ -107,7 +108,8 @@ class iDPSignRP(SignSketch):
     def _calibrate(self):
         self.component_change_ = self._components()
         if self.method == "gaussian":
-            self._row_change = self.projection_.divisor * l2_sensitivity(self.projection_, "l1", self.max_change)
+            row_change = self.projection_.divisor * l2_sensitivity(self.projection_, "l1", self.max_change)
+            self._row_change = row_change * (1 + SLACK)
             self.scale_ = gaussian_scale(self.epsilon, self.delta)
             return self._state(self.delta, "Gaussian noise before the sign", "l1")
         changed = np.arange(1, self.projection_.n_components + 1)

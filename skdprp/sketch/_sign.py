@@ -4,16 +4,13 @@ from abc import abstractmethod
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import gen_batches
-from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from .._params import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..mechanisms import binomial_flip_epsilon, flip_thresholds, published_sign_changes, sign_change_probability
 from ..sensitivity import component_sensitivity
-from ._base import BaseSketch
+from ._base import SLACK, BaseSketch, row_norms
 
-_SLACK = 2.0**-10
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
 SIGN_CONSTRAINTS = {
     **SKETCH_CONSTRAINTS,
@@ -43,27 +40,19 @@ class SignSketch(BaseSketch):
     def _components(self):
         """Change c of each projection between neighbours, with slack for the rounding of the projection itself.
 
-        Computed projections of neighbours differ by at most ``c (1 + 2**-10)``: `_check_domain` refuses the rows whose
-        rounding could exceed the slack. A component that no feature reaches has c = 0; any positive number serves.
+        Computed projections of neighbours differ by at most ``c (1 + SLACK)``: `_check_domain` refuses the rows whose
+        rounding could exceed it. A component that no feature reaches has c = 0; any positive number serves.
         """
         change = component_sensitivity(self.projection_, self.max_change)
-        return np.where(change > 0, change, 1.0) * (1 + _SLACK)
-
-    def _check_domain(self, X):
-        """Refuse rows whose projection float64 cannot hold to within half the slack, by |u|_1 <= sqrt(terms) |u|_2."""
-        terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
-        rounding = (terms + 1) * 2.0**-53 * self.projection_.max_entry * np.sqrt(terms)
-        largest = self.component_change_.min() * _SLACK / 4 / rounding
-        if max(norms.max() for norms in _row_norms(X)) > largest:
-            raise ValueError(
-                f"X has a row of norm above {largest:.3g}: float64 is too coarse to project it to within "
-                f"max_change={self.max_change}. Scale X, or raise max_change."
-            )
+        return np.where(change > 0, change, 1.0) * (1 + SLACK)
 
 
-def _row_norms(X):
-    """l2 norms of the rows, in float64, block by block."""
-    return (row_norms(X[rows].astype(np.float64, copy=False)) for rows in gen_batches(X.shape[0], 1024))
+def _summed(X):
+    """Return X with its duplicate entries summed; of a sparse X, a copy."""
+    if sp.issparse(X):
+        X = X.astype(np.float64, copy=True)
+        X.sum_duplicates()
+    return X
 
 
 def _levels(x, change, last):
@@ -231,7 +220,7 @@ class DPSignRP(FlippedSignSketch):
 
     def _check_domain(self, X):
         super()._check_domain(X)
-        if self.min_norm is not None and min(norms.min() for norms in _row_norms(X)) < self.min_norm:
+        if self.min_norm is not None and min(norms.min() for norms in row_norms(_summed(X))) < self.min_norm:
             raise ValueError(f"X has a row of l2 norm below min_norm={self.min_norm}, which the guarantee excludes.")
 
 

@@ -1,0 +1,354 @@
+"""Audits through the public interface, and the identity of the noise."""
+
+import multiprocessing
+import os
+import pickle
+import threading
+
+import joblib
+import numpy as np
+import pytest
+from scipy import stats
+from sklearn.base import clone
+
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, _noise, iDPSignRP, reproducible_noise
+from skdprp.mechanisms import flip_thresholds
+
+TRIALS = 100_000
+MISTAKE = 1e-7
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning"),
+    pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"),  # fork beside threads, on purpose
+]
+
+
+def audit(release, first, second, delta):
+    """Return a lower bound on epsilon at delta, from an attack on two neighbours.
+
+    Each row of a release is one trial. Half of the trials teach the attack in which direction, and how far, to look;
+    the other half bound by Clopper and Pearson how often it is right. The bound fails with probability `MISTAKE`.
+    """
+    n = TRIALS // 2
+    a, b = (release(np.tile(row, (TRIALS, 1))).astype(float) for row in (first, second))
+    direction = b[:n].mean(axis=0) - a[:n].mean(axis=0)
+    bounds = [0.0]
+    for sign in (1, -1):
+        scores_a, scores_b = (sign * (side @ direction) for side in (a, b))
+        p, q = (scores_b, scores_a) if sign == 1 else (scores_a, scores_b)
+        cuts = np.quantile(p[:n], [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
+        cut = max(cuts, key=lambda cut: _loss(np.mean(p[:n] >= cut), np.mean(q[:n] >= cut) + 5 / n, delta))
+        hits, alarms = np.sum(p[n:] >= cut), np.sum(q[n:] >= cut)
+        low = stats.beta.ppf(MISTAKE, hits, n - hits + 1) if hits else 0.0
+        high = stats.beta.isf(MISTAKE, alarms + 1, n - alarms) if alarms < n else 1.0
+        bounds.append(_loss(low, high, delta))
+    return max(bounds)
+
+
+def _loss(p, q, delta):
+    return np.log((p - delta) / q) if p > delta else -np.inf
+
+
+def neighbours(sketch):
+    """Two rows at distance max_change = 1, opposite, in the direction that moves the projection most."""
+    W = sketch.projection_.project(np.eye(8))
+    if getattr(sketch, "adjacency", "l1") == "l2":
+        row = np.linalg.svd(W)[0][:, 0] / 2
+    else:
+        row = np.eye(8)[np.linalg.norm(W, axis=1).argmax()] / 2
+    return row, -row
+
+
+ADDITIVE = [
+    DPRandomProjection(2, delta=0.05),
+    DPRandomProjection(2, delta=0.05, projection="gaussian", adjacency="l2"),
+    DPRandomProjection(projection="identity", delta=0.05),
+    DPRandomProjection(2, projection="uniform", delta=0.05, calibration="kenthapadi"),
+    DPRandomProjection(2, projection="very_sparse", density=0.9, delta=0.05),
+    DPRandomProjection(1, noise="laplace"),
+    DPOPORP(2, delta=0.05),
+    DPOPORP(2, noise="laplace"),
+]
+SIGNS = [
+    DPSignRP(4),
+    DPSignRP(4, method="rr", projection="gaussian"),
+    DPSignOPORP(4),
+    DPSignOPORP(4, method="rr"),
+    DPSignOPORP(4, n_repeats=2),
+    iDPSignRP(4, method="rr"),
+    iDPSignRP(4, delta=0.05),
+    iDPSignRP(4, method="rr", projection="oporp"),
+]
+
+
+@pytest.mark.parametrize("sketch", ADDITIVE + SIGNS, ids=repr)
+def test_audit_stays_below_the_guarantee_and_finds_too_little_noise(sketch):
+    """The attack never proves a loss above epsilon; with half the noise, or twice the loss of a flip, it does."""
+    sketch = clone(sketch).set_params(random_state=0).fit(np.ones((1, 8)))
+    delta, (first, second) = sketch.guarantee_.delta, neighbours(sketch)
+    assert audit(sketch.transform, first, second, delta) <= sketch.guarantee_.epsilon
+    if hasattr(sketch, "scale_"):
+        sketch.scale_ /= 4 if getattr(sketch, "calibration", "") == "kenthapadi" else 2
+    else:
+        sketch.flip_thresholds_ = halved_flips(sketch)
+    assert audit(sketch.transform, first, second, delta) > sketch.guarantee_.epsilon
+
+
+def halved_flips(sketch):
+    """Return the thresholds of twice the loss of one bit."""
+    if isinstance(sketch, iDPSignRP):
+        loss = np.log(2.0**64 / sketch.flip_thresholds_[1:] - 1)
+        return np.append(np.uint64(0), (2.0**64 / (1 + np.exp(2 * loss))).astype(np.uint64))
+    return flip_thresholds(2 * sketch.flip_epsilon_)
+
+
+@pytest.mark.parametrize("calibration", ["exact", "published"])
+def test_audit_of_flips_with_a_least_norm(calibration):
+    """With a least norm the bound holds over the draw of the projection; signs that are not flipped break it."""
+    parameters = {"method": "rr", "projection": "gaussian", "delta": 0.05, "min_norm": 1.0, "max_change": 1.0}
+    pair, trials = np.zeros((2, 8)), 200
+    pair[:, :2] = [[1, 0.5], [1, -0.5]]
+
+    def bound(flip_less):
+        agree = np.empty((2, trials))
+        for i in range(trials):
+            sketch = DPSignRP(32, epsilon=1.0, calibration=calibration, **parameters).fit(pair)
+            if flip_less:
+                sketch.flip_thresholds_ = flip_thresholds(40.0)
+            agree[:, i] = (sketch.transform(pair) * np.sign(sketch.projection_.project(pair[:1]))).sum(axis=1)
+        bounds = []
+        for cut in (0, 4, 8, 16, 32):
+            hits, alarms = np.sum(agree >= cut, axis=1)
+            low = stats.beta.ppf(MISTAKE, hits, trials - hits + 1) if hits else 0.0
+            high = stats.beta.isf(MISTAKE, alarms + 1, trials - alarms) if alarms < trials else 1.0
+            bounds.append(_loss(low, high, 0.05))
+        return max(bounds)
+
+    assert bound(flip_less=False) <= 1.0 < bound(flip_less=True)
+
+
+def test_audit_finds_noise_of_chi_radius(monkeypatch):
+    """Noise of a uniform direction and a chi_1 radius, of the Gaussian scale, is caught at 64 components."""
+
+    def chi_1(values, scale):
+        direction = np.random.default_rng().normal(size=values.shape)
+        direction /= np.linalg.norm(direction, axis=1, keepdims=True)
+        values += scale * np.abs(np.random.default_rng().normal(size=(len(values), 1))) * direction
+
+    sketch = DPOPORP(16, delta=0.05, random_state=0).fit(np.ones((1, 8)))
+    first, second = neighbours(sketch)
+    centres = sketch.projection_.project(np.array([first, second]))
+
+    def nearer(X):
+        y = sketch.transform(X)
+        return (np.linalg.norm(y - centres[0], axis=1) - np.linalg.norm(y - centres[1], axis=1))[:, None]
+
+    assert audit(nearer, first, second, 0.05) <= 1.0
+    monkeypatch.setattr(_noise, "add_gaussian", chi_1)
+    assert audit(nearer, first, second, 0.05) > 1.0
+
+
+@pytest.mark.parametrize("sketch", [DPOPORP(2, delta=0.05), DPOPORP(2, noise="laplace"), DPSignOPORP(2)], ids=repr)
+def test_audit_finds_noise_that_two_rows_share(sketch, monkeypatch):
+    """A row released beside a known one hides in its own noise; where the two share theirs, their difference tells."""
+    sketch = clone(sketch).set_params(random_state=0).fit(np.ones((1, 8)))
+    first, second = neighbours(sketch)
+
+    def difference(X):
+        both = np.empty((2 * len(X), X.shape[1]))
+        both[::2], both[1::2] = X, 0.4 * first
+        released = sketch.transform(both).astype(float)
+        return released[::2] - released[1::2]
+
+    assert audit(difference, first, second, sketch.guarantee_.delta) <= 1.0
+    honest = _noise.random_bytes
+    width = 2 if isinstance(sketch, DPSignOPORP) else 16
+
+    def shared(size):
+        if size % (2 * width):
+            return honest(size)
+        once = np.frombuffer(honest(size // 2), np.uint8).reshape(-1, width)
+        return np.repeat(once, 2, axis=0).tobytes()
+
+    monkeypatch.setattr(_noise, "random_bytes", shared)
+    assert audit(difference, first, second, sketch.guarantee_.delta) > 1.0
+
+
+def test_audit_finds_levels_without_slack():
+    """On multiples of 0.1 rounding moves a level by two; the slack hides it, and without it the audit sees it."""
+    sketch = DPSignOPORP(1, epsilon=1.0, max_change=0.1, random_state=0).fit(np.ones((1, 2)))
+    signs = np.sign(sketch.projection_.project(np.eye(2)).ravel())
+    grid = [(i, j) for i in range(-9, 10) for j in range(-9, 10)]
+    rows = 0.1 * np.array(grid) * signs
+
+    def levels(change):
+        return np.ceil(np.abs(sketch.projection_.project(rows)).ravel() / change)
+
+    def jumps(change):
+        level = dict(zip(grid, levels(change), strict=True))
+        pairs = [(c, (c[0] + 1, c[1])) for c in grid if (c[0] + 1, c[1]) in level]
+        two = [(level[c], c, d) for c, d in pairs if abs(level[c] - level[d]) == 2]
+        return [pair for _, *pair in sorted(two)]
+
+    assert not jumps(sketch.component_change_[0])
+    first, second = (0.1 * np.array(c) * signs for c in jumps(0.1)[0])
+    assert audit(sketch.transform, first, second, 0.0) <= 1.0
+    sketch.component_change_ = np.array([0.1])
+    assert audit(sketch.transform, first, second, 0.0) > 1.0
+
+
+@pytest.mark.xfail(reason="the noise is not on a grid: its float support depends on the value it hides")
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_the_last_bits_of_a_release_do_not_tell_rows_apart(noise):
+    """A release near zero that is no multiple of 2**-53 excludes the row 1; it must be as rare for the row 0."""
+    sketch = DPOPORP(1, noise=noise, random_state=0).fit(np.ones((1, 1)))
+
+    def low_bits(X):
+        y = sketch.transform(X)
+        return (np.abs(y) < 0.25) & (np.ldexp(y, 53) % 1 != 0)
+
+    assert audit(low_bits, np.zeros(1), np.ones(1), sketch.guarantee_.delta) <= 1.0
+
+
+@pytest.mark.parametrize("sketch", ADDITIVE, ids=repr)
+def test_the_guarantee_says_that_float_noise_has_last_bits(sketch):
+    """While the noise is not on a grid, the guarantee of every additive sketch says what that leaves open."""
+    guarantee = clone(sketch).fit(np.ones((1, 8))).guarantee_
+    assert "last bits of a float release are not protected" in str(guarantee)
+
+
+# The identity of the noise
+
+NOISES = [
+    DPRandomProjection(16, projection="identity"),
+    DPOPORP(16, noise="laplace"),
+    DPSignOPORP(256),
+    iDPSignRP(256),
+]
+noises = pytest.mark.parametrize("sketch", NOISES, ids=repr)
+
+
+def fitted(sketch, n_features=16):
+    return clone(sketch).set_params(random_state=0).fit(np.zeros((1, n_features)))
+
+
+def pure_noise(sketch, n_rows=40):
+    """Release rows of zeros: what comes back is noise."""
+    return sketch.transform(np.zeros((n_rows, 16)))
+
+
+def assert_no_row_twice(*releases):
+    rows = np.vstack(releases)
+    assert len(np.unique(rows, axis=0)) == len(rows)
+
+
+def in_forked_child(function):
+    """Return what `function` returns in a forked child of this process."""
+    context = multiprocessing.get_context("fork")
+    parent, child = context.Pipe()
+    process = context.Process(target=lambda: child.send(function()))
+    process.start()
+    result = parent.recv()
+    process.join()
+    return result
+
+
+@noises
+def test_no_noise_is_drawn_twice(sketch):
+    """Rows, calls, copies, clones, refits, threads, forked children and worker processes share no noise vector."""
+    sketch = fitted(sketch)
+    releases = [pure_noise(sketch, 2000), pure_noise(sketch)]
+    releases += [pure_noise(pickle.loads(pickle.dumps(sketch))) for _ in range(2)]
+    releases += [pure_noise(fitted(sketch)), pure_noise(sketch.fit(np.zeros((1, 16))))]
+    threads = [threading.Thread(target=lambda: releases.append(pure_noise(sketch))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    releases += [in_forked_child(lambda: pure_noise(sketch)) for _ in range(2)]
+    releases.append(pure_noise(sketch))
+    assert len(releases) == 13
+    assert_no_row_twice(*releases)
+
+
+def test_worker_processes_share_no_noise():
+    """Joblib's processes, each with its own copy of one sketch, draw different noise."""
+    sketch = fitted(NOISES[0])
+    releases = joblib.Parallel(n_jobs=2, backend="loky")(
+        joblib.delayed(sketch.transform)(np.zeros((40, 16))) for _ in range(4)
+    )
+    assert_no_row_twice(*releases)
+
+
+def test_raw_fork_shares_no_noise():
+    """Parent and child of os.fork draw different noise, whatever state they had before."""
+    sketch = fitted(NOISES[0])
+    pure_noise(sketch)
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        try:
+            os.write(writer, pure_noise(sketch, 4).tobytes())
+        finally:
+            os._exit(0)
+    mine = pure_noise(sketch, 4)
+    theirs = np.frombuffer(os.read(reader, mine.nbytes)).reshape(mine.shape)
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+    assert_no_row_twice(mine, theirs)
+
+
+@noises
+def test_the_audit_of_identity_catches_seeded_noise(sketch):
+    """Two seeded releases are the same, so that the tests above can fail."""
+    sketch = fitted(sketch)
+    releases = []
+    for _ in range(2):
+        with reproducible_noise(0):
+            releases.append(pure_noise(sketch))
+    with pytest.raises(AssertionError):
+        assert_no_row_twice(*releases)
+
+
+@noises
+def test_seeded_noise_stays_in_its_block(sketch):
+    """After the block, in other threads and in forked children, noise comes from the kernel even inside the block."""
+    sketch, releases = fitted(sketch), []
+    for _ in range(2):
+        with reproducible_noise(0):
+            thread = threading.Thread(target=lambda: releases.append(pure_noise(sketch)))
+            thread.start()
+            thread.join()
+            releases.append(in_forked_child(lambda: pure_noise(sketch)))
+            assert in_forked_child(_noise.is_seeded) is False
+            assert _noise.is_seeded()
+        releases.append(pure_noise(sketch))
+    with pytest.raises(ZeroDivisionError), reproducible_noise(0):
+        1 / 0  # noqa: B018
+    assert not _noise.is_seeded()
+    assert_no_row_twice(*releases)
+
+
+def test_seeded_noise_never_reaches_the_threads_of_a_release(monkeypatch):
+    """A large release inside the block stays in its thread: it repeats itself with any n_jobs."""
+    monkeypatch.setattr("skdprp.sketch._base._PARALLEL_ENTRIES", 1)
+    sketch = fitted(NOISES[0])
+    releases = []
+    for n_jobs in (1, 2):
+        with reproducible_noise(0):
+            releases.append(pure_noise(sketch.set_params(n_jobs=n_jobs), 20_000))
+    assert np.array_equal(*releases)
+
+
+def test_nested_seeds_are_independent():
+    """An inner block draws from its own seed and gives the outer one back where it was."""
+    sketch = fitted(NOISES[0])
+    with reproducible_noise(0):
+        outer = np.vstack([pure_noise(sketch), pure_noise(sketch)])
+    with reproducible_noise(0):
+        begin = pure_noise(sketch)
+        with reproducible_noise(1):
+            inner = pure_noise(sketch)
+        end = pure_noise(sketch)
+    assert np.array_equal(outer, np.vstack([begin, end]))
+    assert_no_row_twice(outer, inner)
