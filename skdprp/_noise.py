@@ -100,6 +100,11 @@ def add_laplace(values, scale):
     _add(values, scale, _standard_laplace)
 
 
+def gaussian(shape, scale):
+    """Draw Gaussian noise of standard deviation `scale` that is not itself released."""
+    return scale * _standard_gaussian(int(np.prod(shape))).reshape(shape)
+
+
 def _standard_gamma(shape):
     """One Gamma variate by its inverse cdf: the uniform has 63 bits in both tails."""
     tail, sign = _tail_and_sign(1)

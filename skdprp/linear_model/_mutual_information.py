@@ -341,6 +341,7 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         facts = [
             "y is not protected, and what it says about X by itself is not counted",
             "the number of rows is public",
+            "noise is a real number: the last bits of a float release are not protected",
             f"implies (0, {_round_up(information_delta(self.epsilon))})-DP of one entry",
             f"implies ({_round_up(entry_epsilon)}, {_DELTA:g})-DP of one entry",
         ]

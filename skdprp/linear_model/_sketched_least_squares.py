@@ -139,7 +139,9 @@ def project(X, public, *, n_components, max_abs, scale):
             projected[:, :n_features] += S @ clip_entries(X[rows], max_abs)
             projected[:, n_features:] += S @ public[rows]
     if scale:
-        projected[:, :n_features] += _gaussian((n_components, n_features), scale)
+        noisy = np.ascontiguousarray(projected[:, :n_features])
+        _noise.add_gaussian(noisy, scale)
+        projected[:, :n_features] = noisy
     return projected
 
 
@@ -149,10 +151,4 @@ def _row_blocks(X):
 
 def _secret_columns(n_components, start, stop):
     """Draw columns start to stop of S: used once, stored nowhere."""
-    return _gaussian((n_components, stop - start), 1.0)
-
-
-def _gaussian(shape, scale):
-    noise = np.zeros(shape)
-    _noise.add_gaussian(noise, scale)
-    return noise
+    return _noise.gaussian((n_components, stop - start), 1.0)
