@@ -441,8 +441,9 @@ def information_delta(epsilon):
 
     Notes
     -----
-    Let the secret be one of two values with equal odds. Its posterior odds are (1 + u) / 2 with E|u| = delta, and the
-    information is E[1 - h2((1 + |u|) / 2)], at least ``1 - h2((1 + delta) / 2)`` because h2 is concave. A binary
+    Let the secret be one of two values with equal odds. Its posterior probability is ``(1 + u) / 2`` with
+    ``E |u| = delta``, and the information is ``E[1 - h2((1 + |u|) / 2)]``, at least ``1 - h2((1 + delta) / 2)``
+    because h2 is concave. A binary
     symmetric channel attains it.
 
     References

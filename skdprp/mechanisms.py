@@ -359,12 +359,12 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
 
     Notes
     -----
-    The entry t = X_ij is in the projected column j only: ``S x_j = t s_i + S_-i x_-i``, with s_i column i of S, S_-i
-    the other columns, and x_-i column j without row i. Reveal s_i, S y and the other columns of S X without noise.
-    Split x_-i into a combination of the other columns and y without row i, which the attacker can subtract, and a
-    residual r. Because S is Gaussian, ``S_-i r`` is independent of all that was revealed. What remains is
-    ``t s_i + N(0, (sigma^2 + |r|^2) I)``. Its information about t, given s_i, is at most
-    ``E log2(1 + max_abs^2 |s_i|^2 / (sigma^2 + |r|^2)) / 2``, and by Jensen's inequality at most
+    The entry ``t = X_ij`` is in the projected column j only, ``S x_j = t s + R x``, with s column i of S, R the other
+    columns, and x column j without row i. Reveal s, S y and the other columns of S X without noise. Split x into a
+    combination of the other columns and y without row i, which the attacker can subtract, and a residual r. Because S is
+    Gaussian, R r is independent of all that was revealed. What remains is ``t s + N(0, (sigma^2 + |r|^2) I)``. Its
+    information about t, given s, is at most ``E log2(1 + max_abs^2 |s|^2 / (sigma^2 + |r|^2)) / 2``, and by Jensen's
+    inequality at most
     :func:`skdprp.accounting.gaussian_information`. With a promise of 0 all of S may be known to the attacker.
 
     References

@@ -27,7 +27,7 @@ RULES = {
     "n' auto": lambda n: "auto",
 }
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+parser = argparse.ArgumentParser(description="Relative error against the number of rows.")
 parser.add_argument("--full", action="store_true", help="up to a million rows, and more repeats")
 parser.add_argument("--output", type=Path, help="folder for skd_figure_1.png and skd_figure_1.csv")
 options = parser.parse_args()

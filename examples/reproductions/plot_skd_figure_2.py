@@ -21,7 +21,7 @@ from skdprp import MIDPRegressor, PrivacyWarning
 from skdprp.accounting import information_delta
 from skdprp.linear_model import least_residual
 
-parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+parser = argparse.ArgumentParser(description="Relative error against epsilon.")
 parser.add_argument("--full", action="store_true", help="half a million rows, and more repeats")
 parser.add_argument("--output", type=Path, help="folder for skd_figure_2.png and skd_figure_2.csv")
 options = parser.parse_args()

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _noise
@@ -247,6 +248,22 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return clip_entries(X, self.max_abs) @ self.coef_ + self.intercept_
+
+    def score(self, X, y):
+        """Compute R^2 of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their targets.
+
+        Returns
+        -------
+        float
+        """
+        return r2_score(y, self.predict(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
