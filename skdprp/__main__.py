@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_svmlight_file
-from sklearn.exceptions import ConvergenceWarning
+from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import train_test_split
@@ -30,6 +30,19 @@ class _OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"skdprp: error: {message}\n")
 
 
+def _positive(kind):
+    """Return a parser of positive finite numbers of a kind, for argparse."""
+
+    def parse(text):
+        value = kind(text)
+        if not 0 < value < float("inf"):
+            raise ValueError
+        return value
+
+    parse.__name__ = f"positive {kind.__name__}"
+    return parse
+
+
 def _parser():
     parser = _OneLineParser(
         prog="python -m skdprp",
@@ -38,10 +51,23 @@ def _parser():
     parser.add_argument("file", nargs="?", type=Path, help="CSV with a header, or LIBSVM; default: handwritten digits")
     parser.add_argument("--target", metavar="COLUMN", help="column of a CSV with the labels")
     parser.add_argument(
-        "--max-change", type=float, default=1.0, help="unit of privacy: how much a row may change (default: 1.0)"
+        "--max-change",
+        type=_positive(float),
+        default=1.0,
+        help="unit of privacy: how much a row may change, in the units of the features (default: 1.0)",
     )
-    parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS, metavar="EPSILON", help="epsilons to try")
-    parser.add_argument("--n-components", type=int, help="size of a sketch (default: 256, or the number of features)")
+    parser.add_argument(
+        "--center",
+        type=float,
+        default=0.0,
+        help="public constant taken off every feature, so that signs tell something (default: 0)",
+    )
+    parser.add_argument(
+        "--epsilon", type=_positive(float), nargs="+", default=EPSILONS, metavar="EPSILON", help="epsilons to try"
+    )
+    parser.add_argument(
+        "--n-components", type=_positive(int), help="size of a sketch (default: the number of features, 256 at most)"
+    )
     parser.add_argument("--random-state", type=int, default=0, help="seed of the public projection and of the split")
     parser.add_argument("--output", type=Path, default=Path("skdprp_utility.png"), help="where the figure goes")
     return parser
@@ -84,11 +110,11 @@ def read_file(path, target):
         header = _first_line(path)
         if _LIBSVM_LINE.fullmatch(header):
             return _read_libsvm(path, target)
-        return _read_csv(path, target, separator=max(",;\t", key=header.count))
+        return _read_csv(path, target, header)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{path}: neither CSV nor LIBSVM text") from None
+        raise ValueError(f"{path}: neither CSV nor LIBSVM text in UTF-8") from None
 
 
 def _read_libsvm(path, target):
@@ -100,22 +126,30 @@ def _read_libsvm(path, target):
         raise ValueError(f"{path}: not a valid LIBSVM file") from None
 
 
-def _read_csv(path, target, separator):
+def _read_csv(path, target, header):
     import pandas as pd
 
-    try:
-        table = pd.read_csv(path, sep=separator)
-    except (pd.errors.ParserError, pd.errors.EmptyDataError):
-        raise ValueError(f"{path}: not a CSV with a header") from None
     if target is None:
         raise ValueError(f"{path}: name the column with the labels by --target")
+    if not header:
+        raise ValueError(f"{path}: the file is empty")
+    separator = max(",;\t", key=header.count)
+    index = 0 if header.strip('"').startswith(separator) else None  # a first column without a name numbers the rows
+    try:
+        table = pd.read_csv(path, sep=separator, index_col=index)
+    except pd.errors.ParserError:
+        raise ValueError(f"{path}: not a CSV with a header") from None
     if target not in table.columns:
-        names = [str(column) for column in table.columns[:10]]
+        names = [repr(str(column)) for column in table.columns[:10]]
         raise ValueError(f"{path}: no column {target!r}; there are {', '.join(names)}{' ...' * (table.shape[1] > 10)}")
+    if len(table) == 0:
+        raise ValueError(f"{path}: there are no rows")
     features = table.drop(columns=target)
-    text = features.columns[[not pd.api.types.is_numeric_dtype(dtype) for dtype in features.dtypes]]
-    if len(text):
-        raise ValueError(f"{path}: column {text[0]!r} holds text where numbers should be")
+    for column in features:
+        if not pd.api.types.is_numeric_dtype(features[column]):
+            raise ValueError(f"{path}: column {str(column)!r} holds text where numbers should be: encode it or drop it")
+        if not np.isfinite(features[column].to_numpy(dtype=np.float64, na_value=np.nan)).all():
+            raise ValueError(f"{path}: column {str(column)!r} has missing or infinite values")
     return features.to_numpy(dtype=np.float64), table[target].to_numpy()
 
 
@@ -132,7 +166,7 @@ def check_data(X, y):
         raise ValueError("the labels are real numbers; this command needs classes")
     counts = np.unique(y, return_counts=True)[1]
     if len(counts) < 2 or counts.min() < 4:
-        raise ValueError("the labels need at least two classes with at least four rows each")
+        raise ValueError("there must be two classes or more, and each needs at least four rows")
 
 
 def utility(X, y, split):
@@ -169,14 +203,21 @@ def _sketches(options, n_features):
     }
 
 
-def _print_table(results, epsilons, reference):
+def _chance(y):
+    """Accuracy of the most frequent label, and share of random rows with the label of the query."""
+    shares = np.unique(y, return_counts=True)[1] / len(y)
+    return shares.max(), np.sum(shares**2)
+
+
+def _print_table(results, epsilons, reference, chance):
     names = list(results)
-    print(f"\n{'':>14}" + "".join(f"{name:>24}" for name in names))
-    print(f"{'epsilon':>14}" + f"{'accuracy':>13}{'neighbours':>11}" * len(names))
-    print(f"{'not private':>14}" + f"{reference[0]:>13.3f}{reference[1]:>11.3f}" * len(names))
+    print(f"{'':>14}" + "".join(f"{name:>22}" for name in names))
+    print(f"{'epsilon':>14}" + f"{'accuracy':>13}{'search':>9}" * len(names))
+    print(f"{'not private':>14}" + f"{reference[0]:>13.3f}{reference[1]:>9.3f}" * len(names))
     for i, epsilon in enumerate(epsilons):
-        figures = "".join(f"{results[name][i][0]:>13.3f}{results[name][i][1]:>11.3f}" for name in names)
+        figures = "".join(f"{results[name][i][0]:>13.3f}{results[name][i][1]:>9.3f}" for name in names)
         print(f"{epsilon:>14g}{figures}")
+    print(f"{'chance':>14}" + f"{chance[0]:>13.3f}{chance[1]:>9.3f}" * len(names))
 
 
 def _plot(results, epsilons, reference, chance, path):
@@ -188,7 +229,7 @@ def _plot(results, epsilons, reference, chance, path):
         for name, figures in results.items():
             ax.plot(epsilons, [figure[panel] for figure in figures], marker="o", label=name)
         ax.axhline(reference[panel], color="black", linestyle="--", label="not private")
-        ax.axhline(chance, color="grey", linestyle=":", label="chance")
+        ax.axhline(chance[panel], color="grey", linestyle=":", label="chance")
         ax.set(xscale="log", xlabel="epsilon of one row", title=title, ylim=(0, 1.02))
         ax.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons], minor=False)
         ax.minorticks_off()
@@ -197,28 +238,48 @@ def _plot(results, epsilons, reference, chance, path):
     figure.savefig(path, dpi=150)
 
 
-def _run(options):
+def _check_output(path):
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"{path}: no such folder")
+    if path.suffix[1:] not in FigureCanvasBase.get_supported_filetypes():
+        raise ValueError(f"{path}: not the name of a picture, like {path.stem or 'figure'}.png")
+
+
+def _read(options):
+    if options.file is None and options.target is not None:
+        raise ValueError("--target goes with a FILE")
     X, y = read_digits() if options.file is None else read_file(options.file, options.target)
     check_data(X, y)
-    if not options.output.absolute().parent.is_dir():
-        raise ValueError(f"{options.output}: no such folder")
+    if options.center and sp.issparse(X):
+        raise ValueError("--center would fill a sparse file")
+    return (X - options.center if options.center else X), y
+
+
+def _introduce(X, y, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
-    sketches = {
-        name: [sketch.fit(X) for sketch in candidates] for name, candidates in _sketches(options, X.shape[1]).items()
-    }
+    print(f"What is hidden: a change of a row by {options.max_change:g}, in the units of its features (--max-change).")
+    print("Labels are not hidden. Every line below is one release of all rows; publishing several adds up.")
+    print("accuracy: logistic regression on the sketches of 70% of the rows, right on the sketches of the others")
+    print(f"search: share of the {N_NEIGHBORS} sketches nearest to a query's that have its label\n")
+
+
+def _run(options):
+    _check_output(options.output)
+    X, y = _read(options)
+    sketches = _sketches(options, X.shape[1])
+    _introduce(X, y, options)
     split = train_test_split(np.arange(X.shape[0]), test_size=0.3, stratify=y, random_state=options.random_state)
-    reference = utility(X, y, split)
     results = {
-        name: [utility(sketch.transform(X), y, split) for sketch in candidates] for name, candidates in sketches.items()
+        name: [utility(sketch.fit_transform(X), y, split) for sketch in candidates]
+        for name, candidates in sketches.items()
     }
-    _print_table(results, options.epsilon, reference)
-    print(
-        "\nEvery line is one release of all rows; publishing several adds their epsilons up. Labels are not protected."
-    )
-    for candidates in sketches.values():
-        print(f"\n{type(candidates[0]).__name__}\n{candidates[0].guarantee_}")
-    chance = np.unique(y, return_counts=True)[1].max() / len(y)
-    _plot(results, options.epsilon, reference, chance, options.output)
+    figures = results, options.epsilon, utility(X, y, split), _chance(y)
+    _print_table(*figures)
+    for name, candidates in sketches.items():
+        print(f"\n{name} at epsilon = {options.epsilon[0]:g}\n{candidates[0].guarantee_}")
+    _plot(*figures, options.output)
     print(f"\nwrote {options.output}")
 
 
@@ -232,6 +293,7 @@ def main(arguments=None):
     """
     parser = _parser()
     options = parser.parse_args(arguments)
+    warnings.simplefilter("ignore", DataDimensionalityWarning)
     try:
         _run(options)
     except ValueError as error:

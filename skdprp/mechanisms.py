@@ -9,6 +9,7 @@ import numpy as np
 from scipy.integrate import quad
 from scipy.special import expit, logsumexp, ndtr, ndtri
 
+from ._noise import SAMPLING_LOSS
 from .accounting import check_spherical, gaussian_profile, randomised_response_profile, spherical_profile
 
 _DIGITS = 2.0**-50
@@ -29,6 +30,44 @@ def _boundary(meets, start):
         middle = low + (high - low) / 2
         low, high = (low, middle) if meets(middle) else (middle, high)
     return high
+
+
+def sampled_target(epsilon, delta, *, n_changed):
+    """Target that ideal noise must meet so that the noise of :mod:`skdprp._noise` meets (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target of the release.
+    n_changed : int
+        Number m of released values that may differ between neighbours.
+
+    Returns
+    -------
+    epsilon, delta : float
+        ``epsilon - 2 m eta`` and ``delta exp(-m eta)``, eta = 2^-31.
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` is too small for `n_changed`.
+
+    Notes
+    -----
+    Each sampled value has its ideal probability to within a factor exp(eta), so for every set of releases
+    ``P~ <= e^(m eta) P <= e^(m eta) (e^eps' Q + delta') <= e^(eps' + 2 m eta) Q~ + e^(m eta) delta'``.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import sampled_target
+    >>> epsilon, delta = sampled_target(1.0, 1e-6, n_changed=256)
+    >>> f"{1 - epsilon:.1e} {1e-6 - delta:.1e}"
+    '2.4e-07 1.2e-13'
+    """
+    loss = n_changed * SAMPLING_LOSS
+    if epsilon <= 2 * loss:
+        raise ValueError(f"epsilon={epsilon} is too small: {n_changed} values cannot be sampled to a loss below it.")
+    return epsilon - 2 * loss, float(delta * np.exp(-loss))
 
 
 def _require_positive_delta(delta):
@@ -361,8 +400,8 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     -----
     The entry ``t = X_ij`` is in the projected column j only, ``S x_j = t s + R x``, with s column i of S, R the other
     columns, and x column j without row i. Reveal s, S y and the other columns of S X without noise. Split x into a
-    combination of the other columns and y without row i, which the attacker can subtract, and a residual r. Because S is
-    Gaussian, R r is independent of all that was revealed. What remains is ``t s + N(0, (sigma^2 + |r|^2) I)``. Its
+    combination of the other columns and y without row i, which the attacker can subtract, and a residual r. Because S
+    is Gaussian, R r is independent of all that was revealed. What remains is ``t s + N(0, (sigma^2 + |r|^2) I)``. Its
     information about t, given s, is at most ``E log2(1 + max_abs^2 |s|^2 / (sigma^2 + |r|^2)) / 2``, and by Jensen's
     inequality at most
     :func:`skdprp.accounting.gaussian_information`. With a promise of 0 all of S may be known to the attacker.
@@ -382,6 +421,45 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     """
     needed = max_abs * _unit_information_scale(epsilon) * np.sqrt(n_components) * (1 + 2.0**-39)
     return float(np.sqrt(max(0.0, (needed - min_residual) * (needed + min_residual))) * (1 + 2.0**-40))
+
+
+def sampled_information(epsilon, *, n_changed):
+    """Bits that ideal noise may let through so that the noise of :mod:`skdprp._noise` lets at most `epsilon` through.
+
+    Parameters
+    ----------
+    epsilon : float
+        Bound on the mutual information of the release, in bits.
+    n_changed : int
+        Number m of released values that depend on the protected entry.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` is too small for `n_changed`.
+
+    Notes
+    -----
+    Let P be the ideal law of the release given the entry, and P~ the sampled one, within a factor e^a of it, where
+    ``a = m 2^-31``; Q and Q~ are their mixtures over the entry. Then ``log(P~/Q~) <= log(P/Q) + 2 a``, and the mean of
+    ``log(P/Q)`` under P~ is at most that under P plus ``e^a - 1`` times that of its absolute value. The latter is at
+    most ``KL + 2 / e``. In nats, averaged over the entry, ``I~ <= e^a I + 2 a + (e^a - 1) 2 / e``.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import sampled_information
+    >>> f"{0.5 - sampled_information(0.5, n_changed=1000):.1e}"
+    '2.1e-06'
+    """
+    loss = n_changed * SAMPLING_LOSS
+    target = (epsilon - (2 * loss + 2 / np.e * np.expm1(loss)) / np.log(2)) * np.exp(-loss)
+    if target <= 0:
+        raise ValueError(f"epsilon={epsilon} is too small: {n_changed} values cannot be sampled to fewer bits.")
+    return float(target)
 
 
 def _unit_information_scale(epsilon):

@@ -17,7 +17,7 @@ def folder(tmp_path, monkeypatch):
 
 def table(text):
     """Return the figures of the printed table by the first word of their line."""
-    rows = re.findall(r"^ +(not private|[\d.]+)((?: +[\d.]+)+)$", text, flags=re.MULTILINE)
+    rows = re.findall(r"^ +(not private|chance|[\d.]+)((?: +[\d.]+)+)$", text, flags=re.MULTILINE)
     return {name: [float(figure) for figure in figures.split()] for name, figures in rows}
 
 
@@ -40,7 +40,8 @@ def test_digits(folder, capsys):
     main([])
     out = capsys.readouterr().out
     figures = table(out)
-    assert list(figures) == ["not private", *(f"{epsilon:g}" for epsilon in EPSILONS)]
+    assert list(figures) == ["not private", *(f"{epsilon:g}" for epsilon in EPSILONS), "chance"]
+    assert figures["chance"] == pytest.approx([0.102, 0.1, 0.102, 0.1], abs=1e-3)
     assert min(figures["not private"]) > 0.9
     oporp, sign = figures["20"][0], figures["5"][2]
     assert oporp > 0.7 and sign > 0.8, "far above chance where the noise is small"
@@ -57,6 +58,22 @@ def test_csv(points, folder, capsys, separator):
     assert "points.csv: 200 rows, 4 features, 2 classes" in out
     assert min(table(out)["100"]) > 0.9
     assert "at most 0.5" in out and (folder / "out.png").exists()
+
+
+def test_column_of_row_numbers_is_no_feature(points, folder, capsys):
+    numbered = [f"{i or ''},{line}" for i, line in enumerate(points)]
+    (folder / "points.csv").write_text("\n".join(numbered))
+    main(["points.csv", "--target", "kind", "--epsilon", "1"])
+    assert "200 rows, 4 features" in capsys.readouterr().out
+
+
+def test_public_centre_makes_signs_tell_something(points, folder, capsys):
+    """Between two clouds around 0 and 4 the sign of x - 2 tells them apart; the sign of x + 100 tells nothing."""
+    accuracy = {}
+    for centre in ("2", "-100"):
+        main(["points.csv", "--target", "kind", "--epsilon", "20", "--center", centre])
+        accuracy[centre] = table(capsys.readouterr().out)["20"][2]
+    assert accuracy["2"] > 0.9 > 0.7 > accuracy["-100"]
 
 
 @pytest.mark.parametrize("gzipped", [False, True])
@@ -77,20 +94,30 @@ def with_line(position, line):
     [
         (list, ["nowhere.csv", "--target", "kind"], "No such file"),
         (list, ["points.csv"], "--target"),
-        (list, ["points.csv", "--target", "colour"], "no column 'colour'; there are a, b, kind, c, d"),
+        (list, ["points.csv", "--target", "colour"], "no column 'colour'; there are 'a', 'b', 'kind', 'c', 'd'"),
         (list, ["points.svm", "--target", "kind"], "leave --target out"),
         (list, ["points.csv", "--target", "a"], "column 'kind' holds text"),
         (with_line(3, "secret,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' holds text"),
-        (with_line(3, ",1,yes,2,3"), ["points.csv", "--target", "kind"], "missing or infinite"),
+        (with_line(3, ",1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has missing"),
+        (with_line(3, "inf,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has missing or infinite"),
         (with_line(3, "1,1,,2,3"), ["points.csv", "--target", "kind"], "labels are missing"),
         (with_line(3, "1,1,rare,2,3"), ["points.csv", "--target", "kind"], "at least four rows"),
         (with_line(3, "1,1,yes,2,3,4,5,6"), ["points.csv", "--target", "kind"], "not a CSV"),
         (lambda lines: ["kind", *["yes", "no"] * 20], ["points.csv", "--target", "kind"], "no column of features"),
-        (lambda lines: [], ["points.csv", "--target", "kind"], "not a CSV"),
+        (lambda lines: [], ["points.csv", "--target", "kind"], "is empty"),
+        (lambda lines: lines[:1], ["points.csv", "--target", "kind"], "no rows"),
+        (list, ["--target", "kind"], "goes with a FILE"),
+        (list, ["points.svm", "--center", "1"], "sparse"),
+        (list, ["--n-components", "0"], "positive int"),
+        (list, ["--output", "out.foo"], "not the name of a picture"),
         (lambda lines: ["a,y", *[f"{i},{i + 0.5}" for i in range(30)]], ["points.csv", "--target", "y"], "classes"),
-        (list, ["points.csv", "--target", "kind", "--epsilon", "0"], "'epsilon' parameter"),
-        (list, ["points.csv", "--target", "kind", "--epsilon", "x"], "invalid float value"),
-        (list, ["points.csv", "--target", "kind", "--max-change", "-1"], "'max_change' parameter"),
+        (list, ["points.csv", "--target", "kind", "--epsilon", "0"], "argument --epsilon: invalid positive float"),
+        (list, ["points.csv", "--target", "kind", "--epsilon", "nan"], "argument --epsilon: invalid positive float"),
+        (
+            list,
+            ["points.csv", "--target", "kind", "--max-change", "-1"],
+            "argument --max-change: invalid positive float",
+        ),
         (list, ["points.csv", "--target", "kind", "--output", "nowhere/out.png"], "no such folder"),
         (list, ["--unknown"], "unrecognized arguments"),
     ],

@@ -19,6 +19,7 @@ from skdprp.mechanisms import (
     laplace_scale,
     published_sign_change_probability,
     published_sign_changes,
+    sampled_target,
     sign_change_probability,
 )
 
@@ -38,6 +39,14 @@ def test_gaussian_scale_is_exact(epsilon, delta, sensitivity):
 
 def test_gaussian_scale_golden_value():
     assert gaussian_scale(1.0, 1e-5) == pytest.approx(3.730631634816, rel=1e-10)
+
+
+def test_sampled_target_pays_for_both_neighbours():
+    epsilon, delta = sampled_target(1.0, 1e-6, n_changed=1000)
+    loss = 1000 * 2.0**-31
+    assert epsilon == 1.0 - 2 * loss and delta == pytest.approx(1e-6 * math.exp(-loss), rel=1e-14)
+    with pytest.raises(ValueError, match="too small"):
+        sampled_target(2 * loss, 1e-6, n_changed=1000)
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

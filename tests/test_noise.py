@@ -3,6 +3,7 @@
 import os
 import threading
 
+import mpmath
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,15 +14,11 @@ SIZE = 200_000
 
 
 def gaussian(size=SIZE, scale=1.0):
-    values = np.zeros(size)
-    _noise.add_gaussian(values, scale)
-    return values
+    return _noise.gaussian(size, scale)
 
 
 def laplace(size=SIZE, scale=1.0):
-    values = np.zeros(size)
-    _noise.add_laplace(values, scale)
-    return values
+    return scale * _noise._standard_laplace(size)
 
 
 @pytest.mark.parametrize(("draw", "law"), [(gaussian, stats.norm), (laplace, stats.laplace)])
@@ -38,18 +35,87 @@ def test_additive_noise_has_its_tails(draw, law):
         assert stats.binomtest(int(beyond.sum()), len(noise), 1e-3).pvalue > 1e-6
 
 
+def words_from(monkeypatch, *draws):
+    """Let the kernel return the given words, one tuple a draw."""
+    draws = iter(np.array(words, dtype=np.uint64).tobytes() for words in draws)
+    monkeypatch.setattr(_noise, "random_bytes", lambda size: next(draws)[:size])
+
+
 def test_inverse_cdf_reaches_both_ends(monkeypatch):
-    """The extreme words give finite values of both signs, beyond eight standard deviations."""
-    words = np.array([0, 2**63, 2**63 - 1, 2**64 - 1], dtype=np.uint64)
-    monkeypatch.setattr(_noise, "random_bytes", lambda size: words.tobytes()[:size])
-    assert np.allclose(_noise._standard_gaussian(4), [9.155, -9.155, 0, 0], atol=0.001)
-    assert np.allclose(np.abs(_noise._standard_laplace(4)), [64 * np.log(2), 64 * np.log(2), 0, 0])
+    """A word deep in the tail is refined by further ones, of which the last decides how far it reaches."""
+    first, refined = (0, 2**63, 2**47, 2**63 - 1, 2**64 - 1), ((2**47 - 1, 2**62), (2**62,))
+    words_from(monkeypatch, first, *refined)
+    tail, sign = _noise._tail_and_sign(5)
+    assert np.allclose(tail * 2.0**17, [2.0**-17, 0.5, 1, 2**16, 2**16], rtol=1e-9, atol=0)
+    assert (np.signbit(sign) == [False, True, False, False, True]).all()
+
+
+def exact_gaussian_tail(z):
+    return mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2
+
+
+def exact_laplace_tail(z):
+    return mpmath.exp(-mpmath.mpf(z)) / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "exact_tail", "farthest"),
+    [("_standard_gaussian", exact_gaussian_tail, 37.5), ("_standard_laplace", exact_laplace_tail, 200.0)],
+)
+@pytest.mark.parametrize("steps", [1024.0, 1500.3, 2047.9])
+def test_boundaries_of_the_grid_are_where_they_should_be(name, exact_tail, farthest, steps, monkeypatch):
+    """At the exact tail probability of a boundary, the computed noise is within 2**-33 grid steps of it."""
+    rng = np.random.default_rng(0)
+    boundaries = np.rint(np.append(np.arange(20), rng.uniform(0, farthest * steps, 300))) + 0.5
+    with mpmath.workdps(40):
+        tails = np.array([float(exact_tail(boundary / steps)) for boundary in boundaries])
+    monkeypatch.setattr(_noise, "_tail_and_sign", lambda size: (tails, np.ones(size)))
+    computed = steps * getattr(_noise, name)(len(tails))
+    assert np.abs(np.abs(computed) - boundaries).max() < 2.0**-33
+
+
+@pytest.mark.parametrize("add", [_noise.add_gaussian, _noise.add_laplace])
+@pytest.mark.parametrize("scale", [1.0, 0.37, 1e-90, 1e90])
+def test_support_does_not_depend_on_the_values(add, scale):
+    """Whatever is released, it is a multiple of one power of two between 2**-11 and 2**-10 of the scale."""
+    grid = _noise._grid(scale)
+    assert scale / 2048 < grid <= scale / 1024
+    rng = np.random.default_rng(0)
+    for values in (
+        np.zeros(1000),
+        scale * rng.uniform(-9, 9, 1000),
+        np.full(1000, scale / 3),
+        np.full(1000, 1e6 * scale),
+    ):
+        add(values, scale)
+        steps = values / grid
+        assert (steps == np.rint(steps)).all()
+        assert len(np.unique(steps)) > 500
+
+
+@pytest.mark.parametrize("fraction", [0.0, 0.25, -0.49])
+def test_release_is_the_rounding_of_the_real_sum(fraction):
+    """A value between two points of a coarse grid keeps its mean and its share of each point."""
+    values, scale, size = np.array([fraction]), 1 / 3, 200_000
+    released = np.repeat(values, size)
+    _noise._add_on_grid(released, scale * _noise._standard_gaussian(size), 1.0)
+    edges = np.arange(-2.5, 3.5)
+    shares = np.diff(stats.norm(fraction, scale).cdf(edges))
+    counts = np.array([(released == point).sum() for point in range(-2, 3)])
+    assert counts.sum() == size
+    assert stats.chisquare(counts, size * shares / shares.sum()).pvalue > 1e-6
+
+
+def test_values_without_sensitivity_need_no_noise():
+    values = np.full(5, 0.1)
+    _noise.add_gaussian(values, 0.0)
+    assert (values == 0.1).all()
 
 
 def test_noise_is_added_to_every_entry_and_to_the_array_itself():
     values = np.full((300, 401), 5.0)
     _noise.add_gaussian(values, 1e-3)
-    assert (values != 5.0).all() and abs(values.mean() - 5.0) < 1e-4
+    assert (values != 5.0).mean() > 0.99 and abs(values.mean() - 5.0) < 1e-4
     with pytest.raises(ValueError, match="contiguous"):
         _noise.add_gaussian(np.zeros((4, 4))[:, :2], 1.0)
 

@@ -256,18 +256,18 @@ def test_sampler_law(family, n_dims):
 
 @pytest.mark.parametrize("shape", [0.5, 1.0, 14.0, 47236.0])
 def test_radius_reaches_both_tails(shape, monkeypatch):
-    """The extreme random words give the quantiles of probability 2^-65, neither 0 nor infinite."""
-    monkeypatch.setattr(_noise, "random_bytes", lambda size: bytes(size))
-    largest = _noise._standard_gamma(shape)
-    monkeypatch.setattr(_noise, "random_bytes", lambda size: bytes(size - 1) + b"\x80")
-    smallest = _noise._standard_gamma(shape)
-    assert gammaincc(shape, largest) == pytest.approx(2.0**-65, rel=1e-9)
-    assert stats.gamma.cdf(smallest, shape) == pytest.approx(2.0**-65, rel=1e-9)
+    """A tail probability of 2^-65, with either sign, gives its quantile, neither 0 nor infinite."""
+    for sign, tail in ((1.0, gammaincc), (-1.0, stats.gamma.cdf)):
+        draw = (np.array([2.0**-65]), np.array([sign]))
+        monkeypatch.setattr(_noise, "_tail_and_sign", lambda size, draw=draw: draw)
+        quantile = _noise._standard_gamma(shape)
+        probability = tail(shape, quantile) if sign > 0 else tail(quantile, shape)
+        assert probability == pytest.approx(2.0**-65, rel=1e-9)
 
 
 def test_no_direction_is_drawn_again(monkeypatch):
     """A Gaussian draw of exactly zero, which has no direction, is not released."""
-    words = [b"\xff" * 8, b"\x00" * 8, b"\x00" * 8]
+    words = [b"\xff" * 8, b"\x00" * 7 + b"\x40", b"\x00" * 7 + b"\x40"]
     monkeypatch.setattr(_noise, "random_bytes", lambda size: words.pop(0))
     vector = _noise.spherical(1, 1.0, shape=1, power=1)
     assert not words

@@ -14,7 +14,7 @@ from .. import _noise
 from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context
 from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
 from ..guarantee import PrivacyGuarantee, PrivacyWarning
-from ..mechanisms import information_scale, published_information_scale
+from ..mechanisms import information_scale, published_information_scale, sampled_information
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
 _DELTA = 1e-5
@@ -45,8 +45,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
     Parameters
     ----------
     epsilon : float, default=0.5
-        Bound on the mutual information between one entry and the release, in bits. From 1 bit on, a secret bit may be
-        lost entirely.
+        Bound on the mutual information between one entry and the release, in bits; at most 64, all that a float has.
+        From 1 bit on, a secret bit may be lost entirely.
     mechanism : {"projection", "additive"}, default="projection"
         "projection" releases ``S X + noise`` and ``S y``, with a Gaussian S of `n_components` rows; "additive" releases
         ``X + noise`` and y.
@@ -131,7 +131,7 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
     """
 
     _parameter_constraints: dict = {
-        "epsilon": POSITIVE,
+        "epsilon": [Interval(Real, 0, 64, closed="right")],
         "mechanism": [StrOptions({"projection", "additive"})],
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "calibration": [StrOptions({"exact", "published"})],
@@ -181,7 +181,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or y is not finite, or `n_components` exceeds the number of rows.
+            If X or y is not finite, `n_components` exceeds the number of rows, or `epsilon` is so small that noise
+            cannot be sampled well enough.
         """
         X, y = self._validate(X, y)
         release = self._calibrate(X)
@@ -220,7 +221,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or y is not finite, or `n_components` exceeds the number of rows.
+            If X or y is not finite, `n_components` exceeds the number of rows, or `epsilon` is so small that noise
+            cannot be sampled well enough.
         """
         X, y = self._validate(X, y)
         release = self._calibrate(X)
@@ -284,13 +286,14 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
 
     def _calibrate(self, X):
         if self.mechanism == "additive":
-            return _Release(information_scale(self.epsilon, max_abs=self.max_abs))
+            return _Release(information_scale(sampled_information(self.epsilon, n_changed=1), max_abs=self.max_abs))
         options = {"max_abs": self.max_abs, "n_components": self._resolve_n_components(X.shape)}
         if self.calibration == "published":
             residual = column_residual(X, self.max_abs)
             scale = published_information_scale(self.epsilon, residual=residual, **options)
             return _Release(scale, options["n_components"], is_private=False)
-        scale = information_scale(self.epsilon, min_residual=self.min_residual, **options)
+        epsilon = sampled_information(self.epsilon, n_changed=options["n_components"])
+        scale = information_scale(epsilon, min_residual=self.min_residual, **options)
         return _Release(scale, options["n_components"])
 
     def _resolve_n_components(self, shape):
@@ -350,18 +353,22 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
 
     def _assumptions(self, release):
         if release.n_components is None:
-            entry_epsilon = gaussian_epsilon(_DELTA, scale=release.scale, sensitivity=2 * self.max_abs)
+            delta = _DELTA * np.exp(-_noise.SAMPLING_LOSS)
+            ideal = gaussian_epsilon(delta, scale=release.scale, sensitivity=2 * self.max_abs)
+            entry_epsilon = ideal + 2 * _noise.SAMPLING_LOSS
         else:
+            loss = release.n_components * _noise.SAMPLING_LOSS
             promise = {"max_abs": self.max_abs, "min_residual": self.min_residual}
             sizes = {"scale": release.scale, "n_components": release.n_components}
-            entry_epsilon = projected_entry_epsilon(_DELTA, **sizes, **promise)
+            entry_epsilon = projected_entry_epsilon(_DELTA * np.exp(-loss), **sizes, **promise) + 2 * loss
         facts = [
             "y is not protected, and what it says about X by itself is not counted",
             "the number of rows is public",
-            "noise is a real number: the last bits of a float release are not protected",
             f"implies (0, {_round_up(information_delta(self.epsilon))})-DP of one entry",
             f"implies ({_round_up(entry_epsilon)}, {_DELTA:g})-DP of one entry",
         ]
+        if release.n_components is not None:
+            facts.append("S X and S y are real numbers: the last bits of the float S y are not protected")
         if release.n_components is not None and self.min_residual > 0:
             facts.append(f"the residual of each column, less any row, is at least min_residual={self.min_residual}")
         return tuple(facts)

@@ -10,35 +10,43 @@ from ..mechanisms import (
     kenthapadi_bound_scale,
     kenthapadi_scale,
     laplace_scale,
+    sampled_target,
 )
 from ..sensitivity import l1_sensitivity, l2_sensitivity
 from ._base import SLACK, BaseSketch
 
 _PUBLIC_PROJECTION = "the projection is public and does not depend on the data"
-_REAL_NOISE = "noise is a real number: the last bits of a float release are not protected"
 
 
 class AdditiveSketch(BaseSketch):
-    """A projection with Gaussian or Laplace noise on each component, calibrated with slack for its rounding."""
+    """A projection with Gaussian or Laplace noise on each component.
+
+    The noise is calibrated with slack for the rounding of the projection, and for the sampling of the noise.
+    """
 
     def _calibrate(self):
+        epsilon, delta = sampled_target(self.epsilon, self.delta, n_changed=self.projection_.n_components)
         if self.noise == "laplace":
             self.sensitivity_ = l1_sensitivity(self.projection_, self.adjacency, self.max_change)
-            self.scale_ = laplace_scale(self.epsilon, sensitivity=self.sensitivity_ * (1 + SLACK))
+            self.scale_ = laplace_scale(epsilon, sensitivity=self.sensitivity_ * (1 + SLACK))
             return self._state("Laplace mechanism", 0.0, "Dwork et al. 2006")
         self.sensitivity_ = l2_sensitivity(self.projection_, self.adjacency, self.max_change)
         if self.calibration == "kenthapadi_bound":
-            return self._calibrate_before_the_draw()
+            return self._calibrate_before_the_draw(epsilon, delta)
         calibrate, source = _GAUSSIAN_CALIBRATIONS[self.calibration]
-        self.scale_ = calibrate(self.epsilon, self.delta, sensitivity=self.sensitivity_ * (1 + SLACK))
+        sensitivity = self.sensitivity_ * (1 + SLACK)
+        self.scale_ = max(
+            calibrate(self.epsilon, self.delta, sensitivity=sensitivity),
+            gaussian_scale(epsilon, delta, sensitivity=sensitivity),
+        )
         return self._state(f"Gaussian mechanism, {self.calibration} calibration", self.delta, source)
 
-    def _calibrate_before_the_draw(self):
+    def _calibrate_before_the_draw(self, epsilon, delta):
         if self.projection != "gaussian" or self.adjacency != "l1":
             raise ValueError("calibration='kenthapadi_bound' needs projection='gaussian' and adjacency='l1'.")
         self.scale_ = kenthapadi_bound_scale(
-            self.epsilon,
-            self.delta,
+            epsilon,
+            delta,
             max_change=self.max_change * (1 + SLACK),
             n_features=self.projection_.n_features,
             n_components=self.projection_.n_components,
@@ -49,9 +57,9 @@ class AdditiveSketch(BaseSketch):
     def _state(self, name, delta, source, *, assumptions=(_PUBLIC_PROJECTION,)):
         return self._guarantee(
             delta,
-            assumptions=(*assumptions, _REAL_NOISE),
+            assumptions=assumptions,
             adjacency=self.adjacency,
-            released="the noisy projection",
+            released="the noisy projection, on a public grid",
             mechanism=f"{name}, scale {self.scale_:.6g}, sensitivity {self.sensitivity_:.6g}",
             source=source,
         )
