@@ -1,5 +1,6 @@
 """Differentially private random projections, compatible with scikit-learn."""
 
+from . import similarity
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning
 from .linear_model import MIDPRegressor
@@ -17,4 +18,5 @@ __all__ = [
     "PrivacyWarning",
     "iDPSignRP",
     "reproducible_noise",
+    "similarity",
 ]

@@ -2,10 +2,27 @@
 
 Every estimator here is computed from released sketches and public parameters only: it costs no privacy. Estimates of
 inner products, squared norms, squared distances and angles are unbiased, so they may fall outside the range of the
-true value.
+true value. All compare *different* rows, whose sketches have noise of their own: a sketch compared with itself shares
+its noise, and only :func:`squared_norms` accounts for that. Both sides need the same projection: the same fitted
+estimator, or the same integer `random_state`.
 """
 
 import numpy as np
+
+
+def _pair(S, T, kinds, what):
+    """Return two sketches of a kind as arrays, or refuse them."""
+    S, T = np.asarray(S), np.asarray(T)
+    if S.ndim != 2 or T.ndim != 2 or S.shape[1] != T.shape[1]:
+        raise ValueError(f"The sketches need two dimensions and the same width, got shapes {S.shape} and {T.shape}.")
+    if S.dtype.name not in kinds or T.dtype.name not in kinds:
+        raise ValueError(f"This needs {what}, got {S.dtype} and {T.dtype}.")
+    return S, T
+
+
+def _real_pair(S, T):
+    S, T = _pair(S, T, {"float32", "float64"}, "real-valued sketches")
+    return S.astype(np.float64, copy=False), T.astype(np.float64, copy=False)
 
 
 def inner_products(S, T):
@@ -35,7 +52,8 @@ def inner_products(S, T):
     >>> inner_products(np.array([[1.0, 2.0]]), np.array([[3.0, -1.0]]))
     array([[1.]])
     """
-    return np.asarray(S, dtype=np.float64) @ np.asarray(T, dtype=np.float64).T
+    S, T = _real_pair(S, T)
+    return S @ T.T
 
 
 def squared_norms(S, *, noise_variance):
@@ -60,7 +78,7 @@ def squared_norms(S, *, noise_variance):
     >>> squared_norms(np.array([[3.0, 4.0]]), noise_variance=2.0)
     array([21.])
     """
-    S = np.asarray(S, dtype=np.float64)
+    S, _ = _real_pair(S, S)
     return np.einsum("ij,ij->i", S, S) - S.shape[1] * noise_variance
 
 
@@ -140,7 +158,7 @@ def hamming_distances(S, T):
     Raises
     ------
     ValueError
-        If `S` and `T` differ in form.
+        If `S` and `T` are no sign sketches, or differ in form or width.
 
     Examples
     --------
@@ -149,12 +167,10 @@ def hamming_distances(S, T):
     >>> hamming_distances(np.array([[0b1100]], dtype=np.uint8), np.array([[0b1010]], dtype=np.uint8))
     array([[2]])
     """
-    S, T = np.asarray(S), np.asarray(T)
-    if S.dtype != T.dtype:
-        raise ValueError(f"One of the sketches is packed, the other is not: {S.dtype} and {T.dtype}.")
+    S, T = _pair(S, T, {"uint8"} if np.asarray(S).dtype == np.uint8 else {"int8"}, "sign sketches of one form")
     if S.dtype == np.uint8:
         return np.stack([np.bitwise_count(T ^ row).sum(axis=1, dtype=np.int64) for row in S])
-    return ((S.shape[1] - inner_products(S, T)) / 2).astype(np.int64)
+    return (S.shape[1] - S.astype(np.int64) @ T.T) // 2
 
 
 def _odds(flip_epsilon):

@@ -74,8 +74,28 @@ def test_hamming_distances_are_the_same_for_signs_and_packed_bits(k):
     assert (hamming_distances(2 * S.astype(np.int8) - 1, 2 * T.astype(np.int8) - 1) == expected).all()
     packed = [np.packbits(bits.astype(bool), axis=1) for bits in (S, T)]
     assert (hamming_distances(*packed) == expected).all()
-    with pytest.raises(ValueError, match="packed"):
-        hamming_distances(packed[0], 2 * T.astype(np.int8) - 1)
+
+
+REAL, SIGNS, PACKED = np.ones((2, 8)), np.ones((2, 8), dtype=np.int8), np.ones((2, 8), dtype=np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("function", "S", "T", "message"),
+    [
+        (inner_products, SIGNS, SIGNS, "real-valued"),
+        (inner_products, REAL, REAL[:, :7], "same width"),
+        (cosines, PACKED, PACKED, "real-valued"),
+        (squared_distances, REAL, SIGNS, "real-valued"),
+        (hamming_distances, REAL, REAL, "sign sketches"),
+        (hamming_distances, SIGNS, PACKED, "of one form"),
+        (hamming_distances, PACKED, SIGNS, "of one form"),
+        (hamming_distances, PACKED[0], PACKED[0], "two dimensions"),
+    ],
+)
+def test_sketches_of_the_wrong_kind_are_refused(function, S, T, message):
+    options = {"noise_variance": 1.0} if function is squared_distances else {}
+    with pytest.raises(ValueError, match=message):
+        function(S, T, **options)
 
 
 @pytest.mark.parametrize("flip_epsilon", [0.7, 3.0, np.inf])

@@ -123,7 +123,10 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             "coordinate": f"rows that differ in one coordinate, by at most {self.max_change}",
         }
         fields = {"assumptions": ("the projection is public and does not depend on the data",)} | more
-        fields["assumptions"] += ("a row too large for float64 is refused, and the refusal is seen",)
+        fields["assumptions"] += (
+            "rows reach the sketch by a map that was not fitted on them",
+            "a row too large for float64 is refused, and the refusal is seen",
+        )
         return PrivacyGuarantee(
             self.epsilon,
             delta,

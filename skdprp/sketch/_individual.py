@@ -69,7 +69,7 @@ class iDPSignRP(SignSketch):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from skdprp import iDPSignRP
-    >>> X = load_digits().data / 16
+    >>> X = load_digits().data / 16 - 0.5
     >>> sketch = iDPSignRP(64, epsilon=0.5, random_state=0).fit(X)
     >>> sketch.guarantee_
     (0.5, 1e-06)-individual DP

@@ -83,6 +83,8 @@ class FlippedSignSketch(SignSketch):
 class DPSignRP(FlippedSignSketch):
     """Release randomly flipped signs of a random projection of each row.
 
+    Signs tell most when the features are centred: take public constants off first.
+
     Parameters
     ----------
     n_components : int, default=256
@@ -141,7 +143,7 @@ class DPSignRP(FlippedSignSketch):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from skdprp import DPSignRP
-    >>> X = load_digits().data / 16
+    >>> X = load_digits().data / 16 - 0.5
     >>> sketch = DPSignRP(64, epsilon=20.0, random_state=0).fit(X)
     >>> sketch.transform(X[:2]).dtype
     dtype('int8')
@@ -227,7 +229,8 @@ class DPSignRP(FlippedSignSketch):
 class DPSignOPORP(FlippedSignSketch):
     """Release randomly flipped signs of one permutation and one random projection of each row.
 
-    A change of one coordinate moves one bin only, so that each bit may use the whole epsilon.
+    A change of one coordinate moves one bin only, so that each bit may use the whole epsilon. Signs tell most when the
+    features are centred: take public constants off first.
 
     Parameters
     ----------
@@ -280,7 +283,7 @@ class DPSignOPORP(FlippedSignSketch):
     --------
     >>> from sklearn.datasets import load_digits
     >>> from skdprp import DPSignOPORP
-    >>> X = load_digits().data / 16
+    >>> X = load_digits().data / 16 - 0.5
     >>> sketch = DPSignOPORP(64, epsilon=1.0, output="packed", random_state=0).fit(X)
     >>> sketch.transform(X).shape
     (1797, 8)
