@@ -3,7 +3,7 @@
 from . import similarity
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning
-from .linear_model import AMPClassifier, ProductNoiseOutputPerturbation
+from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
 __version__ = "0.1.0.dev0"
@@ -14,6 +14,7 @@ __all__ = [
     "DPRandomProjection",
     "DPSignOPORP",
     "DPSignRP",
+    "MIDPRegressor",
     "PrivacyGuarantee",
     "PrivacyWarning",
     "ProductNoiseOutputPerturbation",

@@ -14,11 +14,12 @@ class PrivacyGuarantee:
     Parameters
     ----------
     epsilon : float
-        Bound on the privacy loss, in nats.
+        Bound on the privacy loss, in nats; of "MI-DP (bits)", a bound on mutual information, in bits.
     delta : float
         Probability-like slack of the bound; 0 for a pure guarantee.
     definition : str, default="DP"
-        What kind of privacy: "DP" is differential privacy. Guarantees of different definitions never compose.
+        What kind of privacy: "DP" is differential privacy, "MI-DP (bits)" bounds the mutual information between one
+        entry and the release, given all else. Guarantees of different definitions never compose.
     unit : str, default="one row"
         What is protected.
     adjacency : str, default=""
@@ -41,6 +42,8 @@ class PrivacyGuarantee:
     (1.0, 1e-06)-DP
     >>> PrivacyGuarantee(0.5, 0.0, definition="individual DP")
     0.5-individual DP
+    >>> PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)")
+    0.2-MI-DP (bits)
     """
 
     epsilon: float

@@ -1,11 +1,22 @@
-"""Private linear classifiers: drop-in replacements of LogisticRegression with a privacy guarantee.
+"""Private linear models, where LogisticRegression and LinearRegression stood.
 
-Both read the same way: clip the rows, calibrate from public quantities, solve to the accuracy that the guarantee
-assumes, release the weights.
+The classifiers read the same way: clip the rows, calibrate from public quantities, solve to the accuracy that the
+guarantee assumes, release the weights. The regressor solves least squares on a private sketch.
 """
 
+from ._mutual_information import MIDPRegressor
 from ._objective import AMPClassifier
 from ._output import ProductNoiseOutputPerturbation
+from ._planning import additive_error_bound, least_residual, projection_error_bound, projection_expected_error
 from ._solver import SolverError
 
-__all__ = ["AMPClassifier", "ProductNoiseOutputPerturbation", "SolverError"]
+__all__ = [
+    "AMPClassifier",
+    "MIDPRegressor",
+    "ProductNoiseOutputPerturbation",
+    "SolverError",
+    "additive_error_bound",
+    "least_residual",
+    "projection_error_bound",
+    "projection_expected_error",
+]

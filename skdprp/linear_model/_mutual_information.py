@@ -1,0 +1,374 @@
+"""Linear regression whose entries are protected in mutual information: MIDPRegressor."""
+
+import warnings
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .. import _noise
+from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context
+from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
+from ..guarantee import PrivacyGuarantee, PrivacyWarning
+from ..mechanisms import information_scale, published_information_scale, sampled_information
+from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
+
+_DELTA = 1e-5
+_FOUR_DIGITS_UP = Context(prec=4, rounding=ROUND_CEILING)
+_SKD = "Showkatbakhsh, Karakus and Diggavi, ISIT 2018"
+
+
+@dataclass(frozen=True)
+class _Release:
+    """How one release is made: the scale of its noise and, for a projection, the number of rows."""
+
+    scale: float
+    n_components: int | None = None
+    is_private: bool = True
+
+
+def _round_up(bound):
+    """Print four digits of a bound, never less than it is."""
+    return f"{float(_FOUR_DIGITS_UP.create_decimal(bound)):g}"
+
+
+class MIDPRegressor(RegressorMixin, BaseEstimator):
+    """Least squares on a noisy copy or a noisy random projection of the data (MI-DP).
+
+    Protects single entries of X: whoever knows all other entries and y learns at most `epsilon` bits about an entry
+    from the release. It does **not** protect y, nor rows.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.5
+        Bound on the mutual information between one entry and the release, in bits; at most 64, all that a float has.
+        From 1 bit on, a secret bit may be lost entirely.
+    mechanism : {"projection", "additive"}, default="projection"
+        "projection" releases ``S X + noise`` and ``S y``, with a Gaussian S of `n_components` rows; "additive" releases
+        ``X + noise`` and y.
+    n_components : int or "auto", default="auto"
+        Number n' of rows of S, at most the number of rows of X. "auto" is computed from n, d and `epsilon`:
+        ``d + 2 + (d (n c)^2 / 18)^(1/3)`` with ``c = 2^(2 epsilon) - 1``, see Notes.
+    calibration : {"exact", "published"}, default="exact"
+        "published" sets the noise of a projection from the data as the paper does; the release is then not private,
+        which a :class:`~skdprp.PrivacyWarning` and `guarantee_` say. Additive noise is the same in both.
+    min_residual : float, default=0.0
+        Public promise that allows a projection with less noise: every column of X, clipped and with any one row left
+        out, has at least this least-squares residual (a norm) on the other columns, y and, with `fit_intercept`, a
+        constant column. A guarantee that rests on a broken promise is void. Never compute it from the private data.
+    max_abs : float, default=1.0
+        Largest absolute value of an entry. Entries are clipped to it, in fit and in predict. A public choice.
+    fit_intercept : bool, default=False
+        Whether to add a constant column. It is public and gets no noise, so that the intercept is not shrunk.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Released coefficients.
+    intercept_ : float
+        Released intercept; 0 without `fit_intercept`.
+    scale_ : float
+        Standard deviation of the noise. Not there with the published calibration of a projection, where it would
+        reveal more of the data.
+    n_components_ : int
+        Number of rows of S; for a projection only.
+    guarantee_ : PrivacyGuarantee
+        What one call of fit or sketch promises. Its assumptions give, for one entry, the (0, delta)-DP that follows
+        from any MI-DP, and the (epsilon, 1e-5)-DP of this mechanism.
+    claimed_ : PrivacyGuarantee
+        What the published calibration of a projection claims; only with that.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of str
+        Names of the features, when X has string names.
+
+    See Also
+    --------
+    skdprp.mechanisms.information_scale : The exact calibration and its proof.
+    skdprp.linear_model.projection_expected_error : Plans the number of rows of S.
+
+    Notes
+    -----
+    There is no `random_state`: nothing in here is public randomness. With `min_residual` above 0 privacy rests on S
+    being unknown: the attacker may know one column of it, but from all of S the residuals could be subtracted. With a
+    promise of 0 the noise alone suffices even if S is known. But the bound is a mean over an S that is independent of
+    the data; columns of a fixed S, as a seed gives it, can be longer than sqrt(n'). So S and the noise are fresh kernel
+    entropy at each release and are never stored. When X and y have at most n' columns, S is not drawn at all: the rows
+    of ``S [X, y]`` are independent normal vectors with the Gram matrix of ``[X, y]`` as covariance, and are drawn from
+    its triangular factor, in time n d^2 + n' d^2 instead of n' n d.
+
+    Each call of `fit` or `sketch` is a new release. One after the other, two releases reveal at most the sum of their
+    bits about an entry.
+
+    Least squares on the release behave like ridge regression with a penalty of sigma^2 (projection) or n sigma^2
+    (additive), where sigma is the noise at that mechanism. A projection with few rows needs less noise, but has fewer
+    rows to learn from. The rule of `n_components` balances the two terms of
+    :func:`~skdprp.linear_model.projection_error_bound`, ``b^2`` and ``d / n'``, for a well-conditioned X with entries
+    spread evenly over their range and a signal as strong as the residual. It is ours, not the paper's.
+
+    References
+    ----------
+    .. [1] M. Showkatbakhsh, C. Karakus and S. Diggavi, "Privacy-Utility Trade-off of Linear Regression under Random
+       Projections and Additive Noise", ISIT 2018, arXiv:1902.04688.
+    .. [2] P. Cuff and L. Yu, "Differential Privacy as a Mutual Information Constraint", CCS 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp import MIDPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (20_000, 5))
+    >>> y = X @ [1.0, -1.0, 0.5, 0.0, 0.0] + 0.1 * rng.normal(size=20_000)
+    >>> model = MIDPRegressor(epsilon=0.5).fit(X, y)
+    >>> bool(model.score(X, y) > 0.8)
+    True
+    >>> model.guarantee_
+    0.5-MI-DP (bits)
+    """
+
+    _parameter_constraints: dict = {
+        "epsilon": [Interval(Real, 0, 64, closed="right")],
+        "mechanism": [StrOptions({"projection", "additive"})],
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "calibration": [StrOptions({"exact", "published"})],
+        "min_residual": [Interval(Real, 0, None, closed="left")],
+        "max_abs": POSITIVE,
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon=0.5,
+        mechanism="projection",
+        n_components="auto",
+        calibration="exact",
+        min_residual=0.0,
+        max_abs=1.0,
+        fit_intercept=False,
+    ):
+        self.epsilon = epsilon
+        self.mechanism = mechanism
+        self.n_components = n_components
+        self.calibration = calibration
+        self.min_residual = min_residual
+        self.max_abs = max_abs
+        self.fit_intercept = fit_intercept
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Release least-squares coefficients.
+
+        Each call is a new release, with fresh noise and a fresh S: fitting the same rows twice costs their privacy
+        twice.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. Entries beyond `max_abs` are clipped to it.
+        y : array-like of shape (n_samples,)
+            Targets. They are not protected.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+
+        Raises
+        ------
+        ValueError
+            If X or y is not finite, `n_components` exceeds the number of rows, or `epsilon` is so small that noise
+            cannot be sampled well enough.
+        """
+        X, y = self._validate(X, y)
+        release = self._calibrate(X)
+        public = self._public_columns(y)
+        if release.n_components is None:
+            table = triangle(noisy_blocks(X, public, max_abs=self.max_abs, scale=release.scale))
+        else:
+            table = self._project(X, public, release)
+        weights = np.linalg.lstsq(table[:, :-1], table[:, -1])[0]
+        self.coef_ = weights[: X.shape[1]].copy()
+        self.intercept_ = float(weights[-1]) if self.fit_intercept else 0.0
+        self._publish(release)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def sketch(self, X, y):
+        """Release the noisy copy or projection of the data itself, for use with any regressor.
+
+        Each call is a new release. It sets `guarantee_`, not the coefficients.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. Entries beyond `max_abs` are clipped to it.
+        y : array-like of shape (n_samples,)
+            Targets. They are not protected.
+
+        Returns
+        -------
+        X_sketch : ndarray of shape (n_components, n_features) or (n_samples, n_features)
+            ``S X + noise``, or ``X + noise`` if additive, in the dtype of X. With `fit_intercept` a last column
+            follows, the sketch of a column of ones: regress on it without an intercept.
+        y_sketch : ndarray of shape (n_components,) or (n_samples,)
+            ``S y``, or y if additive.
+
+        Raises
+        ------
+        ValueError
+            If X or y is not finite, `n_components` exceeds the number of rows, or `epsilon` is so small that noise
+            cannot be sampled well enough.
+        """
+        X, y = self._validate(X, y)
+        release = self._calibrate(X)
+        public = self._public_columns(y)
+        if release.n_components is None:
+            blocks = noisy_blocks(X, public, max_abs=self.max_abs, scale=release.scale)
+            table = np.vstack([block.astype(X.dtype, copy=False) for block in blocks])
+        else:
+            table = self._project(X, public, release).astype(X.dtype, copy=False)
+        self._publish(release)
+        return table[:, :-1], table[:, -1]
+
+    def predict(self, X):
+        """Predict the target of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. Entries beyond `max_abs` are clipped to it, as in fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return clip_entries(X, self.max_abs) @ self.coef_ + self.intercept_
+
+    def score(self, X, y):
+        """Compute R^2 of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their targets.
+
+        Returns
+        -------
+        float
+        """
+        return r2_score(y, self.predict(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _validate(self, X, y):
+        return validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+
+    def _public_columns(self, y):
+        ones = np.ones((len(y), int(self.fit_intercept)))
+        return np.column_stack([ones, y.astype(np.float64, copy=False)])
+
+    def _project(self, X, public, release):
+        return project(X, public, n_components=release.n_components, max_abs=self.max_abs, scale=release.scale)
+
+    def _calibrate(self, X):
+        if self.mechanism == "additive":
+            return _Release(information_scale(sampled_information(self.epsilon, n_changed=1), max_abs=self.max_abs))
+        options = {"max_abs": self.max_abs, "n_components": self._resolve_n_components(X.shape)}
+        if self.calibration == "published":
+            residual = column_residual(X, self.max_abs)
+            scale = published_information_scale(self.epsilon, residual=residual, **options)
+            return _Release(scale, options["n_components"], is_private=False)
+        epsilon = sampled_information(self.epsilon, n_changed=options["n_components"])
+        scale = information_scale(epsilon, min_residual=self.min_residual, **options)
+        return _Release(scale, options["n_components"])
+
+    def _resolve_n_components(self, shape):
+        n_samples, n_features = shape
+        if self.n_components == "auto":
+            with np.errstate(over="ignore"):
+                c = np.expm1(2 * self.epsilon * np.log(2))
+            return int(min(n_samples, n_features + 2 + np.ceil(np.cbrt(n_features / 18) * (n_samples * c) ** (2 / 3))))
+        if self.n_components > n_samples:
+            raise ValueError(f"n_components={self.n_components} is more than the {n_samples} rows of X.")
+        return self.n_components
+
+    def _publish(self, release):
+        for name in ("scale_", "n_components_", "claimed_"):
+            vars(self).pop(name, None)
+        if release.n_components is not None:
+            self.n_components_ = release.n_components
+        guarantee = self._guarantee(release) if release.is_private else self._no_guarantee()
+        self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
+        if release.is_private:
+            self.scale_ = release.scale
+            return
+        self.claimed_ = PrivacyGuarantee(
+            self.epsilon, 0.0, definition="MI-DP (bits) as claimed, not as proved", unit="one entry of X", source=_SKD
+        )
+        warnings.warn(
+            "The published calibration reads its noise from X and ignores that all columns and y share one projection: "
+            "this release has no guarantee. Use calibration='exact'.",
+            PrivacyWarning,
+            stacklevel=4,
+        )
+
+    def _no_guarantee(self):
+        return PrivacyGuarantee(
+            float("inf"),
+            0.0,
+            definition="MI-DP (bits)",
+            unit="nothing",
+            mechanism="Gaussian projection with the published calibration, which depends on the data",
+            source="none: Lemma 2 of the paper does not hold",
+        )
+
+    def _guarantee(self, release):
+        is_additive = release.n_components is None
+        noise = f"Gaussian noise, scale {release.scale:.6g}"
+        return PrivacyGuarantee(
+            self.epsilon,
+            0.0,
+            definition="MI-DP (bits)",
+            unit="one entry of X; y is not protected",
+            adjacency=f"any value of one entry, of absolute value at most {self.max_abs}; all others and y are known",
+            released="coef_ and intercept_, or the sketch, once for each call",
+            mechanism=noise if is_additive else f"secret projection to {release.n_components} rows, {noise}",
+            assumptions=self._assumptions(release),
+            source="Gaussian channel capacity" if is_additive else "proof in skdprp.mechanisms.information_scale",
+        )
+
+    def _assumptions(self, release):
+        if release.n_components is None:
+            delta = _DELTA * np.exp(-_noise.SAMPLING_LOSS)
+            ideal = gaussian_epsilon(delta, scale=release.scale, sensitivity=2 * self.max_abs)
+            entry_epsilon = ideal + 2 * _noise.SAMPLING_LOSS
+        else:
+            loss = release.n_components * _noise.SAMPLING_LOSS
+            promise = {"max_abs": self.max_abs, "min_residual": self.min_residual}
+            sizes = {"scale": release.scale, "n_components": release.n_components}
+            entry_epsilon = projected_entry_epsilon(_DELTA * np.exp(-loss), **sizes, **promise) + 2 * loss
+        facts = [
+            "y is not protected, and what it says about X by itself is not counted",
+            "the number of rows is public",
+            f"implies (0, {_round_up(information_delta(self.epsilon))})-DP of one entry",
+            f"implies ({_round_up(entry_epsilon)}, {_DELTA:g})-DP of one entry",
+        ]
+        if release.n_components is not None:
+            facts.append("S X and S y are real numbers: the last bits of the float S y are not protected")
+        if release.n_components is not None and self.min_residual > 0:
+            facts.append(f"the residual of each column, less any row, is at least min_residual={self.min_residual}")
+        return tuple(facts)

@@ -1,0 +1,154 @@
+"""Tables [X, 1, y] by blocks of rows: clipped, with noise, projected by a secret matrix, reduced to least squares."""
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import gen_batches
+
+from .. import _noise
+
+_BLOCK_ENTRIES = 2**18
+
+
+def clip_entries(X, max_abs):
+    """Clip the entries of X.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+        Finite numbers.
+    max_abs : float
+        Largest absolute value.
+
+    Returns
+    -------
+    {ndarray, csr_array} of shape (n_samples, n_features)
+        In float64; never X itself. Repeated entries of CSR input are summed first.
+    """
+    if not sp.issparse(X):
+        return np.clip(X, -max_abs, max_abs, dtype=np.float64)
+    X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+    X.sum_duplicates()
+    np.clip(X.data, -max_abs, max_abs, out=X.data)
+    return X
+
+
+def column_residual(X, max_abs):
+    """Quantity f(X) of the published calibration, read from the data.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+        Rows, which are clipped first.
+    max_abs : float
+        Largest absolute value of an entry.
+
+    Returns
+    -------
+    float
+        Root of the least, over the columns, sum of squares without the largest square.
+    """
+    total = largest = np.zeros(X.shape[1])
+    for rows in _row_blocks(X):
+        squares = clip_entries(X[rows], max_abs) ** 2
+        total = total + np.asarray(squares.sum(axis=0)).ravel()
+        block_largest = squares.max(axis=0)
+        largest = np.maximum(largest, block_largest.toarray().ravel() if sp.issparse(squares) else block_largest)
+    return float(np.sqrt(max(0.0, (total - largest).min())))
+
+
+def noisy_blocks(X, public, *, max_abs, scale):
+    """Yield blocks of [X + noise, public], each with fresh noise.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+        Rows, which are clipped first.
+    public : ndarray of shape (n_samples, n_public)
+        Columns that get no noise.
+    max_abs : float
+        Largest absolute value of an entry.
+    scale : float
+        Standard deviation of the noise; 0 for none.
+
+    Yields
+    ------
+    ndarray of float64, shape (n_rows, n_features + n_public)
+    """
+    for rows in _row_blocks(X):
+        block = clip_entries(X[rows], max_abs)
+        block = block.toarray(order="C") if sp.issparse(block) else np.ascontiguousarray(block)
+        if scale:
+            _noise.add_gaussian(block, scale)
+        yield np.hstack([block, public[rows]])
+
+
+def triangle(blocks):
+    """Reduce a table of many rows to few that have the same Gram matrix, by Householder reflections.
+
+    Parameters
+    ----------
+    blocks : iterable of ndarray of shape (n_rows, n_columns)
+        The table A.
+
+    Returns
+    -------
+    ndarray of shape (min(n, n_columns), n_columns)
+        R with ``A = Q R`` and orthonormal columns of Q; n is the number of rows of A.
+    """
+    R = None
+    for block in blocks:
+        R = np.linalg.qr(block if R is None else np.vstack([R, block]), mode="r")
+    return R
+
+
+def project(X, public, *, n_components, max_abs, scale):
+    """Multiply a table by a secret Gaussian matrix and add noise.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR} of shape (n_samples, n_features)
+        Rows, which are clipped first.
+    public : ndarray of shape (n_samples, n_public)
+        Columns whose projections get no noise.
+    n_components : int
+        Number n' of rows of S.
+    max_abs : float
+        Largest absolute value of an entry.
+    scale : float
+        Standard deviation of the noise.
+
+    Returns
+    -------
+    ndarray of float64, shape (n_components, n_features + n_public)
+        ``[S X + noise, S public]``
+
+    Notes
+    -----
+    If the table A has at most n' columns, its factor R takes its place: ``S A = (S Q) R``, and S Q, the product of a
+    Gaussian matrix and orthonormal columns, is again a matrix of independent standard normal variates. The law of the
+    release is the same, and as many variates as it has entries are drawn instead of ``n' n``.
+    """
+    n_samples, n_features = X.shape
+    if n_features + public.shape[1] <= n_components:
+        R = triangle(noisy_blocks(X, public, max_abs=max_abs, scale=0.0))
+        projected = _secret_columns(n_components, 0, len(R)) @ R
+    else:
+        projected = np.zeros((n_components, n_features + public.shape[1]))
+        for rows in gen_batches(n_samples, max(1, _BLOCK_ENTRIES // n_components)):
+            S = _secret_columns(n_components, rows.start, rows.stop)
+            projected[:, :n_features] += S @ clip_entries(X[rows], max_abs)
+            projected[:, n_features:] += S @ public[rows]
+    if scale:
+        noisy = np.ascontiguousarray(projected[:, :n_features])
+        _noise.add_gaussian(noisy, scale)
+        projected[:, :n_features] = noisy
+    return projected
+
+
+def _row_blocks(X):
+    return gen_batches(X.shape[0], max(4 * X.shape[1], _BLOCK_ENTRIES // X.shape[1]))
+
+
+def _secret_columns(n_components, start, stop):
+    """Draw columns start to stop of S: used once, stored nowhere."""
+    return _noise.gaussian((n_components, stop - start), 1.0)

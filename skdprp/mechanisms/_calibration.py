@@ -1,0 +1,66 @@
+"""What all calibrations share: bisection to the private side, and the price of sampling."""
+
+import numpy as np
+
+from .._noise import SAMPLING_LOSS
+
+_DIGITS = 2.0**-50
+
+
+def boundary(meets, start):
+    """Bisect ``meets``, false below some scale and true above, to the last digits; return the side where it is true."""
+    low = high = start
+    while meets(low):
+        high, low = low, low / 2
+    while not meets(high):
+        low, high = high, high * 2
+        if not np.isfinite(high):
+            raise ValueError("No amount of noise meets this target: choose epsilon > 0 and 0 < delta < 1.")
+    while high - low > _DIGITS * high:
+        middle = low + (high - low) / 2
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return high
+
+
+def sampled_target(epsilon, delta, *, n_changed):
+    """Target that ideal noise must meet so that the noise of :mod:`skdprp._noise` meets (epsilon, delta).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target of the release.
+    n_changed : int
+        Number m of released values that may differ between neighbours.
+
+    Returns
+    -------
+    epsilon, delta : float
+        ``epsilon - 2 m eta`` and ``delta exp(-m eta)``, eta = 2^-31.
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` is too small for `n_changed`.
+
+    Notes
+    -----
+    Each sampled value has its ideal probability to within a factor exp(eta), so for every set of releases
+    ``P~ <= e^(m eta) P <= e^(m eta) (e^eps' Q + delta') <= e^(eps' + 2 m eta) Q~ + e^(m eta) delta'``. Left out are
+    values so far in the tail that all of them together have a probability below 2^-288, taken as zero.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import sampled_target
+    >>> epsilon, delta = sampled_target(1.0, 1e-6, n_changed=256)
+    >>> f"{1 - epsilon:.1e} {1e-6 - delta:.1e}"
+    '2.4e-07 1.2e-13'
+    """
+    loss = n_changed * SAMPLING_LOSS
+    if epsilon <= 2 * loss:
+        raise ValueError(f"epsilon={epsilon} is too small: {n_changed} values cannot be sampled to a loss below it.")
+    return epsilon - 2 * loss, float(delta * np.exp(-loss))
+
+
+def require_positive_delta(delta):
+    if not delta > 0:
+        raise ValueError("Gaussian noise cannot meet delta=0: choose delta > 0, or Laplace noise.")
