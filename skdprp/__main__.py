@@ -26,21 +26,24 @@ _LIBSVM_LINE = re.compile(r"\S+(\s+\d+:\S+)+\s*(#.*)?")
 
 
 class _OneLineParser(argparse.ArgumentParser):
+    """Report errors in one line."""
+
     def error(self, message):
+        """Print one line to standard error and exit with 2."""
         self.exit(2, f"skdprp: error: {message}\n")
 
 
 def _positive(kind):
     """Return a parser of positive finite numbers of a kind, for argparse."""
 
-    def parse(text):
+    def _parse(text):
         value = kind(text)
         if not 0 < value < float("inf"):
             raise ValueError
         return value
 
-    parse.__name__ = f"positive {kind.__name__}"
-    return parse
+    _parse.__name__ = f"positive {kind.__name__}"
+    return _parse
 
 
 def _parser():

@@ -62,5 +62,6 @@ def sampled_target(epsilon, delta, *, n_changed):
 
 
 def require_positive_delta(delta):
+    """Refuse delta = 0, which Gaussian noise cannot meet."""
     if not delta > 0:
         raise ValueError("Gaussian noise cannot meet delta=0: choose delta > 0, or Laplace noise.")
