@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields, replace
 
 
 class PrivacyWarning(UserWarning):
-    """A release whose true guarantee is weaker than the one its parameters ask for."""
+    """A release whose true guarantee is another one than its parameters ask for."""
 
 
 @dataclass(frozen=True)

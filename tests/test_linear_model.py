@@ -1,6 +1,7 @@
 """The private linear classifiers as scikit-learn users meet them."""
 
 import pickle
+import re
 import warnings
 
 import numpy as np
@@ -498,3 +499,38 @@ def test_accuracy_on_held_out_digits():
         scores[epsilon] = np.mean([model.score(X_test, y_test) for model in models])
     assert scores[1.0] > 0.6
     assert scores[10.0] > 0.88
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_huge_rows_keep_their_direction(form):
+    """Rows whose squares overflow are shortened like any other."""
+    X = np.array([[3e200, 4e200], [3.0, 4.0], [0.1, 0.2]])
+    clipped = clip_rows(form(X), 1.0)
+    clipped = clipped.toarray() if sp.issparse(clipped) else clipped
+    assert np.allclose(clipped, [[0.6, 0.8], [0.6, 0.8], [0.1, 0.2]])
+
+
+def test_the_c_that_an_error_names_does():
+    """Just above it the same error comes, and at it the fit succeeds."""
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    for epsilon in (0.1, 1.0, 5.0):
+        with pytest.raises(ValueError, match="C must be below") as error:
+            AMPClassifier(epsilon=epsilon, delta=1e-6, C=1e9).fit(X, y)
+        largest = float(re.search(r"C must be below ([\d.e+-]+),", str(error.value)).group(1))
+        assert pytest.approx(largest) == AMPClassifier(epsilon=epsilon, delta=1e-6, C=largest).fit(X, y).C_
+        with pytest.raises(ValueError, match="C must be below"):
+            AMPClassifier(epsilon=epsilon, delta=1e-6, C=1.03 * largest).fit(X, y)
+
+
+@pytest.mark.parametrize("calibration", ["exact", "published"])
+def test_release_noise_hides_the_sampled_term_at_any_tol(calibration):
+    """However small tol is, the noise of the release does not fall with it below what sampling of b leaves."""
+    X, y = np.random.default_rng(0).normal(size=(100, 30)), np.arange(100) % 2
+    scales = []
+    for tol in (1e-10, 1e-12):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)
+            model = AMPClassifier(epsilon=1.0, calibration=calibration, tol=tol).fit(X, y)
+        scales.append((model.release_scale_, model.scale_, model.guarantee_.delta))
+    assert scales[0][0] > scales[1][0]
+    assert scales[1][2] >= scales[0][2]

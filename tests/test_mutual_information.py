@@ -630,3 +630,19 @@ def test_memory_does_not_grow_with_the_rows(mechanism, d):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 16e6
+
+
+def test_a_sketch_does_not_relabel_the_coefficients_of_a_fit():
+    """Coefficients released under one guarantee are gone when another release takes their place."""
+    X, y = np.random.default_rng(0).uniform(-1, 1, (200, 3)), np.arange(200.0)
+    model = MIDPRegressor(epsilon=5.0).fit(X, y)
+    model.set_params(epsilon=0.1).sketch(X, y)
+    assert model.guarantee_.epsilon == 0.1 and "sketch" in model.guarantee_.released
+    assert not hasattr(model, "coef_") and not hasattr(model, "intercept_")
+    assert "coef_" in model.fit(X, y).guarantee_.released and hasattr(model, "coef_")
+
+
+def test_a_promise_that_cannot_be_true_is_refused():
+    X, y = np.ones((40, 2)), np.ones(40)
+    with pytest.raises(ValueError, match="promises more"):
+        MIDPRegressor(min_residual=np.sqrt(39.1)).fit(X, y)

@@ -7,6 +7,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -153,7 +154,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _encode(self, y):
         """Return the classes, sorted, and the index of the class of each row."""
-        classes = np.unique(y if self.classes is None else self.classes)
+        classes = np.unique(y if self.classes is None else column_or_1d(self.classes))
         if len(classes) < 2:
             raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
         codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)
@@ -187,7 +188,7 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
             released="coef_ and intercept_, once for each call of fit; the parameters, scales and labels beside them",
             mechanism=mechanism,
             assumptions=(
-                "the number of rows is public",
+                "the number of rows is public: one figure for both neighbours sets C_, delta_ and the noise",
                 labels,
                 "rows reach the classifier by a map that was not fitted on them",
                 *assumptions,

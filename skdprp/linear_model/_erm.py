@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
+from sklearn.utils import assert_all_finite
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
@@ -136,10 +137,13 @@ def clip_rows(X, max_norm):
     if sp.issparse(X):
         X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
         X.sum_duplicates()
+        assert_all_finite(X.data)
     else:
         X = X.astype(np.float64)
     with np.errstate(over="ignore"):
         norms = row_norms(X)
+        huge = np.flatnonzero(~np.isfinite(norms))  # the squares overflow: 2^-600 brings them back
+        norms[huge] = row_norms(X[huge] * 2.0**-600) * 2.0**600 if huge.size else norms[huge]
     limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)  # what rounding may hide of a norm
     factors = np.minimum(1.0, limit / np.maximum(norms, limit))
     if sp.issparse(X):

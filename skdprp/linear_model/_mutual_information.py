@@ -7,11 +7,10 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _noise
-from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context
+from .._params import FLOATS, Interval, StrOptions, _fit_context
 from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
 from ..guarantee import PrivacyGuarantee, PrivacyWarning
 from ..mechanisms import information_scale, published_information_scale, sampled_information
@@ -136,7 +135,7 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "calibration": [StrOptions({"exact", "published"})],
         "min_residual": [Interval(Real, 0, None, closed="left")],
-        "max_abs": POSITIVE,
+        "max_abs": [Interval(Real, 1e-50, 1e50, closed="both")],  # squares stay in float64
         "fit_intercept": ["boolean"],
     }
 
@@ -181,8 +180,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or y is not finite, `n_components` exceeds the number of rows, or `epsilon` is so small that noise
-            cannot be sampled well enough.
+            If X or y is not finite, `n_components` exceeds the number of rows, `min_residual` cannot be true, or
+            `epsilon` is so small that noise cannot be sampled well enough.
         """
         X, y = self._validate(X, y)
         release = self._calibrate(X)
@@ -192,16 +191,17 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         else:
             table = self._project(X, public, release)
         weights = np.linalg.lstsq(table[:, :-1], table[:, -1])[0]
+        self._publish(release, "coef_ and intercept_")
         self.coef_ = weights[: X.shape[1]].copy()
         self.intercept_ = float(weights[-1]) if self.fit_intercept else 0.0
-        self._publish(release)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def sketch(self, X, y):
         """Release the noisy copy or projection of the data itself, for use with any regressor.
 
-        Each call is a new release. It sets `guarantee_`, not the coefficients.
+        Each call is a new release, in the place of an earlier fit: `guarantee_` describes the last release, and
+        coefficients of a fit before it are dropped.
 
         Parameters
         ----------
@@ -221,8 +221,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If X or y is not finite, `n_components` exceeds the number of rows, or `epsilon` is so small that noise
-            cannot be sampled well enough.
+            If X or y is not finite, `n_components` exceeds the number of rows, `min_residual` cannot be true, or
+            `epsilon` is so small that noise cannot be sampled well enough.
         """
         X, y = self._validate(X, y)
         release = self._calibrate(X)
@@ -232,7 +232,7 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
             table = np.vstack([block.astype(X.dtype, copy=False) for block in blocks])
         else:
             table = self._project(X, public, release).astype(X.dtype, copy=False)
-        self._publish(release)
+        self._publish(release, "the sketch")
         return table[:, :-1], table[:, -1]
 
     def predict(self, X):
@@ -250,22 +250,6 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return clip_entries(X, self.max_abs) @ self.coef_ + self.intercept_
-
-    def score(self, X, y):
-        """Compute R^2 of the predictions.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-        y : array-like of shape (n_samples,)
-            Their targets.
-
-        Returns
-        -------
-        float
-        """
-        return r2_score(y, self.predict(X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -285,6 +269,8 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
         return project(X, public, n_components=release.n_components, max_abs=self.max_abs, scale=release.scale)
 
     def _calibrate(self, X):
+        if self.min_residual > self.max_abs * np.sqrt(X.shape[0] - 1):
+            raise ValueError(f"min_residual promises more than columns of n_samples={X.shape[0]} entries can have.")
         if self.mechanism == "additive":
             return _Release(information_scale(sampled_information(self.epsilon, n_changed=1), max_abs=self.max_abs))
         options = {"max_abs": self.max_abs, "n_components": self._resolve_n_components(X.shape)}
@@ -306,12 +292,13 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
             raise ValueError(f"n_components={self.n_components} is more than the {n_samples} rows of X.")
         return self.n_components
 
-    def _publish(self, release):
-        for name in ("scale_", "n_components_", "claimed_"):
+    def _publish(self, release, released):
+        # Coefficients of an earlier fit were released under another guarantee.
+        for name in ("scale_", "n_components_", "claimed_", "coef_", "intercept_"):
             vars(self).pop(name, None)
         if release.n_components is not None:
             self.n_components_ = release.n_components
-        guarantee = self._guarantee(release) if release.is_private else self._no_guarantee()
+        guarantee = self._guarantee(release, released) if release.is_private else self._no_guarantee()
         self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
         if release.is_private:
             self.scale_ = release.scale
@@ -336,7 +323,7 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
             source="none: Lemma 2 of the paper does not hold",
         )
 
-    def _guarantee(self, release):
+    def _guarantee(self, release, released):
         is_additive = release.n_components is None
         noise = f"Gaussian noise, scale {release.scale:.6g}"
         return PrivacyGuarantee(
@@ -345,7 +332,7 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
             definition="MI-DP (bits)",
             unit="one entry of X; y is not protected",
             adjacency=f"any value of one entry, of absolute value at most {self.max_abs}; all others and y are known",
-            released="coef_ and intercept_, or the sketch, once for each call",
+            released=f"{released}, once for each call",
             mechanism=noise if is_additive else f"secret projection to {release.n_components} rows, {noise}",
             assumptions=self._assumptions(release),
             source="Gaussian channel capacity" if is_additive else "proof in skdprp.mechanisms.information_scale",

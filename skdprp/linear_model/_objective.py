@@ -23,7 +23,7 @@ from ._base import CLASSIFIER_CONSTRAINTS, PrivateLinearClassifier
 from ._erm import draw_spherical, minimisers
 from ._penalty import balanced_penalty
 
-_SHARE_OF_LOG_DET = 1 / 8
+_SHARE_OF_LOG_DET, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
 _SHIFT_OF_RELEASE = 1 / 300
 _LARGEST_SHIFT = 0.1
 _SAMPLING_ERROR = 2.0**-40
@@ -210,9 +210,7 @@ class AMPClassifier(PrivateLinearClassifier):
     def _calibrate_gaussian(self, problem, delta, target, penalty, log_det):
         shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
         scale = self._gaussian_scale(problem, target, log_det=log_det, release_shift=shift)
-        # The sampled linear term is that close to a real-valued one: the noise of the release hides this as well.
-        sampling = _SAMPLING_ERROR * scale * (np.sqrt(problem.n_released) + 10)
-        release_scale = 2 * (problem.accuracy + sampling) / (penalty * shift)
+        release_scale = 2 * _hidden_gradient(problem, scale) / (penalty * shift)
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
         guarantee = self._state(self.epsilon, delta, "Gaussian", scale, release_scale, source)
         return Perturbation(penalty, delta, scale, release_scale, None, guarantee)
@@ -242,7 +240,7 @@ class AMPClassifier(PrivateLinearClassifier):
         release_scale = gaussian_scale(
             _SHARE_OF_RELEASE * target[0],
             _SHARE_OF_RELEASE * target[1],
-            sensitivity=2 * problem.accuracy / penalty,
+            sensitivity=2 * _hidden_gradient(problem, scale, (n_dims, 1)) / penalty,
         )
         guarantee = self._state(self.epsilon, delta, "multivariate Laplace", scale, release_scale, _PRODUCT_PROOF)
         return Perturbation(penalty, delta, scale, release_scale, (n_dims, 1), guarantee)
@@ -273,7 +271,7 @@ class AMPClassifier(PrivateLinearClassifier):
             lipschitz=lipschitz,
             log_det=hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty),
             n_outputs=problem.n_outputs,
-            release_shift=2 / known.release_factor,
+            release_shift=2 * _hidden_gradient(problem, scale) / (penalty * release_scale),
         )
         guarantee = self._state(
             self.epsilon, min(true_delta / share, 1.0), "Gaussian", scale, release_scale, _BINARY_PROOF
@@ -310,10 +308,10 @@ class AMPClassifier(PrivateLinearClassifier):
         return penalty_for_log_det(problem.row_loss, max_norm=problem.row_norm, log_det=log_det)
 
     def _log_det_with_room(self, problem, penalty):
-        least = self._penalty_at(problem, 1 - _SHARE_OF_RELEASE)
+        least = self._penalty_at(problem, _LARGEST_SHARE_OF_LOG_DET)
         if penalty <= least:
             raise ValueError(
-                f"epsilon={self.epsilon} is too small for C={self.C}: C must be below {1 / least:.3g}, and "
+                f"epsilon={self.epsilon} is too small for C={self.C}: C must be below {0.99 / least:.3g}, and "
                 f"C={1 / self._penalty_at(problem, _SHARE_OF_LOG_DET):.3g} leaves most of epsilon to the noise."
             )
         return hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
@@ -336,5 +334,17 @@ class AMPClassifier(PrivateLinearClassifier):
         return weights
 
     def _publish(self, release):
-        super()._publish(release)
         self.release_scale_ = release.release_scale
+        super()._publish(release)
+
+
+def _hidden_gradient(problem, scale, radius=None):
+    """Gradient norm that the noise of the release hides: the solver's, and what sampling and rounding do to the term b.
+
+    A sampled b is within a factor 2^-40 of a real-valued one, and a radius s Gamma(k)^(1/p) is never above
+    s (k + 10 sqrt(k) + 40)^(1/p).
+    """
+    shape, power = radius or (problem.n_weights, 2)
+    k = shape / power
+    largest = (scale if radius else np.sqrt(2) * scale) * (k + 10 * np.sqrt(k) + 40) ** (1 / power)
+    return problem.accuracy + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest

@@ -256,8 +256,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         return weights
 
     def _publish(self, release):
-        super()._publish(release)
         self.sensitivity_ = release.sensitivity
+        super()._publish(release)
 
 
 def _deviation(law):
