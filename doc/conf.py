@@ -18,6 +18,8 @@ exclude_patterns = ["_build"]
 autosummary_generate = True
 autodoc_default_options = {"members": True, "inherited-members": False}
 numpydoc_show_class_members = False
+# Methods inherited from scikit-learn refer to labels and terms of its own site.
+suppress_warnings = ["ref.ref", "ref.term"]
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_show_sourcelink = False

@@ -46,7 +46,7 @@ for name, search in searches.items():
 ax.axhline(plain, color="black", linestyle="--", label="not private")
 ax.axhline(0.1, color="grey", linestyle=":", label="chance")
 ax.set(xscale="log", xlabel="epsilon of one row", ylabel="accuracy, 3 folds", ylim=(0, 1))
-ax.legend()
+fig.legend(loc="outside upper center", ncols=2)
 plt.show()
 
 # %%

@@ -45,5 +45,5 @@ plain = LogisticRegression(C=10.0, max_iter=1000).fit(normalize(X_train), y_trai
 ax.axhline(plain, color="black", linestyle="--", label="not private")
 ax.axhline(0.1, color="grey", linestyle=":", label="chance")
 ax.set(xscale="log", xlabel="epsilon of one row", ylabel="accuracy on held-out digits", ylim=(0, 1))
-ax.legend()
+fig.legend(loc="outside upper center", ncols=2)
 plt.show()

@@ -46,7 +46,7 @@ ax.plot(epsilons, [search_bits(epsilon) for epsilon in epsilons], marker="s", la
 ax.axhline(precision_at_10(cosines(queries, database)), color="black", linestyle="--", label="not private")
 ax.axhline(0.1, color="grey", linestyle=":", label="chance")
 ax.set(xscale="log", xlabel="epsilon of one row", ylabel="precision at 10", ylim=(0, 1))
-ax.legend()
+fig.legend(loc="outside upper center", ncols=2)
 plt.show()
 
 # %%
