@@ -200,10 +200,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     def _law(self, problem):
         """Dimension, shape and power of the radius; None if Gaussian."""
         n_dims = problem.n_released
-        shapes = {"gamma": (n_dims, 1), "chi1": (1, 2)}
-        if self.radius == "gaussian":
-            return None
-        return dict(zip(("n_dims", "shape", "power"), (n_dims, *shapes[self.radius]), strict=True))
+        gamma = {"n_dims": n_dims, "shape": n_dims, "power": 1}
+        chi1 = {"n_dims": n_dims, "shape": 1, "power": 2}
+        return {"gamma": gamma, "chi1": chi1, "gaussian": None}[self.radius]
 
     def _scale(self, delta, sensitivity, law, n_released):
         target = sampled_target(self.epsilon, delta, n_changed=n_released)

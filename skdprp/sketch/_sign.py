@@ -208,11 +208,12 @@ class DPSignRP(FlippedSignSketch):
     def _flip_epsilon_of_distant_rows(self):
         """Loss of one bit; the published one only where it is the smaller, for its N_+ is no bound on short rows.
 
-        A sign may also differ by rounding, when the projection of either row is within slack / 4 * max_change * 8.3 of
-        zero, 8.3 being the largest entry of W: its density is at most 0.4 / min_norm.
+        A sign may also differ by rounding, when the projection of either row is within slack / 4 * max_change times
+        the largest entry of W of zero, on either side: its density there is at most 0.4 / min_norm.
         """
         relative_change, k = self.max_change / self.min_norm, self.projection_.n_components
-        changed = min(1.0, sign_change_probability(relative_change) + 4 * self._slack * relative_change)
+        rounding = 0.4 * self._slack * self.projection_.max_entry * relative_change
+        changed = min(1.0, sign_change_probability(relative_change) + rounding)
         exact = binomial_flip_epsilon(self.epsilon, self.delta, n_components=k, changed=changed)
         if self.calibration == "exact":
             return exact
