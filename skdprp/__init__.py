@@ -2,7 +2,7 @@
 
 from . import similarity
 from ._noise import reproducible_noise
-from .guarantee import PrivacyGuarantee, PrivacyWarning
+from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
@@ -18,6 +18,7 @@ __all__ = [
     "PrivacyGuarantee",
     "PrivacyWarning",
     "ProductNoiseOutputPerturbation",
+    "compose",
     "iDPSignRP",
     "reproducible_noise",
     "similarity",

@@ -1,10 +1,81 @@
-"""What a release promises: a value that states its guarantee in full."""
+"""What a release promises: a value that states its guarantee in full, adds up, and can be shown."""
 
-from dataclasses import dataclass, fields, replace
+import html
+from dataclasses import asdict, dataclass, fields, replace
+
+from . import accounting
+from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
+
+_NESTED = ("coordinate", "l1", "l2", "replace_one")
+_SENTENCES = {
+    "coordinate": "rows that differ in one coordinate, by at most {bound}",
+    "l1": "rows at l1 distance at most {bound} (covers one coordinate changed by that much)",
+    "l2": "rows at l2 distance at most {bound}",
+    "replace_one": "data sets of the same size that differ in one row and its label",
+    "add_remove": "data sets of which one has one more row",
+    "entry": "any value of one entry, of absolute value at most {bound}; all others and y are known",
+}
+_STYLE = (
+    "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
+    "max-width:46em;font-size:90%;text-align:left"
+)
 
 
 class PrivacyWarning(UserWarning):
     """A release whose true guarantee is another one than its parameters ask for."""
+
+
+@dataclass(frozen=True)
+class Adjacency:
+    """Which pairs of inputs cannot be told apart: the neighbours.
+
+    Parameters
+    ----------
+    relation : {"coordinate", "l1", "l2", "replace_one", "add_remove", "entry"}
+        How two neighbours differ.
+    bound : float, default=inf
+        By how much at most.
+
+    Examples
+    --------
+    >>> from skdprp.guarantee import Adjacency
+    >>> print(Adjacency("coordinate", 0.5))
+    rows that differ in one coordinate, by at most 0.5
+    >>> Adjacency("l1", 1.0).narrower(Adjacency("coordinate", 0.5))
+    Adjacency(relation='coordinate', bound=0.5)
+    """
+
+    relation: str
+    bound: float = float("inf")
+
+    def __str__(self):
+        return _SENTENCES[self.relation].format(bound=self.bound)
+
+    def narrower(self, other):
+        """Return the pairs that are neighbours in both senses.
+
+        A change of one coordinate is a change in l1 of that size, that is one in l2, and any change of a row replaces
+        it.
+
+        Parameters
+        ----------
+        other : Adjacency
+            The other sense.
+
+        Returns
+        -------
+        Adjacency
+
+        Raises
+        ------
+        ValueError
+            If neither sense contains the other.
+        """
+        if self.relation == other.relation:
+            return Adjacency(self.relation, min(self.bound, other.bound))
+        if not {self.relation, other.relation} <= set(_NESTED):
+            raise ValueError(f"Guarantees for different neighbours do not compose: {self}, and {other}.")
+        return Adjacency(min(self.relation, other.relation, key=_NESTED.index), min(self.bound, other.bound))
 
 
 @dataclass(frozen=True)
@@ -22,7 +93,7 @@ class PrivacyGuarantee:
         entry and the release, given all else. Guarantees of different definitions never compose.
     unit : str, default="one row"
         What is protected.
-    adjacency : str, default=""
+    adjacency : Adjacency or None, default=None
         Which pairs of inputs cannot be told apart.
     released : str, default=""
         What may be published under this guarantee.
@@ -30,8 +101,14 @@ class PrivacyGuarantee:
         The mechanism and the scale of its noise.
     assumptions : tuple of str, default=()
         What must hold for the guarantee to be true.
+    not_covered : tuple of str, default=()
+        What the release shows all the same.
     source : str, default=""
         Where it is proved.
+    loss : PrivacyLoss or None, default=None
+        The privacy loss at every epsilon; None if no more is known than `epsilon` and `delta`.
+    audited_epsilon : float or None, default=None
+        The largest epsilon that an attack has shown to be needed at `delta`, if one was run.
     seeded : bool, default=False
         Whether the noise came from a seed: such a release is not private.
 
@@ -50,11 +127,14 @@ class PrivacyGuarantee:
     delta: float
     definition: str = "DP"
     unit: str = "one row"
-    adjacency: str = ""
+    adjacency: Adjacency | None = None
     released: str = ""
     mechanism: str = ""
     assumptions: tuple[str, ...] = ()
+    not_covered: tuple[str, ...] = ()
     source: str = ""
+    loss: PrivacyLoss | None = None
+    audited_epsilon: float | None = None
     seeded: bool = False
 
     def __repr__(self):
@@ -62,11 +142,139 @@ class PrivacyGuarantee:
         return f"{bound}-{self.definition}" + " [seeded: not private]" * self.seeded
 
     def __str__(self):
-        facts = {"guarantee": repr(self)} | {
-            field.name: getattr(self, field.name) for field in fields(self)[3:-1] if getattr(self, field.name)
-        }
-        facts["assumptions"] = "; ".join(self.assumptions) or "none"
-        return "\n".join(f"{name:<12}{fact}" for name, fact in facts.items())
+        return "\n".join(f"{name:<12}{fact}" for name, fact in self._facts().items())
+
+    def _repr_html_(self):
+        rows = "".join(
+            f"<tr><th style='text-align:left;vertical-align:top;padding-right:1em'>{html.escape(name)}</th>"
+            f"<td style='text-align:left'>{html.escape(fact)}</td></tr>"
+            for name, fact in self._facts().items()
+        )
+        return f"<div style='{_STYLE}'><strong>Privacy</strong><table>{rows}</table></div>"
+
+    @property
+    def guess_probability(self):
+        """Probability of the best guess between two neighbours that were equally likely before the release.
+
+        Half of one plus the total variation distance: nobody, whatever else they know, is right more often. None for
+        definitions that do not bound it.
+
+        Examples
+        --------
+        >>> from skdprp.guarantee import PrivacyGuarantee
+        >>> round(PrivacyGuarantee(1.0, 0.0).guess_probability, 3)
+        0.731
+        """
+        if self.definition == "DP":
+            return 0.5 + self.profile(0.0) / 2
+        return 0.5 + information_delta(self.epsilon) / 2 if self.definition == "MI-DP (bits)" else None
+
+    def profile(self, epsilon):
+        """Bound delta at any other epsilon.
+
+        Parameters
+        ----------
+        epsilon : float
+            Bound on the privacy loss, in nats, at least 0.
+
+        Returns
+        -------
+        float
+            A delta such that the release is (epsilon, delta)-DP as well.
+
+        Raises
+        ------
+        ValueError
+            If this is a guarantee of another definition than DP, or `epsilon` is negative.
+        ImportError
+            If the profile of a composition needs dp-accounting, which is not installed.
+
+        Examples
+        --------
+        >>> from skdprp import DPOPORP
+        >>> guarantee = DPOPORP(2, epsilon=1.0, delta=1e-6).fit([[0.0, 1.0]]).guarantee_
+        >>> [f"{guarantee.profile(epsilon):.1e}" for epsilon in (0.5, 1.0, 2.0)]
+        ['1.9e-03', '1.0e-06', '1.1e-18']
+        """
+        if self.definition != "DP":
+            raise ValueError(f"Only differential privacy has a privacy profile, not {self.definition}.")
+        if not epsilon >= 0:
+            raise ValueError(f"epsilon must be at least 0, got {epsilon}.")
+        known = approximate_profile(epsilon, epsilon0=self.epsilon, delta0=self.delta)
+        return known if self.loss is None else min(known, self.loss.profile(epsilon))
+
+    def to_dict(self):
+        """Return all facts as numbers, strings, lists and dictionaries, for JSON.
+
+        Returns
+        -------
+        dict
+            Which :meth:`from_dict` turns back into this guarantee.
+
+        Examples
+        --------
+        >>> from skdprp.guarantee import PrivacyGuarantee
+        >>> PrivacyGuarantee(1.0, 1e-6).to_dict()["epsilon"]
+        1.0
+        """
+        facts = {field.name: getattr(self, field.name) for field in fields(self)}
+        facts["assumptions"], facts["not_covered"] = list(self.assumptions), list(self.not_covered)
+        facts["adjacency"] = None if self.adjacency is None else asdict(self.adjacency)
+        facts["loss"] = None if self.loss is None else _loss_to_dict(self.loss)
+        return facts
+
+    @classmethod
+    def from_dict(cls, facts):
+        """Rebuild a guarantee.
+
+        Parameters
+        ----------
+        facts : dict
+            What :meth:`to_dict` returned, perhaps by way of JSON.
+
+        Returns
+        -------
+        PrivacyGuarantee
+
+        Raises
+        ------
+        ValueError
+            If a profile is none of :mod:`skdprp.accounting`.
+
+        Examples
+        --------
+        >>> import json
+        >>> from skdprp.guarantee import PrivacyGuarantee
+        >>> guarantee = PrivacyGuarantee(1.0, 1e-6, assumptions=("n is public",))
+        >>> PrivacyGuarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
+        True
+        """
+        adjacency, loss = facts["adjacency"], facts["loss"]
+        return cls(
+            **{
+                **facts,
+                "assumptions": tuple(facts["assumptions"]),
+                "not_covered": tuple(facts["not_covered"]),
+                "adjacency": None if adjacency is None else Adjacency(**adjacency),
+                "loss": None if loss is None else _loss_from_dict(loss),
+            }
+        )
+
+    def to_markdown(self):
+        """Return the privacy label as a Markdown table, for model cards.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from skdprp.guarantee import PrivacyGuarantee
+        >>> print(PrivacyGuarantee(1.0, 1e-6).to_markdown().splitlines()[2])
+        | guarantee | (1.0, 1e-06)-DP |
+        """
+        rows = (f"| {name} | {fact} |" for name, fact in self._facts().items())
+        return "\n".join(["| Privacy | |", "| --- | --- |", *rows])
 
     def mark_seeded(self):
         """Return this guarantee, marked as void because its noise was seeded.
@@ -82,3 +290,222 @@ class PrivacyGuarantee:
         1.0-DP [seeded: not private]
         """
         return replace(self, seeded=True)
+
+    def _facts(self):
+        facts = {
+            "guarantee": repr(self),
+            "unit": self.unit,
+            "neighbours": "" if self.adjacency is None else str(self.adjacency),
+            "released": self.released,
+            "assumed": "; ".join(self.assumptions) or "nothing",
+            "not covered": "; ".join(self.not_covered),
+            "mechanism": self.mechanism,
+            "source": self.source,
+            "best guess": self._best_guess(),
+            "audited": self._audited(),
+        }
+        return {name: fact for name, fact in facts.items() if fact}
+
+    def _best_guess(self):
+        if self.seeded:
+            return "right in 100.0 of 100: the noise can be drawn again from its seed"
+        try:
+            probability = self.guess_probability
+        except ImportError:
+            probability = 0.5 + approximate_profile(0.0, epsilon0=self.epsilon, delta0=self.delta) / 2
+        if probability is None:
+            return "not bounded by this definition"
+        return f"right in at most {100 * probability:.1f} of 100, between two neighbours of equal odds"
+
+    def _audited(self):
+        if self.audited_epsilon is None:
+            return ""
+        return f"attacks show that epsilon is at least {self.audited_epsilon:.3g} at this delta"
+
+
+class GuaranteeDisplayMixin:
+    """Show the guarantee below scikit-learn's diagram of a fitted estimator, in notebooks and pages."""
+
+    @property
+    def _repr_html_(self):
+        diagram = super()._repr_html_
+        return lambda: diagram() + self._guarantee_html()
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._guarantee_html()
+        return bundle
+
+    def _guarantee_html(self):
+        return self.guarantee_._repr_html_() if hasattr(self, "guarantee_") else ""
+
+
+def compose(*guarantees, delta=None, disjoint=False):
+    """Add up the guarantees of several releases.
+
+    Parameters
+    ----------
+    *guarantees : PrivacyGuarantee
+        What each release promises. A later one may depend on what the earlier ones released.
+    delta : float or None, default=None
+        Slack at which the total is stated; None for the sum of all deltas. A larger one may give a much smaller
+        epsilon, also where all deltas are 0.
+    disjoint : bool, default=False
+        Whether each release has seen its own rows only, and which rows that are does not depend on what is in them:
+        then the total is that of the weakest release.
+
+    Returns
+    -------
+    PrivacyGuarantee
+        The total, for the neighbours that all guarantees have in common. Its `mechanism` says how it was computed:
+        in closed form (Gaussian noise only), by privacy loss distributions, or, where dp-accounting is not installed
+        or the definition is mutual information, by adding up all epsilons and all deltas ("basic").
+
+    Raises
+    ------
+    ValueError
+        If the guarantees have different definitions or units, are of a definition that does not compose (individual
+        DP, claims that are not proved), or have no neighbours in common; or if there are none.
+
+    References
+    ----------
+    .. [1] C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014, Theorem 3.16 for the
+       basic composition; the exact one is that of :class:`skdprp.accounting.PrivacyLoss`.
+    .. [2] F. McSherry, "Privacy Integrated Queries", SIGMOD 2009, Theorem 4 for disjoint rows.
+
+    Examples
+    --------
+    >>> from skdprp import DPOPORP, compose
+    >>> once = DPOPORP(2, epsilon=1.0, delta=1e-6).fit([[0.0, 1.0]]).guarantee_
+    >>> total = compose(once, once)
+    >>> round(total.epsilon, 3), total.delta
+    (1.403, 2e-06)
+    >>> compose(once, once, disjoint=True)
+    (1.0, 1e-06)-DP
+    """
+    _check_same_kind(guarantees)
+    first, *others = guarantees
+    if not others and delta is None:
+        return first
+    total = _disjoint_total(guarantees, delta) if disjoint else _sequential_total(guarantees, delta)
+    return replace(
+        first,
+        adjacency=_common_adjacency(guarantees),
+        released=_joined(guarantee.released for guarantee in guarantees),
+        assumptions=_union(guarantee.assumptions for guarantee in guarantees) + _DISJOINT * disjoint,
+        not_covered=_union(guarantee.not_covered for guarantee in guarantees),
+        source=_joined(guarantee.source for guarantee in guarantees),
+        audited_epsilon=None,
+        seeded=any(guarantee.seeded for guarantee in guarantees),
+        **total,
+    )
+
+
+_DISJOINT = ("which rows each release saw does not depend on what is in them",)
+
+
+def _check_same_kind(guarantees):
+    if not guarantees:
+        raise ValueError("A composition needs at least one guarantee.")
+    definitions = {guarantee.definition for guarantee in guarantees}
+    if len(definitions) > 1:
+        raise ValueError(f"Guarantees of different definitions do not compose: {', '.join(sorted(definitions))}.")
+    if not definitions <= {"DP", "MI-DP (bits)"}:
+        raise ValueError(f"Guarantees of this definition do not compose: {definitions.pop()}.")
+    units = {guarantee.unit for guarantee in guarantees}
+    if len(units) > 1:
+        raise ValueError(f"Guarantees for different units do not compose: {', '.join(sorted(units))}.")
+
+
+def _common_adjacency(guarantees):
+    first, *others = (guarantee.adjacency for guarantee in guarantees)
+    for other in others:
+        if first is None or other is None:
+            raise ValueError("A guarantee that names no neighbours cannot be composed.")
+        first = first.narrower(other)
+    return first
+
+
+def _worst_loss(guarantee):
+    return PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=guarantee.epsilon, delta0=guarantee.delta),))
+
+
+def _sequential_total(guarantees, delta):
+    if guarantees[0].definition != "DP":
+        epsilon = sum(guarantee.epsilon for guarantee in guarantees)
+        return {"epsilon": epsilon, "delta": 0.0, "loss": None, "mechanism": _named("basic composition", guarantees)}
+    loss = PrivacyLoss()
+    for guarantee in guarantees:
+        loss += guarantee.loss or _worst_loss(guarantee)
+    return _stated(guarantees, loss, delta)
+
+
+def _stated(guarantees, loss, delta):
+    """State the total at one delta: exactly, or where nothing can compute it or it is coarser, by sums."""
+    basic_epsilon = sum(guarantee.epsilon for guarantee in guarantees)
+    basic_delta = min(1.0, sum(guarantee.delta for guarantee in guarantees))
+    delta = basic_delta if delta is None else delta
+    basic = {"epsilon": basic_epsilon, "delta": delta, "mechanism": _named("basic composition", guarantees)}
+    if basic_epsilon == float("inf"):
+        return {**basic, "loss": None}
+    try:
+        epsilon = loss.epsilon(delta)
+    except ImportError:
+        if delta < basic_delta:
+            raise
+        return {**basic, "loss": None}
+    if delta >= basic_delta and epsilon >= basic_epsilon:
+        return {**basic, "loss": loss}
+    return {"epsilon": epsilon, "delta": delta, "loss": loss, "mechanism": _named(loss.method, guarantees)}
+
+
+def _disjoint_total(guarantees, delta):
+    if guarantees[0].definition != "DP":
+        weakest = max(guarantees, key=lambda guarantee: guarantee.epsilon)
+        return {"epsilon": weakest.epsilon, "delta": 0.0, "mechanism": _named("disjoint rows", guarantees)}
+    losses = tuple(dict.fromkeys(guarantee.loss or _worst_loss(guarantee) for guarantee in guarantees))
+    loss = losses[0] if len(losses) == 1 else PrivacyLoss(profiles=(Profile.of(largest_profile, losses=losses),))
+    weakest = PrivacyGuarantee(
+        max(guarantee.epsilon for guarantee in guarantees), max(guarantee.delta for guarantee in guarantees)
+    )
+    return {**_stated([weakest], loss, delta), "mechanism": _named("disjoint rows", guarantees)}
+
+
+def _named(how, guarantees):
+    return f"{how} of {len(guarantees)} releases: {_joined(guarantee.mechanism for guarantee in guarantees)}"
+
+
+def _joined(texts):
+    """Join texts, each once."""
+    return "; ".join(dict.fromkeys(text for text in texts if text))
+
+
+def _union(tuples):
+    return tuple(dict.fromkeys(text for texts in tuples for text in texts))
+
+
+def _loss_to_dict(loss):
+    profiles = [
+        {"function": profile.function.__name__, "parameters": dict(map(_plain, profile.parameters))}
+        for profile in loss.profiles
+    ]
+    return {"mu": loss.mu, "profiles": profiles, "sampling": loss.sampling}
+
+
+def _plain(parameter):
+    name, value = parameter
+    return name, [_loss_to_dict(loss) for loss in value] if name == "losses" else value
+
+
+def _loss_from_dict(facts):
+    profiles = tuple(_profile_from_dict(**profile) for profile in facts["profiles"])
+    return PrivacyLoss(facts["mu"], profiles, facts["sampling"])
+
+
+def _profile_from_dict(function, parameters):
+    if function not in accounting.__all__ or not function.endswith("_profile"):
+        raise ValueError(f"There is no privacy profile called {function!r}.")
+    if "losses" in parameters:
+        parameters = {"losses": tuple(_loss_from_dict(loss) for loss in parameters["losses"])}
+    return Profile.of(getattr(accounting, function), **parameters)

@@ -1,12 +1,31 @@
 """The guarantee as a value."""
 
 import dataclasses
+import json
 import pickle
+import sys
 
 import numpy as np
 import pytest
 
-from skdprp import PrivacyGuarantee
+from skdprp import (
+    DPOPORP,
+    AMPClassifier,
+    DPRandomProjection,
+    DPSignOPORP,
+    DPSignRP,
+    MIDPRegressor,
+    PrivacyGuarantee,
+    ProductNoiseOutputPerturbation,
+    compose,
+    iDPSignRP,
+)
+from skdprp.accounting import PrivacyLoss, gaussian_profile, information_delta, randomised_response_profile
+from skdprp.guarantee import Adjacency
+from skdprp.mechanisms import gaussian_scale
+
+X = np.eye(6)
+Y = np.array([0, 1, 0, 1, 0, 1])
 
 
 def test_repr_names_bound_and_definition():
@@ -20,10 +39,18 @@ def test_repr_rounds_no_digit_away():
 
 
 def test_str_states_every_fact():
-    facts = {"unit": "one user", "adjacency": "l2", "released": "rows", "mechanism": "Gaussian", "source": "Theorem 8"}
-    text = str(PrivacyGuarantee(1.0, 1e-6, assumptions=("n is public", "W is public"), **facts))
-    assert all(f"{name:<12}{fact}\n" in text + "\n" for name, fact in facts.items())
-    assert "n is public; W is public" in text
+    facts = {"unit": "one user", "released": "rows", "mechanism": "Gaussian", "source": "Theorem 8"}
+    more = {
+        "adjacency": Adjacency("l2", 0.5),
+        "assumptions": ("n is public", "W is public"),
+        "not_covered": ("labels",),
+    }
+    guarantee = PrivacyGuarantee(1.0, 1e-6, **facts, **more, audited_epsilon=0.25)
+    facts |= {"neighbours": "rows at l2 distance at most 0.5", "assumed": "n is public; W is public"}
+    facts |= {"not covered": "labels", "guarantee": "(1.0, 1e-06)-DP"}
+    for text in (str(guarantee), guarantee.to_markdown(), guarantee._repr_html_()):
+        assert all(name in text and fact in text for name, fact in facts.items())
+        assert "at least 0.25" in text and "73.1 of 100" in text
 
 
 def test_guarantee_is_a_frozen_value():
@@ -37,3 +64,184 @@ def test_guarantee_is_a_frozen_value():
 
 def test_seeded_guarantee_says_that_it_is_void():
     assert repr(PrivacyGuarantee(1.0, 0.0).mark_seeded()) == "1.0-DP [seeded: not private]"
+
+
+def all_guarantees():
+    """Guarantees of every estimator, with whatever loss it states."""
+    sketches = [
+        DPOPORP(4),
+        DPOPORP(4, noise="laplace"),
+        DPRandomProjection(4, adjacency="l2"),
+        DPRandomProjection(4, projection="gaussian", calibration="kenthapadi_bound"),
+        DPSignRP(4),
+        DPSignOPORP(4, n_repeats=2),
+        DPSignRP(4, projection="gaussian", method="rr", min_norm=0.5, delta=1e-6),
+        iDPSignRP(4),
+    ]
+    models = [
+        AMPClassifier(),
+        AMPClassifier(noise="product"),
+        AMPClassifier(adjacency="add_remove"),
+        ProductNoiseOutputPerturbation(),
+        ProductNoiseOutputPerturbation(radius="gaussian"),
+        MIDPRegressor(),
+    ]
+    fitted = [sketch.fit(X) for sketch in sketches] + [model.fit(X, Y) for model in models]
+    fitted.append(AMPClassifier().fit(X, [0, 1, 2, 0, 1, 2]))
+    return [estimator.guarantee_ for estimator in fitted]
+
+
+@pytest.mark.parametrize("guarantee", all_guarantees())
+def test_guarantees_survive_json(guarantee):
+    again = PrivacyGuarantee.from_dict(json.loads(json.dumps(guarantee.to_dict())))
+    assert again == guarantee and str(again) == str(guarantee)
+
+
+@pytest.mark.parametrize("guarantee", [one for one in all_guarantees() if one.definition == "DP"])
+def test_profile_meets_the_stated_point_and_decreases(guarantee):
+    assert guarantee.profile(guarantee.epsilon) <= guarantee.delta
+    profile = [guarantee.profile(epsilon) for epsilon in np.linspace(0, 2 * guarantee.epsilon, 21)]
+    assert np.all(np.diff(profile) <= 0) and profile[0] > guarantee.delta
+    assert guarantee.guess_probability == 0.5 + profile[0] / 2
+
+
+def test_dictionary_with_an_unknown_profile_is_refused():
+    facts = AMPClassifier().fit(X, Y).guarantee_.to_dict()
+    facts["loss"]["profiles"][0]["function"] = "__import__"
+    with pytest.raises(ValueError, match="no privacy profile called"):
+        PrivacyGuarantee.from_dict(facts)
+
+
+def test_gaussian_sketch_states_its_exact_profile():
+    sketch = DPOPORP(4, epsilon=1.0, delta=1e-6).fit(X)
+    for epsilon in (0.3, 1.0, 1.3):
+        exact = gaussian_profile(epsilon, scale=sketch.scale_, sensitivity=sketch.sensitivity_)
+        assert exact < sketch.guarantee_.profile(epsilon) < exact * 1.05
+
+
+def test_sign_sketch_states_the_profile_of_all_its_bits():
+    guarantee = DPSignRP(6, epsilon=1.2).fit(X).guarantee_
+    exact = randomised_response_profile(0.4, epsilon0=0.2, n_bits=6)
+    assert guarantee.profile(0.4) == pytest.approx(exact, rel=1e-12)
+
+
+def test_best_guess_of_each_definition():
+    assert PrivacyGuarantee(np.log(3), 0.0).guess_probability == pytest.approx(0.75)
+    assert PrivacyGuarantee(0.0, 0.5).guess_probability == 0.75
+    bits = PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)")
+    assert bits.guess_probability == 0.5 + information_delta(0.2) / 2
+    assert PrivacyGuarantee(0.5, 0.0, definition="individual DP").guess_probability is None
+    assert "not bounded" in str(PrivacyGuarantee(0.5, 0.0, definition="individual DP"))
+
+
+def test_profile_belongs_to_differential_privacy_and_epsilon_of_at_least_zero():
+    with pytest.raises(ValueError, match="Only differential privacy"):
+        PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)").profile(0.1)
+    for epsilon in (-0.1, np.nan):
+        with pytest.raises(ValueError, match="at least 0"):
+            PrivacyGuarantee(0.2, 0.0).profile(epsilon)
+
+
+def test_html_escapes_what_it_shows():
+    assert "<script>" not in PrivacyGuarantee(1.0, 0.0, released="<script>")._repr_html_()
+
+
+@pytest.mark.parametrize("estimator", [DPOPORP(2), AMPClassifier(), MIDPRegressor()])
+def test_estimators_show_their_guarantee_once_fitted(estimator):
+    assert "best guess" not in estimator._repr_html_()
+    estimator.fit(X, Y)
+    label = estimator.guarantee_._repr_html_()
+    assert estimator._repr_html_().endswith(label) and estimator._repr_mimebundle_()["text/html"].endswith(label)
+
+
+GAUSSIAN = PrivacyGuarantee(
+    1.0, 1e-6, adjacency=Adjacency("l1", 1.0), loss=PrivacyLoss(mu=1 / gaussian_scale(1.0, 1e-6))
+)
+PURE = PrivacyGuarantee(0.5, 0.0, adjacency=Adjacency("coordinate", 0.5), released="signs")
+
+
+def test_gaussian_releases_compose_exactly():
+    """N releases are one with sqrt(n) times the sensitivity."""
+    total = compose(*[GAUSSIAN] * 9)
+    assert total.delta == pytest.approx(9e-6) and "closed form of 9" in total.mechanism
+    scale = gaussian_scale(1.0, 1e-6) / 3
+    assert (
+        gaussian_profile(total.epsilon, scale=scale)
+        <= total.delta
+        < gaussian_profile(total.epsilon * (1 - 1e-9), scale=scale)
+    )
+
+
+def test_composition_is_never_worse_than_basic_and_as_good_as_the_optimum():
+    total = compose(GAUSSIAN, PURE, PURE)
+    assert total.epsilon <= 2.0 and total.delta == 1e-6 and "privacy loss distribution" in total.mechanism
+    pure = compose(PURE, PURE)
+    assert (pure.epsilon, pure.delta) == (1.0, 0.0) and "basic" in pure.mechanism
+    assert compose(*[PURE] * 40, delta=1e-6).epsilon < 20 * 0.95
+
+
+def test_composition_states_what_all_releases_share():
+    total = compose(GAUSSIAN, PURE)
+    assert total.adjacency == Adjacency("coordinate", 0.5) and total.released == "signs" and not total.seeded
+    assert compose(GAUSSIAN, PURE.mark_seeded()).seeded
+    assert (
+        compose(GAUSSIAN, dataclasses.replace(PURE, adjacency=Adjacency("replace_one"))).adjacency == GAUSSIAN.adjacency
+    )
+
+
+def test_composition_of_compositions_is_that_of_all():
+    together = compose(GAUSSIAN, GAUSSIAN, PURE, delta=1e-5)
+    nested = compose(compose(GAUSSIAN, PURE), GAUSSIAN, delta=1e-5)
+    assert nested.epsilon == pytest.approx(together.epsilon, rel=1e-9)
+
+
+def test_composition_of_one_restates_it():
+    assert compose(GAUSSIAN) is GAUSSIAN
+    assert compose(GAUSSIAN, delta=1e-3).epsilon < 0.7
+
+
+def test_disjoint_rows_cost_the_weakest_release():
+    other = dataclasses.replace(GAUSSIAN, loss=PrivacyLoss(mu=0.01), epsilon=0.1)
+    total = compose(GAUSSIAN, other, disjoint=True)
+    assert total.epsilon == pytest.approx(1.0, rel=1e-9) and total.delta == 1e-6
+    assert total.profile(0.5) == GAUSSIAN.profile(0.5)
+    assert "does not depend on what is in them" in total.assumptions[-1]
+    assert PrivacyGuarantee.from_dict(json.loads(json.dumps(total.to_dict()))) == total
+
+
+def test_mutual_information_adds_up():
+    bits = MIDPRegressor(epsilon=0.25).fit(X, Y).guarantee_
+    assert compose(bits, bits).epsilon == 0.5 and compose(bits, bits, disjoint=True).epsilon == 0.25
+
+
+@pytest.mark.parametrize(
+    ("guarantees", "reason"),
+    [
+        ((PURE, dataclasses.replace(PURE, definition="MI-DP (bits)")), "different definitions"),
+        ((PURE, dataclasses.replace(PURE, definition="individual DP")), "different definitions"),
+        ((dataclasses.replace(PURE, definition="individual DP"),) * 2, "this definition"),
+        ((dataclasses.replace(PURE, definition="DP as claimed, not as proved"),) * 2, "this definition"),
+        ((PURE, dataclasses.replace(PURE, unit="one user")), "different units"),
+        ((PURE, dataclasses.replace(PURE, adjacency=Adjacency("add_remove"))), "different neighbours"),
+        ((PURE, dataclasses.replace(PURE, adjacency=None)), "names no neighbours"),
+        ((), "at least one"),
+    ],
+)
+def test_what_does_not_compose_is_refused(guarantees, reason):
+    with pytest.raises(ValueError, match=reason):
+        compose(*guarantees)
+
+
+def test_without_the_accountant_composition_is_basic_and_says_so(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    other = dataclasses.replace(GAUSSIAN, loss=None, epsilon=0.123)
+    total = compose(GAUSSIAN, other)
+    assert (total.epsilon, total.delta) == (1.123, 2e-6) and "basic" in total.mechanism
+    assert total.profile(1.123) == 2e-6 and "best guess" in str(total)
+    with pytest.raises(ImportError, match=r"skdprp\[pld\]"):
+        compose(GAUSSIAN, other, delta=1e-7)
+
+
+def test_infinite_guarantees_stay_infinite():
+    nothing = dataclasses.replace(PURE, epsilon=float("inf"))
+    assert compose(PURE, nothing, delta=1e-3).epsilon == float("inf")

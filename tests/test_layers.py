@@ -9,8 +9,8 @@ import skdprp
 
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
-    {"guarantee", "_noise", "_params"},
-    {"random_projection", "losses", "accounting"},
+    {"accounting", "_noise", "_params"},
+    {"guarantee", "random_projection", "losses"},
     {"sensitivity", "mechanisms", "similarity"},
     {"sketch", "linear_model"},
     {"audit", "inspection"},

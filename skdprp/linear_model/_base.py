@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _noise
 from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context
-from ..guarantee import PrivacyGuarantee, PrivacyWarning
+from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee, PrivacyWarning
 from ._erm import Problem, clip_rows, relative_intercept
 
 CLASSIFIER_CONSTRAINTS = {
@@ -32,10 +32,6 @@ CLASSIFIER_CONSTRAINTS = {
     "classes": ["array-like", None],
     "n_jobs": [Integral, None],
 }
-_ADJACENCIES = {
-    "replace_one": "data sets of the same size that differ in one row and its label",
-    "add_remove": "data sets of which one has one more row",
-}
 
 
 def _has_probabilities(estimator):
@@ -44,7 +40,7 @@ def _has_probabilities(estimator):
     raise AttributeError(f"Probabilities need loss='log_loss', got {estimator.loss!r}.")
 
 
-class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
+class PrivateLinearClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a linear classifier under a privacy guarantee, and predict with it."""
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -179,21 +175,21 @@ class PrivateLinearClassifier(ClassifierMixin, BaseEstimator, ABC):
             raise ValueError("multi_class='multinomial' needs loss='log_loss'.")
         return n_classes > 2 and self.multi_class != "ovr" and self.loss == "log_loss"
 
-    def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=()):
+    def _guarantee(self, epsilon, delta, *, assumptions=(), **facts):
         labels = "the set of labels is public" + ("" if self.classes is None else ", as given in classes")
         return PrivacyGuarantee(
             epsilon,
             delta,
-            adjacency=_ADJACENCIES[self.adjacency],
+            adjacency=Adjacency(self.adjacency),
             released="coef_ and intercept_, once for each call of fit; the parameters, scales and labels beside them",
-            mechanism=mechanism,
             assumptions=(
                 "the number of rows is public: one figure for both neighbours sets C_, delta_ and the noise",
                 labels,
                 "rows reach the classifier by a map that was not fitted on them",
                 *assumptions,
             ),
-            source=source,
+            not_covered=("that a fit was refused, or that its solver failed", "labels and rows shown to predict"),
+            **facts,
         )
 
     def _claim(self, delta, source):

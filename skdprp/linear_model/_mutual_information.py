@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import _noise
 from .._params import FLOATS, Interval, StrOptions, _fit_context
 from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
-from ..guarantee import PrivacyGuarantee, PrivacyWarning
+from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee, PrivacyWarning
 from ..mechanisms import information_scale, published_information_scale, sampled_information
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
@@ -35,7 +35,7 @@ def _round_up(bound):
     return f"{float(_FOUR_DIGITS_UP.create_decimal(bound)):g}"
 
 
-class MIDPRegressor(RegressorMixin, BaseEstimator):
+class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
     """Least squares on a noisy copy or a noisy random projection of the data (MI-DP).
 
     Protects single entries of X: whoever knows all other entries and y learns at most `epsilon` bits about an entry
@@ -331,7 +331,7 @@ class MIDPRegressor(RegressorMixin, BaseEstimator):
             0.0,
             definition="MI-DP (bits)",
             unit="one entry of X; y is not protected",
-            adjacency=f"any value of one entry, of absolute value at most {self.max_abs}; all others and y are known",
+            adjacency=Adjacency("entry", self.max_abs),
             released=f"{released}, once for each call",
             mechanism=noise if is_additive else f"secret projection to {release.n_components} rows, {noise}",
             assumptions=self._assumptions(release),

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import _noise
 from .._params import Interval, StrOptions
-from ..accounting import objective_perturbation_profile
+from ..accounting import PrivacyLoss, Profile, objective_perturbation_profile, softmax_perturbation_profile
 from ..guarantee import PrivacyGuarantee
 from ..mechanisms import (
     gaussian_scale,
@@ -212,17 +212,24 @@ class AMPClassifier(PrivateLinearClassifier):
         scale = self._gaussian_scale(problem, target, log_det=log_det, release_shift=shift)
         release_scale = 2 * _hidden_gradient(problem, scale) / (penalty * shift)
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
-        guarantee = self._state(self.epsilon, delta, "Gaussian", scale, release_scale, source)
+        loss = self._loss(problem, scale=scale, log_det=log_det, release_shift=shift)
+        guarantee = self._state(self.epsilon, delta, "Gaussian", scale, release_scale, source, loss)
         return Perturbation(penalty, delta, scale, release_scale, None, guarantee)
 
     def _gaussian_scale(self, problem, target, **known):
-        known["adjacency"] = self.adjacency
+        calibrate = softmax_perturbation_scale if problem.multinomial else objective_perturbation_scale
+        return calibrate(*target, **known, **self._sizes(problem))
+
+    def _loss(self, problem, **known):
+        profile = softmax_perturbation_profile if problem.multinomial else objective_perturbation_profile
+        sampling = problem.n_released * _noise.SAMPLING_LOSS
+        return PrivacyLoss(profiles=(Profile.of(profile, **known, **self._sizes(problem)),), sampling=sampling)
+
+    def _sizes(self, problem):
         if problem.multinomial:
-            known |= {"n_classes": problem.n_classes, "max_norm": problem.row_norm}
-            return softmax_perturbation_scale(*target, **known)
+            return {"adjacency": self.adjacency, "n_classes": problem.n_classes, "max_norm": problem.row_norm}
         lipschitz = problem.row_loss.lipschitz * problem.row_norm
-        known |= {"n_outputs": problem.n_outputs, "lipschitz": lipschitz}
-        return objective_perturbation_scale(*target, **known)
+        return {"adjacency": self.adjacency, "n_outputs": problem.n_outputs, "lipschitz": lipschitz}
 
     def _calibrate_product(self, problem, delta, target, penalty, log_det):
         """Compose one-vs-rest problems, and the noise of the release, by adding up their budgets."""
@@ -264,26 +271,22 @@ class AMPClassifier(PrivateLinearClassifier):
             claimed = self._claim(delta, "Liu et al., SIGMOD 2026")
             return Perturbation(penalty, delta, np.sqrt(2) * sigma, release_scale, (1, 2), guarantee, claimed)
         scale = known.scale_factor * lipschitz
-        epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=problem.n_released)
-        true_delta = objective_perturbation_profile(
-            epsilon,
+        loss = self._loss(
+            problem,
             scale=scale,
-            lipschitz=lipschitz,
             log_det=hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty),
-            n_outputs=problem.n_outputs,
             release_shift=2 * _hidden_gradient(problem, scale) / (penalty * release_scale),
         )
-        guarantee = self._state(
-            self.epsilon, min(true_delta / share, 1.0), "Gaussian", scale, release_scale, _BINARY_PROOF
-        )
+        true_delta = loss.profile(self.epsilon)
+        guarantee = self._state(self.epsilon, true_delta, "Gaussian", scale, release_scale, _BINARY_PROOF, loss)
         claimed = self._claim(delta, "Iyengar et al., S&P 2019")
         return Perturbation(penalty, delta, scale, release_scale, None, guarantee, claimed)
 
-    def _state(self, epsilon, delta, law, scale, release_scale, source):
+    def _state(self, epsilon, delta, law, scale, release_scale, source, loss=None):
         mechanism = (
             f"objective perturbation, {law}, scale {scale:.6g}; Gaussian release noise, scale {release_scale:.6g}"
         )
-        return self._guarantee(epsilon, delta, mechanism=mechanism, source=source)
+        return self._guarantee(epsilon, delta, mechanism=mechanism, source=source, loss=loss)
 
     def _is_multinomial(self, n_classes):
         if self.calibration != "published":

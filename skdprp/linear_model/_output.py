@@ -6,7 +6,7 @@ import numpy as np
 
 from .. import _noise
 from .._params import StrOptions
-from ..accounting import gaussian_profile, spherical_profile
+from ..accounting import PrivacyLoss, Profile, spherical_profile
 from ..guarantee import PrivacyGuarantee
 from ..mechanisms import (
     classic_gaussian_scale,
@@ -195,7 +195,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         if self.calibration == "published":
             return self._calibrate_as_published(problem, delta, penalty, exact, law)
         scale = self._scale(delta, exact, law, problem.n_released)
-        return OutputNoise(penalty, delta, exact, scale, self._state(delta, scale, exact))
+        state = self._state(delta, scale, exact, self._loss(problem, scale, exact, law))
+        return OutputNoise(penalty, delta, exact, scale, state)
 
     def _law(self, problem):
         """Dimension, shape and power of the radius; None if Gaussian."""
@@ -215,19 +216,24 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         if self.adjacency != "replace_one" or self.radius == "gamma":
             raise ValueError("Published calibrations are for radius='chi1' or 'gaussian', and adjacency='replace_one'.")
         sensitivity = exact - 2 * problem.accuracy / penalty
-        epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=problem.n_released)
         if law is None:
             scale = classic_gaussian_scale(self.epsilon, delta, sensitivity=sensitivity)
-            true_delta = gaussian_profile(epsilon, scale=scale, sensitivity=exact)
             source = "Dwork and Roth 2014, Theorem A.1"
         else:
             sigma = published_product_noise_scale(self.epsilon, delta, sensitivity=sensitivity, n_dims=law["n_dims"])
             scale, source = float(np.sqrt(2) * sigma), "Liu et al., SIGMOD 2026, Algorithm 1"
-            true_delta = spherical_profile(epsilon, scale=scale, sensitivity=exact, **law)
-        state = self._state(min(true_delta / share, 1.0), scale, exact)
+        loss = self._loss(problem, scale, exact, law)
+        state = self._state(loss.profile(self.epsilon), scale, exact, loss)
         return OutputNoise(penalty, delta, exact, scale, state, self._claim(delta, source))
 
-    def _state(self, delta, scale, sensitivity):
+    def _loss(self, problem, scale, sensitivity, law):
+        sampling = problem.n_released * _noise.SAMPLING_LOSS
+        if law is None:
+            return PrivacyLoss(mu=sensitivity / scale, sampling=sampling)
+        profile = Profile.of(spherical_profile, scale=scale, sensitivity=sensitivity, **law)
+        return PrivacyLoss(profiles=(profile,), sampling=sampling)
+
+    def _state(self, delta, scale, sensitivity, loss):
         pole = ("near zero, a half-normal radius is sampled as if floats were real numbers",)
         return self._guarantee(
             self.epsilon,
@@ -235,6 +241,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
             assumptions=pole if self.radius == "chi1" else (),
             mechanism=f"output perturbation, {self.radius} radius, scale {scale:.6g}, sensitivity {sensitivity:.6g}",
             source="exact profile of the noise; Chaudhuri, Monteleoni and Sarwate, JMLR 2011, for the sensitivity",
+            loss=loss,
         )
 
     def _release(self, problem, release, X, codes):

@@ -4,6 +4,7 @@ from numbers import Real
 
 from .. import _noise
 from .._params import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
+from ..accounting import PrivacyLoss
 from ..mechanisms import (
     classic_gaussian_scale,
     gaussian_scale,
@@ -37,7 +38,15 @@ class AdditiveSketch(BaseSketch):
         self.scale_ = gaussian_scale(epsilon, delta, sensitivity=sensitivity)
         if closed_form is not None:
             self.scale_ = max(self.scale_, closed_form(self.epsilon, self.delta, sensitivity=sensitivity))
-        return self._state(f"Gaussian mechanism, {self.calibration} calibration", self.delta, source)
+        return self._state(
+            f"Gaussian mechanism, {self.calibration} calibration",
+            self.delta,
+            source,
+            loss=PrivacyLoss(
+                mu=sensitivity / self.scale_ if self.scale_ else 0.0,
+                sampling=self.projection_.n_components * _noise.SAMPLING_LOSS,
+            ),
+        )
 
     def _calibrate_before_the_draw(self, epsilon, delta):
         if self.projection != "gaussian" or self.adjacency != "l1":
@@ -52,10 +61,10 @@ class AdditiveSketch(BaseSketch):
         draw = ("delta includes the draw of the projection",)
         return self._state("Gaussian mechanism, a-priori calibration", self.delta, _LL_3, assumptions=draw)
 
-    def _state(self, name, delta, source, *, assumptions=()):
+    def _state(self, name, delta, source, **more):
         return self._guarantee(
             delta,
-            assumptions=assumptions,
+            **more,
             adjacency=self.adjacency,
             released="the noisy projection, on a public grid",
             mechanism=f"{name}, scale {self.scale_:.6g}, sensitivity {self.sensitivity_:.6g}",

@@ -13,11 +13,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _noise
 from .._params import FLOATS, _fit_context
-from ..guarantee import PrivacyGuarantee
+from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee
 from ..random_projection import make_projection
 
 _PARALLEL_ENTRIES = 2e7  # below, threads cost more than they gain
 SLACK = 2.0**-10
+_NOT_COVERED = (
+    "rows that differ by more than max_change",
+    "the labels and the number of rows",
+    "that a row is refused, because it is too large for float64 or outside a promised bound",
+)
 
 
 def row_norms(X):
@@ -25,7 +30,7 @@ def row_norms(X):
     return (extmath.row_norms(X[rows].astype(np.float64, copy=False)) for rows in gen_batches(X.shape[0], 1024))
 
 
-class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Fit from the shape of X, then project and randomise each row at every call of `transform`."""
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -123,23 +128,18 @@ class BaseSketch(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _guarantee(self, delta, *, adjacency, released, mechanism, source, assumptions=(), **more):
         """State the guarantee of one release; `adjacency` names the distance that `max_change` bounds."""
-        change = {
-            "l1": f"rows at l1 distance at most {self.max_change} (covers one coordinate changed by that much)",
-            "l2": f"rows at l2 distance at most {self.max_change}",
-            "coordinate": f"rows that differ in one coordinate, by at most {self.max_change}",
-        }
         common = (
             "the projection is public and does not depend on the data",
             "rows reach the sketch by a map that was not fitted on them",
-            "a row too large for float64 is refused, and the refusal is seen",
         )
         return PrivacyGuarantee(
             self.epsilon,
             delta,
-            adjacency=change[adjacency],
+            adjacency=Adjacency(adjacency, self.max_change),
             released=f"{released}, once for each row at each call of transform; the projection",
             mechanism=mechanism,
             assumptions=(*assumptions, *common),
+            not_covered=_NOT_COVERED,
             source=source,
             **more,
         )

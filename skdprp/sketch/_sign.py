@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from .. import _noise
 from .._params import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
+from ..accounting import PrivacyLoss, Profile, randomised_response_profile
 from ..mechanisms import binomial_flip_epsilon, flip_thresholds, published_sign_changes, sign_change_probability
 from ..sensitivity import component_sensitivity
 from ._base import SLACK, BaseSketch, row_norms
@@ -71,6 +72,11 @@ class FlippedSignSketch(SignSketch):
         self.component_change_ = self._components()
         self.flip_epsilon_ = flip_epsilon
         self.flip_thresholds_ = flip_thresholds(flip_epsilon)
+
+    def _bits_loss(self, n_bits):
+        """Loss of the bits that one change may reach: each has at most that of randomised response."""
+        profile = Profile.of(randomised_response_profile, epsilon0=self.flip_epsilon_, n_bits=n_bits)
+        return PrivacyLoss(profiles=(profile,))
 
     def _release_signs(self, x):
         positive = x > 0
@@ -191,7 +197,7 @@ class DPSignRP(FlippedSignSketch):
             if self.delta > 0:
                 raise ValueError("delta > 0 buys nothing without min_norm: set delta=0, or promise a min_norm.")
             self._calibrate_flips(self.epsilon / self.projection_.n_components)
-            return self._state(0.0)
+            return self._state(0.0, loss=self._bits_loss(self.projection_.n_components))
         if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
             raise ValueError("min_norm needs method='rr', projection='gaussian' and delta > 0.")
         self._calibrate_flips(self._flip_epsilon_of_distant_rows())
@@ -346,4 +352,5 @@ class DPSignOPORP(FlippedSignSketch):
             mechanism=f"randomised response, {self.method}, loss {self.flip_epsilon_:.6g} for each bit; "
             f"one coordinate reaches {self.n_repeats}",
             source=_LL_4,
+            loss=self._bits_loss(self.n_repeats),
         )

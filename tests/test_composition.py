@@ -1,0 +1,146 @@
+"""Composition against independent computations."""
+
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from scipy.special import expit
+
+from skdprp.accounting import (
+    PrivacyLoss,
+    Profile,
+    approximate_profile,
+    gaussian_profile,
+    laplace_profile,
+    objective_perturbation_profile,
+    randomised_response_profile,
+    spherical_profile,
+)
+from skdprp.accounting._composition import _convex_minorant
+
+EPSILONS = [0.0, 0.1, 0.5, 1.0, 1.7, 3.0]
+
+
+def loss_of(function, **parameters):
+    return PrivacyLoss(profiles=(Profile.of(function, **parameters),))
+
+
+def bits_and_gaussian_profile(epsilon, losses, mu):
+    """Exact profile of one randomised response for each of `losses`, with a Gaussian mechanism, by enumeration."""
+    total = 0.0
+    for signs in product([-1, 1], repeat=len(losses)):
+        probability = np.prod([expit(sign * loss) for sign, loss in zip(signs, losses, strict=True)])
+        rest = epsilon - np.dot(signs, losses)
+        total += probability * gaussian_profile(rest, scale=1.0, sensitivity=mu)
+    return total
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+@pytest.mark.parametrize(
+    ("losses", "mu"), [((1.0,), 0.3), ((0.2, 0.7), 0.0), ((0.5, 0.5, 0.5), 1.2), ((3.0, 0.01), 0.1)]
+)
+def test_composition_is_exact_and_never_below(epsilon, losses, mu):
+    total = PrivacyLoss(mu=mu)
+    for loss in losses:
+        total += loss_of(approximate_profile, epsilon0=loss)
+    exact = bits_and_gaussian_profile(epsilon, losses, mu)
+    assert exact <= total.profile(epsilon) <= exact * 1.01 + 1e-11
+
+
+@pytest.mark.parametrize("epsilon", EPSILONS)
+def test_profiles_compose_as_the_mechanisms_of_an_independent_accountant(epsilon):
+    total = loss_of(laplace_profile, scale=2.0) + PrivacyLoss(mu=0.5) + loss_of(laplace_profile, scale=4.0)
+    fine = {"value_discretization_interval": 1e-4}
+    oracle = privacy_loss_distribution.from_gaussian_mechanism(2.0, **fine)
+    for scale in (2.0, 4.0):
+        oracle = oracle.compose(privacy_loss_distribution.from_laplace_mechanism(scale, **fine))
+    exact = oracle.get_delta_for_epsilon(epsilon)
+    assert exact - 1e-9 <= total.profile(epsilon) <= exact * 1.01 + 1e-11
+
+
+def test_gaussians_compose_in_closed_form_and_through_their_distribution_alike():
+    closed = PrivacyLoss(mu=0.3) + PrivacyLoss(mu=0.4)
+    numeric = PrivacyLoss(mu=0.3) + loss_of(gaussian_profile, scale=1.0, sensitivity=0.4)
+    assert closed.method == "closed form" and numeric.method == "privacy loss distribution"
+    for epsilon in EPSILONS:
+        exact = gaussian_profile(epsilon, scale=2.0)
+        assert closed.profile(epsilon) == pytest.approx(exact, rel=1e-12)
+        assert exact <= numeric.profile(epsilon) <= exact * 1.01 + 1e-11
+
+
+def test_many_bits_compose_as_more_bits():
+    half = loss_of(randomised_response_profile, epsilon0=0.05, n_bits=20)
+    for epsilon in EPSILONS:
+        exact = randomised_response_profile(epsilon, epsilon0=0.05, n_bits=40)
+        assert exact <= (half + half).profile(epsilon) <= exact * 1.1 + 1e-11
+        assert exact * 1.01 >= (half + half).profile(epsilon) or exact < 1e-9
+
+
+def test_composition_of_approximate_guarantees_is_the_known_optimum():
+    """Kairouz, Oh and Viswanath 2015, Theorem 3.3, for 10 releases of (0.5, 1e-4)-DP."""
+    total = PrivacyLoss()
+    for _ in range(10):
+        total += loss_of(approximate_profile, epsilon0=0.5, delta0=1e-4)
+    for epsilon in EPSILONS:
+        pure = randomised_response_profile(epsilon, epsilon0=0.5, n_bits=10)
+        exact = 1 - (1 - 1e-4) ** 10 * (1 - pure)
+        assert exact - 1e-12 <= total.profile(epsilon) <= exact * 1.01 + 1e-11
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        PrivacyLoss(mu=0.7),
+        loss_of(spherical_profile, scale=2.0, n_dims=9, shape=9, power=1),
+        loss_of(objective_perturbation_profile, scale=4.0, log_det=0.1),
+        PrivacyLoss(mu=0.2) + loss_of(laplace_profile, scale=3.0),
+    ],
+)
+def test_epsilon_inverts_the_profile(loss):
+    for delta in (1e-3, 1e-6):
+        epsilon = loss.epsilon(delta)
+        assert loss.profile(epsilon) <= delta < loss.profile(epsilon * (1 - 1e-9))
+
+
+def test_epsilon_is_infinite_where_delta_is_never_reached():
+    assert loss_of(approximate_profile, epsilon0=1.0, delta0=1e-3).epsilon(1e-4) == float("inf")
+    assert loss_of(approximate_profile, epsilon0=float("inf")).profile(100.0) == 1.0
+
+
+def test_sampling_is_paid_once_for_each_release():
+    ideal, sampled = PrivacyLoss(mu=0.5), PrivacyLoss(mu=0.3, sampling=0.1) + PrivacyLoss(mu=0.4, sampling=0.2)
+    assert sampled.profile(1.0) == pytest.approx(np.exp(0.3) * ideal.profile(1.0 - 0.6), rel=1e-12)
+
+
+def test_sampling_reaches_below_zero():
+    """At epsilon < 2 s the profile of the other order of the neighbours is needed: exact for one bit."""
+    loss = PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=1.0),), sampling=0.1)
+    p = expit(1.0)
+    assert loss.profile(0.0) == pytest.approx(np.exp(0.1) * (p - np.exp(-0.2) * (1 - p)), rel=1e-12)
+
+
+def test_convex_minorant_is_convex_and_touches():
+    x, y = np.arange(6.0), np.array([5.0, 4.5, 2.0, 1.9, 0.5, 0.0])
+    hull = _convex_minorant(x, y)
+    assert np.all(hull <= y) and np.all(np.diff(hull, 2) >= -1e-15)
+    np.testing.assert_allclose(hull, [5.0, 3.5, 2.0, 1.25, 0.5, 0.0])
+
+
+def test_a_bound_that_is_not_convex_composes_as_its_convex_minorant():
+    total = loss_of(objective_perturbation_profile, scale=4.0, log_det=0.2) + PrivacyLoss(mu=0.1)
+    profile = np.array([total.profile(epsilon) for epsilon in np.linspace(0, 3, 61)])
+    assert np.all(np.diff(profile) <= 0) and profile[0] < 1
+
+
+def test_losses_without_loss_compose_to_none():
+    nothing = loss_of(approximate_profile, epsilon0=0.0)
+    assert (nothing + nothing).profile(0.0) <= 2.0**-40
+
+
+def test_composition_without_the_accountant_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    total = loss_of(laplace_profile, scale=1.25) + PrivacyLoss(mu=0.31)
+    with pytest.raises(ImportError, match=r"skdprp\[pld\]"):
+        total.profile(1.0)
