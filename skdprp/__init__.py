@@ -4,6 +4,7 @@ from . import similarity
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
+from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
 __version__ = "0.1.0.dev0"
@@ -20,6 +21,7 @@ __all__ = [
     "ProductNoiseOutputPerturbation",
     "compose",
     "iDPSignRP",
+    "privacy_report",
     "reproducible_noise",
     "similarity",
 ]

@@ -15,10 +15,39 @@ _SENTENCES = {
     "add_remove": "data sets of which one has one more row",
     "entry": "any value of one entry, of absolute value at most {bound}; all others and y are known",
 }
-_STYLE = (
+_CELL = "text-align:left;vertical-align:top"
+_FRAME = (
     "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
-    "max-width:46em;font-size:90%;text-align:left"
+    "max-width:46em;font-size:90%"
 )
+
+
+def label_html(title, facts):
+    """Return a framed table of facts as HTML, in the colours of the page around it.
+
+    Parameters
+    ----------
+    title : str
+        What the facts are about.
+    facts : dict of str to str
+        Names and texts; escaped here.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from skdprp.guarantee import label_html
+    >>> "5 &lt; 6" in label_html("Privacy", {"fact": "5 < 6"})
+    True
+    """
+    rows = "".join(
+        f"<tr><th style='{_CELL};padding-right:1em'>{html.escape(name)}</th>"
+        f"<td style='{_CELL}'>{html.escape(fact)}</td></tr>"
+        for name, fact in facts.items()
+    )
+    return f"<div style='{_FRAME}'><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
 
 
 class PrivacyWarning(UserWarning):
@@ -145,12 +174,7 @@ class PrivacyGuarantee:
         return "\n".join(f"{name:<12}{fact}" for name, fact in self._facts().items())
 
     def _repr_html_(self):
-        rows = "".join(
-            f"<tr><th style='text-align:left;vertical-align:top;padding-right:1em'>{html.escape(name)}</th>"
-            f"<td style='text-align:left'>{html.escape(fact)}</td></tr>"
-            for name, fact in self._facts().items()
-        )
-        return f"<div style='{_STYLE}'><strong>Privacy</strong><table>{rows}</table></div>"
+        return label_html("Privacy", self._facts())
 
     @property
     def guess_probability(self):
