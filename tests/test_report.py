@@ -8,7 +8,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest, chi2
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, RepeatedKFold, ShuffleSplit, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline, make_union
@@ -74,12 +74,12 @@ def test_a_map_that_was_fitted_on_the_rows_is_not_covered_nor_is_what_follows(st
 
 
 def test_a_model_without_privacy_has_no_total():
-    report = privacy_report(make_pipeline(Normalizer(), LogisticRegression()).fit(X, Y))
+    report = privacy_report(make_pipeline(Normalizer(), RidgeClassifier()).fit(X, Y))
     assert report.total is None and report.private is None and "none" in repr(report)
 
 
 def test_what_follows_a_sketch_is_post_processing_but_for_labels():
-    report = privacy_report(make_pipeline(SIGNS, StandardScaler(), LogisticRegression()).fit(X, Y))
+    report = privacy_report(make_pipeline(SIGNS, StandardScaler(), RidgeClassifier()).fit(X, Y))
     assert statuses(report) == ["private", "post-processing", "post-processing"]
     assert (report.total.epsilon, report.total.delta) == (0.7, 0.0)
     assert report.steps[1].remark == "" and "labels" in report.steps[2].remark
@@ -93,27 +93,27 @@ def test_a_private_model_on_sketches_protects_labels_and_adds_nothing_for_rows()
 
 
 def test_two_sketches_of_the_same_rows_add_up_for_the_neighbours_they_share():
-    report = privacy_report(make_pipeline(make_union(SIGNS, NOISY), LogisticRegression()).fit(X, Y))
+    report = privacy_report(make_pipeline(make_union(SIGNS, NOISY), RidgeClassifier()).fit(X, Y))
     assert report.total.adjacency == Adjacency("coordinate", 1.0) and report.total.delta == 1e-6
     assert 1.0 < report.total.epsilon < 1.7
 
 
 def test_sketches_of_parts_of_the_columns_add_up_in_closed_form():
     columns = make_column_transformer((NOISY, slice(0, 32)), (NOISY, slice(32, 64)))
-    report = privacy_report(make_pipeline(columns, LogisticRegression()).fit(X, Y))
+    report = privacy_report(make_pipeline(columns, RidgeClassifier()).fit(X, Y))
     assert statuses(report) == ["private", "private", "post-processing"]
     assert_gaussians(report.total, 2)
 
 
 def test_columns_that_pass_beside_a_sketch_are_raw_rows():
     columns = make_column_transformer((NOISY, slice(0, 32)), remainder="passthrough")
-    report = privacy_report(make_pipeline(columns, LogisticRegression()).fit(X, Y))
-    assert report.total is None and report.not_covered == ("logisticregression learns from the rows without noise",)
+    report = privacy_report(make_pipeline(columns, RidgeClassifier()).fit(X, Y))
+    assert report.total is None and report.not_covered == ("ridgeclassifier learns from the rows without noise",)
 
 
 def test_dropped_columns_are_not_released():
     columns = make_column_transformer((NOISY, slice(0, 32)))
-    assert_gaussians(privacy_report(make_pipeline(columns, LogisticRegression()).fit(X, Y)).total, 1)
+    assert_gaussians(privacy_report(make_pipeline(columns, RidgeClassifier()).fit(X, Y)).total, 1)
 
 
 def test_a_scaler_beside_a_sketch_is_not_covered():
@@ -131,7 +131,7 @@ def test_one_against_the_rest_pays_for_every_class():
 
 
 def test_a_search_over_sketches_releases_candidates_times_folds_and_the_refit():
-    search = GridSearchCV(make_pipeline(NOISY, LogisticRegression()), {"logisticregression__C": [0.1, 1]}, cv=3)
+    search = GridSearchCV(make_pipeline(NOISY, RidgeClassifier()), {"ridgeclassifier__alpha": [0.1, 1]}, cv=3)
     report = privacy_report(search.fit(X, Y))
     assert report.total is None and "held-out rows" in report.not_covered[0]
     assert report.steps[1].releases == 7 and "2 candidates x 3 folds + refit" in repr(report)
@@ -139,7 +139,7 @@ def test_a_search_over_sketches_releases_candidates_times_folds_and_the_refit():
 
 
 def test_a_search_over_epsilon_adds_up_every_candidate():
-    search = GridSearchCV(make_pipeline(SIGNS, LogisticRegression()), {"dpsignoporp__epsilon": [0.1, 0.4]}, cv=4)
+    search = GridSearchCV(make_pipeline(SIGNS, RidgeClassifier()), {"dpsignoporp__epsilon": [0.1, 0.4]}, cv=4)
     report = privacy_report(search.fit(X, Y))
     best = search.best_params_["dpsignoporp__epsilon"]
     assert report.private.epsilon == pytest.approx(4 * 0.1 + 4 * 0.4 + best, rel=1e-12) and report.private.delta == 0
@@ -190,11 +190,11 @@ def test_an_unknown_meta_estimator_is_not_covered():
 
 def test_a_step_that_was_not_fitted_is_an_error():
     with pytest.raises(NotFittedError, match="DPOPORP is not fitted"):
-        privacy_report(make_pipeline(DPOPORP(4), LogisticRegression()))
+        privacy_report(make_pipeline(DPOPORP(4), RidgeClassifier()))
 
 
 def test_definitions_do_not_mix():
-    individual = make_pipeline(make_union(iDPSignRP(8), NOISY), LogisticRegression()).fit(X, Y)
+    individual = make_pipeline(make_union(iDPSignRP(8), NOISY), RidgeClassifier()).fit(X, Y)
     with pytest.raises(ValueError, match="different definitions"):
         privacy_report(individual)
     bits = privacy_report(MIDPRegressor(epsilon=0.3).fit(X, Y))
@@ -203,9 +203,7 @@ def test_definitions_do_not_mix():
 
 def test_seeded_noise_is_reported():
     with reproducible_noise(0):
-        search = GridSearchCV(make_pipeline(SIGNS, LogisticRegression()), {"dpsignoporp__epsilon": [0.1]}, cv=2).fit(
-            X, Y
-        )
+        search = GridSearchCV(make_pipeline(SIGNS, RidgeClassifier()), {"dpsignoporp__epsilon": [0.1]}, cv=2).fit(X, Y)
     assert privacy_report(search).private.seeded
 
 
