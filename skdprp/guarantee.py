@@ -386,6 +386,12 @@ def compose(*guarantees, delta=None, disjoint=False):
         in closed form (Gaussian noise only), by privacy loss distributions, or, where dp-accounting is not installed
         or the definition is mutual information, by adding up all epsilons and all deltas ("basic").
 
+    Notes
+    -----
+    The data may be chosen in view of earlier releases, the parameters of the mechanisms may not: they are fixed before
+    the first one. A delta that includes the draw of a public projection is added up, so that sketches by one projection
+    compose like any others.
+
     Raises
     ------
     ValueError
@@ -452,7 +458,8 @@ def _common_adjacency(guarantees):
 
 
 def _worst_loss(guarantee):
-    return PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=guarantee.epsilon, delta0=guarantee.delta),))
+    """Loss of a release of which only epsilon and delta are known."""
+    return PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=guarantee.epsilon),), slack=guarantee.delta)
 
 
 def _sequential_total(guarantees, delta):
@@ -514,7 +521,7 @@ def _loss_to_dict(loss):
         {"function": profile.function.__name__, "parameters": dict(map(_plain, profile.parameters))}
         for profile in loss.profiles
     ]
-    return {"mu": loss.mu, "profiles": profiles, "sampling": loss.sampling}
+    return {"mu": loss.mu, "profiles": profiles, "sampling": loss.sampling, "slack": loss.slack}
 
 
 def _plain(parameter):
@@ -523,8 +530,7 @@ def _plain(parameter):
 
 
 def _loss_from_dict(facts):
-    profiles = tuple(_profile_from_dict(**profile) for profile in facts["profiles"])
-    return PrivacyLoss(facts["mu"], profiles, facts["sampling"])
+    return PrivacyLoss(**{**facts, "profiles": tuple(_profile_from_dict(**profile) for profile in facts["profiles"])})
 
 
 def _profile_from_dict(function, parameters):

@@ -144,3 +144,8 @@ def test_composition_without_the_accountant_names_the_extra(monkeypatch):
     total = loss_of(laplace_profile, scale=1.25) + PrivacyLoss(mu=0.31)
     with pytest.raises(ImportError, match=r"skdprp\[pld\]"):
         total.profile(1.0)
+
+
+def test_slack_adds_up_whether_or_not_failures_coincide():
+    one = PrivacyLoss(mu=0.3, slack=1e-3)
+    assert (one + one).profile(1.0) == pytest.approx(gaussian_profile(1.0, scale=1 / np.hypot(0.3, 0.3)) + 2e-3)

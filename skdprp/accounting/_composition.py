@@ -96,6 +96,9 @@ class PrivacyLoss:
     sampling : float, default=0.0
         Number of sampled values that neighbours change, times what sampling may cost each of them, see
         :func:`skdprp.mechanisms.sampled_target`.
+    slack : float, default=0.0
+        Probability that the rest does not hold. Those of several releases are added up, for they need not be
+        independent: one public projection may be unlucky for all of them.
 
     Notes
     -----
@@ -123,11 +126,15 @@ class PrivacyLoss:
     mu: float = 0.0
     profiles: tuple[Profile, ...] = ()
     sampling: float = 0.0
+    slack: float = 0.0
 
     def __add__(self, other):
         """Loss of two releases together; the second may depend on the first."""
         return PrivacyLoss(
-            float(np.hypot(self.mu, other.mu)), self.profiles + other.profiles, self.sampling + other.sampling
+            mu=float(np.hypot(self.mu, other.mu)),
+            profiles=self.profiles + other.profiles,
+            sampling=self.sampling + other.sampling,
+            slack=self.slack + other.slack,
         )
 
     @property
@@ -154,7 +161,8 @@ class PrivacyLoss:
             If there is no closed form and dp-accounting is not installed.
         """
         # As in sampled_target: P~ <= e^s P <= e^s (e^eps Q + delta) <= e^(eps + 2 s) Q~ + e^s delta.
-        return float(min(1.0, np.exp(self.sampling) * self._ideal_profile(epsilon - 2 * self.sampling)))
+        delta = self._ideal_profile(epsilon - 2 * self.sampling) + self.slack
+        return float(min(1.0, np.exp(self.sampling) * delta))
 
     def epsilon(self, delta):
         """Bound epsilon at `delta`, to about one part in 10^12.
