@@ -1,7 +1,9 @@
 """What a release promises: a value that states its guarantee in full, adds up, and can be shown."""
 
 import html
+import math
 from dataclasses import asdict, dataclass, fields, replace
+from fractions import Fraction
 
 from . import accounting
 from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
@@ -64,6 +66,13 @@ class Adjacency:
         How two neighbours differ.
     bound : float, default=inf
         By how much at most.
+    after : str, default=""
+        Fixed maps that rows pass before they are compared; "" for none.
+
+    Raises
+    ------
+    ValueError
+        If the relation is none of these, or the bound negative.
 
     Examples
     --------
@@ -71,14 +80,25 @@ class Adjacency:
     >>> print(Adjacency("coordinate", 0.5))
     rows that differ in one coordinate, by at most 0.5
     >>> Adjacency("l1", 1.0).narrower(Adjacency("coordinate", 0.5))
-    Adjacency(relation='coordinate', bound=0.5)
+    Adjacency(relation='coordinate', bound=0.5, after='')
     """
 
     relation: str
     bound: float = float("inf")
+    after: str = ""
+
+    def __post_init__(self):
+        if self.relation not in _SENTENCES or not self.bound >= 0:
+            raise ValueError(f"There are no such neighbours: {self.relation!r} with bound {self.bound!r}.")
 
     def __str__(self):
-        return _SENTENCES[self.relation].format(bound=self.bound)
+        leaving = f", as they leave {self.after}" if self.after else ""
+        return _SENTENCES[self.relation].format(bound=self.bound) + leaving
+
+    @property
+    def is_distance(self):
+        """Whether neighbours are close to each other, so that a map of the rows changes what they are."""
+        return self.relation in ("coordinate", "l1", "l2", "entry")
 
     def narrower(self, other):
         """Return the pairs that are neighbours in both senses.
@@ -100,11 +120,14 @@ class Adjacency:
         ValueError
             If neither sense contains the other.
         """
-        if self.relation == other.relation:
-            return Adjacency(self.relation, min(self.bound, other.bound))
-        if not {self.relation, other.relation} <= set(_NESTED):
+        distances = [one for one in (self, other) if one.is_distance]
+        nested = self.relation == other.relation or {self.relation, other.relation} <= set(_NESTED)
+        if not nested or len({one.after for one in distances}) > 1:
             raise ValueError(f"Guarantees for different neighbours do not compose: {self}, and {other}.")
-        return Adjacency(min(self.relation, other.relation, key=_NESTED.index), min(self.bound, other.bound))
+        relation = (
+            self.relation if self.relation == other.relation else min(self.relation, other.relation, key=_NESTED.index)
+        )
+        return Adjacency(relation, min(self.bound, other.bound), distances[0].after if distances else "")
 
 
 @dataclass(frozen=True)
@@ -141,6 +164,11 @@ class PrivacyGuarantee:
     seeded : bool, default=False
         Whether the noise came from a seed: such a release is not private.
 
+    Raises
+    ------
+    ValueError
+        If epsilon is negative or delta no probability.
+
     Examples
     --------
     >>> from skdprp.guarantee import PrivacyGuarantee
@@ -166,6 +194,10 @@ class PrivacyGuarantee:
     audited_epsilon: float | None = None
     seeded: bool = False
 
+    def __post_init__(self):
+        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
+            raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
+
     def __repr__(self):
         bound = f"({self.epsilon}, {self.delta})" if self.delta else f"{self.epsilon}"
         return f"{bound}-{self.definition}" + " [seeded: not private]" * self.seeded
@@ -180,8 +212,8 @@ class PrivacyGuarantee:
     def guess_probability(self):
         """Probability of the best guess between two neighbours that were equally likely before the release.
 
-        Half of one plus the total variation distance: nobody, whatever else they know, is right more often. None for
-        definitions that do not bound it.
+        Half of one plus the total variation distance: nobody, whatever else they know, is right more often. 1 if the
+        noise was seeded, None for definitions that do not bound it.
 
         Examples
         --------
@@ -189,12 +221,14 @@ class PrivacyGuarantee:
         >>> round(PrivacyGuarantee(1.0, 0.0).guess_probability, 3)
         0.731
         """
+        if self.seeded:
+            return 1.0
         if self.definition == "DP":
             return 0.5 + self.profile(0.0) / 2
         return 0.5 + information_delta(self.epsilon) / 2 if self.definition == "MI-DP (bits)" else None
 
     def profile(self, epsilon):
-        """Bound delta at any other epsilon.
+        """Bound delta at any other epsilon, for noise that was not seeded.
 
         Parameters
         ----------
@@ -245,7 +279,7 @@ class PrivacyGuarantee:
         facts["assumptions"], facts["not_covered"] = list(self.assumptions), list(self.not_covered)
         facts["adjacency"] = None if self.adjacency is None else asdict(self.adjacency)
         facts["loss"] = None if self.loss is None else _loss_to_dict(self.loss)
-        return facts
+        return _finite(facts)
 
     @classmethod
     def from_dict(cls, facts):
@@ -263,7 +297,7 @@ class PrivacyGuarantee:
         Raises
         ------
         ValueError
-            If a profile is none of :mod:`skdprp.accounting`.
+            If the dictionary does not describe a guarantee.
 
         Examples
         --------
@@ -273,16 +307,20 @@ class PrivacyGuarantee:
         >>> PrivacyGuarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
         True
         """
-        adjacency, loss = facts["adjacency"], facts["loss"]
-        return cls(
-            **{
-                **facts,
-                "assumptions": tuple(facts["assumptions"]),
-                "not_covered": tuple(facts["not_covered"]),
-                "adjacency": None if adjacency is None else Adjacency(**adjacency),
-                "loss": None if loss is None else _loss_from_dict(loss),
-            }
-        )
+        try:
+            adjacency, loss = facts["adjacency"], facts["loss"]
+            return cls(
+                **{
+                    **facts,
+                    "epsilon": float(facts["epsilon"]),
+                    "assumptions": tuple(facts["assumptions"]),
+                    "not_covered": tuple(facts["not_covered"]),
+                    "adjacency": None if adjacency is None else _adjacency_from_dict(**adjacency),
+                    "loss": None if loss is None else _loss_from_dict(loss),
+                }
+            )
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"This dictionary does not describe a guarantee: {error}.") from error
 
     def to_markdown(self):
         """Return the privacy label as a Markdown table, for model cards.
@@ -297,7 +335,8 @@ class PrivacyGuarantee:
         >>> print(PrivacyGuarantee(1.0, 1e-6).to_markdown().splitlines()[2])
         | guarantee | (1.0, 1e-06)-DP |
         """
-        rows = (f"| {name} | {fact} |" for name, fact in self._facts().items())
+        facts = {name: fact.replace("|", r"\|").replace("\n", " ") for name, fact in self._facts().items()}
+        rows = (f"| {name} | {fact} |" for name, fact in facts.items())
         return "\n".join(["| Privacy | |", "| --- | --- |", *rows])
 
     def mark_seeded(self):
@@ -332,7 +371,7 @@ class PrivacyGuarantee:
 
     def _best_guess(self):
         if self.seeded:
-            return "right in 100.0 of 100: the noise can be drawn again from its seed"
+            return "always right: the noise can be drawn again from its seed"
         try:
             probability = self.guess_probability
         except ImportError:
@@ -388,15 +427,16 @@ def compose(*guarantees, delta=None, disjoint=False):
 
     Notes
     -----
-    The data may be chosen in view of earlier releases, the parameters of the mechanisms may not: they are fixed before
-    the first one. A delta that includes the draw of a public projection is added up, so that sketches by one projection
-    compose like any others.
+    Which rows are released may depend on earlier releases, unless a guarantee assumes otherwise; the parameters of the
+    mechanisms may not: they are fixed before the first one. Deltas that include the draw of a public projection are
+    added up, for several sketches may share one.
 
     Raises
     ------
     ValueError
         If the guarantees have different definitions or units, are of a definition that does not compose (individual
-        DP, claims that are not proved), or have no neighbours in common; or if there are none.
+        DP, claims that are not proved), or have no neighbours in common; if there are none; or if `delta` is no
+        probability.
 
     References
     ----------
@@ -414,10 +454,12 @@ def compose(*guarantees, delta=None, disjoint=False):
     >>> compose(once, once, disjoint=True)
     (1.0, 1e-06)-DP
     """
+    if len(guarantees) == 1 and delta is None:
+        return guarantees[0]
+    if delta is not None and not 0 <= delta <= 1:
+        raise ValueError(f"delta must be between 0 and 1, got {delta}.")
     _check_same_kind(guarantees)
-    first, *others = guarantees
-    if not others and delta is None:
-        return first
+    first = guarantees[0]
     total = _disjoint_total(guarantees, delta) if disjoint else _sequential_total(guarantees, delta)
     return replace(
         first,
@@ -464,7 +506,7 @@ def _worst_loss(guarantee):
 
 def _sequential_total(guarantees, delta):
     if guarantees[0].definition != "DP":
-        epsilon = sum(guarantee.epsilon for guarantee in guarantees)
+        epsilon = _sum_up(guarantee.epsilon for guarantee in guarantees)
         return {"epsilon": epsilon, "delta": 0.0, "loss": None, "mechanism": _named("basic composition", guarantees)}
     loss = PrivacyLoss()
     for guarantee in guarantees:
@@ -474,8 +516,8 @@ def _sequential_total(guarantees, delta):
 
 def _stated(guarantees, loss, delta):
     """State the total at one delta: exactly, or where nothing can compute it or it is coarser, by sums."""
-    basic_epsilon = sum(guarantee.epsilon for guarantee in guarantees)
-    basic_delta = min(1.0, sum(guarantee.delta for guarantee in guarantees))
+    basic_epsilon = _sum_up(guarantee.epsilon for guarantee in guarantees)
+    basic_delta = min(1.0, _sum_up(guarantee.delta for guarantee in guarantees))
     delta = basic_delta if delta is None else delta
     basic = {"epsilon": basic_epsilon, "delta": delta, "mechanism": _named("basic composition", guarantees)}
     if basic_epsilon == float("inf"):
@@ -489,6 +531,15 @@ def _stated(guarantees, loss, delta):
     if delta >= basic_delta and epsilon >= basic_epsilon:
         return {**basic, "loss": loss}
     return {"epsilon": epsilon, "delta": delta, "loss": loss, "mechanism": _named(loss.method, guarantees)}
+
+
+def _sum_up(values):
+    """Sum, rounded up."""
+    values = list(values)
+    total = math.fsum(values)
+    if math.isinf(total) or sum(map(Fraction, values)) <= Fraction(total):
+        return total
+    return math.nextafter(total, math.inf)
 
 
 def _disjoint_total(guarantees, delta):
@@ -522,6 +573,17 @@ def _loss_to_dict(loss):
         for profile in loss.profiles
     ]
     return {"mu": loss.mu, "profiles": profiles, "sampling": loss.sampling, "slack": loss.slack}
+
+
+def _finite(facts):
+    """Spell out infinity, which JSON has no number for."""
+    if isinstance(facts, dict):
+        return {name: _finite(value) for name, value in facts.items()}
+    return "inf" if facts == float("inf") else facts
+
+
+def _adjacency_from_dict(relation, bound, after):
+    return Adjacency(relation, float(bound), after)
 
 
 def _plain(parameter):

@@ -7,25 +7,39 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.model_selection import KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold, check_cv
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
 from sklearn.random_projection import BaseRandomProjection
-from sklearn.utils import get_tags
 
 from .guarantee import Adjacency, PrivacyGuarantee, compose, label_html
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
-_FROM_SHAPE_ALONE = (BaseRandomProjection, PolynomialFeatures)
+_ROW_BY_ROW = (
+    AdditiveChi2Sampler,
+    BaseRandomProjection,
+    Binarizer,
+    FeatureHasher,
+    FunctionTransformer,
+    HashingVectorizer,
+    Normalizer,
+    PolynomialFeatures,
+)
 _K_FOLDS = (KFold, StratifiedKFold, RepeatedKFold, RepeatedStratifiedKFold)
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
-_FIXED = "learns nothing from the rows"
 _LEARNED = "learns from the rows without noise"
+_LABELS = "may learn from the labels as they are"
+_UNKNOWN = "what the candidates promise does not follow from their parameters and the refit"
+_ONCE = "no row is twice in a training set"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
 
 
@@ -78,7 +92,7 @@ class PrivacyReport:
     steps : tuple of ReportedStep
         The lines of the table.
     private : PrivacyGuarantee or None
-        What all private steps cost together; None if there is none.
+        What all private steps cost together; None if there is none, or if that is not known.
     not_covered : tuple of str
         What is released besides, under no guarantee.
     """
@@ -127,27 +141,34 @@ class PrivacyReport:
         if self.private is not None:
             facts["unit"] = self.private.unit
             facts["neighbours"] = str(self.private.adjacency)
+            facts["assumed"] = "; ".join(self.private.assumptions)
             facts["outside it"] = "; ".join(self.private.not_covered)
             facts["computed by"] = self.private.mechanism.partition(":")[0]
         return facts
 
 
 @dataclass(frozen=True)
-class _Part:
-    """A walk through a part of an estimator: its lines, the guarantees it adds, and what it lets through."""
+class _Flow:
+    """What reaches a step: rows by way of fixed maps, rows that something was fitted on, or what was released."""
 
-    steps: tuple = ()
-    charges: tuple = ()
-    not_covered: tuple = ()
-    flow: str = "rows"  # what comes out: "rows", "released" or, of a map learned from rows, its name
+    maps: tuple[str, ...] = ()
+    learned: str = ""
+    released: bool = False
+    labels_used_by: str = ""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A walk through a part of an estimator: its lines, the guarantees it adds up, and what it lets through."""
+
+    steps: tuple[ReportedStep, ...] = ()
+    charges: tuple[PrivacyGuarantee, ...] = ()
+    not_covered: tuple[str, ...] = ()
+    flow: _Flow = _Flow()
 
     def __add__(self, other):
-        return _Part(
-            self.steps + other.steps,
-            self.charges + other.charges,
-            self.not_covered + other.not_covered,
-            other.flow,
-        )
+        steps, charges = self.steps + other.steps, self.charges + other.charges
+        return _Part(steps, charges, self.not_covered + other.not_covered, other.flow)
 
 
 def privacy_report(estimator):
@@ -170,15 +191,18 @@ def privacy_report(estimator):
     NotFittedError
         If a private step was not fitted.
     ValueError
-        If the guarantees of the private steps do not compose, or a dictionary holds no estimators.
+        If a dictionary holds no estimators.
 
     Notes
     -----
-    What comes after a private sketch is post-processing and costs nothing, but learns from labels as they are. Steps
+    What comes after a private sketch is post-processing and costs nothing, but may learn from labels as they are. Steps
     that learn from rows without noise are not covered, nor is what follows them: their private successors assume rows
-    that reach them by a map that was not fitted on them. The columns of a ColumnTransformer are composed as if a change
-    could reach all of them. A search releases candidates times folds, and the refit; a row is in all of these, or in
-    all but one of each candidate's folds. Its scores are not covered.
+    that reach them by a map that was not fitted on them. Fixed maps are those of scikit-learn that are known to treat
+    each row by itself. The columns of a ColumnTransformer are composed as if a change could reach all of them.
+
+    A search releases candidates times folds, and the refit, which is charged as the dearest candidate: the choice
+    depends on the rows. In each fold a row is sketched once for fitting or once for each scorer, or both where training
+    rows are scored as well. The scores are not covered.
 
     Examples
     --------
@@ -194,89 +218,171 @@ def privacy_report(estimator):
     >>> report.not_covered
     ('standardscaler learns from the rows without noise',)
     """
-    part = _of_results(estimator) if isinstance(estimator, Mapping) else _walk(estimator, "", "rows")
-    private = compose(*part.charges) if part.charges else None
-    return PrivacyReport(part.steps, private, tuple(dict.fromkeys(part.not_covered)))
+    part = _of_results(estimator) if isinstance(estimator, Mapping) else _walk(estimator, "", _Flow())
+    not_covered = part.not_covered
+    private = None
+    if part.charges and _UNKNOWN not in not_covered:
+        try:
+            private = compose(*part.charges)
+        except ValueError as error:
+            not_covered += (str(error),)
+    return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)))
 
 
 def _walk(estimator, name, flow):
     """Report on one estimator that sees `flow`."""
-    name = name or type(estimator).__name__.lower()
-    if isinstance(estimator, str) or estimator is None:
-        return _Part(flow="released" if estimator == "drop" else flow)
-    if hasattr(estimator, "cv_results_"):
-        return _of_search(estimator, name, flow)
+    if estimator is None or isinstance(estimator, str):
+        return _Part(flow=_Flow(released=True) if estimator == "drop" else flow)
+    if isinstance(estimator, FrozenEstimator):
+        return _walk(estimator.estimator, name, flow)
+    if _is_search(estimator) and not flow.released:
+        return _of_search(estimator, name or _kind(estimator).lower(), flow)
     if isinstance(estimator, Pipeline):
-        return _in_sequence(estimator.steps, flow)
+        return _in_sequence(estimator.steps, name, flow)
     branches = _branches(estimator)
-    return _side_by_side(branches, name, flow) if branches else _of_step(estimator, name, flow)
+    name = name or _kind(estimator).lower()
+    return _side_by_side(estimator, branches, name, flow) if branches else _of_step(estimator, name, flow)
 
 
-def _in_sequence(steps, flow):
+def _kind(estimator):
+    return type(estimator).__name__
+
+
+def _is_search(estimator):
+    return hasattr(estimator, "n_splits_") and "params" in getattr(estimator, "cv_results_", {})
+
+
+def _is_private(estimator):
+    return type(estimator).__module__.startswith("skdprp.") and hasattr(estimator, "epsilon")
+
+
+def _in_sequence(steps, prefix, flow):
     part = _Part(flow=flow)
     for name, step in steps:
-        part += _walk(step, name, part.flow)
+        part += _walk(step, f"{prefix}.{name}" if prefix else name, part.flow)
     return part
 
 
-def _side_by_side(branches, name, flow):
+def _branches(estimator):
+    """Names and estimators of what sees the same rows side by side; fitted where `estimator` is."""
+    if isinstance(estimator, FeatureUnion):
+        return estimator.transformer_list
+    if isinstance(estimator, ColumnTransformer):
+        unfitted = [*estimator.transformers, ("remainder", estimator.remainder, None)]
+        branches = getattr(estimator, "transformers_", unfitted)
+        return [(name, step) for name, step, columns in branches if np.size(columns) or isinstance(columns, slice)]
+    if isinstance(estimator, _SAME_ROWS):
+        return list(enumerate(getattr(estimator, "estimators_", [])))
+    return []
+
+
+def _side_by_side(estimator, branches, name, flow):
     """Compose branches that all see the same rows; what comes out is as private as the least private of them."""
     part, flows = _Part(flow=flow), []
     for branch, step in branches:
         part += _walk(step, f"{name}.{branch}", flow)
         flows.append(part.flow)
-    learned = [out for out in flows if out not in ("rows", "released")]
-    return replace(part, flow=(learned or ["rows"] if "rows" in flows or learned else ["released"])[0])
+    if _chooses_columns(estimator):
+        return replace(part, not_covered=(*part.not_covered, f"{name} {_LEARNED}"), flow=_Flow(learned=name))
+    learned = next((out.learned for out in flows if out.learned), "")
+    maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
+    labels = next((out.labels_used_by for out in flows if out.labels_used_by), "")
+    return replace(part, flow=_Flow(maps, learned, all(out.released for out in flows), labels))
+
+
+def _chooses_columns(estimator):
+    """Whether a function chooses the columns in view of the rows, and not by their names and types."""
+    columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
+    return any(callable(choice) and not isinstance(choice, make_column_selector) for choice in columns)
 
 
 def _of_step(estimator, name, flow):
-    kind = type(estimator).__name__
     if hasattr(estimator, "guarantee_"):
         return _of_private_step(estimator, name, flow)
     if _is_private(estimator):
-        raise NotFittedError(f"{kind} is not fitted, or its last fit failed: its guarantee is known after fit.")
-    if flow == "released":
-        needs_labels = get_tags(estimator).target_tags.required
-        remark = "learns from the labels as they are" if needs_labels else ""
-        return _Part((ReportedStep(name, kind, "post-processing", remark),), flow=flow)
-    if flow == "rows" and (not get_tags(estimator).requires_fit or isinstance(estimator, _FROM_SHAPE_ALONE)):
-        remark = "is trusted to treat each row by itself" if kind == "FunctionTransformer" else _FIXED
-        return _Part((ReportedStep(name, kind, "fixed map", remark),), flow=flow)
-    return _Part((ReportedStep(name, kind, "not covered", _LEARNED),), not_covered=(f"{name} {_LEARNED}",), flow=name)
+        raise NotFittedError(f"{_kind(estimator)} is not fitted, or its last fit failed: its guarantee is unknown.")
+    if isinstance(estimator, _ROW_BY_ROW):
+        is_trusted = isinstance(estimator, FunctionTransformer)
+        remark = "is trusted to treat each row by itself" if is_trusted else "learns nothing from the rows"
+        step = ReportedStep(name, _kind(estimator), "post-processing" if flow.released else "fixed map", remark)
+        return _Part((step,), flow=replace(flow, maps=(*flow.maps, name)))
+    if flow.released:
+        step = ReportedStep(name, _kind(estimator), "post-processing", _LABELS)
+        return _Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
+    step = ReportedStep(name, _kind(estimator), "not covered", _LEARNED)
+    return _Part((step,), not_covered=(f"{name} {_LEARNED}",), flow=_Flow(learned=name))
 
 
 def _of_private_step(estimator, name, flow):
-    kind, guarantee = type(estimator).__name__, estimator.guarantee_
-    out = "released" if hasattr(estimator, "transform") else flow
-    if flow == "released":
-        remark = "of rows, post-processing; its guarantee is for the labels" if hasattr(estimator, "predict") else ""
-        return _Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow)
-    if flow != "rows":
-        remark = f"assumes rows that no step was fitted on, but {flow} was"
-        return _Part((ReportedStep(name, kind, "not covered", remark, guarantee, 1),), (guarantee,), flow=flow)
-    remark = "once for each row at each call of transform" if out == "released" else "once for each call of fit"
-    return _Part((ReportedStep(name, kind, "private", remark, guarantee, 1),), (guarantee,), flow=out)
+    kind, guarantee, is_sketch = _kind(estimator), estimator.guarantee_, hasattr(estimator, "transform")
+    if flow.released:
+        return _Part((ReportedStep(name, kind, "post-processing", _on_labels(is_sketch, flow), guarantee),), flow=flow)
+    guarantee = _after_maps(guarantee, flow.maps)
+    status = "not covered" if flow.learned else "private"
+    remark = "once for each row at each call of transform" if is_sketch else "once for each call of fit"
+    if flow.learned:
+        remark = f"assumes rows that no step was fitted on, but {flow.learned} was"
+    out = _Flow(released=True) if is_sketch and not flow.learned else flow
+    return _Part((ReportedStep(name, kind, status, remark, guarantee, 1),), (guarantee,), flow=out)
+
+
+def _on_labels(is_sketch, flow):
+    """Say what the guarantee of a private step after a sketch is worth."""
+    if is_sketch:
+        return ""
+    if flow.labels_used_by:
+        return f"its guarantee is void for the labels: {flow.labels_used_by} saw them"
+    return "its guarantee is for the labels"
+
+
+def _after_maps(guarantee, maps):
+    """State a guarantee of rows that passed fixed maps: distances are those of the rows that leave them."""
+    if not maps:
+        return guarantee
+    assumption = f"{', '.join(maps)}: fixed maps that treat each row by itself"
+    adjacency = guarantee.adjacency
+    if adjacency is not None and adjacency.is_distance:
+        adjacency = replace(adjacency, after=", ".join(maps))
+    return replace(guarantee, adjacency=adjacency, assumptions=(*guarantee.assumptions, assumption))
 
 
 def _of_results(results):
     """Report on a cross-validation: every fold is a release of its own."""
-    if "estimator" not in results:
+    if not results.get("estimator"):
         raise ValueError("A cross-validation is reported from its estimators: cross_validate(return_estimator=True).")
-    folds = [_walk(estimator, "", "rows") for estimator in results["estimator"]]
+    n_scorers = sum(name.startswith("test_") for name in results)
+    scorings = n_scorers + (1 if any(name.startswith("train_") for name in results) else 0)
+    folds = [_times(_walk(estimator, "", _Flow()), scorings) for estimator in results["estimator"]]
     return _repeated(folds, "cross-validation", f"{len(folds)} folds")
 
 
-def _repeated(folds, name, count):
-    """Add up fits of the same steps: the lines of one of them, with the number of releases of all."""
-    last = "; guarantees differ, this is the last" if len({_guarantees(fold) for fold in folds}) > 1 else ""
-    lines = tuple(
-        replace(step, releases=step.releases * len(folds), remark=step.remark + (last if step.releases else ""))
-        for step in folds[-1].steps
+def _times(part, scorings):
+    """Charge sketches as often as one row may be sketched in a fold, to be fitted on or to be scored."""
+    charges = tuple(
+        charge for charge in part.charges for _ in range(scorings if "call of transform" in charge.released else 1)
     )
+    steps = tuple(
+        replace(step, releases=step.releases * scorings if "transform" in step.remark else step.releases)
+        for step in part.steps
+    )
+    return replace(part, charges=charges, steps=steps)
+
+
+def _repeated(folds, name, count):
+    """Add up fits of the same steps: the lines of the last of them, with the number of releases of all."""
+    last = "; guarantees differ, this is the last" if len({_guarantees(fold) for fold in folds}) > 1 else ""
+    lines = [
+        replace(step, releases=_total_releases(folds, i), remark=step.remark + (last if step.releases else ""))
+        for i, step in enumerate(folds[-1].steps)
+    ]
     head = ReportedStep(name, count, "not covered", _SCORES)
-    charges = tuple(charge for fold in folds for charge in fold.charges)
+    charges = tuple(replace(one, assumptions=(*one.assumptions, _ONCE)) for fold in folds for one in fold.charges)
     uncovered = tuple(text for fold in folds for text in fold.not_covered)
-    return _Part((head, *lines), charges, (*uncovered, f"{name}: {_SCORES}"), folds[-1].flow)
+    return _Part((head, *lines), charges, (*uncovered, f"{name}: {_SCORES}"), _Flow(learned=name))
+
+
+def _total_releases(folds, i):
+    return sum(fold.steps[i].releases for fold in folds if i < len(fold.steps))
 
 
 def _guarantees(part):
@@ -285,77 +391,94 @@ def _guarantees(part):
 
 def _of_search(search, name, flow):
     """Report on candidates x folds, as their parameters promise, and on the refit."""
+    results, n_splits = search.cv_results_, search.n_splits_
     refit = _walk(search.best_estimator_, "", flow) if hasattr(search, "best_estimator_") else None
-    candidates, n_splits = search.cv_results_["params"], search.n_splits_
-    folds = [_of_candidate(search, params, refit, flow) for params in candidates for _ in range(n_splits)]
-    count = f"{len(candidates)} candidates x {n_splits} folds" + (" + refit" if refit is not None else "")
-    return _repeated(folds + ([refit] if refit is not None else []), name, count)
+    count = f"{len(results['params'])} candidates x {n_splits} folds" + (" + refit" if refit is not None else "")
+    candidates = [_of_candidate(search, params, refit, flow) for params in results["params"]]
+    dearest = _dearest(candidates, refit)
+    if dearest is None:
+        uncovered = (_UNKNOWN, f"{name}: {_SCORES}")
+        return _Part((ReportedStep(name, count, "not covered", _UNKNOWN),), (), uncovered, _Flow(learned=name))
+    if "n_resources" in results:  # the rows choose which candidates go on
+        candidates = [dearest] * len(candidates)
+    scorings = _n_scorers(search) + int(search.return_train_score)
+    folds = [_times(candidate, scorings) for candidate in candidates for _ in range(n_splits)]
+    last = [] if refit is None else [replace(refit, charges=dearest.charges)]
+    return _repeated(folds + last, name, count)
+
+
+def _n_scorers(search):
+    """How often a row may be sketched to be scored."""
+    return len(search.scorer_) if isinstance(search.scorer_, Mapping) else 1
+
+
+def _dearest(candidates, refit):
+    """Return a part that costs as much as any candidate; None if that cannot be said."""
+    if None in candidates:
+        return None
+    first = candidates[0] if refit is None else refit
+    if any(len(one.charges) != len(first.charges) for one in candidates):
+        return None
+    return replace(first, charges=tuple(map(_weakest, zip(*(one.charges for one in candidates), strict=True))))
+
+
+def _weakest(guarantees):
+    """State the weakest of several guarantees: all of them imply it."""
+    if len(set(guarantees)) == 1:
+        return guarantees[0]
+    epsilon, delta = max(one.epsilon for one in guarantees), max(one.delta for one in guarantees)
+    adjacency = guarantees[0].adjacency
+    for one in guarantees:
+        adjacency = adjacency.narrower(one.adjacency)
+    return replace(guarantees[0], epsilon=epsilon, delta=delta, adjacency=adjacency, loss=None)
 
 
 def _of_candidate(search, params, refit, flow):
-    """Walk a candidate that was fitted and thrown away: what it promises follows from its parameters."""
-    candidate = clone(search.estimator).set_params(**params)
+    """Walk a candidate that was fitted and thrown away, by what its parameters promise; None if that is not known."""
+    if refit is None and search.refit:
+        return None
+    candidate = clone(search.estimator).set_params(**clone(params, safe=False))
     references = dict(_private_steps(search.best_estimator_)) if refit is not None else {}
-    for path, step in _private_steps(candidate):
-        promise = _promise(step, references.get(path), search)
-        if promise is None:
-            return replace(_UNKNOWN, not_covered=(_UNKNOWN.not_covered[0].format(type(step).__name__),))
-        step.guarantee_ = promise
-    return _walk(candidate, "", flow)
-
-
-_UNKNOWN = _Part(not_covered=("what the {} of a candidate promises does not follow from its parameters and the refit",))
+    try:
+        for path, step in _private_steps(candidate):
+            step.guarantee_ = _promise(step, references[path], search)
+        return _walk(candidate, "", flow)
+    except (KeyError, ValueError):  # NotFittedError is a ValueError
+        return None
 
 
 def _private_steps(estimator, path=""):
     """Yield the path and the step of everything of this library inside."""
-    for name, step in _branches(estimator):
+    steps = estimator.steps if isinstance(estimator, Pipeline) else _branches(estimator)
+    for name, step in steps:
         yield from _private_steps(step, f"{path}.{name}")
     if _is_private(estimator):
         yield path, estimator
 
 
-def _branches(estimator):
-    if isinstance(estimator, Pipeline):
-        return estimator.steps
-    if isinstance(estimator, FeatureUnion):
-        return estimator.transformer_list
-    if isinstance(estimator, ColumnTransformer):
-        unfitted = [*estimator.transformers, ("remainder", estimator.remainder)]
-        return [branch[:2] for branch in getattr(estimator, "transformers_", unfitted)]
-    if isinstance(estimator, _SAME_ROWS):
-        return list(enumerate(getattr(estimator, "estimators_", [])))
-    return []
-
-
-def _is_private(estimator):
-    return type(estimator).__module__.startswith("skdprp.") and hasattr(estimator, "epsilon")
-
-
 def _promise(step, reference, search):
-    """Guarantee of a step with these parameters, or None; `reference` is the same step of the refit."""
+    """Guarantee of a step with these parameters; `reference` is the same step of the refit."""
     if type(step) is not type(reference) or getattr(step, "calibration", "") == "published":
-        return None
-    if hasattr(step, "transform"):  # fitted from the number of features alone
-        promise = clone(step).fit(np.zeros((1, reference.n_features_in_))).guarantee_
-        return replace(promise, seeded=reference.guarantee_.seeded)
+        raise ValueError("The guarantee depends on more than the parameters.")
     known = reference.guarantee_
+    if hasattr(step, "transform"):  # fitted from the number of features alone
+        promise = clone(step).set_params(random_state=0).fit(np.zeros((1, reference.n_features_in_))).guarantee_
+        return replace(promise, seeded=known.seeded)
     if known.definition != "DP":
-        return known if step.get_params() == reference.get_params() else None
+        if step.get_params() != reference.get_params():
+            raise ValueError("The guarantee depends on more than the parameters.")
+        return known
     delta = step.delta if step.delta is not None else _delta_of_folds(reference, search)
     adjacency = Adjacency(getattr(step, "adjacency", known.adjacency.relation))
-    return None if delta is None else replace(known, epsilon=step.epsilon, delta=delta, adjacency=adjacency, loss=None)
+    return replace(known, epsilon=step.epsilon, delta=delta, adjacency=adjacency, loss=None)
 
 
 def _delta_of_folds(reference, search):
-    """Largest delta = 1 / n^2 of any fold, or None; the refit knows the number of rows."""
-    k = search.cv if isinstance(search.cv, _K_FOLDS) else check_cv(search.cv) if _is_count(search.cv) else None
-    if reference.delta is not None or k is None or "n_resources" in search.cv_results_:
-        return None
+    """Largest delta = 1 / n^2 of any fold; the refit knows the number of rows."""
+    is_count = search.cv is None or isinstance(search.cv, Integral)
+    cv = check_cv(search.cv) if is_count else search.cv
+    if reference.delta is not None or not isinstance(cv, _K_FOLDS) or "n_resources" in search.cv_results_:
+        raise ValueError("The number of rows of a fold is not known.")
     n_samples = round(reference.delta_**-0.5)
-    n_splits = k.cvargs["n_splits"] if hasattr(k, "cvargs") else k.n_splits
+    n_splits = cv.cvargs["n_splits"] if hasattr(cv, "cvargs") else cv.n_splits
     return 1.0 / max(n_samples - -(-n_samples // n_splits), 2) ** 2
-
-
-def _is_count(cv):
-    return cv is None or isinstance(cv, Integral)

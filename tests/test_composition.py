@@ -149,3 +149,11 @@ def test_composition_without_the_accountant_names_the_extra(monkeypatch):
 def test_slack_adds_up_whether_or_not_failures_coincide():
     one = PrivacyLoss(mu=0.3, slack=1e-3)
     assert (one + one).profile(1.0) == pytest.approx(gaussian_profile(1.0, scale=1 / np.hypot(0.3, 0.3)) + 2e-3)
+
+
+def test_many_small_losses_need_no_fine_grid():
+    total = PrivacyLoss()
+    for _ in range(2000):
+        total += loss_of(approximate_profile, epsilon0=1e-3)
+    exact = randomised_response_profile(0.1, epsilon0=1e-3, n_bits=2000)
+    assert exact <= total.profile(0.1) and total.epsilon(exact) <= 0.102

@@ -4,6 +4,7 @@ import dataclasses
 import json
 import pickle
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -225,6 +226,7 @@ def test_mutual_information_adds_up():
         ((PURE, dataclasses.replace(PURE, adjacency=Adjacency("add_remove"))), "different neighbours"),
         ((PURE, dataclasses.replace(PURE, adjacency=None)), "names no neighbours"),
         ((), "at least one"),
+        ((PURE, dataclasses.replace(PURE, adjacency=Adjacency("l1", 1.0, after="scaler"))), "as they leave scaler"),
     ],
 )
 def test_what_does_not_compose_is_refused(guarantees, reason):
@@ -245,3 +247,57 @@ def test_without_the_accountant_composition_is_basic_and_says_so(monkeypatch):
 def test_infinite_guarantees_stay_infinite():
     nothing = dataclasses.replace(PURE, epsilon=float("inf"))
     assert compose(PURE, nothing, delta=1e-3).epsilon == float("inf")
+
+
+@pytest.mark.parametrize("numbers", [(-1.0, 0.0), (np.nan, 0.0), (1.0, -1e-6), (1.0, 1.5), (1.0, np.nan)])
+def test_numbers_that_are_no_guarantee_are_refused(numbers):
+    with pytest.raises(ValueError, match="No guarantee"):
+        PrivacyGuarantee(*numbers)
+    with pytest.raises(ValueError, match="No guarantee"):
+        PrivacyGuarantee.from_dict({**PURE.to_dict(), "epsilon": numbers[0], "delta": numbers[1]})
+
+
+@pytest.mark.parametrize("delta", [-1.0, np.nan, 2.0])
+def test_totals_at_no_probability_are_refused(delta):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        compose(PURE, PURE, delta=delta)
+
+
+def test_losses_and_neighbours_that_cannot_be_are_refused():
+    with pytest.raises(ValueError, match="at least 0"):
+        PrivacyLoss(mu=-1.0)
+    for neighbours in ({"relation": "zz"}, {"relation": "l1", "bound": -1.0}):
+        with pytest.raises(ValueError, match="no such neighbours"):
+            Adjacency(**neighbours)
+
+
+@pytest.mark.parametrize("change", [{"loss": "x"}, {"adjacency": "l1"}, {"unknown": 1}, {"epsilon": "one"}])
+def test_dictionaries_that_are_no_guarantee_are_refused(change):
+    with pytest.raises(ValueError, match=r"guarantee|profile|could not convert"):
+        PrivacyGuarantee.from_dict({**PURE.to_dict(), **change})
+    with pytest.raises(ValueError, match="does not describe"):
+        PrivacyGuarantee.from_dict({"epsilon": 1.0})
+
+
+def test_dictionaries_are_strict_json():
+    nothing = dataclasses.replace(PURE, epsilon=float("inf"), adjacency=Adjacency("replace_one"))
+    assert PrivacyGuarantee.from_dict(json.loads(json.dumps(nothing.to_dict(), allow_nan=False))) == nothing
+
+
+@pytest.mark.parametrize("n", [3, 7, 10])
+def test_sums_are_rounded_up(n):
+    total = compose(*[dataclasses.replace(PURE, epsilon=0.1, delta=1e-6)] * n)
+    assert Fraction(total.delta) >= n * Fraction(1e-6) and total.delta == pytest.approx(n * 1e-6, rel=1e-15)
+    pure = compose(*[dataclasses.replace(PURE, epsilon=0.1)] * n)
+    assert Fraction(pure.epsilon) >= n * Fraction(0.1) and pure.epsilon == pytest.approx(n * 0.1, rel=1e-15)
+
+
+def test_huge_losses_compose_by_sums():
+    huge = dataclasses.replace(PURE, epsilon=1000.0)
+    assert compose(huge, GAUSSIAN).epsilon == 1001.0
+    hardly = dataclasses.replace(GAUSSIAN, epsilon=1e8, loss=PrivacyLoss(mu=1e4))
+    assert compose(hardly, PURE).epsilon == 1e8 + 0.5
+
+
+def test_markdown_keeps_its_columns():
+    assert r"a\|b c" in PrivacyGuarantee(1.0, 0.0, released="a|b\nc").to_markdown()

@@ -10,7 +10,8 @@ import numpy as np
 from ._additive import gaussian_epsilon, gaussian_profile
 
 _NEGLIGIBLE = 1e-16
-_LARGEST_REACH = 200.0
+_LARGEST_REACH = 700.0
+_ROUND_UP = 1 + 2.0**-50
 _NODES = 513
 _FINEST, _COARSEST = 2.0**-9, 2.0**-17  # steps of the grid: of the smallest loss, of all losses together
 _FFT_ERROR = 2.0**-40  # convolutions of up to 2**18 probabilities in double precision, with room to spare
@@ -128,13 +129,17 @@ class PrivacyLoss:
     sampling: float = 0.0
     slack: float = 0.0
 
+    def __post_init__(self):
+        if not (self.mu >= 0 and self.sampling >= 0 and self.slack >= 0):
+            raise ValueError(f"mu, sampling and slack must be at least 0, got {self!r}.")
+
     def __add__(self, other):
         """Loss of two releases together; the second may depend on the first."""
         return PrivacyLoss(
-            mu=float(np.hypot(self.mu, other.mu)),
+            mu=float(np.hypot(self.mu, other.mu)) * _ROUND_UP,
             profiles=self.profiles + other.profiles,
-            sampling=self.sampling + other.sampling,
-            slack=self.slack + other.slack,
+            sampling=(self.sampling + other.sampling) * _ROUND_UP,
+            slack=(self.slack + other.slack) * _ROUND_UP,
         )
 
     @property
@@ -186,7 +191,9 @@ class PrivacyLoss:
 
     def _ideal_profile(self, epsilon):
         if self.method == "privacy loss distribution":
-            return float(min(1.0, _distribution(self).get_delta_for_epsilon(epsilon) + _FFT_ERROR))
+            distribution = _distribution(self)
+            delta = 1.0 if distribution is None else distribution.get_delta_for_epsilon(epsilon)
+            return float(min(1.0, delta + _FFT_ERROR))
         if not self.profiles:
             return gaussian_profile(epsilon, scale=1.0, sensitivity=self.mu)
         return self.profiles[0](epsilon) if epsilon >= 0 else _mirrored(-epsilon, self.profiles[0](-epsilon))
@@ -239,22 +246,29 @@ def _least_epsilon(profile, delta):
 
 @lru_cache(maxsize=32)
 def _distribution(loss):
-    """Privacy loss distribution of a composition, never below the true one."""
+    """Privacy loss distribution of a composition, never below the true one; None if too large for its grid."""
     try:
         from dp_accounting.pld import privacy_loss_distribution
     except ImportError as error:
         raise ImportError('Exact composition needs dp-accounting: python -m pip install "skdprp[pld]"') from error
     reaches = [_reach(profile) for profile in loss.profiles]
     gaussian_reach = gaussian_epsilon(_NEGLIGIBLE, scale=1.0, sensitivity=loss.mu) if loss.mu else 0.0
-    total = sum(reaches) + gaussian_reach
-    smallest = min((reach for reach in [*reaches, gaussian_reach] if reach), default=1.0)
-    step = max(_FINEST * smallest, _COARSEST * total)
+    if gaussian_reach > _LARGEST_REACH or any(profile(_LARGEST_REACH) > 1 - _FFT_ERROR for profile in loss.profiles):
+        return None
+    step = _grid_step(np.array([*reaches, gaussian_reach]))
     counts = Counter(zip(loss.profiles, reaches, strict=True))
     parts = [_from_profile(*part, step).self_compose(count) for part, count in counts.items()]
     if loss.mu:
         gaussian = privacy_loss_distribution.from_gaussian_mechanism
         parts.append(gaussian(1.0 / loss.mu, value_discretization_interval=step))
     return _product(parts)
+
+
+def _grid_step(reaches):
+    """Step of the grid: fine for the smallest loss, and no finer than the likely reach of all together needs."""
+    positive = reaches[reaches > 0]
+    likely = reaches @ np.tanh(reaches / 2) + np.sqrt(-2 * np.log(_NEGLIGIBLE) * (reaches @ reaches))
+    return max(_FINEST * positive.min(initial=1.0), _COARSEST * min(reaches.sum(), likely))
 
 
 def _product(parts):

@@ -202,7 +202,7 @@ class DPSignRP(FlippedSignSketch):
             raise ValueError("min_norm needs method='rr', projection='gaussian' and delta > 0.")
         self._calibrate_flips(self._flip_epsilon_of_distant_rows())
         note = (
-            "delta includes the draw of the projection",
+            "delta includes the draw of the projection: rows are chosen without knowledge of it",
             f"every row has l2 norm at least {self.min_norm} (rows below are refused)",
         )
         return self._state(self.delta, assumptions=note)
