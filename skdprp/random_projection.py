@@ -15,8 +15,35 @@ from scipy.special import ndtri
 _CACHED_ENTRIES = 2**22
 _BLOCK_ENTRIES = 2**20
 _CACHE_BYTES = 2**18
+_BLOCK_BYTES = 2**20  # what a kernel writes and reads again
+_ENTRIES_PER_PASS = 2**22  # of a wide X or its projection that share one pass over W, which is dear
 _MAX_BLOCKS = 64  # of the features of a wide sparse X: each costs a pass over the output
 _ROUND_UP = 1 + 2.0**-40
+
+
+def rows_of(X, rows):
+    """Return a slice of the rows of an array or a CSR matrix: a view, where indexing a sparse X would copy.
+
+    Parameters
+    ----------
+    X : ndarray or CSR sparse of shape (n_rows, n_features)
+        Rows.
+    rows : slice
+        Which of them, both ends given and within X.
+
+    Returns
+    -------
+    ndarray or CSR array
+    """
+    if not sp.issparse(X):
+        return X[rows]
+    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
+    pointers = X.indptr[rows.start : rows.stop + 1] - start
+    return sp.csr_array((X.data[start:stop], X.indices[start:stop], pointers), shape=(len(pointers) - 1, X.shape[1]))
+
+
+def _batches(size, batch):
+    return (slice(start, min(start + batch, size)) for start in range(0, size, batch))
 
 
 def make_projection(kind, n_features, n_components, random_state, *, density="auto", n_repeats=1):
@@ -223,26 +250,47 @@ class OPORPProjection(Projection):
         code += np.int32(self.n_components) * negative
         return code
 
-    @cached_property
-    def _transpose(self):
-        sign = np.where(self.code < self.n_components, 1.0, -1.0)
-        columns = np.arange(self.n_features + 1)
-        shape = (self.n_features, self.n_components)
-        return sp.csr_array((sign, self.code % self.n_components, columns), shape=shape).T.tocsr()
+    def _project_sparse(self, X):
+        """Give each sign its own column, let `toarray` sum what meets there, and subtract."""
+        out = np.empty((X.shape[0], self.n_components))
+        size = max(1, _BLOCK_BYTES // (16 * self.n_components))
+        halves = np.empty((min(size, X.shape[0]), 2 * self.n_components))
+        for rows in _batches(X.shape[0], size):
+            block = rows_of(X, rows)
+            columns = np.take(self.code, block.indices, mode="clip")
+            entries = block.data.astype(np.float64, copy=False), columns, block.indptr
+            self._sum(sp.csr_array(entries, shape=(block.shape[0], halves.shape[1])), halves, out[rows])
+        return out
 
     def _project_dense(self, X):
-        return _multiply_rows(X, self._transpose)
+        """Read an array as the CSR matrix in which every row has an entry of every feature."""
+        out = np.empty((X.shape[0], self.n_components))
+        size = max(1, _BLOCK_BYTES // (8 * self.n_features))
+        halves = np.empty((min(size, X.shape[0]), 2 * self.n_components))
+        entries = None
+        for rows in _batches(X.shape[0], size):
+            block = np.ascontiguousarray(X[rows], dtype=np.float64)
+            if entries is None or len(block) != entries.shape[0]:
+                entries = self._entries_of_full_rows(len(block))
+            entries.data = block.reshape(-1)
+            self._sum(entries, halves, out[rows])
+        return out
 
-    def _project_sparse(self, X):
-        """Give each sign its own column, let `toarray` sum the duplicates, and subtract."""
-        columns = np.take(self.code, X.indices, mode="clip")
-        shape = (X.shape[0], 2 * self.n_components)
-        halves = sp.csr_array((X.data.astype(np.float64, copy=False), columns, X.indptr), shape=shape).toarray()
-        return halves[:, : self.n_components] - halves[:, self.n_components :]
+    def _entries_of_full_rows(self, n_rows):
+        size = n_rows * self.n_features
+        dtype = np.int32 if size < 2**31 else np.int64
+        pointers = np.arange(0, size + 1, self.n_features, dtype=dtype)
+        columns = np.tile(self.code.astype(dtype, copy=False), n_rows)
+        return sp.csr_array((np.empty(size), columns, pointers), shape=(n_rows, 2 * self.n_components))
+
+    def _sum(self, entries, halves, out):
+        """Sum the entries of each code, in the order of the row, and take the negative from the positive ones."""
+        halves = entries.toarray(out=halves[: entries.shape[0]])
+        np.subtract(halves[:, : self.n_components], halves[:, self.n_components :], out=out)
 
     def rows_per_block(self, X):
         """How many rows of X `project` handles best at a time."""
-        return 128 if sp.issparse(X) else max(1, _CACHE_BYTES // (8 * self.n_features))
+        return max(1, _BLOCK_BYTES // (8 * self.n_components))
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""
@@ -380,9 +428,6 @@ class DenseProjection(Projection):
     Row i of W comes from the counters that start with i, so any rows can be made alone.
     """
 
-    # How many entries of a wide sparse X share one pass over W: many, where its entries are dear.
-    _entries_per_block = 2**22
-
     @property
     @abstractmethod
     def _words_per_row(self):
@@ -414,8 +459,10 @@ class DenseProjection(Projection):
         -------
         ndarray of float64, shape (len(features), n_components)
         """
-        words = _philox(features, -(-self._words_per_row // 2), self.seed)
-        return self._entries(words[:, : self._words_per_row])[:, : self.n_components]
+        return self._entries(self._words(features)[:, : self._words_per_row])[:, : self.n_components]
+
+    def _words(self, features):
+        return _philox(features, -(-self._words_per_row // 2), self.seed)
 
     def _blocks(self):
         """W in blocks of rows that together hold about 8 MB of float64 at a time."""
@@ -453,7 +500,8 @@ class DenseProjection(Projection):
     def rows_per_block(self, X):
         """How many rows of X `project` handles best at a time."""
         if not self._is_small:
-            return max(1, X.shape[0] * self._entries_per_block // max(X.nnz, 1)) if sp.issparse(X) else 4096
+            entries = max(X.nnz, X.shape[0] * self.n_components) if sp.issparse(X) else X.shape[0] * 1024
+            return max(1, X.shape[0] * _ENTRIES_PER_PASS // max(entries, 1))
         return max(64, _BLOCK_ENTRIES // max(self.n_components, 1 if sp.issparse(X) else self.n_features))
 
     def row_norm(self, order):
@@ -474,11 +522,34 @@ class RademacherProjection(DenseProjection):
 
     max_entry = 1.0
     fourth_moment = 1.0
-    _entries_per_block = 2**18
 
     @property
     def _words_per_row(self):
         return -(-self.n_components // 64)
+
+    def _project_sparse(self, X):
+        """Make the rows of W of few entries of one row at a time: its rounding does not depend on other rows."""
+        if self._is_small:
+            return super()._project_sparse(X)
+        out = np.zeros((X.shape[0], self.n_components))
+        n_bytes = -(-self.n_components // 8)
+        few = max(1, _BLOCK_ENTRIES // (8 * self.n_components))
+        values, signs = np.empty(few), np.empty((few, n_bytes, 8))
+        matrix = signs.reshape(few, -1)[:, : self.n_components]
+        for start, stop, pieces in _pieces_of_rows(X.indptr, few, 16 * few):
+            bits = self._words(X.indices[start:stop]).view(np.uint8)[:, :n_bytes]
+            for row, first, last in pieces:
+                size = last - first
+                values[:size] = X.data[first:last]
+                np.take(_SIGNS_OF_BYTE, bits[first - start : last - start], axis=0, mode="clip", out=signs[:size])
+                out[row] += values[:size] @ matrix[:size]
+        return out
+
+    def rows_per_block(self, X):
+        """How many rows of X `project` handles best at a time."""
+        if sp.issparse(X) and not self._is_small:
+            return max(1, _BLOCK_ENTRIES // (8 * self.n_components))
+        return super().rows_per_block(X)
 
     @staticmethod
     def _entries(words):
@@ -545,17 +616,47 @@ def _philox(features, blocks, seed):
     c0 = np.repeat(features.astype(np.uint64), blocks)
     c1 = np.tile(np.arange(blocks, dtype=np.uint64), len(features))
     c2, c3 = (np.full_like(c0, seed >> shift & 0xFFFFFFFF) for shift in (64, 96))
+    left, right = np.empty_like(c0), np.empty_like(c0)
     for _ in range(10):
-        left, right = c0 * _PHILOX_FACTORS[0], c2 * _PHILOX_FACTORS[1]
-        c0, c1 = right >> _HALF ^ c1 ^ key[0], right & _LOW
-        c2, c3 = left >> _HALF ^ c3 ^ key[1], left & _LOW
+        np.multiply(c0, _PHILOX_FACTORS[0], out=left)
+        np.multiply(c2, _PHILOX_FACTORS[1], out=right)
+        _philox_half(right, c1, key[0], out=c0)
+        _philox_half(left, c3, key[1], out=c2)
         key = [k + w & _LOW for k, w in zip(key, _PHILOX_WEYL, strict=True)]
     return np.stack([c0 | c1 << _HALF, c2 | c3 << _HALF], axis=1).reshape(len(features), 2 * blocks)
+
+
+def _philox_half(product, other, key, *, out):
+    """Half a round, in place: ``out, other = high(product) ^ other ^ key, low(product)``."""
+    np.right_shift(product, _HALF, out=out)
+    np.bitwise_xor(out, other, out=out)
+    np.bitwise_xor(out, key, out=out)
+    np.bitwise_and(product, _LOW, out=other)
 
 
 def _uniform(words):
     """Uniform numbers strictly between 0 and 1."""
     return ((words >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+def _pieces_of_rows(pointers, few, many):
+    """Cut the entries of each row, from its first on, in pieces of at most `few`; group pieces of about `many` entries.
+
+    Yields
+    ------
+    start, stop : int
+        The entries of a group.
+    pieces : iterable of (row, start, stop)
+        Its pieces, in order.
+    """
+    per_row = -(-np.diff(pointers) // few)
+    row = np.repeat(np.arange(len(per_row)), per_row)
+    start = pointers[row] + few * (np.arange(len(row)) - np.repeat(np.cumsum(per_row) - per_row, per_row))
+    stop = np.minimum(start + few, pointers[row + 1])
+    groups = np.flatnonzero(np.diff(start // many, prepend=-1, append=-1))
+    for group in (slice(*ends) for ends in pairwise(groups)):
+        pieces = zip(row[group].tolist(), start[group].tolist(), stop[group].tolist(), strict=True)
+        yield start[group][0], stop[group][-1], pieces
 
 
 def _multiply_rows(X, transpose):

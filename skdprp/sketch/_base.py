@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import _noise
 from .._params import FLOATS, _fit_context
 from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee
-from ..random_projection import make_projection
+from ..random_projection import make_projection, rows_of
 
 _PARALLEL_ENTRIES = 2e7  # below, threads cost more than they gain
+_NORM_ENTRIES = 2**16
 SLACK = 2.0**-10
 _NOT_COVERED = (
     "rows that differ by more than max_change",
@@ -26,8 +27,10 @@ _NOT_COVERED = (
 
 
 def row_norms(X):
-    """l2 norms of the rows, in float64, block by block."""
-    return (extmath.row_norms(X[rows].astype(np.float64, copy=False)) for rows in gen_batches(X.shape[0], 1024))
+    """l2 norms of the rows, in float64, by blocks that fit the cache."""
+    size = max(1, _NORM_ENTRIES * X.shape[0] // max(X.nnz if sp.issparse(X) else X.size, 1))
+    blocks = (rows_of(X, rows) for rows in gen_batches(X.shape[0], size))
+    return (extmath.row_norms(block.astype(np.float64, copy=False)) for block in blocks)
 
 
 class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -158,7 +161,7 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
     def _release_rows(self, X, rows, size, out):
         for start in range(rows.start, rows.stop, size):
             block = slice(start, min(start + size, rows.stop))
-            out[block] = self._randomise(self.projection_.project(X[block]))
+            out[block] = self._randomise(self.projection_.project(rows_of(X, block)))
 
     def _check_domain(self, X):
         """Refuse rows whose rounding could move a projection by more than a slack times what `max_change` can.
