@@ -22,7 +22,9 @@ _ROUND_UP = 1 + 2.0**-40
 
 
 def rows_of(X, rows):
-    """Return a slice of the rows of an array or a CSR matrix: a view, where indexing a sparse X would copy.
+    """Return some rows of an array, or of a CSR matrix in float64, with its entries as they are.
+
+    Indexing and `astype` of a sparse X would copy more, and the latter sums duplicate entries, whose rounding counts.
 
     Parameters
     ----------
@@ -34,12 +36,14 @@ def rows_of(X, rows):
     Returns
     -------
     ndarray or CSR array
+        A view where it can be: not to be written to.
     """
     if not sp.issparse(X):
         return X[rows]
     start, stop = X.indptr[rows.start], X.indptr[rows.stop]
     pointers = X.indptr[rows.start : rows.stop + 1] - start
-    return sp.csr_array((X.data[start:stop], X.indices[start:stop], pointers), shape=(len(pointers) - 1, X.shape[1]))
+    data = X.data[start:stop].astype(np.float64, copy=False)
+    return sp.csr_array((data, X.indices[start:stop], pointers), shape=(len(pointers) - 1, X.shape[1]))
 
 
 def _batches(size, batch):
@@ -146,11 +150,30 @@ class Projection(ABC):
         ndarray of float64, shape (n_rows, n_components)
             ``X @ W``, not divided by `divisor`; C-contiguous and fresh.
         """
-        return self._project_sparse(X) if sp.issparse(X) else self._project_dense(X)
+        return self._project_sparse(rows_of(X, slice(0, X.shape[0]))) if sp.issparse(X) else self._project_dense(X)
+
+    def project_blocks(self, X, slices):
+        """Multiply rows by W, block by block.
+
+        Parameters
+        ----------
+        X : ndarray or CSR sparse of shape (n_rows, n_features)
+            Rows.
+        slices : list of slice
+            The blocks, both ends of each given and within X; of `rows_per_block` rows they fit the cache.
+
+        Yields
+        ------
+        rows : slice
+            The block.
+        x : ndarray of float64, shape (n_rows of the block, n_components)
+            ``X[rows] @ W``, free to be overwritten, which the next block may do too.
+        """
+        return ((rows, self.project(rows_of(X, rows))) for rows in slices)
 
     @abstractmethod
     def _project_sparse(self, X):
-        """Multiply a CSR matrix by W."""
+        """Multiply a CSR array of float64 by W."""
 
     @abstractmethod
     def _project_dense(self, X):
@@ -158,7 +181,7 @@ class Projection(ABC):
 
     @abstractmethod
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
 
     @abstractmethod
     def row_norm(self, order):
@@ -192,13 +215,13 @@ class IdentityProjection(Projection):
     variance_factor = 0.0
 
     def _project_sparse(self, X):
-        return X.toarray().astype(np.float64, order="C")
+        return X.toarray(order="C")
 
     def _project_dense(self, X):
         return X.astype(np.float64, order="C")
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
         return max(1, _BLOCK_ENTRIES // self.n_features)
 
     def row_norm(self, order):
@@ -251,46 +274,43 @@ class OPORPProjection(Projection):
         return code
 
     def _project_sparse(self, X):
-        """Give each sign its own column, let `toarray` sum what meets there, and subtract."""
         out = np.empty((X.shape[0], self.n_components))
-        size = max(1, _BLOCK_BYTES // (16 * self.n_components))
-        halves = np.empty((min(size, X.shape[0]), 2 * self.n_components))
-        for rows in _batches(X.shape[0], size):
+        for rows, block in self.project_blocks(X, list(_batches(X.shape[0], self.rows_per_block(X)))):
+            out[rows] = block
+        return out
+
+    _project_dense = _project_sparse
+
+    def project_blocks(self, X, slices):
+        """Give each sign its own column, let `toarray` sum what meets there in the order of the row, and subtract."""
+        k, largest = self.n_components, max((rows.stop - rows.start for rows in slices), default=0)
+        halves, out = np.empty((largest, 2 * k)), np.empty((largest, k))
+        coded = self._coded_sparse(X, slices) if sp.issparse(X) else self._coded_dense(X, slices, largest)
+        for rows, entries in zip(slices, coded, strict=True):
+            size = entries.shape[0]
+            entries.toarray(out=halves[:size])
+            yield rows, np.subtract(halves[:size, :k], halves[:size, k:], out=out[:size])
+
+    def _coded_sparse(self, X, slices):
+        for rows in slices:
             block = rows_of(X, rows)
             columns = np.take(self.code, block.indices, mode="clip")
-            entries = block.data.astype(np.float64, copy=False), columns, block.indptr
-            self._sum(sp.csr_array(entries, shape=(block.shape[0], halves.shape[1])), halves, out[rows])
-        return out
+            yield sp.csr_array((block.data, columns, block.indptr), shape=(block.shape[0], 2 * self.n_components))
 
-    def _project_dense(self, X):
-        """Read an array as the CSR matrix in which every row has an entry of every feature."""
-        out = np.empty((X.shape[0], self.n_components))
-        size = max(1, _BLOCK_BYTES // (8 * self.n_features))
-        halves = np.empty((min(size, X.shape[0]), 2 * self.n_components))
-        entries = None
-        for rows in _batches(X.shape[0], size):
-            block = np.ascontiguousarray(X[rows], dtype=np.float64)
-            if entries is None or len(block) != entries.shape[0]:
-                entries = self._entries_of_full_rows(len(block))
-            entries.data = block.reshape(-1)
-            self._sum(entries, halves, out[rows])
-        return out
-
-    def _entries_of_full_rows(self, n_rows):
-        size = n_rows * self.n_features
-        dtype = np.int32 if size < 2**31 else np.int64
-        pointers = np.arange(0, size + 1, self.n_features, dtype=dtype)
-        columns = np.tile(self.code.astype(dtype, copy=False), n_rows)
-        return sp.csr_array((np.empty(size), columns, pointers), shape=(n_rows, 2 * self.n_components))
-
-    def _sum(self, entries, halves, out):
-        """Sum the entries of each code, in the order of the row, and take the negative from the positive ones."""
-        halves = entries.toarray(out=halves[: entries.shape[0]])
-        np.subtract(halves[:, : self.n_components], halves[:, self.n_components :], out=out)
+    def _coded_dense(self, X, slices, largest):
+        """Read rows as those of a CSR matrix in which every row has an entry of every feature."""
+        data = np.empty((largest, self.n_features))
+        columns = np.tile(self.code, largest)
+        pointers = np.arange(largest + 1) * self.n_features
+        for rows in slices:
+            size = rows.stop - rows.start
+            data[:size] = X[rows]
+            parts = data[:size].reshape(-1), columns[: size * self.n_features], pointers[: size + 1]
+            yield sp.csr_array(parts, shape=(size, 2 * self.n_components))
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
-        return max(1, _BLOCK_BYTES // (8 * self.n_components))
+        """How many rows of X `project_blocks` handles best at a time."""
+        return max(1, _BLOCK_BYTES // (16 * self.n_components if sp.issparse(X) else 8 * self.n_features))
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""
@@ -338,7 +358,7 @@ class StackedProjection(Projection):
     _project_dense = _project_sparse
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
         return min(part.rows_per_block(X) for part in self.parts)
 
     def row_norm(self, order):
@@ -402,10 +422,10 @@ class VerySparseProjection(Projection):
         return _multiply_rows(X, self._transpose)
 
     def _project_sparse(self, X):
-        return (X.astype(np.float64, copy=False) @ self.matrix).toarray()
+        return (X @ self.matrix).toarray()
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
         return 1024 if sp.issparse(X) else max(1, _CACHE_BYTES // (8 * self.n_features))
 
     def row_norm(self, order):
@@ -486,7 +506,7 @@ class DenseProjection(Projection):
     def _project_sparse(self, X):
         """Sort the entries by feature, and make the rows of W in use block by block."""
         if self._is_small:
-            return X.astype(np.float64, copy=False) @ self.matrix
+            return X @ self.matrix
         features, rank = np.unique(X.indices, return_inverse=True)
         columns = sp.csr_array((X.data, rank, X.indptr), shape=(X.shape[0], len(features))).tocsc()
         out = np.zeros((X.shape[0], self.n_components))
@@ -494,11 +514,11 @@ class DenseProjection(Projection):
         size = max(_BLOCK_ENTRIES // self.n_components, self.n_features // _MAX_BLOCKS, 1)
         ends = np.append(np.flatnonzero(np.diff(features // size)) + 1, len(features))
         for start, stop in pairwise([0, *ends] if len(features) else []):
-            out += columns[:, start:stop].astype(np.float64) @ self.rows(features[start:stop])
+            out += columns[:, start:stop] @ self.rows(features[start:stop])
         return out
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
         if not self._is_small:
             entries = max(X.nnz, X.shape[0] * self.n_components) if sp.issparse(X) else X.shape[0] * 1024
             return max(1, X.shape[0] * _ENTRIES_PER_PASS // max(entries, 1))
@@ -546,7 +566,7 @@ class RademacherProjection(DenseProjection):
         return out
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
         if sp.issparse(X) and not self._is_small:
             return max(1, _BLOCK_ENTRIES // (8 * self.n_components))
         return super().rows_per_block(X)

@@ -27,7 +27,7 @@ _NOT_COVERED = (
 
 
 def row_norms(X):
-    """l2 norms of the rows, in float64, by blocks that fit the cache."""
+    """l2 norms of the rows, duplicate entries not summed, in float64 by blocks that fit the cache."""
     size = max(1, _NORM_ENTRIES * X.shape[0] // max(X.nnz if sp.issparse(X) else X.size, 1))
     blocks = (rows_of(X, rows) for rows in gen_batches(X.shape[0], size))
     return (extmath.row_norms(block.astype(np.float64, copy=False)) for block in blocks)
@@ -159,9 +159,9 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         return out
 
     def _release_rows(self, X, rows, size, out):
-        for start in range(rows.start, rows.stop, size):
-            block = slice(start, min(start + size, rows.stop))
-            out[block] = self._randomise(self.projection_.project(rows_of(X, block)))
+        slices = [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
+        for block, x in self.projection_.project_blocks(X, slices):
+            out[block] = self._randomise(x)
 
     def _check_domain(self, X):
         """Refuse rows whose rounding could move a projection by more than a slack times what `max_change` can.
