@@ -40,10 +40,14 @@ def rows_of(X, rows):
     """
     if not sp.issparse(X):
         return X[rows]
+    return sp.csr_array(_entries_of(X, rows), shape=(rows.stop - rows.start, X.shape[1]))
+
+
+def _entries_of(X, rows):
+    """Data in float64, indices and pointers of some rows of a CSR matrix."""
     start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-    pointers = X.indptr[rows.start : rows.stop + 1] - start
     data = X.data[start:stop].astype(np.float64, copy=False)
-    return sp.csr_array((data, X.indices[start:stop], pointers), shape=(len(pointers) - 1, X.shape[1]))
+    return data, X.indices[start:stop], X.indptr[rows.start : rows.stop + 1] - start
 
 
 def _batches(size, batch):
@@ -293,24 +297,31 @@ class OPORPProjection(Projection):
 
     def _coded_sparse(self, X, slices):
         for rows in slices:
-            block = rows_of(X, rows)
-            columns = np.take(self.code, block.indices, mode="clip")
-            yield sp.csr_array((block.data, columns, block.indptr), shape=(block.shape[0], 2 * self.n_components))
+            data, indices, pointers = _entries_of(X, rows)
+            columns = np.take(self.code, indices, mode="clip")
+            yield sp.csr_array((data, columns, pointers), shape=(len(pointers) - 1, 2 * self.n_components))
 
     def _coded_dense(self, X, slices, largest):
         """Read rows as those of a CSR matrix in which every row has an entry of every feature."""
-        data = np.empty((largest, self.n_features))
-        columns = np.tile(self.code, largest)
-        pointers = np.arange(largest + 1) * self.n_features
+        full = self._full_rows(largest)
+        data = full.data.reshape(largest, self.n_features)
         for rows in slices:
-            size = rows.stop - rows.start
-            data[:size] = X[rows]
-            parts = data[:size].reshape(-1), columns[: size * self.n_features], pointers[: size + 1]
-            yield sp.csr_array(parts, shape=(size, 2 * self.n_components))
+            size, block = rows.stop - rows.start, X[rows]
+            if X.dtype != np.float64:
+                data[:size] = block
+                block = data[:size]
+            entries = full if size == largest else self._full_rows(size)
+            entries.data = block.reshape(-1)
+            yield entries
+
+    def _full_rows(self, n_rows):
+        columns = np.tile(self.code, n_rows)
+        pointers = np.arange(n_rows + 1, dtype=columns.dtype) * columns.dtype.type(self.n_features)
+        return sp.csr_array((np.empty(columns.size), columns, pointers), shape=(n_rows, 2 * self.n_components))
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""
-        return max(1, _BLOCK_BYTES // (16 * self.n_components if sp.issparse(X) else 8 * self.n_features))
+        return max(1, _BLOCK_BYTES // (16 * (self.n_components if sp.issparse(X) else self.n_features)))
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""
