@@ -168,10 +168,13 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
 
         A sum of n terms ``u_i w_ij`` is off by at most ``n 2**-53 |u|_1 max_i |w_ij|``, all components together by
         ``n 2**-53 |u|_1 max_i |W_i|``, where ``|u|_1 <= sqrt(n) |u|_2``; half the slack pays for the two neighbours.
+        The norms are computed only where the largest entry does not bound them well enough.
         """
         terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
         largest = self.max_change * self._slack / 4 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
-        if max(norms.max() for norms in row_norms(X)) > largest:
+        entries = X.data if sp.issparse(X) else X
+        entry = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
+        if entry * np.sqrt(terms) > largest and max(norms.max() for norms in row_norms(X)) > largest:
             raise ValueError(
                 "X has a row so large that float64 is too coarse to project it to within "
                 f"max_change={self.max_change}. Scale X, or raise max_change."
