@@ -796,6 +796,19 @@ def test_tiny_entries_do_not_escape_the_domain(no_release):
         sketch.transform(np.full((1, 3), 1e-80))
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_the_domain_ends_at_its_norm(form):
+    """One large entry among zeros is judged by the norm of its row, on both sides of the bound of the rounding."""
+    sketch = DPOPORP(2, random_state=0).fit(np.ones((1, 9)))
+    row = np.zeros((1, 9))
+    row[0, 4] = -1.0
+    terms = 9 if form is np.asarray else 1
+    largest = 2.0**-12 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
+    assert sketch.transform(form(0.999 * largest * row)).shape == (1, 2)
+    with pytest.raises(ValueError, match="float64 is too coarse"):
+        sketch.transform(form(1.001 * largest * row))
+
+
 @every
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_duplicates_that_cancel_do_not_escape_the_domain(sketch, dtype, no_release):
