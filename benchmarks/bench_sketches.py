@@ -1,20 +1,19 @@
 """Speed of the sketches, as ratios to peers and to physical limits measured side by side in this process.
 
 Run ``python benchmarks/bench_sketches.py``; ``--rows`` scales the data. Threads are pinned to one. Each figure is the
-median over repeats of ours / theirs, the two timed in turn.
+median over repeats of ours / theirs, the two timed in turn in processor time, beside the goal; the memory is the peak
+of what our side allocates beyond X and the result.
 """
 
 import argparse
-import os
-import sys
 import time
-import tracemalloc
+from typing import NamedTuple
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+import measure  # pins the threads, so before numpy
 import numpy as np
 import scipy.sparse as sp
+from joblib import Parallel, delayed
+from measure import dense, project, sparse
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, _noise
@@ -22,43 +21,27 @@ from skdprp.mechanisms import flip_thresholds
 from skdprp.random_projection import make_projection
 
 
-def ratio(ours, theirs, repeats):
-    """Median of the quotient of two durations, timed alternately."""
-    quotients = []
-    for _ in range(repeats + 1):
-        start = time.perf_counter()
-        ours()
-        middle = time.perf_counter()
-        theirs()
-        quotients.append((middle - start) / (time.perf_counter() - middle))
-    return float(np.median(quotients[1:]))
+class Case(NamedTuple):
+    """One comparison: `goal` bounds ours / theirs, `megabytes` the memory of ours; None is no goal."""
+
+    what: str
+    against: str
+    ours: object
+    theirs: object
+    goal: float | None = None
+    megabytes: float | None = None
 
 
-def peak_memory(call, X, output_bytes):
-    """Peak of the memory that a call allocates beyond its output, in MB."""
-    tracemalloc.start()
-    call(X)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    return (peak - output_bytes) / 1e6
+def draw(kind, n_features, n_components):
+    """Draw a projection, and its cached parts with it."""
+    projection = make_projection(kind, n_features, n_components, np.random.RandomState(0))
+    project(projection, sp.csr_array((1, n_features)))
+    return projection
 
 
-def dense(n, p, dtype):
-    """Uniform dense rows."""
-    return np.random.default_rng(0).uniform(size=(n, p)).astype(dtype)
-
-
-def sparse(n, p, per_row, dtype=np.float32):
-    """CSR rows with a given number of random entries each."""
-    rng = np.random.default_rng(0)
-    indices = np.sort(rng.integers(0, p, (n, per_row), dtype=np.int32), axis=1).ravel()
-    data = rng.uniform(size=n * per_row).astype(dtype)
-    return sp.csr_array((data, indices, np.arange(n + 1, dtype=np.int32) * per_row), shape=(n, p))
-
-
-def oporp_matrix(sketch, dtype):
-    """Return the projection as a plain scipy matrix: the count sketch that anybody would write first."""
-    code, k = sketch.projection_.code, sketch.projection_.n_components
+def count_sketch(projection, dtype):
+    """Return OPORP as a plain scipy matrix: the count sketch that anybody would write first."""
+    code, k = projection.code, projection.n_components
     sign = np.where(code < k, 1, -1).astype(dtype)
     return sp.csr_array((sign, code % k, np.arange(len(code) + 1)), shape=(len(code), k))
 
@@ -69,148 +52,141 @@ def noise_alone(shape):
     return lambda: _noise.add_gaussian(values, 1.0)
 
 
-def project_rows(projection, X):
-    """Project block by block as `transform` does, without noise."""
-    size = projection.rows_per_block(X)
-    for start in range(0, X.shape[0], size):
-        projection.project(X[start : start + size])
+def oporp_dense(n, p, k, dtype, gemm_goal):
+    """OPORP of dense rows against reading them, scipy's count sketch and a dense product."""
+    X, projection = dense(n, p, dtype), draw("oporp", p, k)
+    S, W = count_sketch(projection, dtype), np.ones((p, k), dtype)
+    name = f"OPORP, dense {np.dtype(dtype).name} {p} to {k}"
+
+    def ours():
+        project(projection, X)
+
+    yield Case(name, "X.sum()", ours, X.sum, 4.5, 4)
+    yield Case(name, "scipy X @ S", ours, lambda: X @ S, 0.3)
+    yield Case(name, "BLAS X @ W", ours, lambda: X @ W, gemm_goal)
 
 
-def bench_dense(n, repeats):
-    """OPORP and dense projections of dense rows."""
-    for p, k, dtype, gemm_goal in (
-        (784, 256, np.float32, 0.65),
-        (784, 256, np.float64, 0.5),
-        (4096, 512, np.float32, 0.35),
-    ):
-        X = dense(n, p, dtype)
-        name = f"OPORP {n}x{p}->{k} {np.dtype(dtype).name}"
-        sketch = DPOPORP(k, random_state=0).fit(X)
-        S, W = oporp_matrix(sketch, dtype), np.ones((p, k), dtype)
-        yield name, "X.sum()", ratio(lambda s=sketch, X=X: project_rows(s.projection_, X), X.sum, repeats), 4.5
-        yield (
-            name,
-            "scipy X @ S",
-            ratio(lambda s=sketch, X=X: project_rows(s.projection_, X), lambda X=X, S=S: X @ S, repeats),
-            0.3,
-        )
-        yield (
-            name,
-            "BLAS X @ W",
-            ratio(lambda s=sketch, X=X: project_rows(s.projection_, X), lambda X=X, W=W: X @ W, repeats),
-            gemm_goal,
-        )
+def additive_dense(n):
+    """Releases of dense rows against a projection that is kept and the noise added to it."""
     X = dense(n, 784, np.float64)
-    noise = noise_alone((n, 256))
-    sketch = DPOPORP(256, random_state=0).fit(X)
-    yield (
-        "DPOPORP dense",
-        "OPORP + noise",
-        ratio(lambda: sketch.transform(X), lambda: (project_rows(sketch.projection_, X), noise()), repeats),
-        1.15,
-    )
-    rp = DPRandomProjection(256, random_state=0).fit(X)
+    oporp, rp = (estimator(256, random_state=0).fit(X) for estimator in (DPOPORP, DPRandomProjection))
     W = rp.projection_.matrix
-    yield (
-        "DPRandomProjection dense",
-        "X @ W + noise",
-        ratio(lambda: rp.transform(X), lambda: (X @ W, noise()), repeats),
+    yield Case(
+        "DPOPORP, dense float64 784 to 256",
+        "OPORP, then noise",
+        lambda: oporp.transform(X),
+        lambda: _noise.add_gaussian(oporp.projection_.project(X), 1.0),
+        1.15,
+        4,
+    )
+    yield Case(
+        "DPRandomProjection, dense float64 784 to 256",
+        "X @ W, then noise",
+        lambda: rp.transform(X),
+        lambda: _noise.add_gaussian(X @ W, 1.0),
         1.1,
-    )
-    vs = make_projection("very_sparse", 4096, 256, np.random.RandomState(0))
-    X, W = dense(n // 2, 4096, np.float64), np.ones((4096, 256))
-    yield (
-        "very sparse W, dense X",
-        "BLAS X @ W",
-        ratio(lambda: project_rows(vs, X), lambda: X @ W, repeats),
-        0.6,
+        20,
     )
 
 
-def bench_sparse(n, repeats):
-    """OPORP and sign sketches of CSR rows with 250 thousand features."""
-    X = sparse(n, 250_000, 200)
-    sketch = DPOPORP(256, random_state=0).fit(X)
-    S = oporp_matrix(sketch, np.float32)
-    yield (
-        "OPORP csr p=250k",
-        "scipy X @ S",
-        ratio(lambda: project_rows(sketch.projection_, X), lambda: X @ S, repeats),
-        0.25,
-    )
-    yield (
-        "OPORP csr p=250k",
-        "reading X",
-        ratio(lambda: project_rows(sketch.projection_, X), lambda: (X.data.sum(), X.indices.max()), repeats),
-        5,
-    )
-    sign = DPSignOPORP(256, output="packed", random_state=0).fit(X)
+def very_sparse(n):
+    """A very sparse W and dense rows against a dense product."""
+    X, W, projection = dense(n, 4096, np.float64), np.ones((4096, 256)), draw("very_sparse", 4096, 256)
+    yield Case("very sparse W, dense 4096 to 256", "BLAS X @ W", lambda: project(projection, X), lambda: X @ W, 0.6)
+
+
+def csr(n, p=250_000, k=256):
+    """Sketches of CSR rows of 200 entries against reading them, scipy and scikit-learn."""
+    X = sparse(n, p, 200)
     few = X[: n // 10]
-    gaussian = GaussianRandomProjection(256, random_state=0).fit(few)
-    yield (
-        "DPSignOPORP packed",
+    sign = DPSignOPORP(k, output="packed", random_state=0).fit(X)
+    rp = DPRandomProjection(k, random_state=0).fit(X)
+    gaussian, sparse_rp = GaussianRandomProjection(k, random_state=0).fit(few), SparseRandomProjection(k).fit(X)
+    oporp, rademacher = sign.projection_, rp.projection_
+    S = count_sketch(oporp, np.float32)
+    name, bound = "OPORP, CSR p=250k to 256", 10 + 4 * p / 1e6
+    yield Case(name, "scipy X @ S", lambda: project(oporp, X), lambda: X @ S, 0.25, bound)
+    yield Case(name, "reading X", lambda: project(oporp, X), lambda: (X.data.sum(), X.indices.max()), 5)
+    name = "DPSignOPORP packed, CSR p=250k to 256"
+    yield Case(
+        name, "GaussianRandomProjection", lambda: sign.transform(few), lambda: gaussian.transform(few), 1 / 40, bound
+    )
+    yield Case(name, "SparseRandomProjection", lambda: sign.transform(X), lambda: sparse_rp.transform(X), 0.4)
+    yield Case(
+        "Rademacher W, CSR p=250k to 256",
         "GaussianRandomProjection",
-        ratio(lambda: sign.transform(few), lambda: gaussian.transform(few), repeats),
-        1 / 40,
-    )
-    very_sparse = SparseRandomProjection(256, random_state=0).fit(X)
-    yield (
-        "DPSignOPORP packed",
-        "SparseRandomProjection",
-        ratio(lambda: sign.transform(X), lambda: very_sparse.transform(X), repeats),
+        lambda: project(rademacher, few),
+        lambda: gaussian.transform(few),
         0.4,
-    )
-    rp = DPRandomProjection(256, random_state=0).fit(few)
-    yield (
-        "DPRandomProjection csr",
-        "GaussianRandomProjection",
-        ratio(lambda: rp.transform(few), lambda: gaussian.transform(few), repeats),
-        0.4,
+        100,
     )
 
 
-def bench_noise(n, repeats):
-    """Flips and Gaussian noise."""
-    levels = np.ones((n, 256), np.uint8)
-    thresholds = flip_thresholds(1.0)
-    noise = noise_alone((n, 256))
-    yield "flips", "Gaussian noise", ratio(lambda: _noise.flip(levels, thresholds), noise, repeats), 0.3
-    rng, values = np.random.default_rng(0), np.zeros((n, 256))
-
-    def _ziggurat():
-        for row in range(0, n, 64):
-            values[row : row + 64] += rng.standard_normal((64, 256))[: n - row]
-
-    yield "Gaussian noise", "numpy ziggurat", ratio(noise, _ziggurat, repeats), None
-
-
-def bench_wide(n, repeats):
-    """Sixteen million features: the dense matrix would have 31 GB."""
-    X = sparse(n, 16_000_000, 400)
-    oporp, rademacher = (
-        make_projection(kind, X.shape[1], 512, np.random.RandomState(0)) for kind in ("oporp", "rademacher")
+def wide(n, p=16_000_000, k=512):
+    """Sixteen million features: a dense matrix would have 33 GB in float32."""
+    X, oporp, rademacher = sparse(n, p, 400), draw("oporp", p, k), draw("rademacher", p, k)
+    sparse_rp = SparseRandomProjection(k, random_state=0).fit(X)
+    yield Case(
+        "Rademacher W, CSR p=16M to 512", "OPORP", lambda: project(rademacher, X), lambda: project(oporp, X), 30, 300
     )
-    yield (
-        "Rademacher csr p=16M",
-        "OPORP",
-        ratio(lambda: project_rows(rademacher, X), lambda: project_rows(oporp, X), repeats),
-        30,
+    yield Case(
+        "OPORP, CSR p=16M to 512", "SparseRandomProjection", lambda: project(oporp, X), lambda: sparse_rp.transform(X)
     )
-    yield "Rademacher csr p=16M", "MB over output", peak_memory(lambda X: project_rows(rademacher, X), X, 0), 300
-    yield "OPORP csr p=16M", "MB over output", peak_memory(lambda X: project_rows(oporp, X), X, 0), 10
+
+
+def randomness(n):
+    """Flips against Gaussian noise."""
+    levels, thresholds, noise = np.ones((n, 256), np.uint8), flip_thresholds(1.0), noise_alone((n, 256))
+    yield Case("sign flips", "Gaussian noise", lambda: _noise.flip(levels, thresholds), noise, 0.3)
+
+
+def threads(n):
+    """Two threads against one, in wall time: two equal parts of the work together, and in turn."""
+    projection = draw("oporp", 250_000, 256)
+    parts = [sparse(n // 2, 250_000, 200, seed=seed) for seed in range(2)]
+    noises = [noise_alone((n // 2, 256)) for _ in range(2)]
+    both = Parallel(n_jobs=2, require="sharedmem")
+    yield Case(
+        "OPORP, CSR p=250k, 2 threads",
+        "1 thread",
+        lambda: both(delayed(project)(projection, part) for part in parts),
+        lambda: [project(projection, part) for part in parts],
+        1 / 1.6,
+    )
+    yield Case(
+        "Gaussian noise, 2 threads",
+        "1 thread",
+        lambda: both(delayed(noise)() for noise in noises),
+        lambda: [noise() for noise in noises],
+        1 / 1.8,
+    )
+
+
+def cases(n):
+    """Every case, the data of one family at a time in memory."""
+    for p, k, dtype, gemm_goal in ((784, 256, "f4", 0.65), (784, 256, "f8", 0.5), (4096, 512, "f4", 0.35)):
+        yield from oporp_dense(n, p, k, np.dtype(dtype), gemm_goal)
+    yield from additive_dense(n)
+    yield from very_sparse(n // 2)
+    yield from csr(n)
+    yield from wide(n // 5)
+    yield from randomness(n)
 
 
 def main():
-    """Print one line for each comparison."""
+    """Print one row for each comparison."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=10_000, help="rows of the dense data")
     parser.add_argument("--repeats", type=int, default=5, help="repeats of each comparison")
     options = parser.parse_args()
-    print(f"numpy {np.__version__}, Python {sys.version.split()[0]}, one thread, {options.rows} rows")
-    print(f"{'what':32}{'against':28}{'ratio':>9}{'goal':>9}")
-    for bench, share in ((bench_dense, 1), (bench_sparse, 1), (bench_noise, 1), (bench_wide, 0.2)):
-        for what, against, figure, goal in bench(int(options.rows * share), options.repeats):
-            print(f"{what:32}{against:28}{figure:9.3f}{goal if goal is None else round(goal, 3)!s:>9}", flush=True)
+    measure.describe_machine()
+    row = measure.table("what", "against", "ratio", "goal", "MB over X and result", "goal, MB")
+    for case in cases(options.rows):
+        quotient = measure.ratio(case.ours, case.theirs, options.repeats)
+        row(case.what, case.against, quotient, case.goal, measure.peak_megabytes(case.ours), case.megabytes)
+    for case in threads(options.rows):
+        quotient = measure.ratio(case.ours, case.theirs, options.repeats, time.perf_counter)
+        row(case.what, case.against, quotient, case.goal, None, None)
 
 
 if __name__ == "__main__":

@@ -15,8 +15,43 @@ from scipy.special import ndtri
 _CACHED_ENTRIES = 2**22
 _BLOCK_ENTRIES = 2**20
 _CACHE_BYTES = 2**18
+_BLOCK_BYTES = 2**20  # what a kernel writes and reads again
+_ENTRIES_PER_PASS = 2**22  # of a wide X or its projection that share one pass over W, which is dear
 _MAX_BLOCKS = 64  # of the features of a wide sparse X: each costs a pass over the output
 _ROUND_UP = 1 + 2.0**-40
+
+
+def rows_of(X, rows):
+    """Return some rows of an array, or of a CSR matrix in float64, with its entries as they are.
+
+    Indexing and `astype` of a sparse X would copy more, and the latter sums duplicate entries, whose rounding counts.
+
+    Parameters
+    ----------
+    X : ndarray or CSR sparse of shape (n_rows, n_features)
+        Rows.
+    rows : slice
+        Which of them, both ends given and within X.
+
+    Returns
+    -------
+    ndarray or CSR array
+        A view where it can be: not to be written to.
+    """
+    if not sp.issparse(X):
+        return X[rows]
+    return sp.csr_array(_entries_of(X, rows), shape=(rows.stop - rows.start, X.shape[1]))
+
+
+def _entries_of(X, rows):
+    """Data in float64, indices and pointers of some rows of a CSR matrix."""
+    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
+    data = X.data[start:stop].astype(np.float64, copy=False)
+    return data, X.indices[start:stop], X.indptr[rows.start : rows.stop + 1] - start
+
+
+def _batches(size, batch):
+    return (slice(start, min(start + batch, size)) for start in range(0, size, batch))
 
 
 def make_projection(kind, n_features, n_components, random_state, *, density="auto", n_repeats=1):
@@ -119,11 +154,30 @@ class Projection(ABC):
         ndarray of float64, shape (n_rows, n_components)
             ``X @ W``, not divided by `divisor`; C-contiguous and fresh.
         """
-        return self._project_sparse(X) if sp.issparse(X) else self._project_dense(X)
+        return self._project_sparse(rows_of(X, slice(0, X.shape[0]))) if sp.issparse(X) else self._project_dense(X)
+
+    def project_blocks(self, X, slices):
+        """Multiply rows by W, block by block.
+
+        Parameters
+        ----------
+        X : ndarray or CSR sparse of shape (n_rows, n_features)
+            Rows.
+        slices : list of slice
+            The blocks, both ends of each given and within X; of `rows_per_block` rows they fit the cache.
+
+        Yields
+        ------
+        rows : slice
+            The block.
+        x : ndarray of float64, shape (n_rows of the block, n_components)
+            ``X[rows] @ W``, free to be overwritten, which the next block may do too.
+        """
+        return ((rows, self.project(rows_of(X, rows))) for rows in slices)
 
     @abstractmethod
     def _project_sparse(self, X):
-        """Multiply a CSR matrix by W."""
+        """Multiply a CSR array of float64 by W."""
 
     @abstractmethod
     def _project_dense(self, X):
@@ -131,7 +185,7 @@ class Projection(ABC):
 
     @abstractmethod
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
 
     @abstractmethod
     def row_norm(self, order):
@@ -165,13 +219,13 @@ class IdentityProjection(Projection):
     variance_factor = 0.0
 
     def _project_sparse(self, X):
-        return X.toarray().astype(np.float64, order="C")
+        return X.toarray(order="C")
 
     def _project_dense(self, X):
         return X.astype(np.float64, order="C")
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
         return max(1, _BLOCK_ENTRIES // self.n_features)
 
     def row_norm(self, order):
@@ -223,26 +277,51 @@ class OPORPProjection(Projection):
         code += np.int32(self.n_components) * negative
         return code
 
-    @cached_property
-    def _transpose(self):
-        sign = np.where(self.code < self.n_components, 1.0, -1.0)
-        columns = np.arange(self.n_features + 1)
-        shape = (self.n_features, self.n_components)
-        return sp.csr_array((sign, self.code % self.n_components, columns), shape=shape).T.tocsr()
-
-    def _project_dense(self, X):
-        return _multiply_rows(X, self._transpose)
-
     def _project_sparse(self, X):
-        """Give each sign its own column, let `toarray` sum the duplicates, and subtract."""
-        columns = np.take(self.code, X.indices, mode="clip")
-        shape = (X.shape[0], 2 * self.n_components)
-        halves = sp.csr_array((X.data.astype(np.float64, copy=False), columns, X.indptr), shape=shape).toarray()
-        return halves[:, : self.n_components] - halves[:, self.n_components :]
+        out = np.empty((X.shape[0], self.n_components))
+        for rows, block in self.project_blocks(X, list(_batches(X.shape[0], self.rows_per_block(X)))):
+            out[rows] = block
+        return out
+
+    _project_dense = _project_sparse
+
+    def project_blocks(self, X, slices):
+        """Give each sign its own column, let `toarray` sum what meets there in the order of the row, and subtract."""
+        k, largest = self.n_components, max((rows.stop - rows.start for rows in slices), default=0)
+        halves, out = np.empty((largest, 2 * k)), np.empty((largest, k))
+        coded = self._coded_sparse(X, slices) if sp.issparse(X) else self._coded_dense(X, slices, largest)
+        for rows, entries in zip(slices, coded, strict=True):
+            size = entries.shape[0]
+            entries.toarray(out=halves[:size])
+            yield rows, np.subtract(halves[:size, :k], halves[:size, k:], out=out[:size])
+
+    def _coded_sparse(self, X, slices):
+        for rows in slices:
+            data, indices, pointers = _entries_of(X, rows)
+            columns = np.take(self.code, indices, mode="clip")
+            yield sp.csr_array((data, columns, pointers), shape=(len(pointers) - 1, 2 * self.n_components))
+
+    def _coded_dense(self, X, slices, largest):
+        """Read rows as those of a CSR matrix in which every row has an entry of every feature."""
+        full = self._full_rows(largest)
+        data = full.data.reshape(largest, self.n_features)
+        for rows in slices:
+            size, block = rows.stop - rows.start, X[rows]
+            if X.dtype != np.float64:
+                data[:size] = block
+                block = data[:size]
+            entries = full if size == largest else self._full_rows(size)
+            entries.data = block.reshape(-1)
+            yield entries
+
+    def _full_rows(self, n_rows):
+        columns = np.tile(self.code, n_rows)
+        pointers = np.arange(n_rows + 1, dtype=columns.dtype) * columns.dtype.type(self.n_features)
+        return sp.csr_array((np.empty(columns.size), columns, pointers), shape=(n_rows, 2 * self.n_components))
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
-        return 128 if sp.issparse(X) else max(1, _CACHE_BYTES // (8 * self.n_features))
+        """How many rows of X `project_blocks` handles best at a time."""
+        return max(1, _BLOCK_BYTES // (16 * (self.n_components if sp.issparse(X) else self.n_features)))
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""
@@ -290,7 +369,7 @@ class StackedProjection(Projection):
     _project_dense = _project_sparse
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
         return min(part.rows_per_block(X) for part in self.parts)
 
     def row_norm(self, order):
@@ -354,10 +433,10 @@ class VerySparseProjection(Projection):
         return _multiply_rows(X, self._transpose)
 
     def _project_sparse(self, X):
-        return (X.astype(np.float64, copy=False) @ self.matrix).toarray()
+        return (X @ self.matrix).toarray()
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
         return 1024 if sp.issparse(X) else max(1, _CACHE_BYTES // (8 * self.n_features))
 
     def row_norm(self, order):
@@ -379,9 +458,6 @@ class DenseProjection(Projection):
 
     Row i of W comes from the counters that start with i, so any rows can be made alone.
     """
-
-    # How many entries of a wide sparse X share one pass over W: many, where its entries are dear.
-    _entries_per_block = 2**22
 
     @property
     @abstractmethod
@@ -414,8 +490,10 @@ class DenseProjection(Projection):
         -------
         ndarray of float64, shape (len(features), n_components)
         """
-        words = _philox(features, -(-self._words_per_row // 2), self.seed)
-        return self._entries(words[:, : self._words_per_row])[:, : self.n_components]
+        return self._entries(self._words(features)[:, : self._words_per_row])[:, : self.n_components]
+
+    def _words(self, features):
+        return _philox(features, -(-self._words_per_row // 2), self.seed)
 
     def _blocks(self):
         """W in blocks of rows that together hold about 8 MB of float64 at a time."""
@@ -439,7 +517,7 @@ class DenseProjection(Projection):
     def _project_sparse(self, X):
         """Sort the entries by feature, and make the rows of W in use block by block."""
         if self._is_small:
-            return X.astype(np.float64, copy=False) @ self.matrix
+            return X @ self.matrix
         features, rank = np.unique(X.indices, return_inverse=True)
         columns = sp.csr_array((X.data, rank, X.indptr), shape=(X.shape[0], len(features))).tocsc()
         out = np.zeros((X.shape[0], self.n_components))
@@ -447,13 +525,14 @@ class DenseProjection(Projection):
         size = max(_BLOCK_ENTRIES // self.n_components, self.n_features // _MAX_BLOCKS, 1)
         ends = np.append(np.flatnonzero(np.diff(features // size)) + 1, len(features))
         for start, stop in pairwise([0, *ends] if len(features) else []):
-            out += columns[:, start:stop].astype(np.float64) @ self.rows(features[start:stop])
+            out += columns[:, start:stop] @ self.rows(features[start:stop])
         return out
 
     def rows_per_block(self, X):
-        """How many rows of X `project` handles best at a time."""
+        """How many rows of X `project_blocks` handles best at a time."""
         if not self._is_small:
-            return max(1, X.shape[0] * self._entries_per_block // max(X.nnz, 1)) if sp.issparse(X) else 4096
+            entries = max(X.nnz, X.shape[0] * self.n_components) if sp.issparse(X) else X.shape[0] * 1024
+            return max(1, X.shape[0] * _ENTRIES_PER_PASS // max(entries, 1))
         return max(64, _BLOCK_ENTRIES // max(self.n_components, 1 if sp.issparse(X) else self.n_features))
 
     def row_norm(self, order):
@@ -474,11 +553,34 @@ class RademacherProjection(DenseProjection):
 
     max_entry = 1.0
     fourth_moment = 1.0
-    _entries_per_block = 2**18
 
     @property
     def _words_per_row(self):
         return -(-self.n_components // 64)
+
+    def _project_sparse(self, X):
+        """Make the rows of W of few entries of one row at a time: its rounding does not depend on other rows."""
+        if self._is_small:
+            return super()._project_sparse(X)
+        out = np.zeros((X.shape[0], self.n_components))
+        n_bytes = -(-self.n_components // 8)
+        few = max(1, _BLOCK_ENTRIES // (8 * self.n_components))
+        values, signs = np.empty(few), np.empty((few, n_bytes, 8))
+        matrix = signs.reshape(few, -1)[:, : self.n_components]
+        for start, stop, pieces in _pieces_of_rows(X.indptr, few, 16 * few):
+            bits = self._words(X.indices[start:stop]).view(np.uint8)[:, :n_bytes]
+            for row, first, last in pieces:
+                size = last - first
+                values[:size] = X.data[first:last]
+                np.take(_SIGNS_OF_BYTE, bits[first - start : last - start], axis=0, mode="clip", out=signs[:size])
+                out[row] += values[:size] @ matrix[:size]
+        return out
+
+    def rows_per_block(self, X):
+        """How many rows of X `project_blocks` handles best at a time."""
+        if sp.issparse(X) and not self._is_small:
+            return max(1, _BLOCK_ENTRIES // (8 * self.n_components))
+        return super().rows_per_block(X)
 
     @staticmethod
     def _entries(words):
@@ -545,17 +647,47 @@ def _philox(features, blocks, seed):
     c0 = np.repeat(features.astype(np.uint64), blocks)
     c1 = np.tile(np.arange(blocks, dtype=np.uint64), len(features))
     c2, c3 = (np.full_like(c0, seed >> shift & 0xFFFFFFFF) for shift in (64, 96))
+    left, right = np.empty_like(c0), np.empty_like(c0)
     for _ in range(10):
-        left, right = c0 * _PHILOX_FACTORS[0], c2 * _PHILOX_FACTORS[1]
-        c0, c1 = right >> _HALF ^ c1 ^ key[0], right & _LOW
-        c2, c3 = left >> _HALF ^ c3 ^ key[1], left & _LOW
+        np.multiply(c0, _PHILOX_FACTORS[0], out=left)
+        np.multiply(c2, _PHILOX_FACTORS[1], out=right)
+        _philox_half(right, c1, key[0], out=c0)
+        _philox_half(left, c3, key[1], out=c2)
         key = [k + w & _LOW for k, w in zip(key, _PHILOX_WEYL, strict=True)]
     return np.stack([c0 | c1 << _HALF, c2 | c3 << _HALF], axis=1).reshape(len(features), 2 * blocks)
+
+
+def _philox_half(product, other, key, *, out):
+    """Half a round, in place: ``out, other = high(product) ^ other ^ key, low(product)``."""
+    np.right_shift(product, _HALF, out=out)
+    np.bitwise_xor(out, other, out=out)
+    np.bitwise_xor(out, key, out=out)
+    np.bitwise_and(product, _LOW, out=other)
 
 
 def _uniform(words):
     """Uniform numbers strictly between 0 and 1."""
     return ((words >> np.uint64(12)) + 0.5) * 2.0**-52
+
+
+def _pieces_of_rows(pointers, few, many):
+    """Cut the entries of each row, from its first on, in pieces of at most `few`; group pieces of about `many` entries.
+
+    Yields
+    ------
+    start, stop : int
+        The entries of a group.
+    pieces : iterable of (row, start, stop)
+        Its pieces, in order.
+    """
+    per_row = -(-np.diff(pointers) // few)
+    row = np.repeat(np.arange(len(per_row)), per_row)
+    start = pointers[row] + few * (np.arange(len(row)) - np.repeat(np.cumsum(per_row) - per_row, per_row))
+    stop = np.minimum(start + few, pointers[row + 1])
+    groups = np.flatnonzero(np.diff(start // many, prepend=-1, append=-1))
+    for group in (slice(*ends) for ends in pairwise(groups)):
+        pieces = zip(row[group].tolist(), start[group].tolist(), stop[group].tolist(), strict=True)
+        yield start[group][0], stop[group][-1], pieces
 
 
 def _multiply_rows(X, transpose):

@@ -44,6 +44,78 @@ def test_project_is_multiplication(projection, form, dtype, storage):
     assert np.allclose(product, X.astype(np.float64) @ matrix(projection), rtol=0, atol=1e-13)
 
 
+def reference(projection):
+    """W whole, by its definition instead of the kernels."""
+    if hasattr(projection, "rows"):
+        return projection.rows(np.arange(projection.n_features))
+    if hasattr(projection, "matrix"):
+        return projection.matrix.toarray()
+    if not hasattr(projection, "code"):
+        return np.eye(projection.n_features)
+    W, k = np.zeros((projection.n_features, projection.n_components)), projection.n_components
+    W[np.arange(projection.n_features), projection.code % k] = np.where(projection.code < k, 1.0, -1.0)
+    return W
+
+
+def rows_of_all_lengths(n_rows, n_features, rng):
+    """CSR rows with none, few, many and repeated entries, out of order."""
+    lengths = rng.choice([0, 1, 2, 7, 8, 9, 16, 40, 3 * n_features], n_rows)
+    indices = rng.integers(0, n_features, lengths.sum())
+    return sp.csr_array(
+        (rng.normal(size=len(indices)), indices, np.append(0, np.cumsum(lengths))), (n_rows, n_features)
+    )
+
+
+FORMS = {
+    "array": lambda X: X.toarray(),
+    "fortran": lambda X: np.asfortranarray(X.toarray()),
+    "strided": lambda X: np.repeat(X.toarray(), 2, axis=1)[:, ::2],
+    "csr_array": lambda X: X,
+    "csr_matrix": sp.csr_matrix,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("p", "k"), [(90, 13), (90, 64), (300, 3), (5, 5)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_kernels_are_the_dense_product(kind, p, k, dtype, form, storage, monkeypatch):
+    """Small blocks, so that all borders occur: of pieces of rows, of blocks of rows, of bytes of signs."""
+    monkeypatch.setattr(random_projection, "_BLOCK_BYTES", 4000)
+    monkeypatch.setattr(random_projection, "_BLOCK_ENTRIES", 8 * 8 * k)
+    projection = draw(kind, p, k)
+    X = rows_of_all_lengths(29, p, np.random.default_rng(0)).astype(dtype)
+    expected = X.astype(np.float64).toarray() @ reference(projection)
+    assert np.allclose(
+        projection.project(FORMS[form](X)), expected, rtol=0, atol=1e-4 if dtype == np.float32 else 1e-11
+    )
+    slices = [slice(0, 10), slice(10, 11), slice(11, 29)]
+    for rows, x in projection.project_blocks(FORMS[form](X), slices):
+        assert np.allclose(x, expected[rows], rtol=0, atol=1e-4 if dtype == np.float32 else 1e-11)
+        x[:] = np.nan  # the caller may do what it likes with a block
+
+
+@pytest.mark.parametrize("kind", ["rademacher", "oporp"])
+def test_a_sparse_row_rounds_the_same_alone_and_among_others(kind, storage, monkeypatch):
+    monkeypatch.setattr(random_projection, "_BLOCK_ENTRIES", 8 * 8 * 16)
+    projection = draw(kind, 90, 16)
+    X = rows_of_all_lengths(40, 90, np.random.default_rng(0))
+    together = projection.project(X)
+    for row in range(40):
+        assert (projection.project(X[[row]]) == together[row]).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_project_leaves_duplicates_of_its_input_alone(projection, dtype, storage):
+    X = rows_of_all_lengths(20, 300, np.random.default_rng(0)).astype(dtype)
+    X = sp.csr_array((np.repeat(X.data, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape)
+    before = X.data.copy(), X.indices.copy(), X.indptr.copy()
+    for array in (X.data, X.indices, X.indptr):
+        array.setflags(write=False)
+    projection.project(X)
+    assert all((now == then).all() for now, then in zip((X.data, X.indices, X.indptr), before, strict=True))
+
+
 def test_project_leaves_its_input_alone(projection):
     X = np.random.default_rng(0).uniform(size=(5, 300))
     before = X.copy()

@@ -475,7 +475,7 @@ def test_laplace_scale_is_exact():
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_noise_has_the_printed_scale(estimator, noise):
     """Released minus projected is noise of law scale_: chi-square goodness of fit over 50 cells."""
-    X = np.random.default_rng(0).normal(size=(5_000, 20))
+    X = np.random.default_rng(0).normal(size=(20_000, 20))
     sketch = estimator(8, noise=noise, random_state=0).fit(X)
     residual = sketch.transform(X) - sketch.projection_.project(X) / sketch.projection_.divisor
     law = stats.norm if noise == "gaussian" else stats.laplace
@@ -794,6 +794,29 @@ def test_tiny_entries_do_not_escape_the_domain(no_release):
     sketch = DPSignOPORP(1, max_change=1e-100).fit(np.ones((1, 3)))
     with pytest.raises(ValueError, match="float64 is too coarse"):
         sketch.transform(np.full((1, 3), 1e-80))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_the_domain_ends_at_its_norm(form):
+    """One large entry among zeros is judged by the norm of its row, on both sides of the bound of the rounding."""
+    sketch = DPOPORP(2, random_state=0).fit(np.ones((1, 9)))
+    row = np.zeros((1, 9))
+    row[0, 4] = -1.0
+    terms = 9 if form is np.asarray else 1
+    largest = 2.0**-12 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
+    assert sketch.transform(form(0.999 * largest * row)).shape == (1, 2)
+    with pytest.raises(ValueError, match="float64 is too coarse"):
+        sketch.transform(form(1.001 * largest * row))
+
+
+@every
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_duplicates_that_cancel_do_not_escape_the_domain(sketch, dtype, no_release):
+    """Entries too large are refused though they sum to a small row: what lies between them is lost to rounding."""
+    row = np.array([1e18, 1.0, -1e18], dtype=dtype), np.array([0, 1, 0]), np.array([0, 3])
+    sketch = clone(sketch).fit(np.ones((1, 9)))
+    with pytest.raises(ValueError, match="float64 is too coarse"):
+        sketch.transform(sp.csr_array(row, shape=(1, 9)))
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,8 @@ class AdditiveSketch(BaseSketch):
         return X.dtype
 
     def _randomise(self, x):
-        x /= self.projection_.divisor
+        if self.projection_.divisor != 1:
+            x /= self.projection_.divisor
         add_noise = _noise.add_laplace if self.noise == "laplace" else _noise.add_gaussian
         add_noise(x, self.scale_)
         return x

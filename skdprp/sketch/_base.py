@@ -14,9 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from .. import _noise
 from .._params import FLOATS, _fit_context
 from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee
-from ..random_projection import make_projection
+from ..random_projection import make_projection, rows_of
 
 _PARALLEL_ENTRIES = 2e7  # below, threads cost more than they gain
+_NORM_ENTRIES = 2**16
 SLACK = 2.0**-10
 _NOT_COVERED = (
     "rows that differ by more than max_change",
@@ -26,8 +27,10 @@ _NOT_COVERED = (
 
 
 def row_norms(X):
-    """l2 norms of the rows, in float64, block by block."""
-    return (extmath.row_norms(X[rows].astype(np.float64, copy=False)) for rows in gen_batches(X.shape[0], 1024))
+    """l2 norms of the rows, duplicate entries not summed, in float64 by blocks that fit the cache."""
+    size = max(1, _NORM_ENTRIES * X.shape[0] // max(X.nnz if sp.issparse(X) else X.size, 1))
+    blocks = (rows_of(X, rows) for rows in gen_batches(X.shape[0], size))
+    return (extmath.row_norms(block.astype(np.float64, copy=False)) for block in blocks)
 
 
 class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
@@ -156,19 +159,22 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         return out
 
     def _release_rows(self, X, rows, size, out):
-        for start in range(rows.start, rows.stop, size):
-            block = slice(start, min(start + size, rows.stop))
-            out[block] = self._randomise(self.projection_.project(X[block]))
+        slices = [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
+        for block, x in self.projection_.project_blocks(X, slices):
+            out[block] = self._randomise(x)
 
     def _check_domain(self, X):
         """Refuse rows whose rounding could move a projection by more than a slack times what `max_change` can.
 
         A sum of n terms ``u_i w_ij`` is off by at most ``n 2**-53 |u|_1 max_i |w_ij|``, all components together by
         ``n 2**-53 |u|_1 max_i |W_i|``, where ``|u|_1 <= sqrt(n) |u|_2``; half the slack pays for the two neighbours.
+        The norms are computed only where the largest entry does not bound them well enough.
         """
         terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
         largest = self.max_change * self._slack / 4 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
-        if max(norms.max() for norms in row_norms(X)) > largest:
+        entries = X.data if sp.issparse(X) else X
+        entry = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
+        if entry * np.sqrt(terms) > largest and max(norms.max() for norms in row_norms(X)) > largest:
             raise ValueError(
                 "X has a row so large that float64 is too coarse to project it to within "
                 f"max_change={self.max_change}. Scale X, or raise max_change."
