@@ -4,7 +4,6 @@ With the smoothed hinge and a large penalty all scores stay in the linear part o
 the signed rows, moved by the perturbation, so that the bounds are attained and an attack can be nearly optimal.
 """
 
-import functools
 import multiprocessing
 import pickle
 
@@ -14,22 +13,11 @@ from scipy.special import betaincinv
 from sklearn.base import clone
 
 from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, _noise
-from skdprp.linear_model import _erm, _objective, _output
+from skdprp.linear_model import _erm
 from skdprp.linear_model._solver import PerturbedRisk
 
 CONFIDENCE = 1 - 1e-4
 N_FITS = 2000
-
-
-@pytest.fixture(autouse=True)
-def calibrate_once(monkeypatch):
-    """Fits of the same shape have the same scales: compute them once."""
-    for module, names in (
-        (_objective, ["objective_perturbation_scale", "product_perturbation_scale", "softmax_perturbation_scale"]),
-        (_output, ["gaussian_scale", "spherical_scale", "spherical_profile", "published_product_noise_scale"]),
-    ):
-        for name in names:
-            monkeypatch.setattr(module, name, functools.cache(getattr(module, name)))
 
 
 def clopper_pearson(hits, n):

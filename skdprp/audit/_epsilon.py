@@ -121,7 +121,7 @@ def audit_epsilon(
     trials = trials_of(release, a, b, rows_are_trials=rows_are_trials, output=output)
     delta = delta if delta is not None else trials.delta or 0.0
     outputs = _draw(trials, n_trials, n_jobs, verbose)
-    train, choose, test = np.split(outputs, [n_trials // 4, n_trials // 2], axis=1)
+    train, choose, test = _split(outputs)
     candidates = _scores(distinguishers, log_ratio, trials.known, train)
     return _test(_choose(candidates, choose, delta, confidence), test, delta, confidence, n_trials)
 
@@ -144,6 +144,11 @@ def _draw(trials, n_trials, n_jobs, verbose):
     if len({chunk.shape[1:] for chunk in chunks}) > 1:
         raise ValueError("Outputs of the release differ in shape: pad them, or release a summary of fixed length.")
     return np.concatenate(chunks).reshape(2, n_trials, *chunks[0].shape[1:])
+
+
+def _split(outputs):
+    """A quarter to train scores on, a quarter to choose one with, and a half that had no part in it."""
+    return np.split(outputs, [outputs.shape[1] // 4, outputs.shape[1] // 2], axis=1)
 
 
 def _scores(distinguishers, log_ratio, known, train):

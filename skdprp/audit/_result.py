@@ -72,6 +72,11 @@ def epsilon_bound(power, false_alarm, delta):
     return np.maximum(np.log(np.maximum(event, complement)), 0.0)
 
 
+def _percentage(confidence):
+    """Print a confidence so that it does not round to one."""
+    return f"{confidence:g}" if confidence <= 0.9999 else f"1 - {1 - confidence:.1g}"
+
+
 @dataclass(frozen=True, repr=False)
 class AuditResult:
     """A lower bound on epsilon, with the counts that prove it.
@@ -117,7 +122,7 @@ class AuditResult:
 
     def __repr__(self):
         return (
-            f"epsilon >= {self.epsilon:.3g} at delta={self.delta:g} with confidence {self.confidence:g} "
+            f"epsilon >= {self.epsilon:.3g} at delta={self.delta:g} with confidence {_percentage(self.confidence)} "
             f"({self.distinguisher}: {self.hits} hits, {self.false_alarms} false alarms in {self.n_tested} tests each)"
         )
 
@@ -125,7 +130,7 @@ class AuditResult:
         facts = {
             "epsilon is at least": f"{self.epsilon:.3g}",
             "at delta": f"{self.delta:g}",
-            "with confidence": f"{self.confidence:g}",
+            "with confidence": _percentage(self.confidence),
             "attack": self.distinguisher,
             f"accuses {self.accused}, rightly": f"{self.hits} of {self.n_tested}",
             f"accuses {self.accused}, wrongly": f"{self.false_alarms} of {self.n_tested}",

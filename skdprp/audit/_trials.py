@@ -195,7 +195,8 @@ def _membership_score(fitted, a, b):
 
 
 def _losses(outputs, X, y, classes):
-    """Sum of the losses of some rows under each of many released weights, of shape (n, 1 or n_classes, n_weights)."""
+    """Sum of the losses of some rows under each of many released weights."""
+    outputs = outputs.reshape(len(outputs), -1, X.shape[1] + 1)  # a row of weights for each class, the intercept last
     scores = outputs[:, :, :-1] @ X.T + outputs[:, :, -1:]
     codes, total = np.searchsorted(classes, y), np.zeros(len(outputs))
     for row, code in enumerate(codes):
