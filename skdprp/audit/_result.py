@@ -77,6 +77,11 @@ def _percentage(confidence):
     return f"{confidence:g}" if confidence <= 0.9999 else f"1 - {1 - confidence:.1g}"
 
 
+def _require_differential_privacy(guarantee):
+    if not guarantee.definition.startswith("DP"):
+        raise ValueError(f"An audit bounds differential privacy; it says nothing about {guarantee.definition}.")
+
+
 @dataclass(frozen=True, repr=False)
 class AuditResult:
     """A lower bound on epsilon, with the counts that prove it.
@@ -184,8 +189,7 @@ class AuditResult:
         """
         if guarantee.definition.startswith("MI-DP"):
             return bool(self.power_bound - self.false_alarm_bound > information_delta(guarantee.epsilon))
-        if not guarantee.definition.startswith("DP"):
-            raise ValueError(f"An audit bounds differential privacy; it says nothing about {guarantee.definition}.")
+        _require_differential_privacy(guarantee)
         return self.epsilon_at(guarantee.delta) > guarantee.epsilon
 
     def attach_to(self, guarantee):
@@ -200,5 +204,19 @@ class AuditResult:
         -------
         PrivacyGuarantee
             With the field `audited_epsilon`.
+
+        Raises
+        ------
+        ValueError
+            If the guarantee has another definition than differential privacy.
+
+        Examples
+        --------
+        >>> from skdprp import DPOPORP, audit_epsilon, worst_neighbours
+        >>> sketch = DPOPORP(2, noise="laplace", random_state=0).fit([[0.0, 0.0]])
+        >>> result = audit_epsilon(sketch, *worst_neighbours(sketch, [[0.0, 0.0]]))
+        >>> result.attach_to(sketch.guarantee_).audited_epsilon == result.epsilon
+        True
         """
+        _require_differential_privacy(guarantee)
         return replace(guarantee, audited_epsilon=self.epsilon_at(guarantee.delta))

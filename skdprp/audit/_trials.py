@@ -43,6 +43,17 @@ class Trials:
     delta: float | None = None
 
 
+def _finite(output):
+    """Convert to a float array, of finite numbers."""
+    try:
+        numbers = np.asarray(output.toarray() if sp.issparse(output) else output).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError("The release must return numbers, or arrays of them.") from error
+    if not numbers.size or not np.isfinite(numbers).all():
+        raise ValueError("The release must return at least one number, and finite ones only: replace the others.")
+    return numbers
+
+
 def as_table(output):
     """Convert one output to a finite float array of two dimensions; of one row or number, to a column.
 
@@ -62,13 +73,7 @@ def as_table(output):
     """
     if isinstance(output, tuple) or (isinstance(output, list) and any(np.ndim(part) for part in output)):
         return np.concatenate([as_table(part).ravel() for part in output])[:, None]
-    output = output.toarray() if sp.issparse(output) else output
-    try:
-        table = np.asarray(output).astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError("The release must return numbers, or arrays of them.") from error
-    if not table.size or not np.isfinite(table).all():
-        raise ValueError("The release must return at least one number, and finite ones only: replace the others.")
+    table = _finite(output)
     return table.reshape(-1, 1) if table.ndim < 2 or len(table) == 1 else table.reshape(len(table), -1)
 
 
@@ -85,11 +90,10 @@ def _call(release, data, n):
 def _call_on_copies(release, row, n):
     """Release many copies of a row at once: each row of the output is a trial."""
     copies = sp.vstack([row] * n, format="csr") if sp.issparse(row) else np.repeat(np.asarray(row), n, axis=0)
-    output = release(copies)
-    output = output.toarray() if sp.issparse(output) else output
+    output = np.atleast_1d(_finite(release(copies)))
     if len(output) != n:
         raise ValueError(f"The release returned {len(output)} rows for {n} rows: it does not treat them one by one.")
-    return _stack([as_table(row) for row in np.asarray(output)])
+    return output.reshape(n, -1, 1)
 
 
 @singledispatch
