@@ -77,7 +77,7 @@ def audit_epsilon(
     ------
     ValueError
         If there are fewer than 8 trials, the confidence is not in (0, 1), delta is not in [0, 1), a distinguisher is
-        unknown, or outputs are not finite numbers of one shape.
+        unknown or does not return one number for each output, or outputs are not finite numbers of one shape.
     TypeError
         If `release` can neither be called nor fitted.
 
@@ -169,7 +169,15 @@ def _scores(distinguishers, log_ratio, known, train):
 
 
 def _of_flat(score):
-    return lambda outputs: np.asarray(score(outputs.reshape(len(outputs), -1)), dtype=np.float64)
+    """Make a score of arrays of shape (n, n_values) one of arrays of shape (n, rows, columns)."""
+
+    def _score(outputs):
+        scores = np.asarray(score(outputs.reshape(len(outputs), -1)), dtype=np.float64)
+        if scores.shape != (len(outputs),):
+            raise ValueError(f"A score must return one number for each output, got shape {scores.shape}.")
+        return scores
+
+    return _score
 
 
 def _choose(candidates, outputs, delta, confidence):

@@ -87,10 +87,15 @@ def _call(release, data, n):
     return _stack([as_table(release(data)) for _ in range(n)])
 
 
+def _copies(row, n):
+    if sp.issparse(row):
+        return sp.vstack([row] * n, format="csr")
+    return row.iloc[[0] * n] if hasattr(row, "iloc") else np.repeat(np.asarray(row), n, axis=0)
+
+
 def _call_on_copies(release, row, n):
     """Release many copies of a row at once: each row of the output is a trial."""
-    copies = sp.vstack([row] * n, format="csr") if sp.issparse(row) else np.repeat(np.asarray(row), n, axis=0)
-    output = np.atleast_1d(_finite(release(copies)))
+    output = np.atleast_1d(_finite(release(_copies(row, n))))
     if len(output) != n:
         raise ValueError(f"The release returned {len(output)} rows for {n} rows: it does not treat them one by one.")
     return output.reshape(n, -1, 1)
@@ -157,7 +162,7 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
 def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=None, output=None):
     """Fit as the guarantee assumes: the labels are public, and C and delta the same for both data sets."""
     estimator = clone(estimator)
-    if estimator.classes is None:
+    if estimator.classes is None and not np.array_equal(np.unique(a[1]), np.unique(b[1])):
         estimator.set_params(classes=np.union1d(a[1], b[1]))
     fitted = clone(estimator).fit(*a)
     if estimator.adjacency == "add_remove":
@@ -246,7 +251,7 @@ def _transform(estimator, output, X):
 def _signs_of_drawn_projection(estimator, a, b, data):
     """Draw a projection and release; signs are compared with those that the projections of a and b have."""
     estimator = clone(estimator).fit(data)
-    truth = [np.sign(estimator.projection_.project(np.asarray(X, dtype=np.float64))) for X in (a, b)]
+    truth = [np.sign(estimator.projection_.project(_dense(X))) for X in (a, b)]
     return np.vstack([estimator.transform(data) * signs for signs in truth])
 
 

@@ -10,6 +10,7 @@ from ..accounting import check_spherical, gaussian_profile, spherical_profile
 from ._calibration import boundary, require_positive_delta
 
 
+@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
 def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     """Calibrate the Gaussian mechanism exactly, rounding to the private side.
 
