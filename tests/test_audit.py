@@ -520,6 +520,19 @@ def test_result_refutes_guarantees_of_its_kind_only():
         RESULT.exceeds(PrivacyGuarantee(1.0, 0.0, definition="individual DP"))
 
 
+def test_result_is_compared_with_the_whole_profile():
+    """With a delta of 1e-6, half of the noise hides below epsilon, but not from the profile at smaller ones."""
+    sketch = DPOPORP(1, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
+    pair = worst_neighbours(sketch, None)
+    options = {"delta": 0.1, "n_trials": 20_000, "confidence": SURE, "distinguishers": ["likelihood"]}
+    assert not audit_epsilon(sketch, *pair, **options).exceeds(sketch.guarantee_)
+    sketch.scale_ /= 2
+    result = audit_epsilon(sketch, *pair, **options)
+    assert result.epsilon_at(1e-6) < 1.0
+    assert result.exceeds(sketch.guarantee_)
+    assert not result.exceeds(dataclasses.replace(sketch.guarantee_, loss=None))
+
+
 def test_result_is_written_into_a_guarantee():
     """At the delta of the guarantee, whatever that of the audit."""
     attached = RESULT.attach_to(PrivacyGuarantee(1.0, 0.1))

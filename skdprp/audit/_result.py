@@ -8,6 +8,8 @@ from scipy.special import betainccinv, betaincinv
 
 from ..accounting import information_delta
 
+_N_PROMISES = 17
+
 
 def clopper_pearson(successes, n, mistake):
     """Bound a probability from both sides, each bound failing with probability at most `mistake`.
@@ -75,6 +77,14 @@ def epsilon_bound(power, false_alarm, delta):
 def _percentage(confidence):
     """Print a confidence so that it does not round to one."""
     return f"{confidence:g}" if confidence <= 0.9999 else f"1 - {1 - confidence:.1g}"
+
+
+def _promises(guarantee):
+    """Yield pairs of epsilon and delta that a guarantee promises."""
+    yield guarantee.epsilon, guarantee.delta
+    if guarantee.definition == "DP" and guarantee.loss is not None and np.isfinite(guarantee.epsilon):
+        epsilons = np.linspace(0, guarantee.epsilon, _N_PROMISES)
+        yield from ((epsilon, guarantee.profile(epsilon)) for epsilon in epsilons)
 
 
 def _require_differential_privacy(guarantee):
@@ -175,7 +185,8 @@ class AuditResult:
         ----------
         guarantee : PrivacyGuarantee
             A promise of differential privacy, proved or only claimed, or of MI-DP, whose bound in bits limits how far
-            apart the two laws of the outputs can be.
+            apart the two laws of the outputs can be. Of a promise with a privacy profile, all of it is compared: with a
+            small delta, much of what attacks can show is at small epsilons.
 
         Returns
         -------
@@ -190,7 +201,7 @@ class AuditResult:
         if guarantee.definition.startswith("MI-DP"):
             return bool(self.power_bound - self.false_alarm_bound > information_delta(guarantee.epsilon))
         _require_differential_privacy(guarantee)
-        return self.epsilon_at(guarantee.delta) > guarantee.epsilon
+        return any(self.epsilon_at(delta) > epsilon for epsilon, delta in _promises(guarantee))
 
     def attach_to(self, guarantee):
         """Return a guarantee with this bound, at its own delta, written into it.
