@@ -459,6 +459,11 @@ def test_any_estimator_can_be_audited():
     other = np.where(np.arange(len(y)) == 0, 1, y)
     for estimator in (LogisticRegression(max_iter=1000), LinearSVC()):
         assert audit_epsilon(estimator, (X[:60], y[:60]), (X[:60], other[:60]), n_trials=80).epsilon > 1.0
+    trees = (X[:60], y[:60]), (X[:60], other[:60])
+    with pytest.raises(TypeError, match="what a fitted DecisionTreeClassifier releases"):
+        audit_epsilon(DecisionTreeClassifier(), *trees)
+    leaves = audit_epsilon(DecisionTreeClassifier(), *trees, n_trials=80, output=lambda tree: tree.get_n_leaves())
+    assert leaves.epsilon > 1.0
     changed = np.where(np.arange(len(X))[:, None] == 0, 9.0, X)
     assert audit_epsilon(StandardScaler(), X, changed, n_trials=80).epsilon > 1.0
 

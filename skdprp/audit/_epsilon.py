@@ -79,7 +79,7 @@ def audit_epsilon(
         If there are fewer than 8 trials, the confidence is not in (0, 1), delta is not in [0, 1), a distinguisher is
         unknown or does not return one number for each output, or outputs are not finite numbers of one shape.
     TypeError
-        If `release` can neither be called nor fitted.
+        If `release` can neither be called nor fitted, or it is not known what of it is released.
 
     See Also
     --------

@@ -154,6 +154,8 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     fitted = clone(estimator).fit(*a)
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
     if output is None and not hasattr(fitted, "coef_"):
+        if not hasattr(fitted, "transform"):
+            raise TypeError(f"Say by `output` what a fitted {type(estimator).__name__} releases.")
         return Trials(partial(_call, partial(_transformed, estimator)), a, b, {}, delta)
     return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, delta)
 
