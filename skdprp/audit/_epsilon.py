@@ -95,9 +95,9 @@ def audit_epsilon(
     the release and the distinguishers are; the second term takes the complement of S. The roles of a and b are
     exchanged when that proved more on the first half.
 
-    A bound below the guarantee proves nothing: the attacks may be bad, or the trials too few. Where delta is small, even
-    noise of half the scale shows little of itself at that delta. Audit at a larger one that the guarantee promises as
-    well, ``delta=guarantee.profile(0.1)``, and compare with :meth:`AuditResult.exceeds`.
+    A bound below the guarantee proves nothing: the attacks may be bad, or the trials too few. Where delta is small,
+    even noise of half the scale shows little of itself at that delta. Audit at a larger one that the guarantee promises
+    as well, ``delta=guarantee.profile(0.1)``, and compare with :meth:`AuditResult.exceeds`.
 
     References
     ----------
