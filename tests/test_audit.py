@@ -206,7 +206,7 @@ def test_noise_that_classes_share_is_found(shared, monkeypatch):
         monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.tile(gaussian(shape[1:], scale), (shape[0], 1)))
     model = AMPClassifier(loss="huber_hinge", C=1e-4, fit_intercept=False, delta=1e-3)
     X = np.ones((6, 1))
-    result = audit_epsilon(model, (X, [0, 0, 1, 1, 2, 0]), (X, [0, 0, 1, 1, 2, 1]), n_trials=200, confidence=SURE)
+    result = audit_epsilon(model, (X, [0, 0, 1, 1, 2, 0]), (X, [0, 0, 1, 1, 2, 1]), n_trials=300, confidence=SURE)
     assert result.exceeds(PrivacyGuarantee(1.0, 1e-3)) == shared
 
 
