@@ -2,6 +2,7 @@
 
 from . import similarity
 from ._noise import reproducible_noise
+from .audit import AuditResult, audit_epsilon, membership_inference_auc, worst_neighbours
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .report import privacy_report
@@ -12,6 +13,7 @@ __version__ = "0.1.0.dev0"
 __all__ = [
     "DPOPORP",
     "AMPClassifier",
+    "AuditResult",
     "DPRandomProjection",
     "DPSignOPORP",
     "DPSignRP",
@@ -19,9 +21,12 @@ __all__ = [
     "PrivacyGuarantee",
     "PrivacyWarning",
     "ProductNoiseOutputPerturbation",
+    "audit_epsilon",
     "compose",
     "iDPSignRP",
+    "membership_inference_auc",
     "privacy_report",
     "reproducible_noise",
     "similarity",
+    "worst_neighbours",
 ]

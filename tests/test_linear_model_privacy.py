@@ -4,69 +4,33 @@ With the smoothed hinge and a large penalty all scores stay in the linear part o
 the signed rows, moved by the perturbation, so that the bounds are attained and an attack can be nearly optimal.
 """
 
-import functools
 import multiprocessing
 import pickle
 
 import numpy as np
 import pytest
-from scipy.special import betaincinv
 from sklearn.base import clone
 
-from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, _noise
-from skdprp.linear_model import _erm, _objective, _output
+from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, _noise, audit_epsilon
+from skdprp.linear_model import _erm
 from skdprp.linear_model._solver import PerturbedRisk
 
 CONFIDENCE = 1 - 1e-4
 N_FITS = 2000
 
 
-@pytest.fixture(autouse=True)
-def calibrate_once(monkeypatch):
-    """Fits of the same shape have the same scales: compute them once."""
-    for module, names in (
-        (_objective, ["objective_perturbation_scale", "product_perturbation_scale", "softmax_perturbation_scale"]),
-        (_output, ["gaussian_scale", "spherical_scale", "spherical_profile", "published_product_noise_scale"]),
-    ):
-        for name in names:
-            monkeypatch.setattr(module, name, functools.cache(getattr(module, name)))
-
-
-def clopper_pearson(hits, n):
-    """Bounds on a probability, each of which fails with probability 1 - CONFIDENCE."""
-    low = betaincinv(hits, n - hits + 1, 1 - CONFIDENCE) if hits else 0.0
-    high = betaincinv(hits + 1, n - hits, CONFIDENCE) if hits < n else 1.0
-    return low, high
-
-
-def audit(statistics, others, delta):
-    """Lower bound on epsilon from an attack's statistic on releases of two neighbours.
-
-    The threshold is chosen on one half of the releases, the bound taken from the other half, in all four directions.
-    """
-    best = 0.0
-    for a, b in ((statistics, others), (-others, -statistics), (others, statistics), (-statistics, -others)):
-        (a_train, a_test), (b_train, b_test) = np.array_split(a, 2), np.array_split(b, 2)
-        thresholds = np.quantile(np.concatenate([a_train, b_train]), np.linspace(0, 0.999, 300))
-        gains = [
-            np.log(max(clopper_pearson((a_train > t).sum(), len(a_train))[0] - delta, 1e-9))
-            - np.log(clopper_pearson((b_train > t).sum(), len(b_train))[1])
-            for t in thresholds
-        ]
-        threshold = thresholds[int(np.argmax(gains))]
-        power = clopper_pearson((a_test > threshold).sum(), len(a_test))[0]
-        false = clopper_pearson((b_test > threshold).sum(), len(b_test))[1]
-        best = max(best, np.log(max(power - delta, 1e-9) / false))
-    return best
-
-
 def attack(model, data, statistic, n_fits=N_FITS):
-    """Statistics of many fits on each of two neighbours, and the guarantee of one."""
-    values = []
-    for X, y in data:
-        fits = (clone(model).fit(X, y) for _ in range(n_fits))
-        values.append(np.array([statistic(fit) for fit in fits]))
-    return audit(*values, delta=model.delta)
+    """Lower bound on epsilon from a statistic of many fits on each of two neighbours."""
+    result = audit_epsilon(
+        model,
+        *data,
+        delta=model.delta,
+        output=statistic,
+        n_trials=n_fits,
+        confidence=CONFIDENCE,
+        distinguishers=["linear"],
+    )
+    return result.epsilon
 
 
 def first_weight(fit):

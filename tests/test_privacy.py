@@ -8,10 +8,19 @@ import threading
 import joblib
 import numpy as np
 import pytest
-from scipy import stats
 from sklearn.base import clone
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, _noise, iDPSignRP, reproducible_noise
+from skdprp import (
+    DPOPORP,
+    DPRandomProjection,
+    DPSignOPORP,
+    DPSignRP,
+    _noise,
+    audit_epsilon,
+    iDPSignRP,
+    reproducible_noise,
+    worst_neighbours,
+)
 from skdprp.mechanisms import flip_thresholds
 
 TRIALS = 100_000
@@ -23,40 +32,16 @@ pytestmark = [
 ]
 
 
-def audit(release, first, second, delta):
-    """Return a lower bound on epsilon at delta, from an attack on two neighbours.
-
-    Each row of a release is one trial. Half of the trials teach the attack in which direction, and how far, to look;
-    the other half bound by Clopper and Pearson how often it is right. The bound fails with probability `MISTAKE`.
-    """
-    n = TRIALS // 2
-    a, b = (release(np.tile(row, (TRIALS, 1))).astype(float) for row in (first, second))
-    direction = b[:n].mean(axis=0) - a[:n].mean(axis=0)
-    bounds = [0.0]
-    for sign in (1, -1):
-        scores_a, scores_b = (sign * (side @ direction) for side in (a, b))
-        p, q = (scores_b, scores_a) if sign == 1 else (scores_a, scores_b)
-        cuts = np.quantile(p[:n], [0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99])
-        cut = max(cuts, key=lambda cut: _loss(np.mean(p[:n] >= cut), np.mean(q[:n] >= cut) + 5 / n, delta))
-        hits, alarms = np.sum(p[n:] >= cut), np.sum(q[n:] >= cut)
-        low = stats.beta.ppf(MISTAKE, hits, n - hits + 1) if hits else 0.0
-        high = stats.beta.isf(MISTAKE, alarms + 1, n - alarms) if alarms < n else 1.0
-        bounds.append(_loss(low, high, delta))
-    return max(bounds)
+def audit(release, first, second, delta, *, n_trials=TRIALS, rows_are_trials=True):
+    """Return a lower bound on epsilon at delta, which fails with probability `MISTAKE`, from an attack on two rows."""
+    options = {"rows_are_trials": rows_are_trials, "distinguishers": ["linear", "discriminant"]}
+    pair = first[None], second[None]
+    return audit_epsilon(release, *pair, delta=delta, confidence=1 - MISTAKE, n_trials=n_trials, **options).epsilon
 
 
-def _loss(p, q, delta):
-    return np.log((p - delta) / q) if p > delta else -np.inf
-
-
-def neighbours(sketch):
-    """Two rows at distance max_change = 1, opposite, in the direction that moves the projection most."""
-    W = sketch.projection_.project(np.eye(8))
-    if getattr(sketch, "adjacency", "l1") == "l2":
-        row = np.linalg.svd(W)[0][:, 0] / 2
-    else:
-        row = np.eye(8)[np.linalg.norm(W, axis=1).argmax()] / 2
-    return row, -row
+def rows(sketch):
+    """Two rows at distance max_change, in the direction that moves the projection most."""
+    return [row[0] for row in worst_neighbours(sketch, np.zeros((1, 8)))]
 
 
 ADDITIVE = [
@@ -85,7 +70,7 @@ SIGNS = [
 def test_audit_stays_below_the_guarantee_and_finds_too_little_noise(sketch):
     """The attack never proves a loss above epsilon; with half the noise, or twice the loss of a flip, it does."""
     sketch = clone(sketch).set_params(random_state=0).fit(np.ones((1, 8)))
-    delta, (first, second) = sketch.guarantee_.delta, neighbours(sketch)
+    delta, (first, second) = sketch.guarantee_.delta, rows(sketch)
     assert audit(sketch.transform, first, second, delta) <= sketch.guarantee_.epsilon
     if hasattr(sketch, "scale_"):
         sketch.scale_ /= 4 if getattr(sketch, "calibration", "") == "kenthapadi" else 2
@@ -106,23 +91,17 @@ def halved_flips(sketch):
 def test_audit_of_flips_with_a_least_norm(calibration):
     """With a least norm the bound holds over the draw of the projection; signs that are not flipped break it."""
     parameters = {"method": "rr", "projection": "gaussian", "delta": 0.05, "min_norm": 1.0, "max_change": 1.0}
-    pair, trials = np.zeros((2, 8)), 200
+    pair = np.zeros((2, 8))
     pair[:, :2] = [[1, 0.5], [1, -0.5]]
 
     def bound(flip_less):
-        agree = np.empty((2, trials))
-        for i in range(trials):
+        def agreement(row):
             sketch = DPSignRP(32, epsilon=1.0, calibration=calibration, **parameters).fit(pair)
             if flip_less:
                 sketch.flip_thresholds_ = flip_thresholds(40.0)
-            agree[:, i] = (sketch.transform(pair) * np.sign(sketch.projection_.project(pair[:1]))).sum(axis=1)
-        bounds = []
-        for cut in (0, 4, 8, 16, 32):
-            hits, alarms = np.sum(agree >= cut, axis=1)
-            low = stats.beta.ppf(MISTAKE, hits, trials - hits + 1) if hits else 0.0
-            high = stats.beta.isf(MISTAKE, alarms + 1, trials - alarms) if alarms < trials else 1.0
-            bounds.append(_loss(low, high, 0.05))
-        return max(bounds)
+            return (sketch.transform(row) * np.sign(sketch.projection_.project(pair[:1]))).sum()
+
+        return audit(agreement, *pair, 0.05, n_trials=300, rows_are_trials=False)
 
     assert bound(flip_less=False) <= 1.0 < bound(flip_less=True)
 
@@ -136,7 +115,7 @@ def test_audit_finds_noise_of_chi_radius(monkeypatch):
         values += scale * np.abs(np.random.default_rng().normal(size=(len(values), 1))) * direction
 
     sketch = DPOPORP(16, delta=0.05, random_state=0).fit(np.ones((1, 8)))
-    first, second = neighbours(sketch)
+    first, second = rows(sketch)
     centres = sketch.projection_.project(np.array([first, second]))
 
     def nearer(X):
@@ -152,7 +131,7 @@ def test_audit_finds_noise_of_chi_radius(monkeypatch):
 def test_audit_finds_noise_that_two_rows_share(sketch, monkeypatch):
     """A row released beside a known one hides in its own noise; where the two share theirs, their difference tells."""
     sketch = clone(sketch).set_params(random_state=0).fit(np.ones((1, 8)))
-    first, second = neighbours(sketch)
+    first, second = rows(sketch)
 
     def difference(X):
         both = np.empty((2 * len(X), X.shape[1]))
@@ -211,14 +190,14 @@ def low_bits(release):
 def test_the_last_bits_of_a_release_do_not_tell_rows_apart(noise, monkeypatch):
     """On the grid, no release near zero has low bits; with plain floating-point addition they give the row 0 away."""
     sketch = DPOPORP(1, noise=noise, random_state=0).fit(np.ones((1, 1)))
-    rows = np.zeros(1), np.ones(1)
+    zero, one = np.zeros(1), np.ones(1)
     assert not low_bits(sketch.transform)(np.zeros((10_000, 1))).any()
 
     def add_floats(values, noise, grid):
         values += noise * grid
 
     monkeypatch.setattr(_noise, "_add_on_grid", add_floats)
-    assert audit(low_bits(sketch.transform), *rows, sketch.guarantee_.delta) > 1.0
+    assert audit(low_bits(sketch.transform), zero, one, sketch.guarantee_.delta) > 1.0
 
 
 # The identity of the noise

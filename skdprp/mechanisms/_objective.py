@@ -1,6 +1,7 @@
 """Scales of the linear term of objective perturbation."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -17,6 +18,7 @@ def _require_room(epsilon, needed):
         raise ValueError(f"The log-determinant takes {needed:.6g} of epsilon={epsilon}: raise the penalty or epsilon.")
 
 
+@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
 def objective_perturbation_scale(
     epsilon, delta, *, lipschitz=1.0, log_det=0.0, adjacency="replace_one", n_outputs=1, release_shift=0.0
 ):
@@ -65,6 +67,7 @@ def objective_perturbation_scale(
     )
 
 
+@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
 def softmax_perturbation_scale(
     epsilon, delta, *, n_classes, max_norm=1.0, log_det=0.0, adjacency="replace_one", release_shift=0.0
 ):
@@ -110,6 +113,7 @@ def softmax_perturbation_scale(
     )
 
 
+@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
 def product_perturbation_scale(
     epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
 ):

@@ -1,0 +1,224 @@
+"""audit_epsilon: choose an attack on some outputs, count its successes on others, bound epsilon."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from .. import _noise
+from ._distinguishers import BATTERY, battery
+from ._result import AuditResult, clopper_pearson, epsilon_bound
+from ._trials import trials_of
+
+_CHUNKS = 32
+_TAIL = np.geomspace(1e-6, 0.5, 60)
+_QUANTILES = np.unique(np.concatenate([np.linspace(0, 1, 201), _TAIL, 1 - _TAIL]))
+
+
+def audit_epsilon(
+    release,
+    a,
+    b,
+    *,
+    delta=None,
+    confidence=0.99,
+    n_trials=2000,
+    distinguishers="auto",
+    log_ratio=None,
+    output=None,
+    rows_are_trials=None,
+    n_jobs=None,
+    verbose=0,
+):
+    """Bound the epsilon of a release from below, by attacking it on two neighbouring data sets.
+
+    Outputs of `a` and of `b` are drawn. On one half of them a battery of distinguishers learns to tell the two apart,
+    and the one that proves most is kept, with a threshold. On the other half its hits and false alarms are counted,
+    which bounds the probabilities of one event under `a` and under `b`, and so epsilon.
+
+    Parameters
+    ----------
+    release : callable or estimator
+        A function from a data set to numbers, or to arrays or lists of them, with fresh noise at each call; or an
+        estimator. Sketches are fitted once, on `a`, unless they already are, and each trial is a call of `transform`.
+        Any other estimator is cloned and fitted at each trial: what it releases are its weights, or else the
+        transformed data.
+    a, b : object
+        Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
+        :func:`worst_neighbours` proposes some.
+    delta : float or None, default=None
+        Slack at which epsilon is bounded. None takes that of the guarantee of an estimator, and is 0 for functions.
+    confidence : float, default=0.99
+        Probability with which the bound holds.
+    n_trials : int, default=2000
+        Number of outputs drawn from each of `a` and `b`. No audit proves more than about log(n_trials / 10).
+    distinguishers : "auto", list of str, or dict of str to callable, default="auto"
+        The attacks to choose from: all that apply; some of them by name; or your own scores, functions from outputs, an
+        array of shape (n, n_values), to n numbers, larger for what looks more like an output of `b`.
+    log_ratio : callable or None, default=None
+        Logarithm of the likelihood ratio of `b` to `a`, a score as above, where it is known: it joins the battery as
+        "likelihood". Known by default for sketches with Gaussian or Laplace noise.
+    output : callable or None, default=None
+        What of a fitted estimator is released, or what of the transformed data is kept. None is all of it.
+    rows_are_trials : bool or None, default=None
+        Whether `a` and `b` are single rows of which `release` takes many copies in one call, each row of the result
+        being a trial of its own. None does so for sketches of single rows.
+    n_jobs : int or None, default=None
+        Number of joblib jobs. Seeded noise, which exists in one thread, is drawn in one job whatever this says.
+    verbose : int, default=0
+        Progress messages of joblib.
+
+    Returns
+    -------
+    AuditResult
+        The bound, and the counts it rests on.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer than 8 trials, the confidence is not in (0, 1), delta is not in [0, 1), a distinguisher is
+        unknown or does not return one number for each output, or outputs are not finite numbers of one shape.
+    TypeError
+        If `release` can neither be called nor fitted, or it is not known what of it is released.
+
+    See Also
+    --------
+    worst_neighbours : Proposes the two data sets.
+    membership_inference_auc : Attacks one fitted classifier that need not be private.
+
+    Notes
+    -----
+    Half of the outputs choose the event S: a quarter trains the distinguishers, a quarter chooses among them. On the
+    other half, of n outputs each, S is fixed, and the Clopper-Pearson bounds p on P_b(S) from below and q on P_a(S)
+    from above each fail with probability at most ``(1 - confidence) / 2``. Then
+    ``max(log((p - delta) / q), log((1 - q - delta) / (1 - p)))`` is a lower bound with the stated confidence, whatever
+    the release and the distinguishers are; the second term takes the complement of S. The roles of a and b are
+    exchanged when that proved more on the first half.
+
+    A bound below the guarantee proves nothing: the attacks may be bad, or the trials too few. Where delta is small,
+    even noise of half the scale shows little of itself at that delta. Audit at a larger one that the guarantee promises
+    as well, ``delta=guarantee.profile(0.1)``, and compare with :meth:`AuditResult.exceeds`.
+
+    References
+    ----------
+    .. [1] M. Jagielski, J. Ullman and A. Oprea, "Auditing Differentially Private Machine Learning: How Private is
+       Private SGD?", NeurIPS 2020.
+    .. [2] B. Bichsel, S. Steffen, I. Bogunovic and M. Vechev, "DP-Sniper: Black-Box Discovery of Differential Privacy
+       Violations using Classifiers", S&P 2021.
+
+    Examples
+    --------
+    A count with Laplace noise of half the scale that epsilon = 1 needs:
+
+    >>> import numpy as np
+    >>> from skdprp import PrivacyGuarantee, audit_epsilon
+    >>> rng = np.random.default_rng(0)
+    >>> def noisy_count(rows):
+    ...     return len(rows) + rng.laplace(scale=0.5)
+    >>> result = audit_epsilon(noisy_count, np.zeros((10, 1)), np.zeros((11, 1)))
+    >>> result.exceeds(PrivacyGuarantee(1.0, 0.0))
+    True
+    """
+    _check(delta, confidence, n_trials)
+    trials = trials_of(release, a, b, rows_are_trials=rows_are_trials, output=output)
+    delta = delta if delta is not None else trials.delta or 0.0
+    outputs = _draw(trials, n_trials, n_jobs, verbose)
+    train, choose, test = _split(outputs)
+    candidates = _scores(distinguishers, log_ratio, trials.known, train)
+    return _test(_choose(candidates, choose, delta, confidence), test, delta, confidence, n_trials)
+
+
+def _check(delta, confidence, n_trials):
+    if n_trials < 8:
+        raise ValueError(f"An audit needs at least 8 trials, got n_trials={n_trials}.")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, got {confidence}.")
+    if delta is not None and not 0 <= delta < 1:
+        raise ValueError(f"delta must be at least 0 and below 1, got {delta}.")
+
+
+def _draw(trials, n_trials, n_jobs, verbose):
+    """Draw outputs of both data sets, of shape (2, n_trials, rows, columns)."""
+    sizes = [len(part) for part in np.array_split(np.arange(n_trials), min(_CHUNKS, n_trials))]
+    chunks = Parallel(n_jobs=1 if _noise.is_seeded() else n_jobs, verbose=verbose)(
+        delayed(trials.draw)(data, size) for data in (trials.a, trials.b) for size in sizes
+    )
+    if len({chunk.shape[1:] for chunk in chunks}) > 1:
+        raise ValueError("Outputs of the release differ in shape: pad them, or release a summary of fixed length.")
+    return np.concatenate(chunks).reshape(2, n_trials, *chunks[0].shape[1:])
+
+
+def _split(outputs):
+    """A quarter to train scores on, a quarter to choose one with, and a half that had no part in it."""
+    return np.split(outputs, [outputs.shape[1] // 4, outputs.shape[1] // 2], axis=1)
+
+
+def _scores(distinguishers, log_ratio, known, train):
+    """Scores to choose from, by name: those that are known, and those that are learned from outputs."""
+    flat_scores = {"likelihood": log_ratio} if log_ratio is not None else {}
+    if isinstance(distinguishers, Mapping):
+        return {name: _of_flat(score) for name, score in (flat_scores | dict(distinguishers)).items()}
+    available = known | {name: _of_flat(score) for name, score in flat_scores.items()}
+    learners = battery(train.shape[2:])
+    if not isinstance(distinguishers, str):
+        if unknown := set(distinguishers) - set(BATTERY) - set(available):
+            raise ValueError(f"Unknown distinguishers {sorted(unknown)}: choose from {[*BATTERY, *available]}.")
+        available = {name: available[name] for name in distinguishers if name in available}
+        learners = {name: BATTERY[name] for name in distinguishers if name in BATTERY}
+    elif distinguishers != "auto":
+        raise ValueError(f"distinguishers must be 'auto', a list of names or a dict, got {distinguishers!r}.")
+    return available | {name: learn(*train) for name, learn in learners.items()}
+
+
+def _of_flat(score):
+    """Make a score of arrays of shape (n, n_values) one of arrays of shape (n, rows, columns)."""
+
+    def _score(outputs):
+        scores = np.asarray(score(outputs.reshape(len(outputs), -1)), dtype=np.float64)
+        if scores.shape != (len(outputs),):
+            raise ValueError(f"A score must return one number for each output, got shape {scores.shape}.")
+        return scores
+
+    return _score
+
+
+def _choose(candidates, outputs, delta, confidence):
+    """Choose the score, threshold and side that prove most on outputs that trained none of them."""
+    events = (_best_event(name, score, outputs, delta, confidence) for name, score in candidates.items())
+    return max(events, key=lambda event: event[0])
+
+
+def _best_event(name, score, outputs, delta, confidence):
+    """Bound on epsilon, name, score, threshold, and whether the event "score >= threshold" accuses b, not a."""
+    scores = [score(side) for side in outputs]
+    pooled = np.unique(np.concatenate(scores))
+    thresholds = pooled if len(pooled) <= len(_QUANTILES) else np.quantile(pooled, _QUANTILES, method="higher")
+    counts_a, counts_b = (len(side) - np.searchsorted(np.sort(side), thresholds) for side in scores)
+    bounds = [_bounds(counts_a, counts_b, outputs.shape[1], delta, confidence)]
+    bounds.append(_bounds(counts_b, counts_a, outputs.shape[1], delta, confidence))
+    accuses_b, best = np.unravel_index(np.argmax(bounds), (2, len(thresholds)))
+    return bounds[accuses_b][best], name, score, thresholds[best], bool(accuses_b)
+
+
+def _bounds(hits, false_alarms, n, delta, confidence):
+    mistake = (1 - confidence) / 2
+    return epsilon_bound(clopper_pearson(hits, n, mistake)[0], clopper_pearson(false_alarms, n, mistake)[1], delta)
+
+
+def _test(event, outputs, delta, confidence, n_trials):
+    """Count the chosen event on outputs that had no part in the choice."""
+    _, name, score, threshold, accuses_b = event
+    in_a, in_b = (int(np.sum(score(side) >= threshold)) for side in outputs)
+    hits, false_alarms = (in_b, in_a) if accuses_b else (in_a, in_b)
+    n = outputs.shape[1]
+    return AuditResult(
+        epsilon=float(_bounds(hits, false_alarms, n, delta, confidence)),
+        delta=delta,
+        confidence=confidence,
+        n_trials=n_trials,
+        n_tested=n,
+        distinguisher=name,
+        accused="b" if accuses_b else "a",
+        hits=hits,
+        false_alarms=false_alarms,
+    )

@@ -1,0 +1,233 @@
+"""What an audit has found: counts on fresh outputs, and the bounds that follow from them."""
+
+from dataclasses import dataclass, replace
+from html import escape
+
+import numpy as np
+from scipy.special import betainccinv, betaincinv
+
+from ..accounting import information_delta
+
+_N_PROMISES = 17
+
+
+def clopper_pearson(successes, n, mistake):
+    """Bound a probability from both sides, each bound failing with probability at most `mistake`.
+
+    Parameters
+    ----------
+    successes : int or ndarray of int
+        Number of successes.
+    n : int
+        Number of independent trials.
+    mistake : float
+        Probability of failure of each bound.
+
+    Returns
+    -------
+    low, high : float or ndarray
+
+    References
+    ----------
+    .. [1] C. Clopper and E. Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
+       Binomial", Biometrika 26, 1934.
+
+    Examples
+    --------
+    >>> from skdprp.audit._result import clopper_pearson
+    >>> [round(float(bound), 3) for bound in clopper_pearson(9, 10, 0.025)]
+    [0.555, 0.997]
+    """
+    failures = n - successes
+    low = np.where(successes > 0, betaincinv(np.maximum(successes, 1), failures + 1, mistake), 0.0)
+    high = np.where(failures > 0, betainccinv(successes + 1, np.maximum(failures, 1), mistake), 1.0)
+    return low, high
+
+
+def epsilon_bound(power, false_alarm, delta):
+    """Least epsilon at which an event can be so likely under one data set and so unlikely under the other.
+
+    Parameters
+    ----------
+    power : float or ndarray
+        Lower bound on the probability of the event under the one.
+    false_alarm : float or ndarray, positive
+        Upper bound on its probability under the other.
+    delta : float
+        Slack of the definition.
+
+    Returns
+    -------
+    ndarray
+        Largest of ``log((power - delta) / false_alarm)``, the same for the complement of the event with the roles
+        exchanged, and 0.
+
+    Examples
+    --------
+    >>> from skdprp.audit._result import epsilon_bound
+    >>> round(float(epsilon_bound(0.9, 0.1, delta=0.0)), 4)
+    2.1972
+    """
+    tiny = np.finfo(float).tiny
+    event = np.maximum(power - delta, tiny) / false_alarm
+    complement = np.maximum(1 - false_alarm - delta, tiny) / np.maximum(1 - power, tiny)
+    return np.maximum(np.log(np.maximum(event, complement)), 0.0)
+
+
+def _percentage(confidence):
+    """Print a confidence so that it does not round to one."""
+    return f"{confidence:g}" if confidence <= 0.9999 else f"1 - {1 - confidence:.1g}"
+
+
+def _promises(guarantee):
+    """Yield pairs of epsilon and delta that a guarantee promises."""
+    yield guarantee.epsilon, guarantee.delta
+    if guarantee.definition == "DP" and guarantee.loss is not None and np.isfinite(guarantee.epsilon):
+        epsilons = np.linspace(0, guarantee.epsilon, _N_PROMISES)
+        yield from ((epsilon, guarantee.profile(epsilon)) for epsilon in epsilons)
+
+
+def _require_differential_privacy(guarantee):
+    if not guarantee.definition.startswith("DP"):
+        raise ValueError(f"An audit bounds differential privacy; it says nothing about {guarantee.definition}.")
+
+
+@dataclass(frozen=True, repr=False)
+class AuditResult:
+    """A lower bound on epsilon, with the counts that prove it.
+
+    Parameters
+    ----------
+    epsilon : float
+        Lower bound on the epsilon of the release, at `delta`.
+    delta : float
+        Slack at which epsilon is bounded.
+    confidence : float
+        Probability that the bound holds, whatever the release.
+    n_trials : int
+        Number of outputs drawn from each data set.
+    n_tested : int
+        Number of them, from each, that `hits` and `false_alarms` count; the others chose the attack.
+    distinguisher : str
+        Attack that was chosen.
+    accused : {"a", "b"}
+        Data set that the attack accuses.
+    hits : int
+        How often it accused when the output came from that data set.
+    false_alarms : int
+        How often it accused when the output came from the other one.
+
+    Examples
+    --------
+    >>> from skdprp import AuditResult
+    >>> counts = {"n_tested": 1000, "hits": 930, "false_alarms": 120}
+    >>> AuditResult(1.82, 0.0, 0.99, n_trials=2000, distinguisher="linear", accused="b", **counts)
+    epsilon >= 1.82 at delta=0 with confidence 0.99 (linear: 930 hits, 120 false alarms in 1000 tests each)
+    """
+
+    epsilon: float
+    delta: float
+    confidence: float
+    n_trials: int
+    n_tested: int
+    distinguisher: str
+    accused: str
+    hits: int
+    false_alarms: int
+
+    def __repr__(self):
+        return (
+            f"epsilon >= {self.epsilon:.3g} at delta={self.delta:g} with confidence {_percentage(self.confidence)} "
+            f"({self.distinguisher}: {self.hits} hits, {self.false_alarms} false alarms in {self.n_tested} tests each)"
+        )
+
+    def _repr_html_(self):
+        facts = {
+            "epsilon is at least": f"{self.epsilon:.3g}",
+            "at delta": f"{self.delta:g}",
+            "with confidence": _percentage(self.confidence),
+            "attack": self.distinguisher,
+            f"accuses {self.accused}, rightly": f"{self.hits} of {self.n_tested}",
+            f"accuses {self.accused}, wrongly": f"{self.false_alarms} of {self.n_tested}",
+            "outputs drawn from each data set": f"{self.n_trials}",
+        }
+        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in facts.items())
+        return f"<table><caption>Audit of a release</caption>{rows}</table>"
+
+    @property
+    def power_bound(self):
+        """Lower confidence bound on the probability of a hit."""
+        return float(clopper_pearson(self.hits, self.n_tested, (1 - self.confidence) / 2)[0])
+
+    @property
+    def false_alarm_bound(self):
+        """Upper confidence bound on the probability of a false alarm."""
+        return float(clopper_pearson(self.false_alarms, self.n_tested, (1 - self.confidence) / 2)[1])
+
+    def epsilon_at(self, delta):
+        """Lower bound on epsilon at another delta, from the same counts and with the same confidence.
+
+        Parameters
+        ----------
+        delta : float
+            Slack of the definition.
+
+        Returns
+        -------
+        float
+        """
+        return float(epsilon_bound(self.power_bound, self.false_alarm_bound, delta))
+
+    def exceeds(self, guarantee):
+        """Whether the audit refutes a guarantee.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            A promise of differential privacy, proved or only claimed, or of MI-DP, whose bound in bits limits how far
+            apart the two laws of the outputs can be. Of a promise with a privacy profile, all of it is compared: with a
+            small delta, much of what attacks can show is at small epsilons.
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        ValueError
+            If the guarantee has another definition: outputs of two data sets say nothing about individual DP, which
+            has the noise of one of them held fixed.
+        """
+        if guarantee.definition.startswith("MI-DP"):
+            return bool(self.power_bound - self.false_alarm_bound > information_delta(guarantee.epsilon))
+        _require_differential_privacy(guarantee)
+        return any(self.epsilon_at(delta) > epsilon for epsilon, delta in _promises(guarantee))
+
+    def attach_to(self, guarantee):
+        """Return a guarantee with this bound, at its own delta, written into it.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            What was audited.
+
+        Returns
+        -------
+        PrivacyGuarantee
+            With the field `audited_epsilon`.
+
+        Raises
+        ------
+        ValueError
+            If the guarantee has another definition than differential privacy.
+
+        Examples
+        --------
+        >>> from skdprp import DPOPORP, audit_epsilon, worst_neighbours
+        >>> sketch = DPOPORP(2, noise="laplace", random_state=0).fit([[0.0, 0.0]])
+        >>> result = audit_epsilon(sketch, *worst_neighbours(sketch, [[0.0, 0.0]]))
+        >>> result.attach_to(sketch.guarantee_).audited_epsilon == result.epsilon
+        True
+        """
+        _require_differential_privacy(guarantee)
+        return replace(guarantee, audited_epsilon=self.epsilon_at(guarantee.delta))

@@ -1,0 +1,269 @@
+"""Turn whatever is audited into a function that draws outputs: arrays of shape (n_trials, rows, columns)."""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial, singledispatch
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from ..linear_model._base import PrivateLinearClassifier
+from ..linear_model._mutual_information import MIDPRegressor
+from ..losses import LogisticLoss, SoftmaxLoss
+from ..sketch._additive import AdditiveSketch
+from ..sketch._base import BaseSketch
+
+_DRAWN_PROJECTION = "delta includes the draw of the projection"
+
+
+@dataclass(frozen=True)
+class Trials:
+    """How to draw outputs of a release, and what is known about them.
+
+    Parameters
+    ----------
+    draw : callable
+        ``draw(data, n)`` returns n outputs, an array of shape (n, rows, columns).
+    a, b : object
+        The data sets.
+    known : dict of str to callable
+        Scores that need no training, by name: functions of outputs.
+    delta : float or None
+        Slack of the guarantee, where there is one.
+    """
+
+    draw: Any
+    a: Any
+    b: Any
+    known: dict
+    delta: float | None = None
+
+
+def _finite(output):
+    """Convert to a float array, of finite numbers."""
+    try:
+        numbers = np.asarray(output.toarray() if sp.issparse(output) else output).astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError("The release must return numbers, or arrays of them.") from error
+    if not numbers.size or not np.isfinite(numbers).all():
+        raise ValueError("The release must return at least one number, and finite ones only: replace the others.")
+    return numbers
+
+
+def as_table(output):
+    """Convert one output to a finite float array of two dimensions; of one row or number, to a column.
+
+    Parameters
+    ----------
+    output : array-like, sparse matrix, number, or a list or tuple of those
+        What a release returned.
+
+    Returns
+    -------
+    ndarray of shape (rows, columns)
+
+    Raises
+    ------
+    ValueError
+        If it is empty, or not made of finite numbers.
+    """
+    if isinstance(output, tuple) or (isinstance(output, list) and any(np.ndim(part) for part in output)):
+        return np.concatenate([as_table(part).ravel() for part in output])[:, None]
+    table = _finite(output)
+    return table.reshape(-1, 1) if table.ndim < 2 or len(table) == 1 else table.reshape(len(table), -1)
+
+
+def _stack(tables):
+    if len({table.shape for table in tables}) > 1:
+        raise ValueError("Outputs of the release differ in shape: pad them, or release a summary of fixed length.")
+    return np.stack(tables)
+
+
+def _call(release, data, n):
+    return _stack([as_table(release(data)) for _ in range(n)])
+
+
+def _copies(row, n):
+    if sp.issparse(row):
+        return sp.vstack([row] * n, format="csr")
+    return row.iloc[[0] * n] if hasattr(row, "iloc") else np.repeat(np.asarray(row), n, axis=0)
+
+
+def _call_on_copies(release, row, n):
+    """Release many copies of a row at once: each row of the output is a trial."""
+    output = np.atleast_1d(_finite(release(_copies(row, n))))
+    if len(output) != n:
+        raise ValueError(f"The release returned {len(output)} rows for {n} rows: it does not treat them one by one.")
+    return output.reshape(n, -1, 1)
+
+
+@singledispatch
+def trials_of(release, a, b, *, rows_are_trials=None, output=None):
+    """Prepare the trials of a release.
+
+    Parameters
+    ----------
+    release : callable or estimator
+        What is audited.
+    a, b : object
+        The two data sets.
+    rows_are_trials : bool or None, default=None
+        Whether one-row data sets are copied, so that one call makes many trials.
+    output : callable or None, default=None
+        What of a fitted estimator is released.
+
+    Returns
+    -------
+    Trials
+
+    Raises
+    ------
+    TypeError
+        If it can be neither called nor fitted.
+    """
+    if not callable(release):
+        raise TypeError(f"An audit needs a function of a data set or an estimator, got {type(release).__name__}.")
+    return Trials(partial(_call_on_copies if rows_are_trials else _call, release), a, b, {})
+
+
+def _fit_and_take(estimator, output, data, n):
+    return _call(lambda data: output(clone(estimator).fit(*data)), data, n)
+
+
+def _as_arguments(data):
+    return data if isinstance(data, tuple) else (data,)
+
+
+def _released_weights(estimator):
+    """Weights of a linear model, one row for each class, the intercept last."""
+    return np.column_stack([np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)])
+
+
+def _transformed(estimator, data):
+    return clone(estimator).fit(*data).transform(data[0])
+
+
+@trials_of.register
+def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, output=None):
+    """Fit a clone at each trial: weights if it has them, the transformed data otherwise."""
+    a, b = _as_arguments(a), _as_arguments(b)
+    fitted = clone(estimator).fit(*a)
+    delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
+    if output is None and not hasattr(fitted, "coef_"):
+        if not hasattr(fitted, "transform"):
+            raise TypeError(f"Say by `output` what a fitted {type(estimator).__name__} releases.")
+        return Trials(partial(_call, partial(_transformed, estimator)), a, b, {}, delta)
+    return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, delta)
+
+
+@trials_of.register
+def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=None, output=None):
+    """Fit as the guarantee assumes: the labels are public, and C and delta the same for both data sets."""
+    estimator = clone(estimator)
+    if estimator.classes is None and not np.array_equal(np.unique(a[1]), np.unique(b[1])):
+        estimator.set_params(classes=np.union1d(a[1], b[1]))
+    fitted = clone(estimator).fit(*a)
+    if estimator.adjacency == "add_remove":
+        estimator.set_params(C=fitted.C_, delta=fitted.delta_)
+    known = {} if output else {"membership": _membership_score(fitted, a, b)}
+    draw = partial(_fit_and_take, estimator, output or _released_weights)
+    return Trials(draw, a, b, known, fitted.guarantee_.delta)
+
+
+@trials_of.register
+def _of_regressor(estimator: MIDPRegressor, a, b, *, rows_are_trials=None, output=None):
+    """Audit at the delta for which the guarantee translates itself to differential privacy of one entry."""
+    return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, 1e-5)
+
+
+def _only_in(data, other):
+    """Rows and labels that one data set has more often than another."""
+    (X, y), (X_other, y_other) = ((_dense(X), np.asarray(y)) for X, y in (data, other))
+    left = Counter(_keys(X_other, y_other))
+    missing = []
+    for key in _keys(X, y):
+        missing.append(not left[key])
+        left[key] -= left[key] > 0
+    return X[missing], y[missing]
+
+
+def _dense(X):
+    return X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def _keys(X, y):
+    return [(row.tobytes(), label) for row, label in zip(X, y, strict=True)]
+
+
+def _membership_score(fitted, a, b):
+    """Score weights by the losses of the rows of a that b does not have, less those of b that a does not have."""
+    only_a, only_b = _only_in(a, b), _only_in(b, a)
+    return lambda outputs: _losses(outputs, *only_a, fitted.classes_) - _losses(outputs, *only_b, fitted.classes_)
+
+
+def _losses(outputs, X, y, classes):
+    """Sum of the losses of some rows under each of many released weights."""
+    outputs = outputs.reshape(len(outputs), -1, X.shape[1] + 1)  # a row of weights for each class, the intercept last
+    scores = outputs[:, :, :-1] @ X.T + outputs[:, :, -1:]
+    codes, total = np.searchsorted(classes, y), np.zeros(len(outputs))
+    for row, code in enumerate(codes):
+        if scores.shape[1] == 1:
+            total += LogisticLoss().value(2 * code - 1, scores[:, 0, row])
+        else:
+            total += SoftmaxLoss(len(classes)).value(np.full(len(outputs), code), scores[:, :, row])
+    return total
+
+
+@trials_of.register
+def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None):
+    """Release one row many times at once, or a whole data set again and again, with one public projection."""
+    if _DRAWN_PROJECTION in _fitted(estimator, a).guarantee_.assumptions and hasattr(estimator, "min_norm"):
+        fresh = clone(estimator).set_params(random_state=None, output="sign")
+        return Trials(partial(_call, partial(_signs_of_drawn_projection, fresh, a, b)), a, b, {}, estimator.delta)
+    estimator = _fitted(estimator, a)
+    release = partial(_transform, estimator, output)
+    one_row = _n_rows(a) == _n_rows(b) == 1 if rows_are_trials is None else rows_are_trials
+    known = {} if output or not isinstance(estimator, AdditiveSketch) else {"likelihood": _log_ratio(estimator, a, b)}
+    return Trials(partial(_call_on_copies if one_row else _call, release), a, b, known, estimator.guarantee_.delta)
+
+
+def _fitted(estimator, X):
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return clone(estimator).fit(X)
+    return estimator
+
+
+def _n_rows(X):
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
+def _transform(estimator, output, X):
+    """Released sketches, one bit a component if packed."""
+    released = estimator.transform(X)
+    released = np.unpackbits(released, axis=1) if released.dtype == np.uint8 else released
+    return output(released) if output else released
+
+
+def _signs_of_drawn_projection(estimator, a, b, data):
+    """Draw a projection and release; signs are compared with those that the projections of a and b have."""
+    estimator = clone(estimator).fit(data)
+    truth = [np.sign(estimator.projection_.project(_dense(X))) for X in (a, b)]
+    return np.vstack([estimator.transform(data) * signs for signs in truth])
+
+
+def _log_ratio(estimator, a, b):
+    """Exact likelihood ratio of b to a of additive noise."""
+    centres = [estimator.projection_.project(_dense(X)) / estimator.projection_.divisor for X in (a, b)]
+    power = 1 if estimator.noise == "laplace" else 2
+
+    def _score(outputs):
+        to_a, to_b = (np.abs(outputs.reshape(-1, *centre.shape) - centre) ** power for centre in centres)
+        return (to_a - to_b).sum(axis=(1, 2))
+
+    return _score

@@ -1,0 +1,653 @@
+"""Audits: their bounds hold as often as they say, they find what is broken, and they accuse nothing that is sound."""
+
+import dataclasses
+import functools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from scipy import stats
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from skdprp import (
+    DPOPORP,
+    AMPClassifier,
+    AuditResult,
+    DPRandomProjection,
+    DPSignOPORP,
+    DPSignRP,
+    MIDPRegressor,
+    PrivacyGuarantee,
+    ProductNoiseOutputPerturbation,
+    _noise,
+    audit_epsilon,
+    iDPSignRP,
+    membership_inference_auc,
+    reproducible_noise,
+    worst_neighbours,
+)
+from skdprp.audit import _epsilon
+from skdprp.audit._result import clopper_pearson, epsilon_bound
+from skdprp.mechanisms import gaussian_scale, published_product_noise_scale
+from skdprp.sketch import _additive
+
+SURE = 1 - 1e-7
+PURE = PrivacyGuarantee(1.0, 0.0)
+
+
+@pytest.fixture
+def seeded():
+    """Noise that makes a test of chance come out the same each time."""
+    with reproducible_noise(0):
+        yield
+
+
+# The bounds
+
+
+@pytest.mark.parametrize("successes", [0, 1, 37, 99, 100])
+@pytest.mark.parametrize("mistake", [1e-7, 0.05])
+def test_clopper_pearson_agrees_with_scipy(successes, mistake):
+    exact = stats.binomtest(successes, 100).proportion_ci(1 - 2 * mistake, method="exact")
+    assert np.allclose(clopper_pearson(successes, 100, mistake), (exact.low, exact.high), rtol=1e-6)
+
+
+@pytest.mark.parametrize("delta", [0.0, 0.05])
+@pytest.mark.parametrize(("power", "false_alarm"), [(0.9, 0.2), (0.3, 0.01), (0.99, 0.9), (0.2, 0.6)])
+def test_epsilon_bound_is_the_least_epsilon_that_allows_an_event(power, false_alarm, delta):
+    """At the bound, both the event and its complement are allowed; just below it, one of them is not."""
+
+    def allowed(epsilon):
+        event = power <= np.exp(epsilon) * false_alarm + delta
+        return event and 1 - false_alarm <= np.exp(epsilon) * (1 - power) + delta
+
+    bound = epsilon_bound(power, false_alarm, delta)
+    assert allowed(bound + 1e-9)
+    assert bound == 0 or not allowed(bound - 1e-9)
+
+
+def randomised_response(rng, epsilon):
+    keep = 1 / (1 + np.exp(-epsilon))
+    return lambda bit: bit ^ (rng.random() > keep)
+
+
+def share_of_false_alarms(release, truth, *, n_audits=100, **options):
+    audits = (audit_epsilon(release, 0, 1, **options) for _ in range(n_audits))
+    return sum(audit.epsilon > truth for audit in audits)
+
+
+FAST = ["nearer centre", "distance to a", "linear", "discriminant", "values"]
+
+
+def test_false_alarms_are_as_rare_as_stated():
+    """Of a mechanism whose epsilon is exactly 1, and attained by the attack, the bound exceeds 1 rarely enough."""
+    release = randomised_response(np.random.default_rng(0), 1.0)
+    false = share_of_false_alarms(release, 1.0, confidence=0.7, n_trials=200, distinguishers=FAST)
+    assert 0 < false <= stats.binom(100, 0.3).isf(1e-6)
+
+
+@pytest.mark.parametrize("honest", [True, False])
+def test_attacks_are_chosen_on_other_outputs_than_they_are_counted_on(honest, monkeypatch):
+    """Twenty numbers of pure noise prove nothing; where attacks are counted on what they learned from, they do."""
+    rng = np.random.default_rng(0)
+    if not honest:
+        monkeypatch.setattr(_epsilon, "_split", lambda outputs: (outputs, outputs, outputs))
+    options = {"confidence": 0.9, "n_trials": 80, "distinguishers": FAST}
+    false = share_of_false_alarms(lambda data: rng.integers(2**20, size=20), 0.0, **options)
+    assert (false <= stats.binom(100, 0.1).isf(1e-6)) == honest
+
+
+def test_the_bound_is_sharp():
+    """Many trials of an attained epsilon prove nearly all of it, from either side and at any delta."""
+    release = randomised_response(np.random.default_rng(0), 1.0)
+    for a, b in ((0, 1), (1, 0)):
+        result = audit_epsilon(release, a, b, n_trials=20_000, confidence=SURE, distinguishers=["linear"])
+        assert 0.85 < result.epsilon <= 1.0
+        assert result.epsilon_at(0.0) == result.epsilon > result.epsilon_at(0.1) > 0.0
+
+
+# What is broken is found
+
+
+def on_integers(noise):
+    """Noise on a grid, so that floating point gives nothing away."""
+    return lambda x: np.rint(64 * (x + noise()))
+
+
+def test_half_a_laplace_scale_is_found_and_the_whole_is_not():
+    rng = np.random.default_rng(0)
+    for scale, broken in ((1.0, False), (0.5, True)):
+        release = on_integers(functools.partial(rng.laplace, scale=scale))
+        result = audit_epsilon(release, 0.0, 1.0, n_trials=3000, confidence=SURE)
+        assert result.exceeds(PURE) == broken
+        assert result.epsilon > 0.5
+
+
+def test_laplace_noise_on_floats_is_found():
+    """The right scale, but added in floating point: the lowest bits tell 0 from 1."""
+    rng = np.random.default_rng(0)
+    result = audit_epsilon(lambda x: x + rng.laplace(), 0.0, 1.0, confidence=SURE)
+    assert result.distinguisher == "lowest bits"
+    assert result.exceeds(PURE)
+
+
+def product_noise(rng, n_dims, sigma):
+    """Noise of a uniform direction and a half-normal radius, rounded to a grid."""
+
+    def draw():
+        direction = rng.normal(size=n_dims)
+        return sigma * abs(rng.normal()) * direction / np.linalg.norm(direction)
+
+    return on_integers(draw)
+
+
+def test_published_product_noise_is_found():
+    """At 784 dimensions and epsilon = 1, against its claimed delta of 1e-5."""
+    sigma = published_product_noise_scale(1.0, 1e-5, n_dims=784)
+    a, b = np.zeros(784), np.eye(784)[0]
+    release = product_noise(np.random.default_rng(0), 784, sigma)
+    result = audit_epsilon(release, a, b, delta=1e-5, confidence=SURE, distinguishers=["nearer centre", "linear"])
+    assert result.exceeds(PrivacyGuarantee(1.0, 1e-5))
+
+
+PUBLISHED = {"loss": "huber_hinge", "C": 0.01, "fit_intercept": False, "delta": 1e-5, "radius": "chi1"}
+
+
+def signed_rows(n_features):
+    """Two data sets of ones that differ in one label."""
+    X = np.eye(n_features)[[0, 0, 0, 0]]
+    return (X, [1, 0, 1, 1]), (X, [1, 0, 1, 0])
+
+
+@pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
+def test_published_calibration_is_refuted_and_the_exact_guarantee_is_not(seeded):
+    model = ProductNoiseOutputPerturbation(**PUBLISHED, calibration="published")
+    a, b = signed_rows(200)
+    fitted = clone(model).fit(*a)
+    result = audit_epsilon(model, a, b, delta=1e-5, n_trials=400, distinguishers=["nearer centre"])
+    assert result.exceeds(fitted.claimed_)
+    assert not result.exceeds(fitted.guarantee_)
+
+
+def test_noise_that_two_calls_share_is_found():
+    """A row beside a known one: with a noise of its own it hides, with the other's the difference tells."""
+    sketch = DPOPORP(4, delta=0.01, random_state=0).fit(np.zeros((1, 8)))
+    a, b = worst_neighbours(sketch, np.zeros((1, 8)))
+    known = np.full((1, 8), 0.3)
+
+    def fresh(row):
+        return np.vstack([sketch.transform(known), sketch.transform(row)])
+
+    def reused(row):
+        seed, released = int.from_bytes(_noise.random_bytes(4)), []
+        for data in (known, row):
+            with reproducible_noise(seed):
+                released.append(sketch.transform(data))
+        return np.vstack(released)
+
+    for release, broken in ((fresh, False), (reused, True)):
+        result = audit_epsilon(release, a, b, delta=0.01, n_trials=500, confidence=SURE)
+        assert result.exceeds(PrivacyGuarantee(1.0, 0.01)) == broken
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_noise_that_classes_share_is_found(shared, monkeypatch):
+    """One-vs-rest weights of three classes: what two of them share cancels in their difference."""
+    gaussian = _noise.gaussian
+    if shared:
+        monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.tile(gaussian(shape[1:], scale), (shape[0], 1)))
+    model = AMPClassifier(loss="huber_hinge", C=1e-4, fit_intercept=False, delta=1e-3)
+    X = np.ones((6, 1))
+    result = audit_epsilon(model, (X, [0, 0, 1, 1, 2, 0]), (X, [0, 0, 1, 1, 2, 1]), n_trials=300, confidence=SURE)
+    assert result.exceeds(PrivacyGuarantee(1.0, 1e-3)) == shared
+
+
+def test_one_output_for_every_call_is_found():
+    """A constant noise makes every value of a one that b never has."""
+    noise = np.random.default_rng(0).laplace(size=3)
+    result = audit_epsilon(lambda x: x + noise, 0.1, 0.2, n_trials=200, distinguishers=["values"])
+    assert (result.hits, result.false_alarms) == (100, 0)
+
+
+def test_sign_sketch_in_plain_floats_is_found():
+    """Levels ceil(|x| / beta) of (0.1, 0.2) and (0, 0.2) at beta = 0.1: 4 and 2 in float64, where 3 and 2 are true."""
+    rng = np.random.default_rng(0)
+
+    def as_printed(row):
+        x = row[0] + row[1]
+        level = np.sign(x) * np.ceil(abs(x) / 0.1)
+        return rng.random() < 1 / (1 + np.exp(-level))
+
+    pair = np.array([[0.1, 0.2], [0.0, 0.2]])
+    options = {"n_trials": 20_000, "confidence": SURE, "distinguishers": ["values"]}
+    assert audit_epsilon(as_printed, *pair, **options).exceeds(PURE)
+    sketch = DPSignOPORP(1, epsilon=1.0, max_change=0.1, random_state=0).fit(pair)
+    signs = sketch.projection_.project(np.eye(2)).ravel()
+    a, b = (pair * signs)[:, None]
+    assert not audit_epsilon(sketch, a, b, **options).exceeds(sketch.guarantee_)
+
+
+# What is sound is not accused, and all of it can be attacked
+
+SKETCHES = [
+    DPRandomProjection(2, delta=0.05),
+    DPRandomProjection(2, delta=0.05, projection="gaussian", adjacency="l2"),
+    DPRandomProjection(projection="identity", delta=0.05),
+    DPRandomProjection(2, noise="laplace", projection="uniform"),
+    DPRandomProjection(2, noise="laplace", adjacency="l2", projection="gaussian"),
+    DPOPORP(2, delta=0.05),
+    DPOPORP(2, noise="laplace"),
+    DPSignRP(4),
+    DPSignRP(4, method="rr", output="packed"),
+    DPSignOPORP(4),
+    DPSignOPORP(4, n_repeats=2),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+@pytest.mark.parametrize("sketch", SKETCHES, ids=repr)
+def test_sketches_are_not_accused_and_a_third_of_their_epsilon_is_proved(sketch, seeded):
+    """The worst neighbours are so bad, and the attacks so good, that an epsilon of 1 cannot pass for 1 / 3."""
+    X = np.zeros((1, 8))
+    sketch = clone(sketch).set_params(random_state=0).fit(X)
+    result = audit_epsilon(sketch, *worst_neighbours(sketch, X), n_trials=40_000, confidence=SURE)
+    assert result.delta == sketch.guarantee_.delta
+    assert not result.exceeds(sketch.guarantee_)
+    assert result.epsilon > 1 / 3
+
+
+@pytest.mark.parametrize("parameters", [{}, {"n_components": 4, "min_norm": 1.0}])
+def test_signs_under_a_drawn_projection_are_not_accused(parameters):
+    """Where delta includes the draw of the projection, each trial draws one."""
+    sketch = DPSignRP(8, method="rr", projection="gaussian", delta=0.05, min_norm=2.0).set_params(**parameters)
+    X = np.full((1, 8), 1.0)
+    a, b = worst_neighbours(sketch.fit(X), X)
+    assert min(np.linalg.norm(a), np.linalg.norm(b)) >= sketch.min_norm
+    assert not audit_epsilon(sketch, a, b, n_trials=200, confidence=SURE).exceeds(sketch.guarantee_)
+
+
+MODELS = [
+    AMPClassifier(epsilon=2.0, delta=0.01, C=0.01, loss="huber_hinge", fit_intercept=False),
+    AMPClassifier(epsilon=2.0, delta=0.01, adjacency="add_remove", max_norm=0.5),
+    AMPClassifier(epsilon=2.0, delta=0.01, multi_class="ovr"),
+    ProductNoiseOutputPerturbation(epsilon=2.0, delta=0, C=0.01, loss="huber_hinge", fit_intercept=False),
+    ProductNoiseOutputPerturbation(epsilon=2.0, radius="gaussian"),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array, pd.DataFrame])
+def test_classifiers_are_not_accused(model, container):
+    X, y = load_iris(return_X_y=True)
+    X, y = container(X[::25] / 10), y[::25]
+    a, b = worst_neighbours(model, X, y)
+    result = audit_epsilon(model, a, b, n_trials=60, confidence=SURE)
+    assert not result.exceeds(clone(model).set_params(classes=[0, 1, 2]).fit(*a).guarantee_)
+
+
+def test_the_canary_of_a_classifier_is_found_as_far_as_the_guarantee_allows(seeded):
+    """In the linear part of the loss the sensitivity is attained: much of epsilon is proved, by any of the attacks."""
+    a, b = worst_neighbours(MODELS[3], np.zeros((4, 1)), [1, 0, 1, 1])
+    result = audit_epsilon(MODELS[3], a, b, n_trials=700, confidence=SURE)
+    assert 0.25 < result.epsilon <= 2.0
+
+
+@pytest.mark.parametrize("mechanism", ["additive", "projection"])
+def test_regressor_is_not_accused(mechanism):
+    """Its guarantee is in bits, which bounds how far apart the laws of the outputs are."""
+    model = MIDPRegressor(epsilon=0.2, mechanism=mechanism)
+    X = np.linspace(-1, 1, 20).reshape(10, 2)
+    a, b = worst_neighbours(model, X, X[:, 0])
+    assert np.abs(a[0] - b[0]).sum() == 2.0
+    result = audit_epsilon(model, a, b, n_trials=300, confidence=SURE)
+    assert result.delta == 1e-5
+    assert not result.exceeds(clone(model).fit(*a).guarantee_)
+
+
+def test_a_regressor_without_noise_is_found(silenced_noise):
+    model = MIDPRegressor(epsilon=0.2, mechanism="additive")
+    X = np.linspace(-1, 1, 20).reshape(10, 2)
+    a, b = worst_neighbours(model, X, X[:, 0])
+    assert audit_epsilon(model, a, b, n_trials=300).exceeds(clone(model).fit(*a).guarantee_)
+
+
+# The statements of this library, and what happens to these tests when one is false
+
+
+def assert_float_safe(noise):
+    sketch = DPOPORP(1, noise=noise, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
+    result = audit_epsilon(sketch, [[0.0]], [[1.0]], n_trials=8000, confidence=SURE)
+    assert not result.exceeds(sketch.guarantee_)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_float_safe(noise, monkeypatch):
+    """The last bits of a release say nothing; with plain floating-point addition they do."""
+    assert_float_safe(noise)
+
+    def add_floats(values, noise, grid):
+        values += noise * grid
+
+    monkeypatch.setattr(_noise, "_add_on_grid", add_floats)
+    with pytest.raises(AssertionError):
+        assert_float_safe(noise)
+
+
+def assert_never_reused(sketch):
+    """Two rows of one release: their difference says no more than either."""
+    sketch = clone(sketch).set_params(random_state=0).fit(np.zeros((1, 4)))
+    a, b = worst_neighbours(sketch, np.zeros((1, 4)))
+    known = np.full((1, 4), 0.3)
+    pair = (np.vstack([row, known]) for row in (a, b))
+    assert not audit_epsilon(sketch, *pair, n_trials=600, confidence=SURE).exceeds(sketch.guarantee_)
+
+
+@pytest.mark.parametrize("sketch", [DPOPORP(2, delta=0.05), DPSignOPORP(2, epsilon=1.0)], ids=repr)
+def test_never_reused(sketch, monkeypatch):
+    """Rows have noise of their own; where the kernel's bytes come back for the second row, the audit sees it."""
+    assert_never_reused(sketch)
+    honest = _noise.random_bytes
+    monkeypatch.setattr(_noise, "random_bytes", lambda size: 2 * honest(size // 2) if size > 2 else honest(size))
+    with pytest.raises(AssertionError):
+        assert_never_reused(sketch)
+
+
+def assert_exact(calibration):
+    """The exact profile of the noise meets delta at epsilon, and no longer at 99% of epsilon."""
+    sketch = DPRandomProjection(16, delta=1e-3, calibration=calibration, random_state=0).fit(np.zeros((1, 100)))
+    mu = sketch.sensitivity_ / sketch.scale_
+
+    def profile(epsilon):
+        return stats.norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * stats.norm.cdf(-mu / 2 - epsilon / mu)
+
+    guarantee = sketch.guarantee_
+    assert profile(guarantee.epsilon) <= guarantee.delta < profile(0.99 * guarantee.epsilon)
+
+
+@pytest.mark.parametrize("factor", [0.99, 1.01])
+def test_exact(factor, monkeypatch):
+    """One per cent of noise less breaks the guarantee, and one per cent more is more than it needs."""
+    assert_exact("analytic")
+    monkeypatch.setattr(_additive, "gaussian_scale", lambda *target, **known: factor * gaussian_scale(*target, **known))
+    with pytest.raises(AssertionError):
+        assert_exact("analytic")
+
+
+def test_other_calibrations_are_not_exact():
+    with pytest.raises(AssertionError):
+        assert_exact("kenthapadi")
+
+
+# The interface
+
+
+def noisy(x):
+    return np.rint(8 * (x + np.random.default_rng().laplace(size=2)))
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [list, tuple, np.asarray, pd.Series, sp.csr_array, lambda x: [x[:1], x[1:]], lambda x: (x[0], x), lambda x: x > 0],
+)
+def test_outputs_of_many_kinds(wrap):
+    def release(x):
+        return wrap(np.atleast_1d(noisy(x)))
+
+    if wrap is sp.csr_array:
+        release = lambda x: sp.csr_array(noisy(x)[None])  # noqa: E731
+    result = audit_epsilon(release, 0.0, 5.0, n_trials=400)
+    assert result.epsilon > 1.0
+
+
+def test_rows_are_trials():
+    """Many copies of a row in one call, dense or sparse; only for releases that treat rows one by one."""
+    calls = []
+
+    def release(rows):
+        rows = rows.toarray() if sp.issparse(rows) else rows
+        calls.append(len(rows))
+        return np.rint(8 * (rows + np.random.default_rng().laplace(size=rows.shape)))
+
+    for a, b in ((np.zeros((1, 2)), np.full((1, 2), 4.0)), (sp.csr_array((1, 2)), sp.csr_array([[4.0, 4.0]]))):
+        assert audit_epsilon(release, a, b, n_trials=640, rows_are_trials=True).epsilon > 1.0
+    names = pd.DataFrame([[0.0, 0.0]], columns=["x", "y"]), pd.DataFrame([[4.0, 4.0]], columns=["x", "y"])
+    sketch = DPRandomProjection(projection="identity", epsilon=50.0, max_change=4.0).fit(names[0])
+    assert audit_epsilon(sketch, *names, n_trials=640).epsilon > 1.0
+    assert len(calls) < 200 and sum(calls) == 4 * 640
+    with pytest.raises(ValueError, match="one by one"):
+        audit_epsilon(lambda rows: rows.sum(axis=0), a, b, n_trials=640, rows_are_trials=True)
+
+
+def test_distinguishers_can_be_chosen_and_given():
+    options = {"n_trials": 400, "confidence": 0.99}
+    for distinguishers in ("auto", ["linear", "classifier"], {"first": lambda outputs: outputs[:, 0]}):
+        result = audit_epsilon(noisy, 0.0, 5.0, distinguishers=distinguishers, **options)
+        assert result.epsilon > 1.0
+        if distinguishers != "auto":
+            assert result.distinguisher in distinguishers
+    likelihood = audit_epsilon(
+        noisy, 0.0, 5.0, log_ratio=lambda outputs: outputs.sum(axis=1), distinguishers=["likelihood"], **options
+    )
+    assert likelihood.distinguisher == "likelihood"
+    with pytest.raises(ValueError, match="one number for each output"):
+        audit_epsilon(noisy, 0.0, 5.0, distinguishers={"all": lambda outputs: outputs}, **options)
+    with pytest.raises(ValueError, match="Unknown distinguishers"):
+        audit_epsilon(noisy, 0.0, 5.0, distinguishers=["no such"], **options)
+    with pytest.raises(ValueError, match="'auto', a list"):
+        audit_epsilon(noisy, 0.0, 5.0, distinguishers="linear", **options)
+
+
+def test_output_of_an_estimator_can_be_chosen():
+    a, b = signed_rows(4)
+    result = audit_epsilon(MODELS[0], a, b, n_trials=40, output=lambda fitted: fitted.coef_[0, 0])
+    assert result.distinguisher != "membership"
+    sketch = DPOPORP(4, random_state=0)
+    assert audit_epsilon(sketch, a[0], b[0], n_trials=40, output=lambda sketches: sketches[:, :1]).n_tested == 20
+
+
+def test_any_estimator_can_be_audited():
+    """An estimator of others releases its weights, or what it transforms: without noise, it is found out."""
+    X, y = load_iris(return_X_y=True)
+    other = np.where(np.arange(len(y)) == 0, 1, y)
+    for estimator in (LogisticRegression(max_iter=1000), LinearSVC()):
+        assert audit_epsilon(estimator, (X[:60], y[:60]), (X[:60], other[:60]), n_trials=80).epsilon > 1.0
+    trees = (X[:60], y[:60]), (X[:60], other[:60])
+    with pytest.raises(TypeError, match="what a fitted DecisionTreeClassifier releases"):
+        audit_epsilon(DecisionTreeClassifier(), *trees)
+    leaves = audit_epsilon(DecisionTreeClassifier(), *trees, n_trials=80, output=lambda tree: tree.get_n_leaves())
+    assert leaves.epsilon > 1.0
+    changed = np.where(np.arange(len(X))[:, None] == 0, 9.0, X)
+    assert audit_epsilon(StandardScaler(), X, changed, n_trials=80).epsilon > 1.0
+
+
+def test_jobs_and_seeds():
+    """Processes draw noise of their own; a seed holds in one thread, so that seeded audits run in one job."""
+    sketch = DPOPORP(4, random_state=0).fit(np.zeros((1, 8)))
+    a, b = worst_neighbours(sketch, None)
+    assert not audit_epsilon(sketch, a, b, n_trials=400, n_jobs=2).exceeds(sketch.guarantee_)
+    results = []
+    for n_jobs in (1, 2):
+        with reproducible_noise(0):
+            results.append(audit_epsilon(sketch, a, b, n_trials=400, n_jobs=n_jobs))
+    assert results[0] == results[1]
+
+
+def test_progress_is_printed(capsys):
+    audit_epsilon(noisy, 0.0, 5.0, n_trials=8, verbose=1)
+    assert "Done" in "".join(capsys.readouterr())
+
+
+@pytest.mark.parametrize(
+    ("release", "options", "error", "message"),
+    [
+        (3, {}, TypeError, "function of a data set or an estimator"),
+        (noisy, {"n_trials": 7}, ValueError, "at least 8"),
+        (noisy, {"confidence": 1.0}, ValueError, "between 0 and 1"),
+        (noisy, {"delta": 1.0}, ValueError, "below 1"),
+        (lambda x: np.nan, {}, ValueError, "finite"),
+        (lambda x: [], {}, ValueError, "at least one number"),
+        (lambda x: "a word", {}, ValueError, "numbers"),
+        (lambda x: np.zeros(int(x) + 1), {}, ValueError, "differ in shape"),
+        (lambda x: np.zeros(np.random.default_rng().integers(1, 9)), {}, ValueError, "differ in shape"),
+    ],
+)
+def test_errors(release, options, error, message):
+    with pytest.raises(error, match=message):
+        audit_epsilon(release, 0.0, 1.0, **{"n_trials": 200} | options)
+
+
+RESULT = AuditResult(
+    1.82, 0.0, SURE, n_trials=2, n_tested=1000, distinguisher="<x>", accused="b", hits=930, false_alarms=120
+)
+
+
+def test_result_prints_itself_and_pickles():
+    assert "1.82" in repr(RESULT) and "1 - 1e-07" in repr(RESULT)
+    assert "930 of 1000" in RESULT._repr_html_() and "&lt;x&gt;" in RESULT._repr_html_()
+    assert pickle.loads(pickle.dumps(RESULT)) == RESULT
+
+
+def test_result_refutes_guarantees_of_its_kind_only():
+    assert RESULT.exceeds(PURE)
+    assert not RESULT.exceeds(PrivacyGuarantee(1.0, 0.9))
+    assert not RESULT.exceeds(PrivacyGuarantee(3.0, 0.0))
+    assert RESULT.exceeds(PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)"))
+    assert not RESULT.exceeds(PrivacyGuarantee(1.0, 0.0, definition="MI-DP (bits)"))
+    with pytest.raises(ValueError, match="nothing about individual DP"):
+        RESULT.exceeds(PrivacyGuarantee(1.0, 0.0, definition="individual DP"))
+
+
+def test_result_is_compared_with_the_whole_profile():
+    """With a delta of 1e-6, half of the noise hides below epsilon, but not from the profile at smaller ones."""
+    sketch = DPOPORP(1, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
+    pair = worst_neighbours(sketch, None)
+    options = {"delta": 0.1, "n_trials": 20_000, "confidence": SURE, "distinguishers": ["likelihood"]}
+    assert not audit_epsilon(sketch, *pair, **options).exceeds(sketch.guarantee_)
+    sketch.scale_ /= 2
+    result = audit_epsilon(sketch, *pair, **options)
+    assert result.epsilon_at(1e-6) < 1.0
+    assert result.exceeds(sketch.guarantee_)
+    assert not result.exceeds(dataclasses.replace(sketch.guarantee_, loss=None))
+
+
+def test_result_is_written_into_a_guarantee():
+    """At the delta of the guarantee, whatever that of the audit."""
+    attached = RESULT.attach_to(PrivacyGuarantee(1.0, 0.1))
+    assert attached == dataclasses.replace(PrivacyGuarantee(1.0, 0.1), audited_epsilon=RESULT.epsilon_at(0.1))
+    with pytest.raises(ValueError, match="nothing about MI-DP"):
+        RESULT.attach_to(PrivacyGuarantee(1.0, 0.0, definition="MI-DP (bits)"))
+
+
+# Worst neighbours
+
+
+@pytest.mark.parametrize("sketch", [DPOPORP(8), DPSignOPORP(8), iDPSignRP(8), DPRandomProjection(8, adjacency="l2")])
+def test_neighbours_of_sketches_are_at_max_change(sketch):
+    sketch = clone(sketch).set_params(max_change=0.5, random_state=0).fit(np.zeros((1, 30)))
+    a, b = worst_neighbours(sketch, None)
+    order = 2 if getattr(sketch, "adjacency", "") == "l2" else 1
+    assert np.linalg.norm(a[0] - b[0], ord=order) == pytest.approx(0.5)
+
+
+def test_neighbours_attain_the_sensitivity():
+    """No other pair moves the projection further, in the norm of the noise, for either distance."""
+    for noise, order in (("gaussian", 2), ("laplace", 1)):
+        sketch = DPRandomProjection(6, projection="gaussian", noise=noise, random_state=0).fit(np.zeros((1, 30)))
+        a, b = worst_neighbours(sketch, None)
+        moved = sketch.projection_.project(a - b) / sketch.projection_.divisor
+        assert np.linalg.norm(moved[0], ord=order) == pytest.approx(sketch.sensitivity_)
+    sketch = DPRandomProjection(6, projection="gaussian", adjacency="l2", random_state=0).fit(np.zeros((1, 30)))
+    a, b = worst_neighbours(sketch, None)
+    assert np.linalg.norm(sketch.projection_.project(a - b)) / np.sqrt(6) == pytest.approx(sketch.sensitivity_)
+
+
+def test_neighbours_of_models_are_neighbours():
+    X, y = load_iris(return_X_y=True)
+    for model in MODELS:
+        (Xa, ya), (Xb, yb) = worst_neighbours(model, X, y)
+        assert len(Xa) - len(Xb) == (model.adjacency == "add_remove")
+        n = len(yb)
+        assert (Xa[:n] == Xb).all() and (ya[: n - 1] == yb[: n - 1]).all()
+        assert np.linalg.norm(Xa[-1]) == pytest.approx(model.max_norm)
+        assert model.adjacency == "add_remove" or ya[-1] != yb[-1]
+        assert np.abs(X @ Xa[-1]).max() < 0.5 * np.linalg.norm(X, axis=1).max()
+
+
+def test_wide_rows_take_the_feature_that_is_used_least():
+    X = np.ones((4, 1200))
+    X[:, 77] = 0.0
+    for data in (X, sp.csr_matrix(X)):
+        a, _ = worst_neighbours(AMPClassifier(max_norm=2.0), data, [0, 1, 0, 1])
+        assert a[0][[-1], [77]] == 2.0
+
+
+def test_neighbours_need_something_known():
+    with pytest.raises(TypeError, match="LogisticRegression"):
+        worst_neighbours(LogisticRegression(), np.zeros((2, 2)), [0, 1])
+    with pytest.raises(ValueError, match="give y"):
+        worst_neighbours(AMPClassifier(), np.zeros((2, 2)))
+    with pytest.raises(NotFittedError):
+        worst_neighbours(DPOPORP(), np.zeros((2, 2)))
+
+
+# Membership inference
+
+
+def halves():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    order = np.random.default_rng(0).permutation(len(y))
+    return [(X[part], y[part]) for part in np.array_split(order, 2)]
+
+
+def flipped(data, share=0.3):
+    """Wrong labels, which only a model that remembers them can know."""
+    X, y = data
+    return X, np.where(np.random.default_rng(len(y)).random(len(y)) < share, 1 - y, y)
+
+
+def test_membership_inference_tells_memory_from_privacy(seeded):
+    members, others = map(flipped, halves())
+    tree = DecisionTreeClassifier(random_state=0).fit(*members)
+    assert membership_inference_auc(tree, members, others) > 0.6
+    private = AMPClassifier(epsilon=0.5, max_norm=4.0).fit(*members)
+    assert membership_inference_auc(private, members, others) < 0.55
+
+
+def test_membership_inference_of_scores():
+    """Two classes or three, probabilities or margins; a worse attack than a coin counts as a coin."""
+    X, y = load_iris(return_X_y=True)
+    for last, estimator in ((100, LinearSVC()), (150, LinearSVC()), (150, LogisticRegression(max_iter=1000))):
+        model = estimator.fit(X[:last:2], y[:last:2])
+        here, there = (X[:last:2], y[:last:2]), (X[1:last:2], y[1:last:2])
+        auc = membership_inference_auc(model, here, there)
+        assert 0.5 <= auc < 0.65
+        assert min(auc, membership_inference_auc(model, there, here)) == 0.5
+    wrong = X[::2], (y[::2] + 1) % 3
+    assert membership_inference_auc(model, here, wrong) > 0.9
+
+
+def test_membership_inference_needs_scores_and_known_labels():
+    X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=1000).fit(X, y)
+    with pytest.raises(ValueError, match="labels that the classifier does not know"):
+        membership_inference_auc(model, (X, y), (X, y + 1))
+    with pytest.raises(ValueError, match="predict_proba or decision_function"):
+        membership_inference_auc(NearestNeighbour().fit(X, y), (X, y), (X, y))
+
+
+class NearestNeighbour(ClassifierMixin, BaseEstimator):
+    """A classifier that only predicts."""
+
+    def fit(self, X, y):
+        """Keep the labels."""
+        self.classes_ = np.unique(y)
+        return self
