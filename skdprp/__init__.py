@@ -4,6 +4,7 @@ from . import similarity
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
+from .out_of_core import transform_chunks
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
@@ -24,4 +25,5 @@ __all__ = [
     "privacy_report",
     "reproducible_noise",
     "similarity",
+    "transform_chunks",
 ]
