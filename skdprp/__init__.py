@@ -5,6 +5,7 @@ from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .out_of_core import transform_chunks
+from .publishing import load_release, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
@@ -22,8 +23,10 @@ __all__ = [
     "ProductNoiseOutputPerturbation",
     "compose",
     "iDPSignRP",
+    "load_release",
     "privacy_report",
     "reproducible_noise",
+    "save_release",
     "similarity",
     "transform_chunks",
 ]
