@@ -4,12 +4,13 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator
-from sklearn.utils import gen_even_slices
+from sklearn.utils import gen_batches, gen_even_slices
 from sklearn.utils.validation import check_is_fitted
 
 from .._params import SKETCH_CONSTRAINTS, _fit_context
 
-_ROWS = 1 << 14  # of the database in a block: what is worked on stays in the cache
+_ROWS = 1 << 15  # of the database in a block: what is worked on stays in the cache
+_DISTANCES = 1 << 20  # for some queries at a time
 _SAMPLE = 2048  # distances that bound the k-th smallest of all
 _WORDS_PER_BYTE = 3  # that many words differ in at most 192 bits, which a byte can count
 
@@ -39,15 +40,14 @@ def _transpose_blocks(words):
 
 def _count_differences(block, query, out, scratch):
     """Write the Hamming distances of a query to the rows of a block."""
-    differ, counts, byte = (array[: len(out)] for array in scratch)
+    differ, counts, total = (array[: len(out)] for array in scratch)
     out[:] = 0
     for start in range(0, len(query), _WORDS_PER_BYTE):
-        byte[:] = 0
-        for words, word in zip(block[start : start + _WORDS_PER_BYTE], query[start:], strict=False):
-            np.bitwise_xor(words, word, differ)
-            np.bitwise_count(differ, counts)
-            np.add(byte, counts, byte)
-        np.add(out, byte, out)
+        np.bitwise_count(np.bitwise_xor(block[start], query[start], differ), total)
+        for word in range(start + 1, min(start + _WORDS_PER_BYTE, len(query))):
+            np.bitwise_count(np.bitwise_xor(block[word], query[word], differ), counts)
+            np.add(total, counts, total)
+        np.add(out, total, out)
 
 
 def _nearest(distances, n_neighbors):
@@ -62,18 +62,21 @@ def _nearest(distances, n_neighbors):
 
 
 def _search(blocks, queries, n_neighbors):
-    """Distances and indices of the nearest rows of each query."""
+    """Distances and indices of the nearest rows of each query.
+
+    Some queries meet a block before the next one, so that it is in the cache for all but the first.
+    """
     n_rows = sum(block.shape[1] for block in blocks)
-    distances = np.empty(n_rows, np.min_scalar_type(64 * queries.shape[1]))
     scratch = [np.empty(_ROWS, dtype) for dtype in (np.uint64, np.uint8, np.uint8)]
-    parts = np.split(distances, range(_ROWS, n_rows, _ROWS))
-    indices = np.empty((len(queries), n_neighbors), np.int64)
-    nearest = np.empty_like(indices)
-    for i, query in enumerate(queries):
-        for block, part in zip(blocks, parts, strict=True):
-            _count_differences(block, query, part, scratch)
-        indices[i] = _nearest(distances, n_neighbors)
-        nearest[i] = distances[indices[i]]
+    distances = np.empty((max(1, _DISTANCES // n_rows), n_rows), np.min_scalar_type(64 * queries.shape[1]))
+    nearest, indices = np.empty((2, len(queries), n_neighbors), np.int64)
+    for some in gen_batches(len(queries), len(distances)):
+        for start, block in zip(range(0, n_rows, _ROWS), blocks, strict=True):
+            for query, out in zip(queries[some], distances[:, start : start + _ROWS], strict=False):
+                _count_differences(block, query, out, scratch)
+        for i, row in zip(range(some.start, some.stop), distances, strict=False):
+            indices[i] = _nearest(row, n_neighbors)
+            nearest[i] = row[indices[i]]
     return nearest, indices
 
 
