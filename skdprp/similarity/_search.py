@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import BaseEstimator
-from sklearn.utils import gen_batches, gen_even_slices
+from sklearn.utils import gen_even_slices
 from sklearn.utils.validation import check_is_fitted
 
 from .._params import SKETCH_CONSTRAINTS, _fit_context
@@ -70,11 +70,12 @@ def _search(blocks, queries, n_neighbors):
     scratch = [np.empty(_ROWS, dtype) for dtype in (np.uint64, np.uint8, np.uint8)]
     distances = np.empty((max(1, _DISTANCES // n_rows), n_rows), np.min_scalar_type(64 * queries.shape[1]))
     nearest, indices = np.empty((2, len(queries), n_neighbors), np.int64)
-    for some in gen_batches(len(queries), len(distances)):
+    for first in range(0, len(queries), len(distances)):
+        some = queries[first : first + len(distances)]
         for start, block in zip(range(0, n_rows, _ROWS), blocks, strict=True):
-            for query, out in zip(queries[some], distances[:, start : start + _ROWS], strict=False):
+            for query, out in zip(some, distances[:, start : start + _ROWS], strict=False):
                 _count_differences(block, query, out, scratch)
-        for i, row in zip(range(some.start, some.stop), distances, strict=False):
+        for i, row in enumerate(distances[: len(some)], first):
             indices[i] = _nearest(row, n_neighbors)
             nearest[i] = row[indices[i]]
     return nearest, indices
