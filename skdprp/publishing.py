@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zipfile
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -167,7 +167,7 @@ def _describe(estimator):
         "feature_names": None if names is None else list(names),
         "projection": _describe_projection(estimator.projection_),
         "fitted": _fitted_values(estimator),
-        "guarantee": asdict(estimator.guarantee_),
+        "guarantee": estimator.guarantee_.to_dict(),
     }
 
 
@@ -216,7 +216,7 @@ def _rebuild(header, sketches, probe):
         _agree("number of feature names", len(header["feature_names"]), projection.n_features)
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     estimator._fit_projection(projection)
-    guarantee = PrivacyGuarantee(**header["guarantee"] | {"assumptions": tuple(header["guarantee"]["assumptions"])})
+    guarantee = PrivacyGuarantee.from_dict(header["guarantee"])
     _check_guarantee(guarantee, header["fitted"], estimator)
     _check_sketches(sketches, estimator)
     return Release(sketches, guarantee, estimator, header["version"])
@@ -250,6 +250,10 @@ def _check_guarantee(guarantee, fitted, estimator):
     for name, value in _fitted_values(estimator).items():
         if not np.isclose(fitted[name], value, rtol=1e-9, atol=0):
             raise ValueError(f"{name} was {fitted[name]:.6g}, and this version of skdprp makes it {value:.6g}.")
+    if guarantee.definition == "DP":
+        deltas = [promise.profile(promise.epsilon / 2) for promise in (guarantee, estimator.guarantee_)]
+        if not np.isclose(*deltas, rtol=1e-6, atol=1e-12):
+            raise ValueError("the privacy loss is not that of the mechanism.")
 
 
 def _check_sketches(sketches, estimator):
