@@ -81,13 +81,21 @@ def test_every_backend_draws_noise_of_its_own(backend, rows):
         with joblib.parallel_config(backend=backend, n_jobs=2):
             return transform_chunks(sketch, chunks)
 
-    with reproducible_noise(0):
-        seeded = clone(sketch).fit(rows)
-    assert seeded.guarantee_.seeded
     noise = np.vstack([noise_of(sketch, run(), rows) for _ in range(2)])
     assert np.abs(noise).max() < 100
     assert all_distinct(noise)
     assert not sketch.guarantee_.seeded
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_seeded_chunks_are_marked(n_jobs, rows):
+    """Whether or not a seed reaches the threads, noise that can be drawn again is marked as such."""
+    sketch, runs = DPRandomProjection(20, projection="identity").fit(rows), []
+    for _ in range(2):
+        with reproducible_noise(0):
+            runs.append(transform_chunks(sketch, (rows[part] for part in gen_batches(50, 10)), n_jobs=n_jobs))
+    assert sketch.guarantee_.seeded or not (runs[0] == runs[1]).any()
+    assert n_jobs > 1 or (runs[0] == runs[1]).all()
 
 
 def test_chunks_are_taken_one_at_a_time(rows):
