@@ -128,7 +128,7 @@ def load_release(path):
     header, arrays = _read(path)
     try:
         return _rebuild(json.loads(header), **arrays)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise ValueError(f"{path}: the parts of this release do not match: {error}") from error
 
 

@@ -75,8 +75,9 @@ def release_lazily(sketch, X, dtype):
     if container != "default":
         raise ValueError(f'Sketches of dask collections are dask arrays: set_output(transform="{container}") is not.')
     meta = np.empty((0, sketch._n_features_out), dtype)
+    release = _Release(sketch, meta)
     if _is_frame(X):
-        return X.map_partitions(_Release(sketch, meta), meta=meta, token="release")
+        return X.map_partitions(release, meta=meta, token="release")
     rows = X.rechunk({1: -1})
     chunks = rows.chunks[0], (meta.shape[1],)
-    return rows.map_blocks(_Release(sketch, meta), chunks=chunks, dtype=dtype, meta=meta, token="release")
+    return rows.map_blocks(release, chunks=chunks, dtype=dtype, meta=meta, name=f"release-{release.name}")
