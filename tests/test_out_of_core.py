@@ -221,6 +221,14 @@ def test_sparse_chunks(rows, silenced_noise):
         assert np.allclose(sketch.transform(lazy).compute(), sketch.transform(X))
 
 
+def test_chunks_of_unknown_length(rows, silenced_noise):
+    sketch = DPOPORP(4, random_state=0).fit(rows)
+    S = sketch.transform(as_frame(rows).to_dask_array())
+    assert S.shape[1] == 4
+    with synchronous:
+        assert np.allclose(S.compute(), sketch.transform(rows))
+
+
 def test_a_step_of_a_pipeline(rows, silenced_noise):
     X = da.from_array(rows, chunks=(10, 20))
     scaled = X.map_blocks(Normalizer().transform, dtype=float)

@@ -168,7 +168,7 @@ def test_neighbours_are_those_of_sorting_all_distances(width, distinct, n_neighb
 @pytest.mark.parametrize("distinct", [2, 256])
 def test_neighbours_across_blocks_and_threads(n_jobs, distinct, monkeypatch):
     """The nearest may lie in any block, and beyond the sample that bounds their distance."""
-    monkeypatch.setattr(_search, "_ROWS", 64)
+    monkeypatch.setattr(_search, "_WORDS", 64)
     monkeypatch.setattr(_search, "_SAMPLE", 8)
     rng = np.random.default_rng(0)
     database, queries = packed(rng, 1000, 4, distinct=distinct), packed(rng, 11, 4, distinct=distinct)

@@ -9,8 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._params import SKETCH_CONSTRAINTS, _fit_context
 
-_ROWS = 1 << 15  # of the database in a block: what is worked on stays in the cache
-_DISTANCES = 1 << 20  # for some queries at a time
+_WORDS = 1 << 19  # of the database in a block: what is worked on stays in the cache
 _SAMPLE = 2048  # distances that bound the k-th smallest of all
 _WORDS_PER_BYTE = 3  # that many words differ in at most 192 bits, which a byte can count
 
@@ -34,20 +33,18 @@ def _as_words(S):
 
 
 def _transpose_blocks(words):
-    """Blocks of rows, each as one contiguous array for each word."""
-    return [np.ascontiguousarray(words[start : start + _ROWS].T) for start in range(0, len(words), _ROWS)]
+    """Blocks of rows, each with one contiguous array for each word."""
+    size = -(-_WORDS // words.shape[1])
+    return [np.ascontiguousarray(words[start : start + size].T) for start in range(0, len(words), size)]
 
 
-def _count_differences(block, query, out, scratch):
-    """Write the Hamming distances of a query to the rows of a block."""
-    differ, counts, total = (array[: len(out)] for array in scratch)
+def _count_differences(block, query, out, differ, counts):
+    """Write the Hamming distances of a query to the rows of a block; `differ` and `counts` are overwritten."""
+    np.bitwise_xor(block, query[:, None], differ)
+    np.bitwise_count(differ, counts)
     out[:] = 0
     for start in range(0, len(query), _WORDS_PER_BYTE):
-        np.bitwise_count(np.bitwise_xor(block[start], query[start], differ), total)
-        for word in range(start + 1, min(start + _WORDS_PER_BYTE, len(query))):
-            np.bitwise_count(np.bitwise_xor(block[word], query[word], differ), counts)
-            np.add(total, counts, total)
-        np.add(out, total, out)
+        np.add(out, np.add.reduce(counts[start : start + _WORDS_PER_BYTE], dtype=np.uint8), out)
 
 
 def _nearest(distances, n_neighbors):
@@ -62,22 +59,16 @@ def _nearest(distances, n_neighbors):
 
 
 def _search(blocks, queries, n_neighbors):
-    """Distances and indices of the nearest rows of each query.
-
-    Some queries meet a block before the next one, so that it is in the cache for all but the first.
-    """
-    n_rows = sum(block.shape[1] for block in blocks)
-    scratch = [np.empty(_ROWS, dtype) for dtype in (np.uint64, np.uint8, np.uint8)]
-    distances = np.empty((max(1, _DISTANCES // n_rows), n_rows), np.min_scalar_type(64 * queries.shape[1]))
+    """Distances and indices of the nearest rows of each query."""
+    n_rows, size = sum(block.shape[1] for block in blocks), blocks[0].shape[1]
+    differ, counts = (np.empty(blocks[0].shape, dtype) for dtype in (np.uint64, np.uint8))
+    distances = np.empty(n_rows, np.min_scalar_type(64 * queries.shape[1]))
     nearest, indices = np.empty((2, len(queries), n_neighbors), np.int64)
-    for first in range(0, len(queries), len(distances)):
-        some = queries[first : first + len(distances)]
-        for start, block in zip(range(0, n_rows, _ROWS), blocks, strict=True):
-            for query, out in zip(some, distances[:, start : start + _ROWS], strict=False):
-                _count_differences(block, query, out, scratch)
-        for i, row in enumerate(distances[: len(some)], first):
-            indices[i] = _nearest(row, n_neighbors)
-            nearest[i] = row[indices[i]]
+    for i, query in enumerate(queries):
+        for block, out in zip(blocks, np.split(distances, range(size, n_rows, size)), strict=True):
+            _count_differences(block, query, out, differ[:, : len(out)], counts[:, : len(out)])
+        indices[i] = _nearest(distances, n_neighbors)
+        nearest[i] = distances[indices[i]]
     return nearest, indices
 
 
