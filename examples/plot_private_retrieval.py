@@ -137,11 +137,16 @@ if options.output:
 plt.show()
 
 # %%
+# What is released at epsilon = 5, in full.
+sketch = DPSignOPORP(**size, epsilon=5.0, output="packed").fit(database)
+print(sketch.guarantee_)
+
+# %%
 # The bits in other engines
 # -------------------------
 # Packed sketches are plain bytes in the order of :func:`numpy.packbits`: a binary index of FAISS takes them as they are
 # and finds the same distances.
-S, T = (methods[list(methods)[-1]][0].transform(rows) for rows in (queries, database))
+S, T = sketch.transform(queries), sketch.transform(database)
 distances, indices = HammingNeighbors(10).fit(T).kneighbors(S)
 try:
     import faiss
