@@ -5,6 +5,8 @@ from ._noise import reproducible_noise
 from .audit import AuditResult, audit_epsilon, membership_inference_auc, worst_neighbours
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
+from .out_of_core import transform_chunks
+from .publishing import load_release, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
@@ -24,9 +26,12 @@ __all__ = [
     "audit_epsilon",
     "compose",
     "iDPSignRP",
+    "load_release",
     "membership_inference_auc",
     "privacy_report",
     "reproducible_noise",
+    "save_release",
     "similarity",
+    "transform_chunks",
     "worst_neighbours",
 ]

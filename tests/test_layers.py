@@ -13,7 +13,7 @@ LAYERS = [
     {"guarantee", "random_projection", "losses"},
     {"sensitivity", "mechanisms", "similarity"},
     {"sketch", "linear_model"},
-    {"audit", "inspection", "report"},
+    {"audit", "inspection", "out_of_core", "publishing", "report"},
 ]
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}
 MODULES = [

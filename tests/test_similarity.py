@@ -1,10 +1,20 @@
-"""Estimators from sketches: unbiased, with the stated variances."""
+"""Estimators from sketches, unbiased with the stated variances, and exact search."""
+
+import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.stats import mode
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
+from skdprp import DPSignRP
 from skdprp.random_projection import make_projection
 from skdprp.similarity import (
+    HammingNeighbors,
+    _search,
     angle_variance,
     angles,
     best_n_components,
@@ -129,3 +139,132 @@ def test_best_n_components_beats_every_other(epsilon, angle):
     k = np.arange(1, 5000)
     variances = angle_variance(angle, n_components=k, flip_epsilon=epsilon / k)
     assert variances[best - 1] == variances.min()
+
+
+def packed(rng, n, width, *, distinct=256):
+    """Draw packed bits; few distinct bytes make ties."""
+    return rng.integers(0, distinct, (n, width)).astype(np.uint8)
+
+
+def nearest_by_sorting(S, T, k):
+    """Distances and indices of the k nearest rows of T, ties by index, from the full matrix."""
+    distances = hamming_distances(S, T)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(distances, order, axis=1), order
+
+
+@pytest.mark.parametrize("width", [1, 3, 8, 9, 32, 33, 64])
+@pytest.mark.parametrize("distinct", [1, 3, 256])
+@pytest.mark.parametrize("n_neighbors", [1, 7, 300])
+def test_neighbours_are_those_of_sorting_all_distances(width, distinct, n_neighbors):
+    rng = np.random.default_rng(width)
+    database, queries = packed(rng, 300, width, distinct=distinct), packed(rng, 5, width)
+    found = HammingNeighbors(n_neighbors).fit(database).kneighbors(queries)
+    for ours, expected in zip(found, nearest_by_sorting(queries, database, n_neighbors), strict=True):
+        assert (ours == expected).all()
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("distinct", [2, 256])
+def test_neighbours_across_blocks_and_threads(n_jobs, distinct, monkeypatch):
+    """The nearest may lie in any block, and beyond the sample that bounds their distance."""
+    monkeypatch.setattr(_search, "_WORDS", 64)
+    monkeypatch.setattr(_search, "_SAMPLE", 8)
+    rng = np.random.default_rng(0)
+    database, queries = packed(rng, 1000, 4, distinct=distinct), packed(rng, 11, 4, distinct=distinct)
+    database[-3:] = queries[:3]
+    found = HammingNeighbors(9, n_jobs=n_jobs).fit(database).kneighbors(queries)
+    for ours, expected in zip(found, nearest_by_sorting(queries, database, 9), strict=True):
+        assert (ours == expected).all()
+
+
+def test_opposite_bits_of_long_sketches_are_counted_in_full():
+    """All bits differ: 1040 of them do not fit the byte that counts three words."""
+    ones = np.full((1, 130), 255, np.uint8)
+    distances, _ = HammingNeighbors(1).fit(np.zeros((2, 130), np.uint8)).kneighbors(ones)
+    assert distances == [[1040]]
+
+
+def test_signs_and_packed_bits_have_the_same_neighbours():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, (40, 13)).astype(bool)
+    signs, packed_bits = 2 * bits.astype(np.int8) - 1, np.packbits(bits, axis=1)
+    of_signs, of_bits = (HammingNeighbors(6).fit(S[9:]).kneighbors(S[:9]) for S in (signs, packed_bits))
+    assert all((a == b).all() for a, b in zip(of_signs, of_bits, strict=True))
+
+
+@pytest.mark.parametrize("distinct", [1, 3])
+def test_no_row_is_a_neighbour_of_itself(distinct):
+    """Even where more rows of a smaller index are at distance 0 than there are neighbours."""
+    S = packed(np.random.default_rng(0), 30, 2, distinct=distinct)
+    distances, indices = HammingNeighbors(4).fit(S).kneighbors()
+    every = hamming_distances(S, S).astype(float)
+    np.fill_diagonal(every, np.inf)
+    assert (indices == np.argsort(every, axis=1, kind="stable")[:, :4]).all()
+    assert (distances == np.take_along_axis(every, indices, axis=1)).all()
+
+
+def test_neighbours_agree_with_scikit_learn_and_feed_its_estimators():
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, (60, 24)).astype(bool)
+    S, y = np.packbits(bits, axis=1), np.arange(60) % 3
+    ours = HammingNeighbors(5).fit(S[20:])
+    brute = NearestNeighbors(n_neighbors=5, metric="hamming", algorithm="brute").fit(bits[20:])
+    assert np.allclose(ours.kneighbors(S[:20])[0], 24 * brute.kneighbors(bits[:20])[0])
+    graph = ours.kneighbors_graph(S[:20], mode="distance")
+    indices = ours.kneighbors(S[:20], return_distance=False)
+    assert (ours.kneighbors_graph(S[:20]).toarray() == np.eye(40)[indices].sum(axis=1)).all()
+    votes = KNeighborsClassifier(5, metric="precomputed").fit(ours.kneighbors_graph(mode="distance"), y[20:])
+    assert (votes.predict(graph) == mode(y[20:][indices], axis=1).mode).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+def test_distances_of_neighbours_become_angles():
+    """The sketches' own loss of a bit turns the distance found into an estimate of the angle."""
+    rng = np.random.default_rng(0)
+    u = rng.standard_normal(50)
+    v = np.cos(1.0) * u / np.linalg.norm(u) + np.sin(1.0) * np.linalg.svd(u[None])[2][1]
+    k = 20_000
+    sketch = DPSignRP(k, epsilon=2.0 * k, method="rr", projection="gaussian", output="packed", random_state=0).fit(
+        np.stack([u, v])
+    )
+    S = sketch.transform(np.stack([u, v]))
+    distances, _ = HammingNeighbors(1).fit(S[1:]).kneighbors(S[:1])
+    options = {"n_components": k, "flip_epsilon": sketch.flip_epsilon_}
+    assert abs(angles(distances, **options)[0, 0] - 1.0) < 6 * angle_variance(1.0, **options) ** 0.5
+
+
+def test_search_is_an_estimator_like_others():
+    S = packed(np.random.default_rng(0), 20, 4)
+    neighbors = HammingNeighbors(3, n_jobs=2).fit(S)
+    assert neighbors.get_params() == {"n_neighbors": 3, "n_jobs": 2}
+    assert (neighbors.n_samples_fit_, neighbors.n_features_in_) == (20, 4)
+    copy = pickle.loads(pickle.dumps(neighbors))
+    for a, b in zip(copy.kneighbors(S, 6), neighbors.kneighbors(S, 6), strict=True):
+        assert (a == b).all()
+    with pytest.raises(NotFittedError):
+        clone(neighbors).kneighbors(S)
+    frame = pd.DataFrame(S)
+    assert (HammingNeighbors(3).fit(frame).kneighbors(frame)[1] == neighbors.kneighbors(S)[1]).all()
+    assert neighbors.kneighbors(S[:0])[0].shape == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: HammingNeighbors().fit(REAL), "sign sketches"),
+        (lambda: HammingNeighbors().fit(PACKED[0]), "two dimensions"),
+        (lambda: HammingNeighbors().fit(PACKED[:0]), "nothing to search"),
+        (lambda: HammingNeighbors(0).fit(PACKED), "n_neighbors"),
+        (lambda: HammingNeighbors(3).fit(PACKED).kneighbors(PACKED), "at most 2"),
+        (lambda: HammingNeighbors(2).fit(PACKED).kneighbors(), "at most 1"),
+        (lambda: HammingNeighbors(1).fit(PACKED).kneighbors(PACKED, 0), "at least 1"),
+        (lambda: HammingNeighbors(1).fit(PACKED).kneighbors(SIGNS), "int8 of width 8"),
+        (lambda: HammingNeighbors(1).fit(PACKED).kneighbors(PACKED[:, :7]), "width 7"),
+        (lambda: HammingNeighbors(1).fit(PACKED).kneighbors(REAL), "sign sketches"),
+        (lambda: HammingNeighbors(1).fit(PACKED).kneighbors_graph(PACKED, mode="weights"), "mode"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

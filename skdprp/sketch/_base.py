@@ -15,6 +15,7 @@ from .. import _noise
 from .._params import FLOATS, _fit_context
 from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee
 from ..random_projection import make_projection, rows_of
+from ._dask import is_lazy, release_lazily, stand_in
 
 _PARALLEL_ENTRIES = 2e7  # below, threads cost more than they gain
 _NORM_ENTRIES = 2**16
@@ -42,8 +43,8 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows; only their number of features is used.
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
+            Rows; only their number of features is used. Nothing of a dask collection is computed.
         y : None
             Ignored.
 
@@ -53,8 +54,12 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             The fitted sketch.
         """
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        self.projection_ = self._make_projection(X.shape[1])
+        X = validate_data(self, stand_in(X) if is_lazy(X) else X, accept_sparse="csr", dtype=FLOATS)
+        return self._fit_projection(self._make_projection(X.shape[1]))
+
+    def _fit_projection(self, projection):
+        """Calibrate the noise for a projection and state the guarantee."""
+        self.projection_ = projection
         guarantee = self._calibrate()
         self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
         self._calibrated_for = self._private_parameters()
@@ -67,13 +72,14 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows to release.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features_out)
-            The sketches.
+            The sketches. Those of a dask collection are a lazy dask array in the same chunks of rows; each time it is
+            computed is a release.
 
         Raises
         ------
@@ -81,14 +87,21 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, or if a
             parameter was changed after fit. Nothing is released then.
         """
+        self._check_calibrated()
+        rows = stand_in(X) if is_lazy(X) else X
+        rows = validate_data(self, rows, accept_sparse="csr", dtype=FLOATS, reset=False)
+        if is_lazy(X):
+            return release_lazily(self, X, self._output_dtype(rows))
+        self._check_domain(rows)
+        if _noise.is_seeded() and not self.guarantee_.seeded:
+            self.guarantee_ = self.guarantee_.mark_seeded()
+        return self._release(rows)
+
+    def _check_calibrated(self):
+        """Refuse to go on under a guarantee that does not hold."""
         check_is_fitted(self)
         if self._private_parameters() != self._calibrated_for:
             raise ValueError("The last fit failed, or a parameter was changed after it: no guarantee holds, fit again.")
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        self._check_domain(X)
-        if _noise.is_seeded() and not self.guarantee_.seeded:
-            self.guarantee_ = self.guarantee_.mark_seeded()
-        return self._release(X)
 
     @property
     def _slack(self):

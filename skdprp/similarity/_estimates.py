@@ -1,11 +1,4 @@
-"""Inner products, distances and angles of rows from their private sketches, with the noise accounted for.
-
-Every estimator here is computed from released sketches and public parameters only: it costs no privacy. Estimates of
-inner products, squared norms, squared distances and angles are unbiased, so they may fall outside the range of the
-true value. All compare *different* rows, whose sketches have noise of their own: a sketch compared with itself shares
-its noise, and only :func:`squared_norms` accounts for that. Both sides need the same projection: the same fitted
-estimator, or the same integer `random_state`.
-"""
+"""Inner products, distances and angles of rows, estimated from their sketches."""
 
 import numpy as np
 

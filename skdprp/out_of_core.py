@@ -1,0 +1,98 @@
+"""Sketches of data larger than memory, chunk by chunk on one machine."""
+
+import sys
+import time
+
+import numpy as np
+from joblib import Parallel, delayed
+
+
+def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
+    """Release a sketch of each row of each chunk, with few chunks in memory at a time.
+
+    Parameters
+    ----------
+    sketch : estimator
+        A fitted sketch, or another transformer of rows.
+    chunks : iterable of {array-like, sparse matrix} of shape (n_rows, n_features)
+        Chunks of rows, in order and each taken when there is room for it: slices of a :class:`numpy.memmap`, parts of
+        a file read by a generator.
+    out : ndarray of shape (n_samples, n_features_out) or None, default=None
+        Where the sketches go, with their dtype: for instance a writable memmap. None makes a new array.
+    n_jobs : int or None, default=None
+        How many chunks are sketched at a time, in threads unless :func:`joblib.parallel_config` names a backend.
+    verbose : bool, default=False
+        Whether to show progress in a line on standard error.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features_out)
+        The sketches: `out`, if it was given.
+
+    Raises
+    ------
+    ValueError
+        If the sketch refuses a chunk, there are no chunks, or `out` has another shape or dtype than the sketches. The
+        rows before, whose number a note on the error tells, are then in `out`: go on after them, for a second sketch of
+        a row is a second release of it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.utils import gen_batches
+    >>> from skdprp import DPSignOPORP, transform_chunks
+    >>> X = load_digits().data / 16 - 0.5
+    >>> sketch = DPSignOPORP(64, output="packed", random_state=0).fit(X[:1])
+    >>> transform_chunks(sketch, (X[rows] for rows in gen_batches(len(X), 500))).shape
+    (1797, 8)
+    """
+    release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
+    sketches = (np.asarray(part) for part in release(delayed(sketch.transform)(chunk) for chunk in chunks))
+    if verbose:
+        sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
+    return _join(sketches) if out is None else _fill(out, sketches)
+
+
+def _join(sketches):
+    parts = list(sketches)
+    if not parts:
+        raise ValueError("There are no chunks.")
+    return np.concatenate(parts)
+
+
+def _fill(out, sketches):
+    done = 0
+    try:
+        for part in sketches:
+            _check_room(out[done:], part)
+            out[done : done + len(part)] = part
+            done += len(part)
+        if done < len(out):
+            raise ValueError(f"out has {len(out)} rows, and the chunks {done} only.")
+    except Exception as error:
+        error.add_note(f"The sketches of the first {done} rows are in out.")
+        raise
+    return out
+
+
+def _check_room(rest, part):
+    if rest.shape[1:] != part.shape[1:] or rest.dtype != part.dtype:
+        raise ValueError(
+            f"out has rows of {rest.dtype} and shape {rest.shape[1:]}, the sketches of {part.dtype} and shape "
+            f"{part.shape[1:]}."
+        )
+    if len(rest) < len(part):
+        raise ValueError("The chunks have more rows than out.")
+
+
+def _show_progress(sketches, n_rows):
+    """Pass sketches on, and say on standard error how far it went and how long it may take."""
+    start, done = time.monotonic(), 0
+    for part in sketches:
+        done += len(part)
+        seconds = time.monotonic() - start
+        rest = f" of {n_rows:,}, {seconds * (n_rows / max(done, 1) - 1):.0f} s to go" if n_rows else ""
+        print(f"\r{done:,} rows sketched in {seconds:.0f} s{rest}   ", end="", file=sys.stderr, flush=True)
+        yield part
+    print(file=sys.stderr)

@@ -1,0 +1,277 @@
+"""Releases in files: sketches with their guarantee, and all that is needed to sketch queries that compare with them."""
+
+import hashlib
+import json
+import zipfile
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state, gen_batches
+
+from . import _noise, random_projection, sketch
+from ._params import FLOATS
+from .guarantee import PrivacyGuarantee
+
+_FORMAT = 1
+_SKETCHES = {name: getattr(sketch, name) for name in sketch.__all__}
+_PROJECTIONS = {
+    kind.__name__: kind
+    for kind in vars(random_projection).values()
+    if isinstance(kind, type) and issubclass(kind, random_projection.Projection)
+}
+_PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
+_FITTED = ("scale_", "sensitivity_", "flip_epsilon_")
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """Sketches that were published, and what a recipient needs to use them.
+
+    Parameters
+    ----------
+    sketches : ndarray of shape (n_samples, n_features_out)
+        The sketches.
+    guarantee : PrivacyGuarantee
+        What their release promised.
+    estimator : estimator
+        A sketch with the same projection and parameters, ready to `transform` queries, with noise of their own. It
+        has no `random_state`: fitted again, it would draw another projection.
+    version : str
+        The skdprp that wrote the file.
+    """
+
+    sketches: np.ndarray = field(repr=False)
+    guarantee: PrivacyGuarantee
+    estimator: BaseEstimator
+    version: str
+
+
+def save_release(path, sketches, estimator):
+    """Write sketches, their guarantee and their public parameters to one file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, by custom with the suffix .npz; overwritten.
+    sketches : array-like of shape (n_samples, n_features_out)
+        What `estimator` released by `transform`.
+    estimator : estimator
+        The fitted sketch that did.
+
+    Raises
+    ------
+    ValueError
+        If `estimator` is no sketch of this package, was changed after fit, or cannot have made `sketches`. Nothing is
+        written then.
+
+    Notes
+    -----
+    The file holds the sketches, the parameters but for `random_state`, the seed of the projection, the number and names
+    of the features, the scale of the noise and the guarantee: what the guarantee counts as public. The number of
+    features and their names are the only things in it that come from the data. Nothing is pickled.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_digits
+    >>> from skdprp import DPSignOPORP, load_release, save_release
+    >>> X = load_digits().data / 16 - 0.5
+    >>> sketch = DPSignOPORP(64, epsilon=5.0, output="packed").fit(X)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_release(Path(folder, "digits.npz"), sketch.transform(X[100:]), sketch)
+    ...     release = load_release(Path(folder, "digits.npz"))
+    >>> release.guarantee
+    5.0-DP
+    >>> release.sketches.shape, release.estimator.transform(X[:100]).shape
+    ((1697, 8), (100, 8))
+    """
+    if type(estimator) not in _SKETCHES.values():
+        raise ValueError(f"{type(estimator).__name__} is no sketch of skdprp.")
+    estimator._check_calibrated()
+    sketches = np.ascontiguousarray(sketches)
+    _check_sketches(sketches, estimator)
+    arrays = {"sketches": sketches, "probe": _probe(estimator.projection_)}
+    header = json.dumps(_describe(estimator))
+    with open(path, "wb") as file:
+        np.savez(file, header=header, checksum=_checksum(header, arrays), **arrays)
+
+
+def load_release(path):
+    """Read a release back, and refuse it unless all its parts belong together.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by :func:`save_release`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    ValueError
+        If the file is no release, is of an unknown format, was damaged, or if the sketches, the parameters, the
+        guarantee and the projection do not fit each other or this version of the package.
+
+    Notes
+    -----
+    The checksum finds damage, not forgery: whoever can write the file can write its checksum.
+
+    Examples
+    --------
+    See :func:`save_release`.
+    """
+    header, arrays = _read(path)
+    try:
+        return _rebuild(json.loads(header), **arrays)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"{path}: the parts of this release do not match: {error}") from error
+
+
+def _read(path):
+    """Header and arrays of a file, once its checksum holds."""
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+            header, checksum = file["header"].item(), file["checksum"].item()
+            arrays = {name: file[name] for name in ("sketches", "probe")}
+    except (ValueError, TypeError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path}: not a release, or a damaged one.") from error
+    if checksum != _checksum(header, arrays):
+        raise ValueError(f"{path}: the parts of this release do not match: its checksum is another.")
+    return header, arrays
+
+
+def _checksum(header, arrays):
+    digest = hashlib.sha256(header.encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array))
+    return digest.hexdigest()
+
+
+def _describe(estimator):
+    """All but the arrays, as plain values."""
+    import skdprp
+
+    parameters = estimator.get_params(deep=False) | {"random_state": None}
+    names = getattr(estimator, "feature_names_in_", None)
+    return {
+        "format": _FORMAT,
+        "version": skdprp.__version__,
+        "sketch": type(estimator).__name__,
+        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "feature_names": None if names is None else list(names),
+        "projection": _describe_projection(estimator.projection_),
+        "fitted": _fitted_values(estimator),
+        "guarantee": estimator.guarantee_.to_dict(),
+    }
+
+
+def _fitted_values(estimator):
+    return {name: float(getattr(estimator, name)) for name in _FITTED if hasattr(estimator, name)}
+
+
+def _plain(value):
+    """A parameter as a Python number, string or None."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _describe_projection(projection):
+    """What a projection is rebuilt from."""
+    if isinstance(projection, random_projection.StackedProjection):
+        return {"parts": [_describe_projection(part) for part in projection.parts]}
+    names = ("n_features", "n_components", "seed", "density")
+    state = {name: _plain(getattr(projection, name)) for name in names if hasattr(projection, name)}
+    return {"kind": type(projection).__name__, **state}
+
+
+def _rebuild_projection(state):
+    if "parts" in state:
+        return random_projection.StackedProjection([_rebuild_projection(part) for part in state["parts"]])
+    state = dict(state)
+    return _PROJECTIONS[state.pop("kind")](**state)
+
+
+def _probe(projection):
+    """Projection of one public row over features from the first to the last: a mark of W."""
+    features = np.unique(np.linspace(0, projection.n_features - 1, _PROBED).astype(np.int64))
+    values = 1.0 + np.arange(len(features)) % 1009
+    row = sp.csr_array((values, features, [0, len(features)]), shape=(1, projection.n_features))
+    return projection.project(row)[0]
+
+
+def _rebuild(header, sketches, probe):
+    """Make the release of a header and its arrays, and check that each part agrees with the others."""
+    _agree("format", header["format"], _FORMAT)
+    estimator = _SKETCHES[header["sketch"]](**header["parameters"])
+    estimator._validate_params()
+    projection = _rebuild_projection(header["projection"])
+    _check_projection(projection, estimator, probe)
+    estimator.n_features_in_ = projection.n_features
+    if header["feature_names"] is not None:
+        _agree("number of feature names", len(header["feature_names"]), projection.n_features)
+        estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    estimator._fit_projection(projection)
+    guarantee = PrivacyGuarantee.from_dict(header["guarantee"])
+    _check_guarantee(guarantee, header["fitted"], estimator)
+    _check_sketches(sketches, estimator)
+    return Release(sketches, guarantee, estimator, header["version"])
+
+
+def _agree(what, found, expected):
+    if found != expected:
+        raise ValueError(f"the {what} is {found!r}, and should be {expected!r}.")
+
+
+def _check_projection(projection, estimator, probe):
+    """The projection is of the kind that the parameters ask for, and multiplies as it did when it was saved."""
+    kind, size, options = estimator._projection_kind(), estimator.n_components, estimator._projection_options()
+    drawn = random_projection.make_projection(kind, projection.n_features, size, check_random_state(0), **options)
+    _agree("projection", _without_seeds(projection), _without_seeds(drawn))
+    rebuilt = _probe(projection)
+    if probe.shape != rebuilt.shape or not np.allclose(probe, rebuilt, rtol=1e-9, atol=1e-9 * np.abs(rebuilt).max()):
+        raise ValueError("the projection does not come back as it was, so that sketches of queries would not compare.")
+
+
+def _without_seeds(projection):
+    parts = getattr(projection, "parts", [projection])
+    return [_describe_projection(part) | {"seed": None} for part in parts]
+
+
+def _check_guarantee(guarantee, fitted, estimator):
+    """The parameters lead to the guarantee and the noise that the sketches were released with."""
+    for name in ("epsilon", "delta", "definition", "unit", "adjacency"):
+        _agree(name, getattr(guarantee, name), getattr(estimator.guarantee_, name))
+    _agree("noise", sorted(fitted), sorted(_fitted_values(estimator)))
+    for name, value in _fitted_values(estimator).items():
+        if not np.isclose(fitted[name], value, rtol=1e-9, atol=0):
+            raise ValueError(f"{name} was {fitted[name]:.6g}, and this version of skdprp makes it {value:.6g}.")
+    if guarantee.definition == "DP":
+        deltas = [promise.profile(promise.epsilon / 2) for promise in (guarantee, estimator.guarantee_)]
+        if not np.isclose(*deltas, rtol=1e-6, atol=1e-12):
+            raise ValueError("the privacy loss is not that of the mechanism.")
+
+
+def _check_sketches(sketches, estimator):
+    """The sketches have the shape, the dtype and the values that the estimator releases."""
+    dtypes = {np.dtype(estimator._output_dtype(np.empty(0, dtype))) for dtype in FLOATS}
+    if sketches.dtype not in dtypes:
+        raise ValueError(f"the dtype of the sketches is {sketches.dtype}, not {' or '.join(map(str, dtypes))}.")
+    _agree("shape of the sketches", sketches.shape, (*sketches.shape[:1], estimator._n_features_out))
+    if not all(_can_be_released(sketches[rows], estimator) for rows in gen_batches(len(sketches), 4096)):
+        raise ValueError("the sketches hold values that this estimator does not release.")
+
+
+def _can_be_released(values, estimator):
+    """Whether values are signs, packed bits with nothing beyond the last one, or multiples of the grid of the noise."""
+    if values.dtype == np.int8:
+        return (np.abs(values) == 1).all()
+    if values.dtype == np.uint8:
+        unused = -estimator.projection_.n_components % 8
+        return not (values[:, -1] & ((1 << unused) - 1)).any()
+    grid = _noise._grid(estimator.scale_) if estimator.scale_ else 0.0  # without noise there is no grid
+    return np.isfinite(values).all() and (grid == 0 or not (values.astype(np.float64) % grid).any())

@@ -1,0 +1,34 @@
+"""Inner products, distances, angles and neighbours of rows from their private sketches, with the noise accounted for.
+
+Everything here is computed from released sketches and public parameters only: it costs no privacy. Estimates of
+inner products, squared norms, squared distances and angles are unbiased, so they may fall outside the range of the
+true value. All compare *different* rows, whose sketches have noise of their own: a sketch compared with itself shares
+its noise, and only :func:`squared_norms` accounts for that. Both sides need the same projection: the same fitted
+estimator, or the same integer `random_state`.
+"""
+
+from ._estimates import (
+    angle_variance,
+    angles,
+    best_n_components,
+    cosines,
+    hamming_distances,
+    inner_product_variance,
+    inner_products,
+    squared_distances,
+    squared_norms,
+)
+from ._search import HammingNeighbors
+
+__all__ = [
+    "HammingNeighbors",
+    "angle_variance",
+    "angles",
+    "best_n_components",
+    "cosines",
+    "hamming_distances",
+    "inner_product_variance",
+    "inner_products",
+    "squared_distances",
+    "squared_norms",
+]

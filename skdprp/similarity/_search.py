@@ -1,0 +1,250 @@
+"""Exhaustive nearest-neighbour search on sign sketches: HammingNeighbors."""
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.utils import gen_even_slices
+from sklearn.utils.validation import check_is_fitted
+
+from .._params import SKETCH_CONSTRAINTS, _fit_context
+
+_WORDS = 1 << 19  # of the database in a block: what is worked on stays in the cache
+_SAMPLE = 2048  # distances that bound the k-th smallest of all
+_WORDS_PER_BYTE = 3  # that many words differ in at most 192 bits, which a byte can count
+
+
+def _as_sketches(S):
+    """Return sign sketches as an array, or refuse them."""
+    S = np.asarray(S)
+    if S.ndim != 2:
+        raise ValueError(f"Sign sketches need two dimensions, got shape {S.shape}.")
+    if S.dtype not in (np.uint8, np.int8):
+        raise ValueError(f"This needs sign sketches: bits packed in uint8, or int8 signs; got {S.dtype}.")
+    return S
+
+
+def _as_words(S):
+    """Bits of each sketch in 64-bit words, filled up with zeros."""
+    bits = S if S.dtype == np.uint8 else np.packbits(S > 0, axis=1)
+    padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
+    padded[:, : bits.shape[1]] = bits
+    return padded.view(np.uint64)
+
+
+def _transpose_blocks(words):
+    """Blocks of rows, each with one contiguous array for each word."""
+    size = -(-_WORDS // words.shape[1])
+    return [np.ascontiguousarray(words[start : start + size].T) for start in range(0, len(words), size)]
+
+
+def _count_differences(block, query, out, differ, counts):
+    """Write the Hamming distances of a query to the rows of a block; `differ` and `counts` are overwritten."""
+    np.bitwise_xor(block, query[:, None], differ)
+    np.bitwise_count(differ, counts)
+    out[:] = 0
+    for start in range(0, len(query), _WORDS_PER_BYTE):
+        np.add(out, np.add.reduce(counts[start : start + _WORDS_PER_BYTE], dtype=np.uint8), out)
+
+
+def _nearest(distances, n_neighbors):
+    """Indices of the smallest distances in order, ties by index.
+
+    The k-th smallest of some distances is a bound on that of all, which few exceed: only these are sorted.
+    """
+    sample = distances[: max(_SAMPLE, 16 * n_neighbors)]
+    bound = np.partition(sample, n_neighbors - 1)[n_neighbors - 1]
+    candidates = np.flatnonzero(distances <= bound)
+    return candidates[np.argsort(distances[candidates], kind="stable")[:n_neighbors]]
+
+
+def _search(blocks, queries, n_neighbors):
+    """Distances and indices of the nearest rows of each query."""
+    n_rows, size = sum(block.shape[1] for block in blocks), blocks[0].shape[1]
+    differ, counts = (np.empty(blocks[0].shape, dtype) for dtype in (np.uint64, np.uint8))
+    distances = np.empty(n_rows, np.min_scalar_type(64 * queries.shape[1]))
+    nearest, indices = np.empty((2, len(queries), n_neighbors), np.int64)
+    for i, query in enumerate(queries):
+        for block, out in zip(blocks, np.split(distances, range(size, n_rows, size)), strict=True):
+            _count_differences(block, query, out, differ[:, : len(out)], counts[:, : len(out)])
+        indices[i] = _nearest(distances, n_neighbors)
+        nearest[i] = distances[indices[i]]
+    return nearest, indices
+
+
+def _leave_out_self(distances, indices):
+    """Drop each row from its own neighbours, or the last one if it is not among them."""
+    drop = indices == np.arange(len(indices))[:, None]
+    drop[~drop.any(axis=1), -1] = True
+    shape = len(indices), indices.shape[1] - 1
+    return distances[~drop].reshape(shape), indices[~drop].reshape(shape)
+
+
+class HammingNeighbors(BaseEstimator):
+    """Find the nearest sign sketches by exhaustive search, like :class:`sklearn.neighbors.NearestNeighbors`.
+
+    Searching released sketches costs no privacy. The search is exact and deterministic: of sketches at the same
+    distance, the one with the smaller index comes first.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Number of neighbours, unless `kneighbors` is told another.
+    n_jobs : int or None, default=None
+        Threads of a search; each takes some of the queries.
+
+    Attributes
+    ----------
+    n_features_in_ : int
+        Width of the sketches.
+    n_samples_fit_ : int
+        Number of sketches to search in.
+
+    See Also
+    --------
+    angles : Turns the distances of randomised responses into unbiased estimates of angles.
+    hamming_distances : All distances at once.
+
+    Notes
+    -----
+    Time grows with queries times sketches times bits, memory beyond a copy of the sketches with the sketches for one
+    query of each thread. The bits of :func:`numpy.packbits` are what binary indexes of other libraries take, for
+    instance ``faiss.IndexBinaryFlat``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdprp import DPSignOPORP
+    >>> from skdprp.similarity import HammingNeighbors
+    >>> X, y = load_digits(return_X_y=True)
+    >>> sketch = DPSignOPORP(64, epsilon=10.0, output="packed", random_state=0).fit(X)
+    >>> S = sketch.transform(X / 16 - 0.5)
+    >>> neighbors = HammingNeighbors(n_neighbors=10).fit(S[100:])
+    >>> distances, indices = neighbors.kneighbors(S[:100])
+    >>> bool((y[100:][indices] == y[:100, None]).mean() > 0.3)
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "n_neighbors": SKETCH_CONSTRAINTS["n_components"],
+        "n_jobs": SKETCH_CONSTRAINTS["n_jobs"],
+    }
+
+    def __init__(self, n_neighbors=5, *, n_jobs=None):
+        self.n_neighbors = n_neighbors
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Arrange sketches for the search.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Sign sketches by one projection: bits packed in uint8, or int8 signs.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            If X holds no sign sketches, or is empty.
+        """
+        X = _as_sketches(X)
+        if X.size == 0:
+            raise ValueError(f"There is nothing to search in X of shape {X.shape}.")
+        self.n_samples_fit_, self.n_features_in_ = X.shape
+        self._form = X.dtype
+        self._blocks = _transpose_blocks(_as_words(X))
+        return self
+
+    def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
+        """Find the nearest sketches of each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features) or None, default=None
+            Sketches by the same projection and in the same form. None takes the sketches seen in fit, none of which
+            is a neighbour of itself.
+        n_neighbors : int or None, default=None
+            Number of neighbours; None takes that of the constructor.
+        return_distance : bool, default=True
+            Whether to return the distances as well.
+
+        Returns
+        -------
+        distances : ndarray of int64, shape (n_queries, n_neighbors)
+            Numbers of bits that differ, in ascending order. Only if `return_distance`.
+        indices : ndarray of int64, shape (n_queries, n_neighbors)
+            Rows of the sketches seen in fit.
+
+        Raises
+        ------
+        ValueError
+            If X differs in form or width from the sketches seen in fit, or has fewer of them than neighbours asked for.
+        """
+        check_is_fitted(self)
+        n_neighbors = self._resolve(n_neighbors, n_candidates=self.n_samples_fit_ - (X is None))
+        if X is None:
+            words = np.hstack(self._blocks).T
+            found = _leave_out_self(*self._search(np.ascontiguousarray(words), n_neighbors + 1))
+        else:
+            found = self._search(_as_words(self._check_queries(X)), n_neighbors)
+        return found if return_distance else found[1]
+
+    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
+        """Return the nearest sketches as a sparse graph, which scikit-learn takes as ``metric="precomputed"``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features) or None, default=None
+            As in `kneighbors`.
+        n_neighbors : int or None, default=None
+            Number of neighbours; None takes that of the constructor.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Whether an edge weighs 1, or the number of bits that differ.
+
+        Returns
+        -------
+        CSR sparse matrix of float64, shape (n_queries, n_samples_fit)
+
+        Raises
+        ------
+        ValueError
+            As `kneighbors`, and if `mode` is another.
+        """
+        if mode not in ("connectivity", "distance"):
+            raise ValueError(f'mode should be "connectivity" or "distance", got {mode!r}.')
+        distances, indices = self.kneighbors(X, n_neighbors)
+        weights = distances if mode == "distance" else np.ones_like(distances)
+        starts = np.arange(len(indices) + 1) * indices.shape[1]
+        shape = len(indices), self.n_samples_fit_
+        return sp.csr_matrix((weights.ravel().astype(np.float64), indices.ravel(), starts), shape=shape)
+
+    def _resolve(self, n_neighbors, n_candidates):
+        n_neighbors = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not 1 <= n_neighbors <= n_candidates:
+            raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
+        return int(n_neighbors)
+
+    def _check_queries(self, X):
+        X = _as_sketches(X)
+        if X.dtype != self._form or X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"The queries are {X.dtype} of width {X.shape[1]}, the sketches seen in fit are {self._form} of width "
+                f"{self.n_features_in_}."
+            )
+        return X
+
+    def _search(self, queries, n_neighbors):
+        n_jobs = max(1, min(effective_n_jobs(self.n_jobs), len(queries)))
+        found = Parallel(n_jobs=n_jobs, require="sharedmem")(
+            delayed(_search)(self._blocks, queries[rows], n_neighbors)
+            for rows in gen_even_slices(max(len(queries), 1), n_jobs)
+        )
+        distances, indices = zip(*found, strict=True)
+        return np.concatenate(distances), np.concatenate(indices)

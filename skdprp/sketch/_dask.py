@@ -1,0 +1,83 @@
+"""Sketches of dask collections: lazy, chunk by chunk, each computation a release of its own.
+
+dask names a task after what it computes, takes equal names for equal results, and makes a lost result again. A release
+is no such thing: it has noise of its own each time. So each call of `transform` gets a name of its own, and its chunks
+draw their noise where and when they are computed.
+"""
+
+import sys
+from contextvars import Context
+from copy import copy
+from uuid import uuid4
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn import get_config
+
+
+def is_lazy(X):
+    """Whether X is a dask collection, which only who has imported dask can hold."""
+    return "dask" in sys.modules and sys.modules["dask"].is_dask_collection(X)
+
+
+def _is_frame(X):
+    return hasattr(X, "_meta_nonempty") and hasattr(X, "columns")
+
+
+def stand_in(X):
+    """Return rows with the width, names and dtypes of a dask array or dataframe, and none of its values."""
+    if _is_frame(X):
+        return X._meta_nonempty
+    if not (hasattr(X, "_meta") and hasattr(X, "map_blocks")) or X.ndim != 2:
+        raise ValueError(f"Expected a dask array with two dimensions or a dask dataframe, got {type(X).__name__}.")
+    return sp.csr_array((1, X.shape[1]), dtype=X.dtype)
+
+
+class _Release:
+    """One call of `transform`: the sketch as it was then, and a name that no other call has."""
+
+    def __init__(self, sketch, nothing):
+        self.sketch = copy(sketch)
+        self.nothing = nothing
+        self.name = uuid4().hex
+
+    def __dask_tokenize__(self):
+        return self.name
+
+    def __call__(self, chunk):
+        """Release a chunk; an empty context has no seed, so that the noise is from the kernel on every scheduler."""
+        return Context().run(self.sketch.transform, chunk) if chunk.shape[0] else self.nothing
+
+
+def release_lazily(sketch, X, dtype):
+    """Return a dask array with the sketches of each chunk of rows of X.
+
+    Parameters
+    ----------
+    sketch : BaseSketch
+        A fitted sketch; changes made to it later do not matter.
+    X : dask array or dask dataframe
+        Rows.
+    dtype : dtype
+        That of the sketches.
+
+    Returns
+    -------
+    dask array of shape (n_samples, n_features_out)
+        Nothing is released until it is computed, and each computation is a release.
+
+    Raises
+    ------
+    ValueError
+        If the sketch was told to return dataframes, which would load all sketches at once.
+    """
+    container = getattr(sketch, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
+    if container != "default":
+        raise ValueError(f'Sketches of dask collections are dask arrays: set_output(transform="{container}") is not.')
+    meta = np.empty((0, sketch._n_features_out), dtype)
+    release = _Release(sketch, meta)
+    if _is_frame(X):
+        return X.map_partitions(release, meta=meta, token="release")
+    rows = X.rechunk({1: -1})
+    chunks = rows.chunks[0], (meta.shape[1],)
+    return rows.map_blocks(release, chunks=chunks, dtype=dtype, meta=meta, name=f"release-{release.name}")

@@ -1,0 +1,286 @@
+"""Releases in files: what goes in, what comes back, and what is refused."""
+
+import json
+import zipfile
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.random_projection import GaussianRandomProjection
+
+from skdprp import (
+    DPOPORP,
+    DPRandomProjection,
+    DPSignOPORP,
+    DPSignRP,
+    iDPSignRP,
+    load_release,
+    publishing,
+    reproducible_noise,
+    save_release,
+)
+
+SKETCHES = [
+    DPRandomProjection(8),
+    DPRandomProjection(8, projection="gaussian", noise="laplace", adjacency="l2", n_jobs=2),
+    DPRandomProjection(8, projection="very_sparse", density=0.4),
+    DPRandomProjection(8, projection="uniform", calibration="kenthapadi"),
+    DPRandomProjection(projection="identity", epsilon=np.float64(0.3)),
+    DPOPORP(7),
+    DPOPORP(np.int64(8), max_change=1e-3, random_state=np.random.RandomState(1)),
+    DPSignRP(9),
+    DPSignRP(8, method="rr", projection="gaussian", delta=1e-6, min_norm=0.1, max_change=0.01, output="packed"),
+    DPSignOPORP(12, n_repeats=3, random_state=5),
+    DPSignOPORP(13, output="packed"),
+    iDPSignRP(8),
+    iDPSignRP(8, method="rr", projection="oporp", output="packed"),
+]
+every = pytest.mark.parametrize("sketch", SKETCHES, ids=repr)
+IS_SECRET = 0.7310585786300049  # a value that stands out, eight bytes long
+
+
+@pytest.fixture
+def rows():
+    return np.random.default_rng(0).uniform(-1, 1, (30, 20))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "release.npz"
+
+
+@every
+def test_a_release_comes_back(sketch, rows, path):
+    sketch = clone(sketch).fit(rows)
+    S = sketch.transform(rows)
+    save_release(path, S, sketch)
+    release = load_release(path)
+    assert release.sketches.dtype == S.dtype
+    assert (release.sketches == S).all()
+    assert release.guarantee == sketch.guarantee_
+    assert str(release.guarantee) == str(sketch.guarantee_)
+    assert release.version == "0.1.0.dev0"
+    assert "sketches" not in repr(release)
+    with pytest.raises(FrozenInstanceError):
+        release.guarantee = None
+
+
+@every
+def test_queries_are_sketched_by_the_same_projection(sketch, rows, path, silenced_noise, monkeypatch):
+    """Without noise, and with the check of its grid off, sketches of one row are equal on both sides."""
+    monkeypatch.setattr(publishing, "_can_be_released", lambda values, estimator: True)
+    sketch = clone(sketch).fit(rows)
+    save_release(path, sketch.transform(rows), sketch)
+    release = load_release(path)
+    queries = np.random.default_rng(1).uniform(-1, 1, (9, 20))
+    assert np.allclose(release.estimator.transform(queries), sketch.transform(queries))
+    assert release.estimator.guarantee_ == sketch.guarantee_
+    parameters = sketch.get_params() | {"random_state": None}
+    assert release.estimator.get_params() == parameters
+
+
+def test_queries_have_noise_of_their_own(rows, path):
+    sketch = DPRandomProjection(projection="identity").fit(rows)
+    save_release(path, sketch.transform(rows), sketch)
+    release = load_release(path)
+    assert not (release.sketches == release.estimator.transform(rows)).all(axis=1).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("magnitude", [1e-3, 1.0, 1e9])
+def test_sketches_of_any_size_are_on_their_grid(dtype, magnitude, rows, path):
+    X = (magnitude * rows).astype(dtype)
+    sketch = DPOPORP(8, max_change=magnitude / 3e4).fit(X)
+    save_release(path, sketch.transform(X), sketch)
+    assert load_release(path).sketches.dtype == dtype
+
+
+def test_frames_keep_their_names(rows, path):
+    frame = pd.DataFrame(rows, columns=[f"x{i}" for i in range(20)])
+    sketch = DPOPORP(8).set_output(transform="pandas").fit(frame)
+    save_release(path, sketch.transform(frame), sketch)
+    estimator = load_release(path).estimator
+    assert list(estimator.feature_names_in_) == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        estimator.transform(frame[frame.columns[::-1]])
+
+
+def test_a_seeded_release_is_saved_as_what_it_is(rows, path):
+    with reproducible_noise(0):
+        sketch = DPOPORP(8).fit(rows)
+        S = sketch.transform(rows)
+    save_release(path, S, sketch)
+    release = load_release(path)
+    assert release.guarantee.seeded
+    assert not release.estimator.guarantee_.seeded
+
+
+@every
+def test_nothing_private_is_in_the_file(sketch, rows, path):
+    """No value of the rows and no state of a generator is there; what is there is on this list."""
+    rows[3, 4] = IS_SECRET
+    sketch = clone(sketch).fit(rows)
+    save_release(path, sketch.transform(rows), sketch)
+    with zipfile.ZipFile(path) as file:
+        content = b"".join(file.read(name) for name in file.namelist())
+        assert {name.removesuffix(".npy") for name in file.namelist()} == {"header", "checksum", "sketches", "probe"}
+    for value in rows.ravel():
+        assert value.tobytes() not in content
+        assert value.astype(np.float32).tobytes() not in content
+        assert repr(float(value)).encode("utf-32-le") not in content
+    header = json.loads(np.load(path)["header"].item())
+    public = {"format", "version", "sketch", "parameters", "feature_names", "projection", "fitted", "guarantee"}
+    assert set(header) == public
+    assert set(header["parameters"]) == set(sketch.get_params())
+    assert header["parameters"]["random_state"] is None
+    assert set(header["fitted"]) <= {"scale_", "sensitivity_", "flip_epsilon_"}
+
+
+# Refusals
+
+
+def saved(path, rows, sketch=None):
+    sketch = (DPOPORP(8) if sketch is None else sketch).fit(rows)
+    save_release(path, sketch.transform(rows), sketch)
+
+
+def forge(path, change):
+    """Change a file and give it the checksum that goes with it."""
+    with np.load(path) as file:
+        header, arrays = json.loads(file["header"].item()), {name: file[name] for name in ("sketches", "probe")}
+    change(header, arrays)
+    text = json.dumps(header)
+    np.savez(path, header=text, checksum=publishing._checksum(text, arrays), **arrays)
+
+
+def set_in_header(*keys, to):
+    def change(header, arrays):
+        for key in keys[:-1]:
+            header = header[key]
+        header[keys[-1]] = to
+
+    return change
+
+
+def set_array(name, change):
+    def apply(header, arrays):
+        arrays[name] = change(arrays[name])
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (set_in_header("format", to=2), "format"),
+        (set_in_header("sketch", to="PCA"), "PCA"),
+        (set_in_header("sketch", to="DPSignOPORP"), "unexpected keyword"),
+        (set_in_header("parameters", "epsilon", to=0.1), "epsilon"),
+        (set_in_header("parameters", "epsilon", to=-1.0), "epsilon"),
+        (set_in_header("parameters", "max_change", to=0.5), "adjacency"),
+        (set_in_header("parameters", "n_components", to=9), "projection"),
+        (set_in_header("parameters", "colour", to="red"), "colour"),
+        (set_in_header("guarantee", "epsilon", to=0.1), "epsilon"),
+        (set_in_header("guarantee", "delta", to=0.0), "delta"),
+        (set_in_header("guarantee", "definition", to="better DP"), "definition"),
+        (set_in_header("guarantee", "adjacency", "bound", to=9.0), "adjacency"),
+        (set_in_header("guarantee", "loss", "mu", to=0.01), "privacy loss"),
+        (set_in_header("guarantee", "loss", to=None), "privacy loss"),
+        (set_in_header("guarantee", "trust", to="me"), "trust"),
+        (set_in_header("fitted", "scale_", to=1.0), "scale_ was 1"),
+        (set_in_header("fitted", to={}), "noise"),
+        (set_in_header("projection", "seed", to=1), "come back"),
+        (set_in_header("projection", "seed", to="1"), "come back"),
+        (set_in_header("projection", "kind", to="RademacherProjection"), "projection"),
+        (set_in_header("projection", "n_features", to=21), "come back|projection"),
+        (set_in_header("projection", "n_features", to="many"), "str"),
+        (set_in_header("projection", "n_features", to=0), "empty"),
+        (set_in_header("projection", to=[]), "kind"),
+        (set_in_header("projection", to={"parts": []}), "range"),
+        (set_in_header("feature_names", to=["a"]), "feature names"),
+        (set_array("sketches", lambda S: S[:, :7]), "shape"),
+        (set_array("sketches", lambda S: S[0]), "shape"),
+        (set_array("sketches", lambda S: S.astype(np.int8)), "dtype"),
+        (set_array("sketches", lambda S: S + 1e-9), "does not release"),
+        (set_array("sketches", lambda S: S * np.inf), "does not release"),
+        (set_array("probe", lambda S: S + 1), "come back"),
+        (set_array("probe", lambda S: S[:3]), "come back"),
+        (lambda header, arrays: header.pop("guarantee"), "guarantee"),
+    ],
+)
+def test_parts_that_do_not_match_are_refused(change, message, rows, path):
+    saved(path, rows)
+    forge(path, lambda header, arrays: None)
+    load_release(path)
+    forge(path, change)
+    with pytest.raises(ValueError, match=rf"release\.npz: the parts of this release do not match.*({message})"):
+        load_release(path)
+
+
+@pytest.mark.parametrize(
+    ("sketch", "bad"),
+    [
+        (DPSignOPORP(13, output="packed"), lambda S: S | 1),
+        (DPSignOPORP(13), lambda S: S * 0),
+    ],
+)
+def test_bits_that_cannot_be_are_refused(sketch, bad, rows, path):
+    sketch = clone(sketch).fit(rows)
+    with pytest.raises(ValueError, match="does not release"):
+        save_release(path, bad(sketch.transform(rows)), sketch)
+    assert not path.exists()
+
+
+def test_parts_of_two_files_do_not_make_a_third(rows, path):
+    saved(path, rows)
+    with np.load(path) as file:
+        first = dict(file)
+    saved(path, rows)
+    with np.load(path) as file:
+        np.savez(path, **dict(file) | {"sketches": first["sketches"]})
+    with pytest.raises(ValueError, match="checksum"):
+        load_release(path)
+
+
+def test_damaged_files_are_refused(rows, path):
+    saved(path, rows)
+    whole = path.read_bytes()
+    at = whole.index(np.load(path)["sketches"].tobytes()[:64])
+    flipped = whole[: at + 5] + bytes([whole[at + 5] ^ 1]) + whole[at + 6 :]
+    for content in (b"", whole[:100], whole[: len(whole) // 2], flipped, b"text"):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"release\.npz"):
+            load_release(path)
+    np.save(path.with_suffix(".npy"), rows)
+    with pytest.raises(ValueError, match="not a release"):
+        load_release(path.with_suffix(".npy"))
+    np.savez(path, sketches=rows)
+    with pytest.raises(ValueError, match="not a release"):
+        load_release(path)
+    np.savez(path, header=np.array([{"pickled": "object"}]), checksum="", sketches=rows, probe=rows)
+    with pytest.raises(ValueError, match="not a release"):
+        load_release(path)
+    with pytest.raises(FileNotFoundError):
+        load_release(path.with_name("other.npz"))
+
+
+def test_what_is_no_release_is_not_saved(rows, path):
+    sketch = DPOPORP(8).fit(rows)
+    S = sketch.transform(rows)
+    for estimator, sketches, message in (
+        (GaussianRandomProjection(8).fit(rows), S, "no sketch of skdprp"),
+        (DPOPORP(8).fit(rows).set_params(epsilon=0.1), S, "no guarantee holds"),
+        (sketch, S[:, :5], "shape"),
+        (sketch, S[0], "shape"),
+        (sketch, S.astype(int), "dtype"),
+        (sketch, sketch.projection_.project(rows), "does not release"),
+        (sketch, np.full_like(S, np.nan), "does not release"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            save_release(path, sketches, estimator)
+    with pytest.raises(NotFittedError):
+        save_release(path, S, DPOPORP(8))
+    assert not path.exists()
