@@ -12,7 +12,7 @@ from noisy projections. Above 1 it pays to project. The rows here are our choice
 # of its own. Which of the two wins depends on epsilon.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import MARKERS, parse_arguments, save
+from _reproduction import parse_arguments, save
 
 from skdprp import DPOPORP, DPRandomProjection
 from skdprp.similarity import inner_product_variance, inner_products
@@ -67,7 +67,14 @@ for epsilon in epsilons[[4, 9]]:
 fig, ax = plt.subplots(figsize=(7.5, 5), layout="constrained")
 for color, k in enumerate(sizes):
     for (name, kind), style in zip(families.items(), [":", "--", "-"], strict=True):
-        ax.plot(epsilons, ratios[name, k], style, color=f"C{color}", linewidth=1 + (kind == "oporp"), label=f"k = {k}, {name}")
+        ax.plot(
+            epsilons,
+            ratios[name, k],
+            style,
+            color=f"C{color}",
+            linewidth=1 + (kind == "oporp"),
+            label=f"k = {k}, {name}",
+        )
     points = [(epsilon, checks[epsilon, size]) for epsilon, size in checks if size == k]
     ax.plot(*zip(*points, strict=True), linestyle="none", marker="x", markersize=9, color=f"C{color}")
 ax.axhline(1, color="grey", linewidth=1)
@@ -83,8 +90,8 @@ plt.show()
 
 # %%
 # Where noise dominates, R comes near p / k: short sketches win. Where epsilon is large the variance of the projection
-# remains and noise on the raw data is the better choice. OPORP and Rademacher coincide up to the factor (P - k) / (P - 1)
-# of bins of equal length (P is the padded p), and are above Gaussian projections, whose sensitivity is larger.
+# remains and noise on the raw data is the better choice. OPORP and Rademacher coincide up to the factor (P - k) / (P -
+# 1) of bins of equal length (P is the padded p), and are above Gaussian projections, whose sensitivity is larger.
 for (epsilon, k), ratio in checks.items():
     formula = ratios["OPORP", k][list(epsilons).index(epsilon)]
     print(f"epsilon = {epsilon:.2g}, k = {k}: R by formula {formula:.3g}, measured over {draws} draws {ratio:.3g}")

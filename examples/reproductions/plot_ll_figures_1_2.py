@@ -79,7 +79,12 @@ rows = [
     {"epsilon": epsilon, **{name: curve[i] for name, curve in curves.items()}} for i, epsilon in enumerate(epsilons)
 ]
 save(options, "ll_figure_1", fig, rows)
-save(options, "ll_figure_2", fig, [{"k": k, **{name: moved[name][i].mean() for name in NAMES}} for i, k in enumerate(sizes)])
+save(
+    options,
+    "ll_figure_2",
+    fig,
+    [{"k": k, **{name: moved[name][i].mean() for name in NAMES}} for i, k in enumerate(sizes)],
+)
 plt.show()
 
 # %%

@@ -87,7 +87,10 @@ save(
     options,
     "ll_figure_4",
     fig,
-    [{"beta / m": r, "exact": pair[i], **{f"F, p = {p}": bound[p][i] for p in bound}} for i, r in enumerate(relative_changes)],
+    [
+        {"beta / m": r, "exact": pair[i], **{f"F, p = {p}": bound[p][i] for p in bound}}
+        for i, r in enumerate(relative_changes)
+    ],
 )
 save(
     options,
@@ -105,9 +108,12 @@ plt.show()
 # projection it is one for a pair of neighbours as long as beta / m is not near 2, but a needlessly large one that grows
 # with p. The exact law needs none of it, and leaves each bit several times the loss, which means far fewer flips.
 for p in dimensions:
+    largest = published_sign_change_probability(simulated_at[-1], p)
     print(
-        f"p = {p}, beta / m = {simulated_at[-1]:.2g}: F = {published_sign_change_probability(simulated_at[-1], p):.3f}, "
+        f"p = {p}, beta / m = {simulated_at[-1]:.2g}: F = {largest:.3f}, "
         f"simulated {simulated[p][-1]:.3f} (standard error {np.sqrt(0.25 / draws):.4f} at most)"
     )
 i = list(sizes).index(256)
-print(f"k = 256: N_+ = {n_plus[i]:.0f}, exact {quantile[i]:.0f}; loss of a bit {1 / n_plus[i]:.4f}, exact {loss[i]:.4f}")
+print(
+    f"k = 256: N_+ = {n_plus[i]:.0f}, exact {quantile[i]:.0f}; loss of a bit {1 / n_plus[i]:.4f}, exact {loss[i]:.4f}"
+)

@@ -67,11 +67,15 @@ left.set_title("A sign of one level")
 left.legend(loc="lower left")
 for (kind, level), style in zip(levels.items(), [":", "--", "-.", "-", "-"], strict=True):
     middle.plot(np.sort(level.ravel()), np.linspace(0, 1, level.size), style, linewidth=2, label=kind)
-middle.set(xscale="log", xlabel="level L_j", ylabel="share of signs at or below", title=f"Levels of {name}, k = {N_COMPONENTS}")
+middle.set(
+    xscale="log", xlabel="level L_j", ylabel="share of signs at or below", title=f"Levels of {name}, k = {N_COMPONENTS}"
+)
 middle.legend(loc="lower right")
 for (kind, marker), color in zip(zip(KINDS, MARKERS, strict=False), range(len(KINDS)), strict=True):
     right.plot(epsilons, kept[kind, "smooth"], marker=marker, color=f"C{color}", label=f"{kind}, smooth")
-    right.plot(epsilons, kept[kind, "rr"], linestyle="--", color=f"C{color}", label=f"{kind}, RR" if kind == "oporp" else None)
+    right.plot(
+        epsilons, kept[kind, "rr"], linestyle="--", color=f"C{color}", label=f"{kind}, RR" if kind == "oporp" else None
+    )
 right.plot([], [], "k--", label="others, RR")
 right.axhline(0.5, color="grey", linestyle=":")
 right.set(xscale="log", xlabel="epsilon of one row", ylabel="P_+: share of signs not flipped", ylim=(0.48, 1.02))
@@ -81,14 +85,17 @@ save(
     options,
     "ll_figures_6_9",
     fig,
-    [{"epsilon": e, **{f"{kind}, {method}": kept[kind, method][i] for kind, method in kept}} for i, e in enumerate(epsilons)],
+    [
+        {"epsilon": e, **{f"{kind}, {method}": kept[kind, method][i] for kind, method in kept}}
+        for i, e in enumerate(epsilons)
+    ],
 )
 plt.show()
 
 # %%
 # A Rademacher matrix has the highest levels of the dense ones, since its largest entry is no larger than its typical
 # one; so its signs are flipped least. OPORP has the lowest levels, as a bin adds up few features, and still keeps most
-# signs, because it need not divide epsilon by k; what it loses at large epsilon are bins that add up to zero. Where a projection adds up many features, like p = 784 in 64 bins, the
-# smooth rule gains most over RR.
+# signs, because it need not divide epsilon by k; what it loses at large epsilon are bins that add up to zero. Where a
+# projection adds up many features, like p = 784 in 64 bins, the smooth rule gains most over RR.
 for kind in KINDS:
     print(f"{kind}: median level {np.median(levels[kind]):.0f}, mean {levels[kind].mean():.1f}")

@@ -5,8 +5,8 @@ Private search: precision and recall of every sketch
 After Figures 10 and 13 of P. Li and X. Li, *Differential Privacy with Random Projections and Sign Random Projections*
 (arXiv:2306.01751): how well sketches find the nearest rows on MNIST, against epsilon, for projections with noise and
 for flipped signs. With ``--data DIR`` the rows are those of MNIST, otherwise the small digits of scikit-learn. Our
-choice, because the paper's settings are not known to us: pixels from 0 to 1 that are not normalised, beta = 1 (the whole
-range of one pixel is hidden), delta = 1e-6, k = 256 components (64 for the small digits), queries and rows both
+choice, because the paper's settings are not known to us: pixels from 0 to 1 that are not normalised, beta = 1 (the
+whole range of one pixel is hidden), delta = 1e-6, k = 256 components (64 for the small digits), queries and rows both
 sketched privately; right are the 50 rows with the largest cosine to the query.
 """
 
@@ -19,12 +19,14 @@ import numpy as np
 from _reproduction import MARKERS, parse_arguments, published_sketches, read_digits, save
 from sklearn.preprocessing import normalize
 
-options = parse_arguments("ll_retrieval", full="all rows instead of 5000, and more epsilons", data="MNIST, as t10k-*.gz")
+options = parse_arguments(
+    "ll_retrieval", full="all rows instead of 5000, and more epsilons", data="MNIST, as t10k-*.gz"
+)
 X, _, name = read_digits(options.data)
 X = X.astype(np.float32) if options.full else X[:5000].astype(np.float32)
 n_queries, k = (500, 256) if options.data else (200, 64)
 RIGHT, FEW, MANY = 50, 10, 100
-epsilons = np.geomspace(0.5, 50, 11 if options.full else 6)
+epsilons = np.geomspace(0.5, 50, 13 if options.full else 9)
 
 
 def nearest(sketches, size):
@@ -48,7 +50,11 @@ def precision_and_recall(sketch):
 
 
 results = [
-    {"method": method, "epsilon": epsilon, **dict(zip(("precision", "recall"), precision_and_recall(sketch), strict=True))}
+    {
+        "method": method,
+        "epsilon": epsilon,
+        **dict(zip(("precision", "recall"), precision_and_recall(sketch), strict=True)),
+    }
     for epsilon in epsilons
     for method, sketch in published_sketches(k, epsilon, random_state=0).items()
 ]
@@ -64,8 +70,10 @@ for column, (group, title) in enumerate(zip(groups, ("Projections with noise", "
         ax = axes[row, column]
         for color, method in enumerate(group):
             values = [r[measure] for r in results if r["method"] == method]
-            style = "--" if method == "DP-OPORP" and column else "-"
-            ax.plot(epsilons, values, style, marker=MARKERS[color], label=method, alpha=0.9)
+            same = {"color": "C5", "marker": "P", "linestyle": "--" if column else "-"} if method == "DP-OPORP" else {}
+            ax.plot(
+                epsilons, values, label=method, alpha=0.9, **{"color": f"C{color}", "marker": MARKERS[color], **same}
+            )
         ax.axhline(chance[measure], color="grey", linestyle=":", label="chance")
         ax.set(xscale="log", ylim=(0, 1), ylabel=f"{measure} at {FEW if measure == 'precision' else MANY}")
     axes[0, column].set_title(f"{title}, {name}, k = {k}")
