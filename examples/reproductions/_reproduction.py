@@ -7,11 +7,14 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_svmlight_files
 from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.preprocessing import PolynomialFeatures
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import PolynomialFeatures, normalize
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, ProductNoiseOutputPerturbation
 
 # Distinguishable without colour vision: M. Okabe and K. Ito, "Color Universal Design", 2008.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
@@ -117,8 +120,6 @@ def read_text(folder, n_features):
     if folder is None:
         X, y = load_digits(return_X_y=True)
         pairs = PolynomialFeatures(interaction_only=True, include_bias=False).fit_transform(X > 7)[:, 64:]
-        import scipy.sparse as sp
-
         return sp.csr_array(pairs.astype(float)), (y > 4).astype(int), "pairs of inked pixels"
     lines = (folder / "SMSSpamCollection").read_text(encoding="utf-8").splitlines()
     labels, messages = zip(*(line.split("\t", 1) for line in lines), strict=True)
@@ -158,3 +159,129 @@ def published_sketches(n_components, epsilon, **public):
         "DP-SignOPORP-RR": DPSignOPORP(n_components, method="rr", **signs),
         "DP-SignOPORP-RR-smooth": DPSignOPORP(n_components, **signs),
     }
+
+
+def _synthetic(n_samples, n_features, seed=0):
+    """Draw rows whose variance falls with the index of the feature, and labels by a noisy linear score."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_samples, n_features)) / np.sqrt(np.arange(1, n_features + 1))
+    score = X[:, :20] @ rng.choice([-1.0, 1.0], 20)
+    return X, (score + 0.3 * score.std() * rng.standard_normal(n_samples) > 0).astype(int)
+
+
+def linear_problems(options):
+    """Return classification problems with rows of unit norm, split in two.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        With ``data``: MNIST (the first 4000 of its test digits to learn from, with ``full`` 8000), a9a, and synthetic
+        rows in high dimension. Without: the small digits of scikit-learn and smaller synthetic rows.
+
+    Returns
+    -------
+    dict of str to tuple
+        ``(X_train, X_test, y_train, y_test)`` by the name of the problem.
+    """
+    X, y, name = read_digits(options.data)
+    if options.data is None:
+        size = (1500, 200)
+        problems = {name: train_test_split(X, y, test_size=0.25, random_state=0)}
+    else:
+        n_train = 8000 if options.full else 4000
+        size = (10_000, 5000) if options.full else (5000, 1000)
+        adult = load_svmlight_files([str(options.data / part) for part in ("a9a", "a9a.t")], n_features=123)
+        problems = {name: (X[:n_train], X[-2000:], y[:n_train], y[-2000:]), "a9a": (*adult[::2], *adult[1::2])}
+    X, y = _synthetic(*size)
+    problems[f"synthetic, {size[1]} features"] = train_test_split(X, y, test_size=0.4, random_state=0)
+    return {key: (normalize(a), normalize(b), *labels) for key, (a, b, *labels) in problems.items()}
+
+
+def false_positive_rate(y, predicted):
+    """Share of rows without a class that are given it: of the larger of two labels, else the mean over classes."""
+    classes = np.unique(y)
+    return np.mean([np.mean(predicted[y != c] == c) for c in (classes[-1:] if len(classes) == 2 else classes)])
+
+
+def compare_models(problems, models, epsilons, *, draws, penalty):
+    """Fit private models to each problem, and compare them with the same model without noise.
+
+    Parameters
+    ----------
+    problems : dict
+        From :func:`linear_problems`.
+    models : dict of str to estimator
+        By name; their epsilon is set here.
+    epsilons : sequence of float
+    draws : int
+        Fits to average over.
+    penalty : callable
+        From ``(name of the model, n_samples)`` to C, or "auto".
+
+    Returns
+    -------
+    list of dict
+        A line for each problem, model and epsilon: accuracy, distance to the weights without noise relative to their
+        norm, false-positive rate, and the delta that is true at epsilon (1 if nothing is).
+    """
+    rows = []
+    for problem, (X, X_test, y, y_test) in problems.items():
+        for name, model in models.items():
+            for epsilon in epsilons:
+                measures = [_measure(model, epsilon, penalty(name, len(y)), X, X_test, y, y_test) for _ in range(draws)]
+                means = {key: np.mean([measure[key] for measure in measures]) for key in measures[0]}
+                rows.append({"data": problem, "method": name, "epsilon": epsilon, **means})
+    return rows
+
+
+def _measure(model, epsilon, C, X, X_test, y, y_test):
+    model = clone(model).set_params(epsilon=epsilon, C=C).fit(X, y)
+    exact = _without_noise(model, X, y)
+    predicted = model.predict(X_test)
+    return {
+        "accuracy": np.mean(predicted == y_test),
+        "relative l2 error": np.linalg.norm(model.coef_ - exact.coef_) / np.linalg.norm(exact.coef_),
+        "false-positive rate": false_positive_rate(y_test, predicted),
+        "true delta": model.guarantee_.delta if np.isfinite(model.guarantee_.epsilon) else 1.0,
+        "not private": np.mean(exact.predict(X_test) == y_test),
+    }
+
+
+def _without_noise(model, X, y):
+    """Fit the model of the same penalty at an epsilon at which noise does not matter."""
+    shared = {key: model.get_params()[key] for key in ("loss", "multi_class")}
+    if model.coef_.shape[0] > 1 and getattr(model, "noise", None) and model.calibration == "published":
+        shared["multi_class"] = "ovr"
+    return ProductNoiseOutputPerturbation(epsilon=1e9, delta=0, C=model.C_, **shared).fit(X, y)
+
+
+def draw_comparison(rows, styles, title):
+    """Draw accuracy, l2 error and false-positive rate against epsilon, a column for each problem.
+
+    Parameters
+    ----------
+    rows : list of dict
+        From :func:`compare_models`.
+    styles : dict of str to dict
+        How each model is drawn.
+    title : str
+        Title of the picture.
+
+    Returns
+    -------
+    Figure
+    """
+    problems = list(dict.fromkeys(row["data"] for row in rows))
+    measures = ("accuracy", "relative l2 error", "false-positive rate")
+    fig, axes = plt.subplots(3, len(problems), figsize=(1 + 4 * len(problems), 9), layout="constrained", squeeze=False)
+    for column, problem in enumerate(problems):
+        for ax, measure in zip(axes[:, column], measures, strict=True):
+            for name, style in styles.items():
+                points = [(r["epsilon"], r[measure]) for r in rows if r["data"] == problem and r["method"] == name]
+                ax.plot(*zip(*points, strict=True), label=name, **style)
+            ax.set(xscale="log", ylabel="" if column else measure)
+        axes[0, column].set(title=problem, ylim=(0, 1))
+        axes[1, column].set(yscale="log")
+        axes[2, column].set(xlabel="epsilon", ylim=(0, None))
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
+    return fig
