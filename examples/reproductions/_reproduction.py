@@ -3,6 +3,7 @@
 import argparse
 import csv
 import gzip
+from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -211,12 +212,12 @@ def compare_models(problems, models, epsilons, *, draws, penalty):
     problems : dict
         From :func:`linear_problems`.
     models : dict of str to estimator
-        By name; their epsilon is set here.
+        By name; their epsilon and C are set here.
     epsilons : sequence of float
     draws : int
         Fits to average over.
     penalty : callable
-        From ``(name of the model, n_samples)`` to C, or "auto".
+        From the number of rows to C, or "auto".
 
     Returns
     -------
@@ -226,33 +227,34 @@ def compare_models(problems, models, epsilons, *, draws, penalty):
     """
     rows = []
     for problem, (X, X_test, y, y_test) in problems.items():
+        exact = cache(lambda options, X=X, y=y: ProductNoiseOutputPerturbation(**dict(options)).fit(X, y))
         for name, model in models.items():
             for epsilon in epsilons:
-                measures = [_measure(model, epsilon, penalty(name, len(y)), X, X_test, y, y_test) for _ in range(draws)]
+                model = clone(model).set_params(epsilon=epsilon, C=penalty(len(y)))
+                measures = [_measure(model.fit(X, y), exact, X_test, y_test) for _ in range(draws)]
                 means = {key: np.mean([measure[key] for measure in measures]) for key in measures[0]}
                 rows.append({"data": problem, "method": name, "epsilon": epsilon, **means})
     return rows
 
 
-def _measure(model, epsilon, C, X, X_test, y, y_test):
-    model = clone(model).set_params(epsilon=epsilon, C=C).fit(X, y)
-    exact = _without_noise(model, X, y)
-    predicted = model.predict(X_test)
+def _measure(model, exact, X, y):
+    bare = exact(_without_noise(model))
+    predicted = model.predict(X)
     return {
-        "accuracy": np.mean(predicted == y_test),
-        "relative l2 error": np.linalg.norm(model.coef_ - exact.coef_) / np.linalg.norm(exact.coef_),
-        "false-positive rate": false_positive_rate(y_test, predicted),
+        "accuracy": np.mean(predicted == y),
+        "relative l2 error": np.linalg.norm(model.coef_ - bare.coef_) / np.linalg.norm(bare.coef_),
+        "false-positive rate": false_positive_rate(y, predicted),
         "true delta": model.guarantee_.delta if np.isfinite(model.guarantee_.epsilon) else 1.0,
-        "not private": np.mean(exact.predict(X_test) == y_test),
+        "not private": np.mean(bare.predict(X) == y),
     }
 
 
-def _without_noise(model, X, y):
-    """Fit the model of the same penalty at an epsilon at which noise does not matter."""
-    shared = {key: model.get_params()[key] for key in ("loss", "multi_class")}
-    if model.coef_.shape[0] > 1 and getattr(model, "noise", None) and model.calibration == "published":
-        shared["multi_class"] = "ovr"
-    return ProductNoiseOutputPerturbation(epsilon=1e9, delta=0, C=model.C_, **shared).fit(X, y)
+def _without_noise(model):
+    """Parameters of the model of the same penalty at an epsilon at which noise does not matter."""
+    published_objective = hasattr(model, "release_scale_") and model.calibration == "published"
+    multi_class = "ovr" if published_objective else model.multi_class
+    known = {"epsilon": 1e9, "delta": 0, "C": model.C_, "loss": model.loss, "multi_class": multi_class}
+    return tuple(known.items())
 
 
 def draw_comparison(rows, styles, title):

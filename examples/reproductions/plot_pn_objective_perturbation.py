@@ -52,7 +52,7 @@ warnings.simplefilter("ignore", PrivacyWarning)
 def reproduce(loss):
     """Compare the calibrations for one loss; draw and save."""
     models = {name: AMPClassifier(loss=loss, **calibration) for name, calibration in CALIBRATIONS.items()}
-    rows = compare_models(problems, models, epsilons, draws=draws, penalty=lambda name, n: "auto")
+    rows = compare_models(problems, models, epsilons, draws=draws, penalty=lambda n: "auto")
     fig = draw_comparison(rows, STYLES, f"Objective perturbation, {loss}")
     save(options, f"pn_objective_perturbation_{loss}", fig, rows)
     for row in rows:
@@ -70,7 +70,8 @@ plt.show()
 
 # %%
 # For the published product noise nothing is proved: its true delta is printed as 1. The published Gaussian calibration
-# is sound up to a step that hides half of what it should, counted in the true delta above. The exact profile needs much
-# less noise than it, which is the gap between the two Gaussian curves; with many classes the exact calibration also has
-# the softmax, which needs one budget where one-vs-rest needs one for each class. So most of what the published product
-# noise seems to win on MNIST is there without it, under a guarantee that holds.
+# hides half of what it should in one step, and far more than it has to in the others: its true delta, printed above, is
+# below what it claims by many orders of magnitude. The exact profile needs much less noise, which is the gap between
+# the two Gaussian curves; with many classes the exact calibration also has the softmax, which needs one budget where
+# one-vs-rest needs one for each class. So most of what the published product noise seems to win over the published
+# Gaussian on digits is there without it, under a guarantee that holds.
