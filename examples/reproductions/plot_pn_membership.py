@@ -105,7 +105,7 @@ for ax, problem in zip(axes[:-1], problems, strict=True):
         areas, bars = [row["auc"] for row in points], [row["deviation"] for row in points]
         ax.errorbar(epsilons, areas, bars, fmt=style, capsize=3, label=name)
     ax.axhline(0.5, color="grey", linestyle=":", label="chance")
-    ax.set(xscale="log", xlabel="epsilon", ylabel="AUC of membership by loss", title=problem, ylim=(0.45, 0.75))
+    ax.set(xscale="log", xlabel="epsilon", ylabel="AUC of membership by loss", title=problem, ylim=(0.45, 0.95))
 axes[-1].plot(some_epsilons, limit, "k:", label="limit of (epsilon, 1e-5)-DP")
 axes[-1].plot(some_epsilons, guesses["chi_1, published"], "C1x--", label="chi_1, published (not private)")
 axes[-1].plot(some_epsilons, guesses["Gamma, exact"], "C0s-", label="Gamma, exact")

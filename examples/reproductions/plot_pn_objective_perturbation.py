@@ -9,7 +9,7 @@ regression and of the Huber-hinge support vector machine. With ``--data DIR``, o
 the small digits of scikit-learn; both with made-up rows in high dimension. The paper's other data sets are not
 available here, and its penalties and splits are not known to us: each calibration uses its own rule for the penalty
 (``C="auto"``), rows have unit norm, delta is 1 / n^2, neighbours differ in one row replaced. The distance is relative
-to the norm of the weights without noise at the same penalty.
+to the norm of the weights without noise at the same penalty; a strong penalty makes it small by itself.
 """
 
 # %%

@@ -60,7 +60,7 @@ ax.axhline(reference, color="black", linestyle="--", label="not private, ridge")
 ax.axhline(0.5, color="grey", linestyle=":", label="chance")
 ax.set(xscale="log", xlabel="epsilon in bits, of one pixel", ylabel="share of right signs", ylim=(0.4, 1.02))
 ax.set_title(f"{source}, 4 against 9, n = {len(X_train)}, d = {X.shape[1]}")
-ax.legend(loc="lower right")
+ax.legend(loc="center right")
 rows = [{"epsilon": epsilon, **{name: curves[name][i] for name in curves}} for i, epsilon in enumerate(epsilons)]
 save(options, "skd_figure_3", fig, rows)
 plt.show()
