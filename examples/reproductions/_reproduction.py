@@ -190,7 +190,7 @@ def linear_problems(options):
         problems = {name: train_test_split(X, y, test_size=0.25, random_state=0)}
     else:
         n_train = 8000 if options.full else 4000
-        size = (10_000, 5000) if options.full else (5000, 1000)
+        size = (10_000, 2000) if options.full else (5000, 1000)
         adult = load_svmlight_files([str(options.data / part) for part in ("a9a", "a9a.t")], n_features=123)
         problems = {name: (X[:n_train], X[-2000:], y[:n_train], y[-2000:]), "a9a": (*adult[::2], *adult[1::2])}
     X, y = _synthetic(*size)

@@ -11,7 +11,7 @@ model without noise overfit, so that there is something to find. Numbers of rows
 
 # %%
 # Half of the rows train, the other half do not; the score of a row is minus the loss of its label. An area below 1/2
-# would be read the other way round, so the larger of it and its complement counts.
+# counts as 1/2, since whoever knows no better tosses a coin.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -37,14 +37,13 @@ MODELS = {
 }
 
 
-def membership_auc(model, members, others):
+def membership_inference_auc(model, members, others):
     """Area under the ROC curve of the test that takes rows with a small loss for members."""
     probability = [
         model.predict_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)] for X, y in (members, others)
     ]
     is_member = np.repeat([1, 0], [len(part) for part in probability])
-    area = roc_auc_score(is_member, np.concatenate(probability))
-    return max(area, 1 - area)
+    return max(roc_auc_score(is_member, np.concatenate(probability)), 0.5)
 
 
 def halves(X, y, draw):
@@ -56,14 +55,14 @@ def halves(X, y, draw):
 rows = []
 for problem, (X, _, y, _) in linear_problems(options).items():
     splits = [halves(X, y, draw) for draw in range(draws)]
-    bare = [membership_auc(LogisticRegression(C=C, max_iter=2000).fit(*split[0]), *split) for split in splits]
+    bare = [membership_inference_auc(LogisticRegression(C=C, max_iter=2000).fit(*split[0]), *split) for split in splits]
     rows.append(
         {"data": problem, "method": "not private", "epsilon": np.inf, "auc": np.mean(bare), "deviation": np.std(bare)}
     )
     for name, model in MODELS.items():
         for epsilon in epsilons:
             model.set_params(epsilon=epsilon)
-            areas = [membership_auc(model.fit(*split[0]), *split) for split in splits]
+            areas = [membership_inference_auc(model.fit(*split[0]), *split) for split in splits]
             measured = {"auc": np.mean(areas), "deviation": np.std(areas)}
             rows.append({"data": problem, "method": name, "epsilon": epsilon, **measured})
 
@@ -127,9 +126,9 @@ plt.show()
 
 # %%
 # By the loss alone, the private models give away less than the one without noise, and hardly anything at epsilon = 1,
-# with either calibration: the noise that such a weak penalty takes hides the model as well. (The larger of the area and
-# its complement is above 1/2 on average even by pure chance.) That is no evidence for the published guarantee. The
-# right panel is evidence against it: its limit is exceeded at every epsilon by the simplest attack there is.
+# with either calibration: the noise that such a weak penalty takes hides the model as well. (Cut off at 1/2, an area is
+# above it on average even by pure chance.) That is no evidence for the published guarantee. The right panel is evidence
+# against it: its limit is exceeded at every epsilon by the simplest attack there is.
 for row in rows:
     print("{data:>24}  {method:42} epsilon {epsilon:5g}  AUC {auc:.3f} +- {deviation:.3f}".format(**row))
 for i, epsilon in enumerate(some_epsilons):

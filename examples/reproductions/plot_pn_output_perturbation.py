@@ -8,7 +8,8 @@ arXiv:2512.06253): accuracy, distance from the weights without noise and false-p
 of the Huber-hinge support vector machine. With ``--data DIR``, on MNIST and a9a (Adult), otherwise on the small digits
 of scikit-learn; both with made-up rows in high dimension. The paper's other data sets are not available here, and its
 penalties and splits are not known to us: the penalty is ours and the same for all methods, C = n / 10^6, rows have unit
-norm, delta is 1 / n^2, neighbours differ in one row replaced.
+norm, delta is 1 / n^2, neighbours differ in one row replaced. The textbook calibration of Gaussian noise is left out,
+since it holds below epsilon = 1 only.
 """
 
 # %%
