@@ -26,7 +26,7 @@ options = parse_arguments(
 )
 X, _, name = read_digits(options.data)
 X = X[: len(X) if options.full else 1000] - 0.5
-N_COMPONENTS = 64
+N_COMPONENTS = 64 if options.data else 16
 epsilons = np.geomspace(0.5, 50, 15 if options.full else 8)
 flips = {epsilon: flip_probability(np.arange(1, 41), epsilon) for epsilon in (0.05, 0.2, 1.0)}
 
