@@ -22,13 +22,11 @@ COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 MARKERS = "osD^vPX*"
 
 
-def parse_arguments(script, *, full, data=None):
+def parse_arguments(*, full, data=None):
     """Parse the command line of a reproduction, and set the colours of its figures.
 
     Parameters
     ----------
-    script : str
-        Name of the script without ``plot_`` and ``.py``: that of its picture and its table.
     full : str
         What ``--full`` does.
     data : str or None, default=None
@@ -41,7 +39,7 @@ def parse_arguments(script, *, full, data=None):
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--full", action="store_true", help=full)
-    parser.add_argument("--output", type=Path, help=f"folder for {script}*.png and {script}*.csv")
+    parser.add_argument("--output", type=Path, help="folder for the pictures (PNG) and their numbers (CSV)")
     if data:
         parser.add_argument("--data", type=Path, help=f"folder with {data}; default: data bundled with scikit-learn")
     plt.rcParams["axes.prop_cycle"] = plt.cycler(color=COLORS)
@@ -49,27 +47,45 @@ def parse_arguments(script, *, full, data=None):
     return parser.parse_args()
 
 
-def save(options, name, figure, rows):
-    """Write the picture and its numbers, if a folder was named; and show the numbers.
+def save(options, name, figure, rows, **more):
+    """Write a picture and its numbers, if a folder was named.
 
     Parameters
     ----------
     options : argparse.Namespace
         The command line.
     name : str
-        Name of both files, without a suffix.
+        Name of both files, without its ending.
     figure : Figure
         The picture.
     rows : list of dict
         The numbers, a line each.
+    **more
+        Further tables by what is added to the name.
     """
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
         figure.savefig(options.output / f"{name}.png", dpi=150)
-        with open(options.output / f"{name}.csv", "w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+        for table, lines in {name: rows, **{f"{name}_{key}": value for key, value in more.items()}}.items():
+            with open(options.output / f"{table}.csv", "w", newline="") as file:
+                writer = csv.DictWriter(file, lines[0])
+                writer.writeheader()
+                writer.writerows(lines)
+
+
+def rows_of(columns):
+    """Turn columns by name into a list of dict, as :func:`save` takes it.
+
+    Parameters
+    ----------
+    columns : dict of str to sequence
+        All of one length.
+
+    Returns
+    -------
+    list of dict
+    """
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
 
 
 def _read_idx(path, header):

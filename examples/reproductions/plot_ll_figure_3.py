@@ -12,12 +12,12 @@ from noisy projections. Above 1 it pays to project. The rows here are our choice
 # of its own. Which of the two wins depends on epsilon.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, save
+from _reproduction import parse_arguments, rows_of, save
 
 from skdprp import DPOPORP, DPRandomProjection
 from skdprp.similarity import inner_product_variance, inner_products
 
-options = parse_arguments("ll_figure_3", full="more draws of the check")
+options = parse_arguments(full="more draws of the check")
 draws = 2000 if options.full else 200
 rng = np.random.default_rng(0)
 p = 1000
@@ -81,11 +81,8 @@ ax.axhline(1, color="grey", linewidth=1)
 ax.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="R: variance from raw data / from projections")
 ax.set_title(f"Inner product of two rows, p = {p}, delta = 1e-6, max_change = 1")
 ax.legend(fontsize="x-small", ncols=1)
-rows = [
-    {"epsilon": epsilon, **{f"{name}, k = {k}": ratios[name, k][i] for name, k in ratios}}
-    for i, epsilon in enumerate(epsilons)
-]
-save(options, "ll_figure_3", fig, rows)
+columns = {f"{name}, k = {k}": curve for (name, k), curve in ratios.items()}
+save(options, "ll_figure_3", fig, rows_of({"epsilon": epsilons} | columns))
 plt.show()
 
 # %%

@@ -12,13 +12,13 @@ Gaussian noise hides that, by calibration. Sizes, delta and the number of draws 
 # the W that is drawn. Bars span the draws.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import MARKERS, parse_arguments, save
+from _reproduction import MARKERS, parse_arguments, rows_of, save
 
 from skdprp.mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_bound_scale, kenthapadi_scale
 from skdprp.random_projection import make_projection
 from skdprp.sensitivity import l2_sensitivity
 
-options = parse_arguments("ll_figures_1_2", full="10,000 features instead of 1000, and more draws")
+options = parse_arguments(full="10,000 features instead of 1000, and more draws")
 n_features, draws = (10_000, 20) if options.full else (1000, 5)
 DELTA, N_COMPONENTS = 1e-6, 256
 NAMES = {
@@ -75,15 +75,12 @@ for (name, curve), style in zip(curves.items(), ["-", ":", "--", "-", "-"], stri
 right.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="standard deviation of the noise")
 right.set_title(f"Noise, delta = {DELTA:g}, k = {N_COMPONENTS}")
 right.legend()
-rows = [
-    {"epsilon": epsilon, **{name: curve[i] for name, curve in curves.items()}} for i, epsilon in enumerate(epsilons)
-]
-save(options, "ll_figure_1", fig, rows)
 save(
     options,
-    "ll_figure_2",
+    "ll_figures_1_2",
     fig,
-    [{"k": k, **{name: moved[name][i].mean() for name in NAMES}} for i, k in enumerate(sizes)],
+    rows_of({"epsilon": epsilons} | curves),
+    sensitivity=rows_of({"k": sizes} | {kind: values.mean(axis=1) for kind, values in moved.items()}),
 )
 plt.show()
 

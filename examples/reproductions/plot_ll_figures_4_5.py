@@ -16,7 +16,7 @@ parameters are our choice.
 # (2 / pi) asin(beta / (2 m)), which depends neither on p nor on the rows.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, save
+from _reproduction import parse_arguments, rows_of, save
 from scipy.stats import binom
 
 from skdprp.mechanisms import (
@@ -26,7 +26,7 @@ from skdprp.mechanisms import (
     sign_change_probability,
 )
 
-options = parse_arguments("ll_figures_4_5", full="more draws of the simulation, and more values of k")
+options = parse_arguments(full="more draws of the simulation, and more values of k")
 draws = 1_000_000 if options.full else 100_000
 DELTA, RELATIVE_CHANGE, N_FEATURES = 1e-6, 0.1, 1000
 rng = np.random.default_rng(0)
@@ -83,24 +83,9 @@ for ax in (middle, right):
     ax.set_xticks(sizes[::2], [str(k) for k in sizes[::2]])
     ax.minorticks_off()
     ax.legend()
-save(
-    options,
-    "ll_figure_4",
-    fig,
-    [
-        {"beta / m": r, "exact": pair[i], **{f"F, p = {p}": bound[p][i] for p in bound}}
-        for i, r in enumerate(relative_changes)
-    ],
-)
-save(
-    options,
-    "ll_figure_5",
-    fig,
-    [
-        {"k": k, "N_+": n, "quantile": q, "exact loss of a bit": e}
-        for k, n, q, e in zip(sizes, n_plus, quantile, loss, strict=True)
-    ],
-)
+counts = {"k": sizes, "N_+": n_plus, "exact quantile": quantile, "exact loss of a bit": loss}
+columns = {"beta / m": relative_changes, "exact": pair, **{f"F, p = {p}": curve for p, curve in bound.items()}}
+save(options, "ll_figures_4_5", fig, rows_of(columns), counts=rows_of(counts))
 plt.show()
 
 # %%

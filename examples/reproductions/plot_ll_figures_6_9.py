@@ -14,16 +14,14 @@ us. Pixels are shifted by 1/2, a public constant, since signs of uncentred rows 
 # The smooth rule flips a sign of level L with probability 1 / (1 + exp(L epsilon')): the further from zero, the rarer.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import MARKERS, parse_arguments, read_digits, save
+from _reproduction import MARKERS, parse_arguments, read_digits, rows_of, save
 
 from skdprp import DPSignOPORP, DPSignRP
 from skdprp.mechanisms import flip_probability
 from skdprp.random_projection import make_projection
 from skdprp.sensitivity import component_sensitivity
 
-options = parse_arguments(
-    "ll_figures_6_9", full="all rows instead of 1000, and more epsilons", data="MNIST, as t10k-*-ubyte.gz"
-)
+options = parse_arguments(full="all rows instead of 1000, and more epsilons", data="MNIST, as t10k-*-ubyte.gz")
 X, _, name = read_digits(options.data)
 X = X[: len(X) if options.full else 1000] - 0.5
 N_COMPONENTS = 64 if options.data else 16
@@ -81,15 +79,8 @@ right.axhline(0.5, color="grey", linestyle=":")
 right.set(xscale="log", xlabel="epsilon of one row", ylabel="P_+: share of signs not flipped", ylim=(0.48, 1.02))
 right.set_title(f"Released sketches of {name}, k = {N_COMPONENTS}")
 right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
-save(
-    options,
-    "ll_figures_6_9",
-    fig,
-    [
-        {"epsilon": e, **{f"{kind}, {method}": kept[kind, method][i] for kind, method in kept}}
-        for i, e in enumerate(epsilons)
-    ],
-)
+columns = {f"{kind}, {method}": curve for (kind, method), curve in kept.items()}
+save(options, "ll_figures_6_9", fig, rows_of({"epsilon": epsilons} | columns))
 plt.show()
 
 # %%

@@ -26,9 +26,7 @@ from sklearn.svm import LinearSVC
 
 from skdprp import DPSignOPORP, DPSignRP, iDPSignRP
 
-options = parse_arguments(
-    "ll_individual", full="all rows, more epsilons", data="MNIST (t10k-*.gz) and SMSSpamCollection"
-)
+options = parse_arguments(full="all rows, more epsilons", data="MNIST (t10k-*.gz) and SMSSpamCollection")
 X, _, digits = read_digits(options.data)
 X = X - 0.5 if options.full else X[:5000] - 0.5
 text, y, text_name = read_text(options.data, 2**14)

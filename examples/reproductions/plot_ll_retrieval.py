@@ -19,9 +19,7 @@ import numpy as np
 from _reproduction import MARKERS, parse_arguments, published_sketches, read_digits, save
 from sklearn.preprocessing import normalize
 
-options = parse_arguments(
-    "ll_retrieval", full="all rows instead of 5000, and more epsilons", data="MNIST, as t10k-*.gz"
-)
+options = parse_arguments(full="all rows instead of 5000, and more epsilons", data="MNIST, as t10k-*.gz")
 X, _, name = read_digits(options.data)
 X = X.astype(np.float32) if options.full else X[:5000].astype(np.float32)
 n_queries, k = (500, 256) if options.data else (200, 64)

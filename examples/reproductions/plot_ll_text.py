@@ -20,9 +20,7 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 
-options = parse_arguments(
-    "ll_text", full="2^18 hashed features instead of 2^14, k = 1024, more repeats", data="SMSSpamCollection"
-)
+options = parse_arguments(full="2^18 hashed features instead of 2^14, k = 1024, more repeats", data="SMSSpamCollection")
 X, y, name = read_text(options.data, 2**18 if options.full else 2**14)
 k = 1024 if options.full else 256
 repeats = 10 if options.full else 3

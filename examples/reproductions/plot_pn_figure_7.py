@@ -16,14 +16,14 @@ composes by a theorem that is unsound as printed, every curve here is composed s
 # together, by the accountant of dp-accounting.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, save
+from _reproduction import parse_arguments, rows_of, save
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.optimize import brentq
 
 from skdprp.accounting import gaussian_profile, randomised_response_profile, spherical_profile
 from skdprp.mechanisms import published_product_noise_scale
 
-options = parse_arguments("pn_figure_7", full="more epochs")
+options = parse_arguments(full="more epochs")
 M, RATE, SIGMA, DELTA = 1000, 0.01, 4.0, 1e-5
 STEPS = round(1 / RATE)
 epochs = np.array([1, 2, 5, 10, 20, 50, 100] if options.full else [1, 2, 5, 10, 20])
@@ -95,12 +95,7 @@ right.set_title(f"All steps, delta = {DELTA:g}, sampling rate {RATE:g}")
 right.set_xticks(epochs, [str(n) for n in epochs])
 right.minorticks_off()
 fig.legend(*right.get_legend_handles_labels(), loc="outside upper center", ncols=3)
-save(
-    options,
-    "pn_figure_7",
-    fig,
-    [{"epochs": n, **{name: c[i] for name, c in curves.items()}} for i, n in enumerate(epochs)],
-)
+save(options, "pn_figure_7", fig, rows_of({"epochs": epochs} | curves))
 plt.show()
 
 # %%

@@ -15,12 +15,12 @@ are our choice.
 # radius and M sigma^2 for Gaussian noise, all at (epsilon, 1e-5).
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, save
+from _reproduction import parse_arguments, rows_of, save
 
 from skdprp.accounting import spherical_profile
 from skdprp.mechanisms import gaussian_scale, published_product_noise_scale, spherical_scale
 
-options = parse_arguments("pn_figures_2_4", full="more dimensions and epsilons")
+options = parse_arguments(full="more dimensions and epsilons")
 DELTA, M = 1e-5, 784
 dimensions = np.geomspace(4, 100_000, 25 if options.full else 12).astype(int)
 epsilons = np.geomspace(0.1, 10, 17 if options.full else 9)
@@ -63,12 +63,14 @@ right.axhline(DELTA, color="black", linestyle=":", label="delta as claimed")
 right.set(xscale="log", yscale="log", xlabel="dimension M", ylabel="delta", title="chi_1, published", ylim=(3e-6, 2))
 right.legend(loc="center right")
 fig.legend(*left.get_legend_handles_labels(), loc="outside upper center", ncols=4)
-rows = [{"M": m, **{name: curve[i] for name, curve in by_dimension.items()}} for i, m in enumerate(dimensions)]
-save(options, "pn_figure_2", fig, rows)
-rows = [{"epsilon": e, **{name: curve[i] for name, curve in by_epsilon.items()}} for i, e in enumerate(epsilons)]
-save(options, "pn_figure_3", fig, rows)
-rows = [{"M": m, **{f"epsilon = {e:g}": curve[i] for e, curve in deltas.items()}} for i, m in enumerate(dimensions)]
-save(options, "pn_figures_true_delta", fig, rows)
+save(
+    options,
+    "pn_figures_2_4",
+    fig,
+    rows_of({"M": dimensions} | by_dimension),
+    epsilon=rows_of({"epsilon": epsilons} | by_epsilon),
+    true_delta=rows_of({"M": dimensions} | {f"epsilon = {epsilon:g}": curve for epsilon, curve in deltas.items()}),
+)
 plt.show()
 
 # %%

@@ -16,14 +16,14 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import linear_problems, parse_arguments, save
+from _reproduction import linear_problems, parse_arguments, rows_of, save
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation
 from skdprp.mechanisms import published_product_noise_scale, spherical_scale
 
-options = parse_arguments("pn_membership", full="more repeats", data="MNIST (t10k-*.gz), a9a and a9a.t")
+options = parse_arguments(full="more repeats", data="MNIST (t10k-*.gz), a9a and a9a.t")
 draws, n_members, C = (20 if options.full else 5), 100, 100.0
 epsilons = (1.0, 10.0, 100.0)
 warnings.simplefilter("ignore", PrivacyWarning)
@@ -112,16 +112,7 @@ axes[-1].set(xscale="log", xlabel="epsilon", ylabel="share of right guesses", yl
 axes[-1].set_title(f"Which of two known points? M = {M}")
 axes[-1].legend(loc="upper left")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-save(options, "pn_membership", fig, rows)
-save(
-    options,
-    "pn_membership_two_points",
-    fig,
-    [
-        {"epsilon": e, "limit": limit[i], **{name: g[i] for name, g in guesses.items()}}
-        for i, e in enumerate(some_epsilons)
-    ],
-)
+save(options, "pn_membership", fig, rows, points=rows_of({"epsilon": some_epsilons, "limit": limit} | guesses))
 plt.show()
 
 # %%

@@ -21,9 +21,7 @@ from _reproduction import compare_models, draw_comparison, linear_problems, pars
 
 from skdprp import PrivacyWarning, ProductNoiseOutputPerturbation
 
-options = parse_arguments(
-    "pn_output_perturbation", full="larger data, more epsilons and repeats", data="MNIST (t10k-*.gz), a9a and a9a.t"
-)
+options = parse_arguments(full="larger data, more epsilons and repeats", data="MNIST (t10k-*.gz), a9a and a9a.t")
 epsilons = (0.1, 0.3, 1.0, 3.0, 10.0) if options.full else (0.1, 1.0, 10.0)
 draws = 10 if options.full else 3 if options.data is None else 2
 C_PER_ROW = 1e-6

@@ -25,7 +25,7 @@ RULES = {
     "n' auto": lambda n: "auto",
 }
 
-options = parse_arguments("skd_figure_1", full="up to a million rows, and more repeats")
+options = parse_arguments(full="up to a million rows, and more repeats")
 sizes = np.geomspace(1000, 1_000_000 if options.full else 100_000, 7 if options.full else 5).astype(int)
 repeats = 20 if options.full else 8
 

@@ -13,13 +13,13 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, save
+from _reproduction import parse_arguments, rows_of, save
 
 from skdprp import MIDPRegressor, PrivacyWarning
 from skdprp.accounting import information_delta
 from skdprp.linear_model import least_residual
 
-options = parse_arguments("skd_figure_2", full="half a million rows, and more repeats")
+options = parse_arguments(full="half a million rows, and more repeats")
 n, d, repeats = (500_000, 10, 20) if options.full else (20_000, 10, 8)
 epsilons = np.geomspace(0.02, 2, 9 if options.full else 6)
 
@@ -69,8 +69,7 @@ for (name, curve), style in zip(errors.items(), styles, strict=True):
 ax.set(xscale="log", yscale="log", xlabel="epsilon in bits", ylabel="relative error of the sum of squares")
 ax.set_title(f"MI-DP regression, n = {n}, d = {d}")
 ax.legend()
-rows = [{"epsilon": epsilon, **{name: errors[name][i] for name in errors}} for i, epsilon in enumerate(epsilons)]
-save(options, "skd_figure_2", fig, rows)
+save(options, "skd_figure_2", fig, rows_of({"epsilon": epsilons} | errors))
 plt.show()
 
 # %%

@@ -15,13 +15,13 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, read_digits, save
+from _reproduction import parse_arguments, read_digits, rows_of, save
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
 
 from skdprp import MIDPRegressor, PrivacyWarning
 
-options = parse_arguments("skd_figure_3", full="more epsilons and repeats", data="MNIST, as t10k-*-ubyte.gz")
+options = parse_arguments(full="more epsilons and repeats", data="MNIST, as t10k-*-ubyte.gz")
 repeats = 10 if options.full else 3
 X, digit, source = read_digits(options.data)
 X, y = X[np.isin(digit, (4, 9))] - 0.5, np.where(digit[np.isin(digit, (4, 9))] == 9, 1.0, -1.0)
@@ -61,8 +61,7 @@ ax.axhline(0.5, color="grey", linestyle=":", label="chance")
 ax.set(xscale="log", xlabel="epsilon in bits, of one pixel", ylabel="share of right signs", ylim=(0.4, 1.02))
 ax.set_title(f"{source}, 4 against 9, n = {len(X_train)}, d = {X.shape[1]}")
 ax.legend(loc="center right")
-rows = [{"epsilon": epsilon, **{name: curves[name][i] for name in curves}} for i, epsilon in enumerate(epsilons)]
-save(options, "skd_figure_3", fig, rows)
+save(options, "skd_figure_3", fig, rows_of({"epsilon": epsilons} | curves))
 plt.show()
 
 # %%
