@@ -20,10 +20,10 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.svm import LinearSVC
 
-options = parse_arguments(full="2^18 hashed features instead of 2^14, k = 1024, more repeats", data="SMSSpamCollection")
-X, y, name = read_text(options.data, 2**18 if options.full else 2**14)
-k = 1024 if options.full else 256
-repeats = 10 if options.full else 3
+options = parse_arguments(full="2^16 hashed features instead of 2^14, k = 512, more repeats", data="SMSSpamCollection")
+X, y, name = read_text(options.data, 2**16 if options.full else 2**14)
+k = 512 if options.full else 256
+repeats = 5 if options.full else 3
 epsilons = np.geomspace(0.5, 50, 6)
 train, test = train_test_split(np.arange(len(y)), test_size=0.3, stratify=y, random_state=0)
 print(f"{name}: {X.shape[0]} rows, {X.shape[1]} features, {X.nnz / X.shape[0]:.0f} nonzero in a row, k = {k}")
