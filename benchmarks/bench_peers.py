@@ -8,7 +8,8 @@ are optional: one that cannot be imported is reported with its error. diffprivli
 
     pip install "scikit-learn==1.7.2" "diffprivlib==0.6.6" opendp -e .
 
-Threads are pinned to one. Durations are medians over repeats, taken in turn with the others of the same group.
+Threads are pinned to one. Durations are processor time, which other work on the machine disturbs little, and medians
+over repeats taken in turn with the others of the same group.
 """
 
 import argparse
@@ -62,13 +63,13 @@ def load_opendp():
 
 
 def medians(calls, repeats):
-    """Median duration of each call, all taken in turn."""
+    """Median processor time of each call, all taken in turn."""
     durations = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
-            start = time.perf_counter()
+            start = time.process_time()
             call()
-            durations[name].append(time.perf_counter() - start)
+            durations[name].append(time.process_time() - start)
     return {name: float(np.median(times)) for name, times in durations.items()}
 
 
@@ -209,14 +210,16 @@ def report(options):
             columns,
             accuracy_rows(problems, diffprivlib, options.draws),
         ),
-        table("Time of a fit at epsilon = 1", ["data", "estimator", "time"], fit_rows(problems, diffprivlib, 3)),
         table(
-            "Gaussian noise, values per second",
+            "Processor time of a fit at epsilon = 1", ["data", "estimator", "time"], fit_rows(problems, diffprivlib, 3)
+        ),
+        table(
+            "Gaussian noise, values per second of processor time",
             ["library", "what", "values per second"],
             noise_rows(diffprivlib, opendp, 5),
         ),
         table(
-            "Time to sketch rows to 256 components",
+            "Processor time to sketch rows to 256 components",
             ["rows", "estimator", "time"],
             sketch_rows(options.rows, 3),
         ),
