@@ -81,13 +81,13 @@ def dense(X):
 def classifiers(epsilon, diffprivlib):
     """Return the private classifiers at one epsilon, with their guarantee and the neighbours it is for."""
     models = {
-        ("skdprp AMPClassifier", "(epsilon, 1/n²)-DP, one row replaced"): AMPClassifier(epsilon=epsilon),
-        ("skdprp ProductNoiseOutputPerturbation", "epsilon-DP, one row replaced"): ProductNoiseOutputPerturbation(
+        ("skdprp AMPClassifier", "(epsilon, 1/n²)-DP"): AMPClassifier(epsilon=epsilon),
+        ("skdprp ProductNoiseOutputPerturbation", "epsilon-DP"): ProductNoiseOutputPerturbation(
             epsilon=epsilon, delta=0
         ),
     }
     if not isinstance(diffprivlib, str):
-        who = ("diffprivlib LogisticRegression", "epsilon-DP, as its documentation has it")
+        who = ("diffprivlib LogisticRegression", "epsilon-DP, as documented")
         models[who] = diffprivlib[0](epsilon=epsilon, data_norm=1.0)
     return models
 
