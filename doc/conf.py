@@ -27,6 +27,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
+    "ignore_pattern": "^_",  # what examples share is no example
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,

@@ -10,13 +10,11 @@ us: the data are made up, and n' grows like log n, like sqrt n, or as ``n_compon
 
 # %%
 # Data: entries spread evenly over [-1, 1], and a target that they explain to one half.
-import argparse
-import csv
 import warnings
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _reproduction import parse_arguments, save
 
 from skdprp import MIDPRegressor, PrivacyWarning
 
@@ -27,10 +25,7 @@ RULES = {
     "n' auto": lambda n: "auto",
 }
 
-parser = argparse.ArgumentParser(description="Relative error against the number of rows.")
-parser.add_argument("--full", action="store_true", help="up to a million rows, and more repeats")
-parser.add_argument("--output", type=Path, help="folder for skd_figure_1.png and skd_figure_1.csv")
-options = parser.parse_args()
+options = parse_arguments(full="up to a million rows, and more repeats")
 sizes = np.geomspace(1000, 1_000_000 if options.full else 100_000, 7 if options.full else 5).astype(int)
 repeats = 20 if options.full else 8
 
@@ -72,14 +67,8 @@ for color, name in enumerate(RULES):
         ax.plot(sizes, [row[f"{name}, {calibration}"] for row in rows], style, color=f"C{color}", label=label)
 ax.set(xscale="log", yscale="log", xlabel="rows n", ylabel="relative error of the sum of squares")
 ax.set_title(f"MI-DP regression at {EPSILON} bits, d = {N_FEATURES}")
-ax.legend(fontsize="small")
-if options.output:
-    options.output.mkdir(parents=True, exist_ok=True)
-    fig.savefig(options.output / "skd_figure_1.png", dpi=150)
-    with open(options.output / "skd_figure_1.csv", "w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+ax.legend()
+save(options, "skd_figure_1", fig, rows)
 plt.show()
 
 # %%

@@ -9,22 +9,17 @@ one, for additive noise and for projections, at several epsilons. Its exact data
 
 # %%
 # Data: entries spread evenly over [-1, 1], and a target that they explain to one half.
-import argparse
-import csv
 import warnings
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+from _reproduction import parse_arguments, rows_of, save
 
 from skdprp import MIDPRegressor, PrivacyWarning
 from skdprp.accounting import information_delta
 from skdprp.linear_model import least_residual
 
-parser = argparse.ArgumentParser(description="Relative error against epsilon.")
-parser.add_argument("--full", action="store_true", help="half a million rows, and more repeats")
-parser.add_argument("--output", type=Path, help="folder for skd_figure_2.png and skd_figure_2.csv")
-options = parser.parse_args()
+options = parse_arguments(full="half a million rows, and more repeats")
 n, d, repeats = (500_000, 10, 20) if options.full else (20_000, 10, 8)
 epsilons = np.geomspace(0.02, 2, 9 if options.full else 6)
 
@@ -73,14 +68,8 @@ for (name, curve), style in zip(errors.items(), styles, strict=True):
     ax.plot(epsilons, curve, style, label=name)
 ax.set(xscale="log", yscale="log", xlabel="epsilon in bits", ylabel="relative error of the sum of squares")
 ax.set_title(f"MI-DP regression, n = {n}, d = {d}")
-ax.legend(fontsize="small")
-if options.output:
-    options.output.mkdir(parents=True, exist_ok=True)
-    fig.savefig(options.output / "skd_figure_2.png", dpi=150)
-    with open(options.output / "skd_figure_2.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["epsilon", *errors])
-        writer.writerows(zip(epsilons, *errors.values(), strict=True))
+ax.legend()
+save(options, "skd_figure_2", fig, rows_of({"epsilon": epsilons} | errors))
 plt.show()
 
 # %%

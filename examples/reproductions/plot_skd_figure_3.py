@@ -11,47 +11,19 @@ scikit-learn. What else the paper did is not known to us.
 # %%
 # Pixels are known to be between 0 and a maximum. Shifted by half of it, a public constant, entries are at most 1/2 in
 # absolute value: half the noise of a range of [0, 1] that is bounded by 1.
-import argparse
-import csv
-import gzip
 import warnings
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from sklearn.datasets import load_digits
+from _reproduction import parse_arguments, read_digits, rows_of, save
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
 
 from skdprp import MIDPRegressor, PrivacyWarning
 
-parser = argparse.ArgumentParser(description="Accuracy on handwritten 4 against 9.")
-parser.add_argument("--full", action="store_true", help="more epsilons and repeats")
-parser.add_argument("--data", type=Path, help="folder with MNIST: t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz")
-parser.add_argument("--output", type=Path, help="folder for skd_figure_3.png and skd_figure_3.csv")
-options = parser.parse_args()
+options = parse_arguments(full="more epsilons and repeats", data="MNIST, as t10k-*-ubyte.gz")
 repeats = 10 if options.full else 3
-
-
-def read_idx(path, header):
-    """Read the bytes of a gzipped IDX file behind its header."""
-    with gzip.open(path) as file:
-        return np.frombuffer(file.read(), np.uint8, offset=header)
-
-
-def read_mnist(folder):
-    """Return MNIST: the training set if it is there, with the test set or else alone the latter."""
-    parts = [name for name in ("train", "t10k") if (folder / f"{name}-images-idx3-ubyte.gz").exists()]
-    images = [read_idx(folder / f"{name}-images-idx3-ubyte.gz", 16).reshape(-1, 784) for name in parts]
-    labels = [read_idx(folder / f"{name}-labels-idx1-ubyte.gz", 8) for name in parts]
-    return np.vstack(images) / 255, np.concatenate(labels)
-
-
-if options.data:
-    X, digit = read_mnist(options.data)
-else:
-    X, digit = load_digits(return_X_y=True)
-    X = X / 16
+X, digit, source = read_digits(options.data)
 X, y = X[np.isin(digit, (4, 9))] - 0.5, np.where(digit[np.isin(digit, (4, 9))] == 9, 1.0, -1.0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.25, random_state=0, stratify=y)
 print(f"{len(X_train)} rows to learn from, {X.shape[1]} pixels")
@@ -87,15 +59,9 @@ for (name, curve), style in zip(curves.items(), styles, strict=True):
 ax.axhline(reference, color="black", linestyle="--", label="not private, ridge")
 ax.axhline(0.5, color="grey", linestyle=":", label="chance")
 ax.set(xscale="log", xlabel="epsilon in bits, of one pixel", ylabel="share of right signs", ylim=(0.4, 1.02))
-ax.set_title(f"{'MNIST' if options.data else 'Small digits'}, 4 against 9, n = {len(X_train)}, d = {X.shape[1]}")
-ax.legend(fontsize="small", loc="lower right")
-if options.output:
-    options.output.mkdir(parents=True, exist_ok=True)
-    fig.savefig(options.output / "skd_figure_3.png", dpi=150)
-    with open(options.output / "skd_figure_3.csv", "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["epsilon", *curves])
-        writer.writerows(zip(epsilons, *curves.values(), strict=True))
+ax.set_title(f"{source}, 4 against 9, n = {len(X_train)}, d = {X.shape[1]}")
+ax.legend(loc="center right")
+save(options, "skd_figure_3", fig, rows_of({"epsilon": epsilons} | curves))
 plt.show()
 
 # %%

@@ -1,0 +1,247 @@
+"""Accuracy, fit time, noise and sketch speed beside diffprivlib, OpenDP and what is not private, in one run.
+
+    python benchmarks/bench_peers.py --data DIR --output doc/peers.inc
+
+writes a table in reStructuredText, with versions, machine and command; without --output it is printed. DIR holds a9a,
+a9a.t and the ten thousand MNIST test images and labels; without --data, sets bundled with scikit-learn are used. Peers
+are optional: one that cannot be imported is reported with its error. diffprivlib 0.6.6 needs an environment of its own:
+
+    pip install "scikit-learn==1.7.2" "diffprivlib==0.6.6" opendp -e .
+
+Threads are pinned to one. Durations are processor time, which other work on the machine disturbs little, and medians
+over repeats taken in turn with the others of the same group.
+"""
+
+import argparse
+import os
+import platform
+import sys
+import time
+import warnings
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import numpy as np
+from bench_linear_model import read_data
+from scipy.sparse import issparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
+
+from skdprp import DPOPORP, AMPClassifier, DPRandomProjection, DPSignOPORP, ProductNoiseOutputPerturbation, _noise
+
+EPSILONS = (0.1, 1.0, 10.0)
+PACKAGES = ("skdprp", "scikit-learn", "numpy", "scipy", "diffprivlib", "opendp")
+
+
+def peer(load):
+    """Return what `load` imports, or the error that stops it, as text."""
+    try:
+        return load()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def load_diffprivlib():
+    """Logistic regression and the Gaussian mechanism of diffprivlib."""
+    from diffprivlib.mechanisms import GaussianAnalytic
+    from diffprivlib.models import LogisticRegression as PrivateLogisticRegression
+
+    return PrivateLogisticRegression, GaussianAnalytic
+
+
+def load_opendp():
+    """Gaussian noise of OpenDP for vectors, as a function."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=1.0)
+
+
+def medians(calls, repeats):
+    """Median processor time of each call, all taken in turn."""
+    durations = {name: [] for name in calls}
+    for _ in range(repeats):
+        for name, call in calls.items():
+            start = time.process_time()
+            call()
+            durations[name].append(time.process_time() - start)
+    return {name: float(np.median(times)) for name, times in durations.items()}
+
+
+def dense(X):
+    """Return X as an array, which diffprivlib needs."""
+    return X.toarray() if issparse(X) else X
+
+
+def classifiers(epsilon, diffprivlib):
+    """Return the private classifiers at one epsilon, with their guarantee and the neighbours it is for."""
+    models = {
+        ("skdprp AMPClassifier", "(epsilon, 1/n²)-DP"): AMPClassifier(epsilon=epsilon),
+        ("skdprp ProductNoiseOutputPerturbation", "epsilon-DP"): ProductNoiseOutputPerturbation(
+            epsilon=epsilon, delta=0
+        ),
+    }
+    if not isinstance(diffprivlib, str):
+        who = ("diffprivlib LogisticRegression", "epsilon-DP, as documented")
+        models[who] = diffprivlib[0](epsilon=epsilon, data_norm=1.0)
+    return models
+
+
+def mean_score(model, X, X_test, y, y_test, draws):
+    """Mean and standard deviation of the accuracy over fits with fresh noise."""
+    scores = [model.fit(X, y).score(X_test, y_test) for _ in range(draws)]
+    return f"{np.mean(scores):.3f} ± {np.std(scores):.3f}"
+
+
+def accuracy_rows(problems, diffprivlib, draws):
+    """Yield a line for each data set and classifier, with an accuracy for each epsilon."""
+    for name, (X, X_test, y, y_test) in problems.items():
+        by_epsilon = [classifiers(epsilon, diffprivlib) for epsilon in EPSILONS]
+        for who in by_epsilon[0]:
+            rows = (dense(X), dense(X_test)) if who[0].startswith("diffprivlib") else (X, X_test)
+            scores = [mean_score(models[who], *rows, y, y_test, draws) for models in by_epsilon]
+            yield name, *who, *scores
+        bare = LogisticRegression(C=10.0, max_iter=10_000).fit(X, y).score(X_test, y_test)
+        yield name, "scikit-learn LogisticRegression", "none", *[f"{bare:.3f}"] * len(EPSILONS)
+
+
+def fit_rows(problems, diffprivlib, repeats):
+    """Yield the time of a fit at epsilon = 1, for each data set and classifier."""
+    for name, (X, _, y, _) in problems.items():
+        models = {who[0]: model for who, model in classifiers(1.0, diffprivlib).items()}
+        models["scikit-learn LogisticRegression"] = LogisticRegression(max_iter=1000)
+        rows = {who: dense(X) if who.startswith("diffprivlib") else X for who in models}
+        calls = {who: partial(model.fit, rows[who], y) for who, model in models.items()}
+        for who, seconds in medians(calls, repeats).items():
+            yield name, who, f"{seconds:.2f} s"
+
+
+def noise_rows(diffprivlib, opendp, repeats):
+    """Yield how many values per second get Gaussian noise, for each library."""
+    values, few = np.zeros(1_000_000), [0.0] * 10_000
+    rng = np.random.default_rng(0)
+    calls = {
+        ("skdprp", len(values), "kernel entropy, rounded to a public grid"): lambda: _noise.add_gaussian(values, 1.0),
+        ("numpy, not private", len(values), "PCG64, plain floating point"): lambda: (
+            values + rng.standard_normal(len(values))
+        ),
+    }
+    if not isinstance(opendp, str):
+        calls["OpenDP make_gaussian", len(few), "a list of floats"] = lambda: opendp(few)
+    if not isinstance(diffprivlib, str):
+        mechanism = diffprivlib[1](epsilon=1.0, delta=1e-5, sensitivity=1.0)
+        who = ("diffprivlib GaussianAnalytic", len(few), "one value at a time")
+        calls[who] = lambda: [mechanism.randomise(value) for value in few]
+    for (who, size, note), seconds in medians(calls, repeats).items():
+        yield who, note, f"{size / seconds / 1e6:.3g} million"
+
+
+def sketch_rows(n, repeats):
+    """Yield the time to sketch rows of MNIST's shape, and wide sparse ones."""
+    from bench_sketches import sparse
+
+    for name, X, k in (
+        (f"{n} x 784 dense", np.random.default_rng(0).uniform(size=(n, 784)), 256),
+        (f"{n // 5} x 250,000, 200 nonzero each", sparse(n // 5, 250_000, 200), 256),
+    ):
+        sketches = {
+            "skdprp DPOPORP": DPOPORP(k, random_state=0),
+            "skdprp DPSignOPORP, packed bits": DPSignOPORP(k, output="packed", random_state=0),
+            "skdprp DPRandomProjection": DPRandomProjection(k, random_state=0),
+            "scikit-learn GaussianRandomProjection, not private": GaussianRandomProjection(k, random_state=0),
+            "scikit-learn SparseRandomProjection, not private": SparseRandomProjection(k, random_state=0),
+        }
+        calls = {who: partial(sketch.fit(X).transform, X) for who, sketch in sketches.items()}
+        for who, seconds in medians(calls, repeats).items():
+            yield name, who, f"{seconds * 1000:.0f} ms"
+
+
+def table(title, header, rows):
+    """Lay out lines as a list-table."""
+    lines = [f".. list-table:: {title}", "   :header-rows: 1", ""]
+    for row in (header, *rows):
+        lines += [f"   {'* -' if i == 0 else '  -'} {cell}" for i, cell in enumerate(row)]
+    return "\n".join([*lines, "", ""])
+
+
+def versions():
+    """Versions of the packages that are installed."""
+    found = []
+    for package in PACKAGES:
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            found.append(f"{package} not installed")
+    return ", ".join(found)
+
+
+def processor():
+    """Name of the processor, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def report(options):
+    """Measure everything and lay it out."""
+    diffprivlib, opendp = peer(load_diffprivlib), peer(load_opendp)
+    failed = {
+        name: loaded
+        for name, loaded in {"diffprivlib": diffprivlib, "OpenDP": opendp}.items()
+        if isinstance(loaded, str)
+    }
+    problems = read_data(options.data)
+    columns = ["data", "estimator", "guarantee", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS)]
+    flags = "--data DIR " * (options.data is not None) + f"--draws {options.draws}"
+    parts = [
+        f"From ``python benchmarks/bench_peers.py {flags}``, one thread of {processor()}, Python "
+        f"{platform.python_version()}; {versions()}.\n",
+        *(f"{name} could not be imported: ``{error}``.\n" for name, error in failed.items()),
+        table(
+            f"Accuracy on held-out rows, mean ± standard deviation of {options.draws} fits, default parameters, rows "
+            "of unit norm",
+            columns,
+            accuracy_rows(problems, diffprivlib, options.draws),
+        ),
+        table(
+            "Processor time of a fit at epsilon = 1", ["data", "estimator", "time"], fit_rows(problems, diffprivlib, 3)
+        ),
+        table(
+            "Gaussian noise, values per second of processor time",
+            ["library", "what", "values per second"],
+            noise_rows(diffprivlib, opendp, 5),
+        ),
+        table(
+            "Processor time to sketch rows to 256 components",
+            ["rows", "estimator", "time"],
+            sketch_rows(options.rows, 3),
+        ),
+    ]
+    return "\n".join(parts)
+
+
+def main():
+    """Write the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder with a9a and MNIST; default: bundled data")
+    parser.add_argument("--draws", type=int, default=5, help="fits to average over (default: 5)")
+    parser.add_argument("--rows", type=int, default=10_000, help="rows to sketch (default: 10,000)")
+    parser.add_argument("--output", type=Path, help="file to write; default: standard output")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # peers warn of what their defaults do; the figures stand beside them
+    text = report(options)
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        sys.stdout.write(text)
+
+
+if __name__ == "__main__":
+    main()

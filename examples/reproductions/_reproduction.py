@@ -1,0 +1,305 @@
+"""What the reproductions share: command line, data sets, colours, the sketches by their published names, and output."""
+
+import argparse
+import csv
+import gzip
+from functools import cache
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_svmlight_files
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import PolynomialFeatures, normalize
+
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, ProductNoiseOutputPerturbation
+
+# Distinguishable without colour vision: M. Okabe and K. Ito, "Color Universal Design", 2008.
+COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
+MARKERS = "osD^vPX*"
+
+
+def parse_arguments(*, full, data=None):
+    """Parse the command line of a reproduction, and set the colours of its figures.
+
+    Parameters
+    ----------
+    full : str
+        What ``--full`` does.
+    data : str or None, default=None
+        Which files ``--data DIR`` should hold; None if the script takes no data.
+
+    Returns
+    -------
+    argparse.Namespace
+        ``full``, ``output`` and, if there is any, ``data``.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--full", action="store_true", help=full)
+    parser.add_argument("--output", type=Path, help="folder for the pictures (PNG) and their numbers (CSV)")
+    if data:
+        parser.add_argument("--data", type=Path, help=f"folder with {data}; default: data bundled with scikit-learn")
+    plt.rcParams["axes.prop_cycle"] = plt.cycler(color=COLORS)
+    plt.rcParams["legend.fontsize"] = "small"
+    return parser.parse_args()
+
+
+def save(options, name, figure, rows, **more):
+    """Write a picture and its numbers, if a folder was named.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        The command line.
+    name : str
+        Name of both files, without its ending.
+    figure : Figure
+        The picture.
+    rows : list of dict
+        The numbers, a line each.
+    **more
+        Further tables by what is added to the name.
+    """
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        figure.savefig(options.output / f"{name}.png", dpi=150)
+        for table, lines in {name: rows, **{f"{name}_{key}": value for key, value in more.items()}}.items():
+            with open(options.output / f"{table}.csv", "w", newline="") as file:
+                writer = csv.DictWriter(file, lines[0])
+                writer.writeheader()
+                writer.writerows(lines)
+
+
+def rows_of(columns):
+    """Turn columns by name into a list of dict, as :func:`save` takes it.
+
+    Parameters
+    ----------
+    columns : dict of str to sequence
+        All of one length.
+
+    Returns
+    -------
+    list of dict
+    """
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+
+
+def _read_idx(path, header):
+    with gzip.open(path) as file:
+        return np.frombuffer(file.read(), np.uint8, offset=header)
+
+
+def read_digits(folder):
+    """Read handwritten digits with pixels from 0 to 1.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Where MNIST is: the training set if it is there, with the test set or else alone the latter. None takes the
+        small digits of scikit-learn.
+
+    Returns
+    -------
+    X : ndarray of shape (n_rows, 784) or (n_rows, 64)
+    y : ndarray of shape (n_rows,)
+    name : str
+    """
+    if folder is None:
+        X, y = load_digits(return_X_y=True)
+        return X / 16, y, "small digits"
+    parts = [part for part in ("train", "t10k") if (folder / f"{part}-images-idx3-ubyte.gz").exists()]
+    images = [_read_idx(folder / f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 784) for part in parts]
+    labels = [_read_idx(folder / f"{part}-labels-idx1-ubyte.gz", 8) for part in parts]
+    return np.vstack(images) / 255, np.concatenate(labels), "MNIST"
+
+
+def read_text(folder, n_features):
+    """Read sparse rows of zeros and ones with two classes.
+
+    Parameters
+    ----------
+    folder : Path or None
+        Where SMSSpamCollection is: which character 3-grams a message has, hashed, and whether it is spam. None takes
+        the small digits: which pairs of pixels are both inked, and whether the digit is above four.
+    n_features : int
+        Number of hashed features.
+
+    Returns
+    -------
+    X : CSR sparse of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+    name : str
+    """
+    if folder is None:
+        X, y = load_digits(return_X_y=True)
+        pairs = PolynomialFeatures(interaction_only=True, include_bias=False).fit_transform(X > 7)[:, 64:]
+        return sp.csr_array(pairs.astype(float)), (y > 4).astype(int), "pairs of inked pixels"
+    lines = (folder / "SMSSpamCollection").read_text(encoding="utf-8").splitlines()
+    labels, messages = zip(*(line.split("\t", 1) for line in lines), strict=True)
+    hashing = HashingVectorizer(
+        analyzer="char", ngram_range=(3, 3), n_features=n_features, binary=True, norm=None, alternate_sign=False
+    )
+    return hashing.transform(messages), (np.array(labels) == "spam").astype(int), "3-grams of text messages"
+
+
+def published_sketches(n_components, epsilon, **public):
+    """Return the sketches of [LL] by their names there.
+
+    Parameters
+    ----------
+    n_components : int
+        Number k of components.
+    epsilon : float
+        The guarantee; delta is 1e-6 where there is one.
+    **public
+        Further parameters of all, like `random_state`.
+
+    Returns
+    -------
+    dict of str to estimator
+    """
+    additive = {"epsilon": epsilon, "delta": 1e-6, **public}
+    signs = {"epsilon": epsilon, **public}
+    return {
+        "Raw-data-G-OPT": DPRandomProjection(projection="identity", **additive),
+        "DP-RP-L": DPRandomProjection(n_components, projection="gaussian", noise="laplace", **additive),
+        "DP-RP-G": DPRandomProjection(n_components, projection="gaussian", calibration="kenthapadi", **additive),
+        "DP-RP-G-OPT": DPRandomProjection(n_components, projection="gaussian", **additive),
+        "DP-RP-G-OPT-B": DPRandomProjection(n_components, **additive),
+        "DP-OPORP": DPOPORP(n_components, **additive),
+        "DP-SignRP-RR": DPSignRP(n_components, method="rr", **signs),
+        "DP-SignRP-RR-smooth": DPSignRP(n_components, **signs),
+        "DP-SignOPORP-RR": DPSignOPORP(n_components, method="rr", **signs),
+        "DP-SignOPORP-RR-smooth": DPSignOPORP(n_components, **signs),
+    }
+
+
+def _synthetic(n_samples, n_features, seed=0):
+    """Draw rows whose variance falls with the index of the feature, and labels by a noisy linear score."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_samples, n_features)) / np.sqrt(np.arange(1, n_features + 1))
+    score = X[:, :20] @ rng.choice([-1.0, 1.0], 20)
+    return X, (score + 0.3 * score.std() * rng.standard_normal(n_samples) > 0).astype(int)
+
+
+def linear_problems(options):
+    """Return classification problems with rows of unit norm, split in two.
+
+    Parameters
+    ----------
+    options : argparse.Namespace
+        With ``data``: MNIST (the first 4000 of its test digits to learn from, with ``full`` 8000), a9a, and synthetic
+        rows in high dimension. Without: the small digits of scikit-learn and smaller synthetic rows.
+
+    Returns
+    -------
+    dict of str to tuple
+        ``(X_train, X_test, y_train, y_test)`` by the name of the problem.
+    """
+    X, y, name = read_digits(options.data)
+    if options.data is None:
+        size = (1500, 200)
+        problems = {name: train_test_split(X, y, test_size=0.25, random_state=0)}
+    else:
+        n_train = 8000 if options.full else 4000
+        size = (10_000, 2000) if options.full else (5000, 1000)
+        adult = load_svmlight_files([str(options.data / part) for part in ("a9a", "a9a.t")], n_features=123)
+        problems = {name: (X[:n_train], X[-2000:], y[:n_train], y[-2000:]), "a9a": (*adult[::2], *adult[1::2])}
+    X, y = _synthetic(*size)
+    problems[f"synthetic, {size[1]} features"] = train_test_split(X, y, test_size=0.4, random_state=0)
+    return {key: (normalize(a), normalize(b), *labels) for key, (a, b, *labels) in problems.items()}
+
+
+def false_positive_rate(y, predicted):
+    """Share of rows without a class that are given it: of the larger of two labels, else the mean over classes."""
+    classes = np.unique(y)
+    return np.mean([np.mean(predicted[y != c] == c) for c in (classes[-1:] if len(classes) == 2 else classes)])
+
+
+def compare_models(problems, models, epsilons, *, draws, penalty):
+    """Fit private models to each problem, and compare them with the same model without noise.
+
+    Parameters
+    ----------
+    problems : dict
+        From :func:`linear_problems`.
+    models : dict of str to estimator
+        By name; their epsilon and C are set here.
+    epsilons : sequence of float
+    draws : int
+        Fits to average over.
+    penalty : callable
+        From the number of rows to C, or "auto".
+
+    Returns
+    -------
+    list of dict
+        A line for each problem, model and epsilon: accuracy, distance to the weights without noise relative to their
+        norm, false-positive rate, and the delta that is true at epsilon (1 if nothing is).
+    """
+    rows = []
+    for problem, (X, X_test, y, y_test) in problems.items():
+        exact = cache(lambda options, X=X, y=y: ProductNoiseOutputPerturbation(**dict(options)).fit(X, y))
+        for name, model in models.items():
+            for epsilon in epsilons:
+                model = clone(model).set_params(epsilon=epsilon, C=penalty(len(y)))
+                measures = [_measure(model.fit(X, y), exact, X_test, y_test) for _ in range(draws)]
+                means = {key: np.mean([measure[key] for measure in measures]) for key in measures[0]}
+                rows.append({"data": problem, "method": name, "epsilon": epsilon, **means})
+    return rows
+
+
+def _measure(model, exact, X, y):
+    bare = exact(_without_noise(model))
+    predicted = model.predict(X)
+    return {
+        "accuracy": np.mean(predicted == y),
+        "relative l2 error": np.linalg.norm(model.coef_ - bare.coef_) / np.linalg.norm(bare.coef_),
+        "false-positive rate": false_positive_rate(y, predicted),
+        "true delta": model.guarantee_.delta if np.isfinite(model.guarantee_.epsilon) else 1.0,
+        "not private": np.mean(bare.predict(X) == y),
+    }
+
+
+def _without_noise(model):
+    """Parameters of the model of the same penalty at an epsilon at which noise does not matter."""
+    published_objective = hasattr(model, "release_scale_") and model.calibration == "published"
+    multi_class = "ovr" if published_objective else model.multi_class
+    known = {"epsilon": 1e9, "delta": 0, "C": model.C_, "loss": model.loss, "multi_class": multi_class}
+    return tuple(known.items())
+
+
+def draw_comparison(rows, styles, title):
+    """Draw accuracy, l2 error and false-positive rate against epsilon, a column for each problem.
+
+    Parameters
+    ----------
+    rows : list of dict
+        From :func:`compare_models`.
+    styles : dict of str to dict
+        How each model is drawn.
+    title : str
+        Title of the picture.
+
+    Returns
+    -------
+    Figure
+    """
+    problems = list(dict.fromkeys(row["data"] for row in rows))
+    measures = ("accuracy", "relative l2 error", "false-positive rate")
+    fig, axes = plt.subplots(3, len(problems), figsize=(1 + 4 * len(problems), 9), layout="constrained", squeeze=False)
+    for column, problem in enumerate(problems):
+        for ax, measure in zip(axes[:, column], measures, strict=True):
+            for name, style in styles.items():
+                points = [(r["epsilon"], r[measure]) for r in rows if r["data"] == problem and r["method"] == name]
+                ax.plot(*zip(*points, strict=True), label=name, **style)
+            ax.set(xscale="log", ylabel="" if column else measure)
+        axes[0, column].set(title=problem, ylim=(0, 1))
+        axes[1, column].set(yscale="log")
+        axes[2, column].set(xlabel="epsilon", ylim=(0, None))
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
+    return fig
