@@ -18,9 +18,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import linear_problems, parse_arguments, rows_of, save
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
-from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation
+from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, membership_inference_auc
 from skdprp.mechanisms import published_product_noise_scale, spherical_scale
 
 options = parse_arguments(full="more repeats", data="MNIST (t10k-*.gz), a9a and a9a.t")
@@ -35,15 +34,6 @@ MODELS = {
     "objective, chi_1, published (not private)": AMPClassifier(noise="product", calibration="published"),
     "objective, Gaussian, exact": AMPClassifier(),
 }
-
-
-def membership_inference_auc(model, members, others):
-    """Area under the ROC curve of the test that takes rows with a small loss for members."""
-    probability = [
-        model.predict_proba(X)[np.arange(len(y)), np.searchsorted(model.classes_, y)] for X, y in (members, others)
-    ]
-    is_member = np.repeat([1, 0], [len(part) for part in probability])
-    return max(roc_auc_score(is_member, np.concatenate(probability)), 0.5)
 
 
 def halves(X, y, draw):
