@@ -38,7 +38,7 @@ SKETCHES = [
     iDPSignRP(8),
     iDPSignRP(8, method="rr", projection="oporp", output="packed"),
 ]
-every = pytest.mark.parametrize("sketch", SKETCHES, ids=repr)
+every = pytest.mark.parametrize("sketch", SKETCHES, ids=lambda sketch: type(sketch).__name__)
 IS_SECRET = 0.7310585786300049  # a value that stands out, eight bytes long
 
 
