@@ -3,6 +3,7 @@
 from . import similarity
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
+from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
@@ -17,6 +18,8 @@ __all__ = [
     "DPSignRP",
     "MIDPRegressor",
     "PrivacyGuarantee",
+    "PrivacyProfileDisplay",
+    "PrivacyUtilityDisplay",
     "PrivacyWarning",
     "ProductNoiseOutputPerturbation",
     "compose",
