@@ -1,5 +1,9 @@
 """Sphinx configuration."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import skdprp
 
 project = "skdprp"
@@ -14,20 +18,56 @@ extensions = [
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "generated/unreleased.rst"]
+default_role = "literal"  # single backticks in docstrings name parameters
 autosummary_generate = True
-autodoc_default_options = {"members": True, "inherited-members": False}
+templates_path = ["_templates"]
+# What a class has from its own package, down to the mixins of scikit-learn and the exceptions of Python.
+_FOREIGN = "ClassNamePrefixFeaturesOutMixin, ClassifierMixin, RegressorMixin, BaseEstimator, BaseException, object"
+autodoc_default_options = {"members": True, "inherited-members": _FOREIGN}
 numpydoc_show_class_members = False
+# Every reference must resolve; the objects of other projects have their pages elsewhere, and the build is offline.
+nitpicky = True
+nitpick_ignore_regex = [(".*", r"(sklearn|numpy|scipy|pandas|matplotlib|joblib)\..*"), ("py:mod", r"skdprp\._noise")]
 # Methods inherited from scikit-learn refer to labels and terms of its own site.
 suppress_warnings = ["ref.ref", "ref.term"]
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
+html_title = "skdprp"
 html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "header_links_before_dropdown": 6,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"choose": [], "coming_from": [], "get_started": [], "whats_new": [], "cite": []}
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
+    "within_subsection_order": "ExampleTitleSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "show_signature": False,
+    "doc_module": ("skdprp",),
+    "backreferences_dir": "generated/backreferences",
+    "reference_url": {"skdprp": None},
 }
+
+
+def write_unreleased_changes(app):
+    """Collect the fragments of changelog.d, which the page on what's new includes."""
+    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", release, "--date", "not released"]
+    root = Path(app.srcdir).parent
+    notes = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    target = Path(app.srcdir, "generated", "unreleased.rst")
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(notes)
+
+
+def setup(app):
+    """Register what is written before pages are read."""
+    app.connect("builder-inited", write_unreleased_changes)
