@@ -39,8 +39,8 @@ for sketch in (DPOPORP(64, random_state=0), DPSignOPORP(64, random_state=0)):
     ax = display.plot(ax=ax).ax_
 
 # %%
-# Signs win here, because one pixel moves one bit only, and most of them are far from zero; from epsilon = 5 on they have
-# said all they can. Noisy sums go on to gain.
+# Signs win here, because one pixel moves one bit only, and most of them are far from zero; from epsilon = 5 on they
+# have said all they can. Noisy sums go on to gain.
 #
 # Then sketch once, and tune freely
 # ---------------------------------

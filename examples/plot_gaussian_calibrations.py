@@ -2,8 +2,8 @@
 Three calibrations of Gaussian noise
 ====================================
 
-How much Gaussian noise makes a release (epsilon, delta)-DP? Textbooks give the *classic* formula, papers on sketches one
-after Kenthapadi and others, and the *analytic* calibration solves for the least noise that meets the target. They
+How much Gaussian noise makes a release (epsilon, delta)-DP? Textbooks give the *classic* formula, papers on sketches
+one after Kenthapadi and others, and the *analytic* calibration solves for the least noise that meets the target. They
 promise the same and differ in what they cost.
 """
 
@@ -13,6 +13,7 @@ promise the same and differ in what they cost.
 import matplotlib.pyplot as plt
 import numpy as np
 
+from skdprp import DPOPORP, PrivacyProfileDisplay
 from skdprp.accounting import gaussian_profile
 from skdprp.mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scale
 
@@ -38,6 +39,14 @@ slack.set(xlabel="epsilon", ylabel="delta that holds", title=f"asked for: delta 
 for ax in (noise, slack):
     ax.xaxis.set_major_formatter("{x:g}")
 fig.legend(*noise.get_legend_handles_labels(), loc="outside upper center", ncols=3)
+
+# %%
+# A profile says at once what a guarantee means at every epsilon. With the same target, the curve of the analytic
+# calibration passes through it; that of the other lies to the left.
+analytic = DPOPORP(64, epsilon=2.0, delta=delta).fit(np.zeros((1, 256)))
+kenthapadi = DPOPORP(64, epsilon=2.0, delta=delta, calibration="kenthapadi").fit(np.zeros((1, 256)))
+display = PrivacyProfileDisplay.from_estimator(analytic, label="analytic").plot()
+PrivacyProfileDisplay.from_estimator(kenthapadi, label="Kenthapadi").plot(ax=display.ax_)
 
 # %%
 # What that is worth: at epsilon = 1, the others add this much more noise than is needed.

@@ -11,8 +11,8 @@ guarantee. Here a nearest-centroid classifier becomes private in thirty lines.
 # by R as well. One row added or removed moves one sum by at most R and one count by R: all numbers together, in
 # Euclidean length, by R times the square root of two. That is the sensitivity.
 #
-# A vector with a known sensitivity is released by ``DPRandomProjection(projection="identity")``: Gaussian noise, exactly
-# calibrated, from the kernel, on a grid that leaks nothing by rounding.
+# A vector with a known sensitivity is released by ``DPRandomProjection(projection="identity")``: Gaussian noise,
+# exactly calibrated, from the kernel, on a grid that leaks nothing by rounding.
 from dataclasses import replace
 
 import numpy as np

@@ -24,9 +24,9 @@ models = {
 
 # %%
 # *Output perturbation* minimises a loss, and adds noise as large as one row can move the minimum. *Objective
-# perturbation* adds a random linear term first: where the rows agree, the loss is curved and the noise moves the minimum
-# little; where nobody knows, it moves it far. "One row added or removed" is a weaker promise than "one row replaced",
-# at half the noise.
+# perturbation* adds a random linear term first: where the rows agree, the loss is curved and the noise moves the
+# minimum little; where nobody knows, it moves it far. "One row added or removed" is a weaker promise than "one row
+# replaced", at half the noise.
 ax = None
 for name, model in models.items():
     display = PrivacyUtilityDisplay.from_estimator(

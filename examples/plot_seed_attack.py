@@ -2,8 +2,8 @@
 A seed attack
 =============
 
-Noise protects as long as nobody can draw it again. Noise that came from a seed, be it ``random_state=42`` or the time of
-day, can be: an attacker tries seeds until the result makes sense. This is why no estimator here has a parameter that
+Noise protects as long as nobody can draw it again. Noise that came from a seed, be it ``random_state=42`` or the time
+of day, can be: an attacker tries seeds until the result makes sense. This is why no estimator here has a parameter that
 seeds its noise. Only for tests and figures is there :func:`~skdprp.reproducible_noise`; here it stands for the mistake.
 """
 

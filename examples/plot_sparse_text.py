@@ -7,8 +7,8 @@ addition for each of them, whatever the width, and turn a row into 512 numbers o
 """
 
 # %%
-# The texts are the documentation of functions in numpy, scipy and scikit-learn, which you have; the task is to tell which
-# of the three a text is from.
+# The texts are the documentation of functions in numpy, scipy and scikit-learn, which you have; the task is to tell
+# which of the three a text is from.
 import inspect
 from importlib import import_module
 from time import perf_counter

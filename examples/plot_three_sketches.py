@@ -7,8 +7,8 @@ they keep the similarity of two rows, and how long do they take?
 """
 
 # %%
-# Rows on the unit sphere of 4096 dimensions, in pairs of every angle. One coordinate may change by 0.1: that is the unit
-# of privacy.
+# Rows on the unit sphere of 4096 dimensions, in pairs of every angle. One coordinate may change by 0.1: that is the
+# unit of privacy.
 from time import perf_counter
 
 import matplotlib.pyplot as plt

@@ -1,5 +1,7 @@
 """Pictures of privacy: what it costs in utility, and what a guarantee says at every epsilon."""
 
+from functools import partial
+
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -256,12 +258,7 @@ class PrivacyUtilityDisplay:
         name, epsilons = param_name or _private_parameter(estimator), _increasing(epsilons)
         label = label or type(_owner(estimator, name)).__name__
         splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
-
-        def score(model, n_repeats=1):
-            options = {"scoring": scoring, "n_jobs": n_jobs, "error_score": "raise"}
-            scores = cross_val_score(model, X, y, cv=splits * n_repeats, **options)
-            return scores.reshape(n_repeats, len(splits))
-
+        score = partial(_fold_scores, X=X, y=y, splits=splits, scoring=scoring, n_jobs=n_jobs)
         if isinstance(reference, str):
             reference = _without_privacy(estimator, name)
         return cls(
@@ -427,6 +424,12 @@ def _positive(n_repeats):
     return n_repeats
 
 
+def _fold_scores(model, n_repeats=1, *, X, y, splits, scoring, n_jobs):
+    """Scores of clones of a model, of shape (n_repeats, n_folds)."""
+    options = {"scoring": scoring, "n_jobs": n_jobs, "error_score": "raise"}
+    return cross_val_score(model, X, y, cv=splits * n_repeats, **options).reshape(n_repeats, len(splits))
+
+
 def _guess(estimator):
     return DummyClassifier(strategy="prior") if is_classifier(estimator) else DummyRegressor()
 
@@ -489,14 +492,11 @@ class PrivacyProfileDisplay:
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from skdprp.accounting import gaussian_profile
-    >>> from skdprp.inspection import PrivacyProfileDisplay
-    >>> epsilons = np.array([0.5, 1.0, 2.0])
-    >>> deltas = np.array([gaussian_profile(epsilon, scale=3.7306) for epsilon in epsilons])
-    >>> display = PrivacyProfileDisplay(epsilons=epsilons, deltas=deltas, target=(1.0, 1e-5), label="Gaussian")
-    >>> display.frame()["delta"].is_monotonic_decreasing
-    True
+    >>> from skdprp import DPOPORP, PrivacyProfileDisplay
+    >>> sketch = DPOPORP(2, epsilon=1.0, delta=1e-6).fit([[0.0, 1.0]])
+    >>> display = PrivacyProfileDisplay.from_estimator(sketch, epsilons=[0.5, 1.0, 2.0])
+    >>> [f"{delta:.1e}" for delta in display.frame()["delta"]]
+    ['1.9e-03', '1.0e-06', '1.1e-18']
     >>> display.plot().ax_.get_yscale()
     'log'
     """
@@ -529,7 +529,8 @@ class PrivacyProfileDisplay:
         Raises
         ------
         ValueError
-            If `epsilons` is None and the guarantee's is infinite, or an epsilon is not positive.
+            If `epsilons` is None and the guarantee's is infinite, an epsilon is not positive, or the guarantee is none
+            of differential privacy.
         """
         if epsilons is None:
             epsilons = guarantee.epsilon * np.append(1.0, np.geomspace(0.05, 3.0, 120))
