@@ -24,8 +24,8 @@ model = LogisticRegression(C=0.1, max_iter=1000)
 # %%
 # First choose epsilon
 # --------------------
-# Any search that varies an ``epsilon`` can be drawn. Mind what such a search releases: inside the pipeline, every fold of
-# every candidate sketches its rows anew. It is a *planning* tool for whoever holds the rows, or for public data that
+# Any search that varies an ``epsilon`` can be drawn. Mind what such a search releases: inside the pipeline, every fold
+# of every candidate sketches its rows anew. It is a *planning* tool for whoever holds the rows, or for public data that
 # are like them; its curve is not private.
 reference = cross_val_score(model, X, y, cv=3).mean()
 ax = None
