@@ -23,7 +23,9 @@ autosummary_generate = True
 templates_path = ["_templates"]
 # What a class has from its own package, down to the mixins of scikit-learn and the exceptions of Python.
 _FOREIGN = "ClassNamePrefixFeaturesOutMixin, ClassifierMixin, RegressorMixin, BaseEstimator, BaseException, object"
-autodoc_default_options = {"members": True, "inherited-members": _FOREIGN}
+_ROUTING = "get_metadata_routing, set_fit_request, set_score_request, set_predict_request, set_transform_request"
+autodoc_default_options = {"members": True, "inherited-members": _FOREIGN, "exclude-members": _ROUTING}
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 # Every reference must resolve; the objects of other projects have their pages elsewhere, and the build is offline.
 nitpicky = True
@@ -46,11 +48,12 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
-    "within_subsection_order": "ExampleTitleSortKey",
+    "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
+    "ignore_repr_types": r"skdprp\.inspection",
     "doc_module": ("skdprp",),
     "backreferences_dir": "generated/backreferences",
     "reference_url": {"skdprp": None},

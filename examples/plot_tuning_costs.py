@@ -61,7 +61,7 @@ ax.barh(list(settings), [np.mean(s) for s in settings.values()], xerr=[np.std(s)
 ax.invert_yaxis()
 ax.set(xlabel="accuracy on other rows, mean and std of 4", xlim=(0, 1))
 for name, scores in settings.items():
-    print(f"{name:<58}{np.mean(scores):.3f}")
+    print(f"{name:<62}{np.mean(scores):.3f}")
 
 # %%
 # Two ways out. Use the defaults: ``C="auto"`` is computed from the sizes and the budget alone. Or release a *sketch* of

@@ -25,11 +25,9 @@ model = AMPClassifier(epsilon=5.0, max_norm=4.0).fit(X_train, y_train)
 print(f"accuracy {model.score(X_test, y_test):.2f}")
 
 # %%
-# What it promises is a value that prints itself. Read "unit" and "assumptions" first: they say what is *not* promised.
+# What it promises is a value that shows itself, here and in notebooks. Read the unit, what is assumed and what is not
+# covered first.
 model.guarantee_
-
-# %%
-print(model.guarantee_)
 
 # %%
 # A private sketch
