@@ -34,6 +34,7 @@ nitpick_ignore_regex = [(".*", r"(collections|sklearn|numpy|scipy|pandas|matplot
 suppress_warnings = ["ref.ref", "ref.term"]
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_title = "skdprp"
 html_show_sourcelink = False
 html_theme_options = {

@@ -21,7 +21,8 @@ from sklearn.datasets import load_digits
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdprp import DPRandomProjection, PrivacyUtilityDisplay
+from skdprp import DPRandomProjection, PrivacyProfileDisplay, PrivacyUtilityDisplay
+from skdprp.guarantee import Adjacency
 
 
 class DPNearestCentroid(ClassifierMixin, BaseEstimator):
@@ -51,8 +52,10 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
         self.centroids_ = noisy[:, :-1] / np.maximum(noisy[:, -1:] / self.max_norm, 1)
         self.guarantee_ = replace(
             mechanism.guarantee_,
-            released="the sums and the numbers of the rows of each class",
-            assumptions=("rows of a class outside `classes` are ignored", *mechanism.guarantee_.assumptions[-1:]),
+            adjacency=Adjacency("add_remove"),
+            released="the sums and the numbers of the rows of each class, at each call of fit",
+            assumptions=("rows reach the classifier by a map that was not fitted on them",),
+            not_covered=(),
         )
         return self
 
@@ -72,5 +75,8 @@ display = PrivacyUtilityDisplay.from_estimator(model, X, y, epsilons=[0.05, 0.1,
 display.plot(public_data=True)
 
 # %%
-# The guarantee came with the mechanism; what the numbers mean is yours to say.
-print(model.fit(X, y).guarantee_)
+# The guarantee came with the mechanism, and knows its delta at every epsilon; what the numbers mean is yours to say.
+model.fit(X, y).guarantee_
+
+# %%
+PrivacyProfileDisplay.from_estimator(model).plot()
