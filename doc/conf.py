@@ -40,6 +40,7 @@ html_show_sourcelink = False
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": False,
+    "show_toc_level": 2,
     "header_links_before_dropdown": 7,
     "footer_start": ["copyright"],
     "footer_end": [],
