@@ -29,7 +29,10 @@ toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 # Every reference must resolve; the objects of other projects have their pages elsewhere, and the build is offline.
 nitpicky = True
-nitpick_ignore_regex = [(".*", r"(collections|sklearn|numpy|scipy|pandas|matplotlib|joblib)\..*"), ("py:mod", r"skdprp\._noise")]
+nitpick_ignore_regex = [
+    (".*", r"(collections|sklearn|numpy|scipy|pandas|matplotlib|joblib)\..*"),
+    ("py:mod", r"skdprp\._noise"),
+]
 # Methods inherited from scikit-learn refer to labels and terms of its own site.
 suppress_warnings = ["ref.ref", "ref.term"]
 html_theme = "pydata_sphinx_theme"

@@ -7,6 +7,8 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import check_cv, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
 
@@ -92,7 +94,7 @@ def _without_privacy(estimator, name):
     owner, path = _owner(estimator, name), name.rpartition("__")[0]
     model = "passthrough"
     if is_classifier(owner):
-        model = LogisticRegression(max_iter=1000)
+        model = make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=1000))
     elif is_regressor(owner):
         model = LinearRegression()
     return clone(estimator).set_params(**{path: model}) if path else model
@@ -224,8 +226,8 @@ class PrivacyUtilityDisplay:
             Parameter to vary, like ``"dpoporp__epsilon"``; None finds the only `epsilon` of a step that is not
             scikit-learn's own.
         reference : "auto", estimator or None, default="auto"
-            What stands for no privacy. "auto" leaves a private transformer out and puts LogisticRegression or
-            LinearRegression in the place of a private model.
+            What stands for no privacy. "auto" leaves a private transformer out, and puts LogisticRegression on columns
+            scaled by their largest values, or LinearRegression, in the place of a private model.
         chance : bool, default=True
             Whether to score a guess that does not look at the features.
         label : str or None, default=None
