@@ -34,8 +34,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratif
 privacy_report(make_pipeline(StandardScaler(), AMPClassifier(max_norm=5.0)).fit(X_train, y_train))
 
 # %%
-# What is public is what such measurements can be: a radius in micrometres is not above 40, an area not above 4000, and a
-# ratio is between 0 and 1. The largest values of the table never enter.
+# What is public is what such measurements can be: a radius in micrometres is not above 40, an area not above 4000, and
+# a ratio is between 0 and 1. The largest values of the table never enter.
 ranges = {"radius": 40, "texture": 50, "perimeter": 300, "area": 4000}
 largest = pd.Series({column: ranges.get(column.split()[-1], 1) for column in X})
 largest[["radius error", "texture error", "perimeter error", "area error"]] = [4, 5, 30, 400]
