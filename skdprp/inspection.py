@@ -299,7 +299,7 @@ class PrivacyUtilityDisplay:
         scoring : str, default="score"
             Name of the score in the results; other than "score" if the search had several.
         label : str or None, default=None
-            Name of the curve; None is the class of the private step, as far as the search tells it.
+            Name of the curve; None is the class of the private step, or the name of the step if only results are given.
         score_name : str or None, default=None
             What the scores are; None is `scoring`.
         reference_score, chance_score : float or None, default=None
@@ -334,8 +334,9 @@ class PrivacyUtilityDisplay:
         epsilons, scores = _best_of_each(
             np.asarray(results[f"param_{name}"], dtype=np.float64), _split_scores(results, scoring)
         )
-        if label is None and hasattr(search, "estimator"):
-            label = type(_owner(search.estimator, name)).__name__
+        if label is None:
+            is_search = hasattr(search, "estimator")
+            label = type(_owner(search.estimator, name)).__name__ if is_search else name.rpartition("__")[0]
         return cls(
             epsilons=epsilons,
             scores=scores[:, None],

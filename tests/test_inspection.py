@@ -163,6 +163,7 @@ def test_from_cv_results_takes_the_best_candidate_of_each_epsilon(two_digits):
     assert (display.label, display.reference_score, display.chance_score) == ("DPSignOPORP", 1.0, None)
     of_dict = PrivacyUtilityDisplay.from_cv_results(search.cv_results_)
     np.testing.assert_array_equal(of_dict.scores, display.scores)
+    assert of_dict.label == "dpsignoporp"
     with pytest.raises(ValueError, match="no scores of folds named 'recall'"):
         PrivacyUtilityDisplay.from_cv_results(search, scoring="recall")
 
