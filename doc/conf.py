@@ -31,7 +31,7 @@ numpydoc_show_class_members = False
 nitpicky = True
 nitpick_ignore_regex = [
     (".*", r"(collections|sklearn|numpy|scipy|pandas|matplotlib|joblib)\..*"),
-    ("py:mod", r"skdprp\._noise"),
+    ("py:(mod|class)", r"skdprp\.(\w+\.)?_.*"),  # private: named in passing, and in signatures
 ]
 # Methods inherited from scikit-learn refer to labels and terms of its own site.
 suppress_warnings = ["ref.ref", "ref.term"]
