@@ -48,7 +48,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"choose": [], "coming_from": [], "get_started": [], "whats_new": [], "cite": []}
+_ALONE = "attacks choose cite coming_from get_started own_mechanism performance results scale whats_new"
+html_sidebars = {page: [] for page in _ALONE.split()}
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
@@ -58,7 +59,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_memory": False,
     "show_signature": False,
-    "ignore_repr_types": r"skdprp\.inspection",
+    "ignore_repr_types": r"skdprp\.inspection|matplotlib",
     "doc_module": ("skdprp",),
     "backreferences_dir": "generated/backreferences",
     "reference_url": {"skdprp": None},
