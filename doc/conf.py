@@ -1,5 +1,9 @@
 """Sphinx configuration."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import skdprp
 
 project = "skdprp"
@@ -10,25 +14,69 @@ version = release = skdprp.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "generated/unreleased.rst"]
+default_role = "literal"  # single backticks in docstrings name parameters
 autosummary_generate = True
-autodoc_default_options = {"members": True, "inherited-members": False}
+templates_path = ["_templates"]
+# What a class has from its own package, down to the mixins of scikit-learn and the exceptions of Python.
+_FOREIGN = "ClassNamePrefixFeaturesOutMixin, ClassifierMixin, RegressorMixin, BaseEstimator, BaseException, object"
+_ROUTING = "get_metadata_routing, set_fit_request, set_score_request, set_predict_request, set_transform_request"
+autodoc_default_options = {"members": True, "inherited-members": _FOREIGN, "exclude-members": _ROUTING}
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
+# Every reference must resolve; the objects of other projects have their pages elsewhere, and the build is offline.
+nitpicky = True
+nitpick_ignore_regex = [
+    (".*", r"(collections|sklearn|numpy|scipy|pandas|matplotlib|joblib)\..*"),
+    ("py:(mod|class)", r"skdprp\.(\w+\.)?_.*"),  # private: named in passing, and in signatures
+]
 # Methods inherited from scikit-learn refer to labels and terms of its own site.
 suppress_warnings = ["ref.ref", "ref.term"]
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
+html_css_files = ["custom.css"]
+html_title = "skdprp"
 html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_prev_next": False,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 7,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+_ALONE = "attacks choose cite coming_from get_started own_mechanism performance results scale whats_new"
+html_sidebars = {page: [] for page in _ALONE.split()}
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
     "ignore_pattern": "^_",  # what examples share is no example
+    "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "show_signature": False,
+    "ignore_repr_types": r"skdprp\.inspection|matplotlib",
+    "doc_module": ("skdprp",),
+    "backreferences_dir": "generated/backreferences",
+    "reference_url": {"skdprp": None},
 }
+
+
+def write_unreleased_changes(app):
+    """Collect the fragments of changelog.d, which the page on what's new includes."""
+    command = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", release, "--date", "not released"]
+    root = Path(app.srcdir).parent
+    notes = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
+    target = Path(app.srcdir, "generated", "unreleased.rst")
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(notes)
+
+
+def setup(app):
+    """Register what is written before pages are read."""
+    app.connect("builder-inited", write_unreleased_changes)

@@ -4,6 +4,7 @@ from . import similarity
 from ._noise import reproducible_noise
 from .audit import AuditResult, audit_epsilon, membership_inference_auc, worst_neighbours
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
+from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .out_of_core import transform_chunks
 from .publishing import load_release, save_release
@@ -21,6 +22,8 @@ __all__ = [
     "DPSignRP",
     "MIDPRegressor",
     "PrivacyGuarantee",
+    "PrivacyProfileDisplay",
+    "PrivacyUtilityDisplay",
     "PrivacyWarning",
     "ProductNoiseOutputPerturbation",
     "audit_epsilon",

@@ -45,7 +45,7 @@ _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
 
 @dataclass(frozen=True)
 class ReportedStep:
-    """One line of a :class:`PrivacyReport`.
+    """One line of a :class:`~skdprp.report.PrivacyReport`.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class ReportedStep:
 
 @dataclass(frozen=True)
 class PrivacyReport:
-    """What an estimator released and what that costs, step by step: see :func:`privacy_report`.
+    """What an estimator released and what that costs, step by step: see :func:`~skdprp.privacy_report`.
 
     Parameters
     ----------

@@ -1,0 +1,60 @@
+"""
+Sparse rows in a million dimensions
+===================================
+
+Texts as sets of words, hashed to a million columns: each row has some hundred nonzeros. OPORP and its signs cost one
+addition for each of them, whatever the width, and turn a row into 512 numbers or 64 bytes.
+"""
+
+# %%
+# The texts are the documentation of functions in numpy, scipy and scikit-learn, which you have; the task is to tell
+# which of the three a text is from.
+import inspect
+from importlib import import_module
+from time import perf_counter
+
+import numpy as np
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
+
+from skdprp import DPOPORP, DPSignOPORP, PrivacyUtilityDisplay
+
+modules = {
+    "numpy": ["numpy", "numpy.linalg", "numpy.ma", "numpy.fft", "numpy.random"],
+    "scipy": ["scipy.stats", "scipy.signal", "scipy.special", "scipy.optimize", "scipy.linalg", "scipy.ndimage"],
+    "sklearn": ["sklearn.metrics", "sklearn.linear_model", "sklearn.ensemble", "sklearn.datasets", "sklearn.utils"],
+}
+
+
+def documentation(names):
+    """Return the long docstrings of what the modules hold, each once."""
+    members = [member for name in names for _, member in inspect.getmembers(import_module(name), callable)]
+    return sorted({text for text in map(inspect.getdoc, members) if text and len(text) > 300})
+
+
+texts = {library: documentation(names) for library, names in modules.items()}
+y = np.repeat(list(texts), [len(part) for part in texts.values()])
+print({library: len(part) for library, part in texts.items()})
+
+# %%
+# The hash is a map fixed beforehand; a vocabulary learnt from the rows would not be, nor would its idf weights. Of each
+# word only whether it occurs is kept, with the random sign of its column: one word more or less is one coordinate
+# changed by 1. That is the unit of privacy, ``max_change=1``.
+X = HashingVectorizer(norm=None, n_features=2**20).transform(text for part in texts.values() for text in part).sign()
+print(f"{X.shape[0]} rows, {X.shape[1]} columns, {X.nnz / X.shape[0]:.0f} nonzeros in a row")
+for sketch in (DPOPORP(512, random_state=0), DPSignOPORP(512, output="packed", random_state=0)):
+    sketch.fit(X)
+    start = perf_counter()
+    released = sketch.transform(X)
+    print(f"{type(sketch).__name__:<12}{perf_counter() - start:.2f} s, {released[0].nbytes} bytes for each row")
+
+# %%
+# Bits do better when epsilon is small, numbers when it is large.
+options = {"epsilons": [1, 3, 10, 30, 100], "cv": StratifiedKFold(3, shuffle=True, random_state=0), "n_repeats": 1}
+ax = None
+for sketch in (DPOPORP(512, random_state=0), DPSignOPORP(512, random_state=0)):
+    pipeline = make_pipeline(sketch, LinearSVC(C=0.001))
+    display = PrivacyUtilityDisplay.from_estimator(pipeline, X, y, **options)
+    ax = display.plot(ax=ax, public_data=True).ax_

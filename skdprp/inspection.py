@@ -1,0 +1,612 @@
+"""Pictures of privacy: what it costs in utility, and what a guarantee says at every epsilon."""
+
+from functools import partial
+
+import numpy as np
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import check_cv, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+__all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
+
+# Five colours that differ for every kind of colour vision, on white and on black, and as many markers and more, so
+# that colour is never the only sign; from P. Tol's "vibrant" scheme.
+_COLOURS = ("#0077BB", "#EE7733", "#009988", "#CC3311", "#EE3377")
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_CURVE, _LEVEL, _TARGET = "privacy curve", "score without a curve", "guarantee as stated"
+_CAVEAT = "computed from the data without protection: this curve is not private"
+_SPREADS = ("both", "noise", "folds")
+_LEAST_DELTA = 1e-12
+
+
+def _axes(ax):
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("Plots need matplotlib, which the extra 'plot' of skdprp installs.") from error
+    return plt.subplots(layout="constrained")[1] if ax is None else ax
+
+
+def _next_style(ax):
+    """Colour and marker of the next curve on an axis, which other displays may have drawn on."""
+    drawn = sum(line.get_gid() == _CURVE for line in ax.lines)
+    colour, marker = _COLOURS[drawn % len(_COLOURS)], _MARKERS[drawn % len(_MARKERS)]
+    return {"color": colour, "marker": marker, "markersize": 5, "gid": _CURVE}
+
+
+def _draw_level(ax, score, label, **style):
+    """Draw a horizontal line, unless it is there already; only the first of a name is in the legend."""
+    levels = [line for line in ax.lines if line.get_gid() == f"{_LEVEL}: {label}"]
+    if score is None or any(np.allclose(line.get_ydata(), score) for line in levels):
+        return
+    ax.axhline(score, gid=f"{_LEVEL}: {label}", label="_" * bool(levels) + label, zorder=1, **style)
+
+
+def _finish(ax, **labels):
+    """Label an axis over epsilon; the legend goes above it, off the curves."""
+    ax.set(xscale="log", **labels)
+    low, high = ax.get_xlim()
+    ax.xaxis.set_major_locator(_log_locator(subs=(1, 2, 5) if high < 300 * low else (1,)))
+    ax.xaxis.set_major_formatter("{x:g}")
+    ax.xaxis.set_minor_formatter("")
+    handles = sorted(ax.get_legend_handles_labels()[0], key=lambda handle: _LEVEL in (handle.get_gid() or ""))
+    ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+
+
+def _lowest(deltas, ax):
+    """Least positive delta, of those given and of the targets on an axis: where its logarithmic scale ends."""
+    drawn = [line.get_ydata()[0] for line in ax.lines if line.get_gid() == _TARGET]
+    return min(delta for delta in [*deltas, *drawn] if delta > 0)
+
+
+def _log_locator(subs):
+    from matplotlib.ticker import LogLocator
+
+    return LogLocator(subs=subs)
+
+
+def _private_parameter(estimator):
+    """Name of the one parameter that sets a privacy loss; an `epsilon` of scikit-learn's own estimators is another."""
+    parameters = estimator.get_params(deep=True)
+    names = [name for name in parameters if name.rpartition("__")[2] == "epsilon"]
+    private = [name for name in names if not type(_owner(estimator, name)).__module__.startswith("sklearn.")]
+    return _only(private, f"{type(estimator).__name__} has {{}} with a privacy parameter `epsilon`")
+
+
+def _only(names, complaint):
+    if len(names) == 1:
+        return names[0]
+    found = f"several steps ({', '.join(names)})" if names else "no step"
+    raise ValueError(f"{complaint.format(found)}: name the one to vary by param_name.")
+
+
+def _owner(estimator, name):
+    """Return the estimator whose parameter `name` is, inside of another or itself."""
+    path = name.rpartition("__")[0]
+    return estimator.get_params(deep=True)[path] if path else estimator
+
+
+def _without_privacy(estimator, name):
+    """Leave a private transformer out; put scikit-learn's linear model in the place of a private one."""
+    owner, path = _owner(estimator, name), name.rpartition("__")[0]
+    model = "passthrough"
+    if is_classifier(owner):
+        model = make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=1000))
+    elif is_regressor(owner):
+        model = LinearRegression()
+    return clone(estimator).set_params(**{path: model}) if path else model
+
+
+def _increasing(epsilons):
+    epsilons = np.unique(np.asarray(epsilons, dtype=np.float64))
+    if epsilons.size == 0 or not (np.isfinite(epsilons).all() and epsilons[0] > 0):
+        raise ValueError("epsilons must be positive finite numbers.")
+    return epsilons
+
+
+def _score_name(scoring, estimator):
+    if scoring is None:
+        return "accuracy" if is_classifier(estimator) else "R²"
+    return scoring.replace("_", " ") if isinstance(scoring, str) else "score"
+
+
+def _split_scores(results, scoring):
+    """Scores of a search, of shape (n_candidates, n_folds)."""
+    folds = [key for key in results if key.startswith("split") and key.endswith(f"_test_{scoring}")]
+    if not folds:
+        raise ValueError(f"The results have no scores of folds named {scoring!r}.")
+    return np.column_stack([results[key] for key in folds])
+
+
+class PrivacyUtilityDisplay:
+    """How well an estimator does at each epsilon, over folds and draws of noise.
+
+    Make one by :meth:`from_estimator` or :meth:`from_cv_results`, then :meth:`plot` it; several on one axis by
+    ``plot(ax=other.ax_)``.
+
+    .. warning::
+       Such a curve is computed from the data with no protection: **it is not private**, whatever the estimators are.
+       Draw it on public data that are like yours, or keep it with whoever holds the data. To choose epsilon by it and
+       then publish a model at that epsilon releases more than that model's guarantee says.
+
+    Parameters
+    ----------
+    epsilons : ndarray of shape (n_epsilons,)
+        The epsilons, increasing.
+    scores : ndarray of shape (n_epsilons, n_repeats, n_folds)
+        Score of each draw of the noise in each fold.
+    label : str or None, default=None
+        Name of the estimator.
+    score_name : str, default="score"
+        What the scores are.
+    reference_score : float or None, default=None
+        Mean score without privacy.
+    chance_score : float or None, default=None
+        Mean score of a guess that does not look at the features.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where the last :meth:`plot` drew.
+    figure_ : matplotlib Figure
+        The figure of `ax_`.
+    line_ : matplotlib Line2D
+        The means.
+    band_ : matplotlib PolyCollection
+        The spread.
+
+    See Also
+    --------
+    PrivacyProfileDisplay : What a guarantee says at other epsilons.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.inspection import PrivacyUtilityDisplay
+    >>> scores = np.array([[[0.5, 0.6], [0.6, 0.7]], [[0.8, 0.9], [0.8, 0.9]]])
+    >>> display = PrivacyUtilityDisplay(epsilons=np.array([0.1, 1.0]), scores=scores, label="mine")
+    >>> display.frame().groupby("epsilon")["score"].mean().round(3).to_dict()
+    {0.1: 0.6, 1.0: 0.85}
+    >>> display.plot().ax_.get_xscale()
+    'log'
+    """
+
+    def __init__(self, *, epsilons, scores, label=None, score_name="score", reference_score=None, chance_score=None):
+        self.epsilons = epsilons
+        self.scores = scores
+        self.label = label
+        self.score_name = score_name
+        self.reference_score = reference_score
+        self.chance_score = chance_score
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator,
+        X,
+        y,
+        *,
+        epsilons=(0.1, 0.3, 1.0, 3.0, 10.0),
+        cv=None,
+        scoring=None,
+        n_repeats=3,
+        n_jobs=None,
+        param_name=None,
+        reference="auto",
+        chance=True,
+        label=None,
+        verbose=0,
+    ):
+        """Fit and score an estimator at each epsilon, in every fold, with several draws of its noise.
+
+        This looks at X and y as often as it fits, with no protection of what it returns.
+
+        Parameters
+        ----------
+        estimator : estimator
+            A private estimator, or a Pipeline or another composite with one in it. It is cloned, never fitted itself.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        epsilons : array-like of float, default=(0.1, 0.3, 1.0, 3.0, 10.0)
+            The epsilons to try.
+        cv : int, splitter, iterable or None, default=None
+            Folds, as in :func:`sklearn.model_selection.cross_val_score`.
+        scoring : str, callable or None, default=None
+            Score, as in :func:`sklearn.model_selection.cross_val_score`; None is the estimator's own.
+        n_repeats : int, default=3
+            Fits in each fold, each with fresh noise, and a fresh projection unless its `random_state` is an integer.
+        n_jobs : int or None, default=None
+            Processes.
+        param_name : str or None, default=None
+            Parameter to vary, like ``"dpoporp__epsilon"``; None finds the only `epsilon` of a step that is not
+            scikit-learn's own.
+        reference : "auto", estimator or None, default="auto"
+            What stands for no privacy. "auto" leaves a private transformer out, and puts LogisticRegression on columns
+            scaled by their largest values, or LinearRegression, in the place of a private model.
+        chance : bool, default=True
+            Whether to score a guess that does not look at the features.
+        label : str or None, default=None
+            Name of the curve; None is the class of the private step.
+        verbose : int, default=0
+            Above 0, print a line for each epsilon when it is done.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ValueError
+            If no parameter or several parameters could be meant, or an epsilon or `n_repeats` is not positive.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from skdprp import AMPClassifier
+        >>> from skdprp.inspection import PrivacyUtilityDisplay
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = AMPClassifier(adjacency="add_remove", max_norm=50.0)
+        >>> display = PrivacyUtilityDisplay.from_estimator(model, X, y, epsilons=[1.0, 100.0], cv=2, n_repeats=1)
+        >>> display.scores.shape
+        (2, 1, 2)
+        >>> bool(display.chance_score < display.scores[0].mean() < display.scores[1].mean())
+        True
+        """
+        name, epsilons = param_name or _private_parameter(estimator), _increasing(epsilons)
+        label = label or type(_owner(estimator, name)).__name__
+        splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
+        score = partial(_fold_scores, X=X, y=y, splits=splits, scoring=scoring, n_jobs=n_jobs)
+        if isinstance(reference, str):
+            reference = _without_privacy(estimator, name)
+        return cls(
+            epsilons=epsilons,
+            scores=_vary(score, estimator, name, epsilons, _positive(n_repeats), label if verbose else None),
+            label=label,
+            score_name=_score_name(scoring, estimator),
+            reference_score=None if reference is None else float(score(reference).mean()),
+            chance_score=float(score(_guess(estimator)).mean()) if chance else None,
+        )
+
+    @classmethod
+    def from_cv_results(
+        cls,
+        search,
+        *,
+        param_name=None,
+        scoring="score",
+        label=None,
+        score_name=None,
+        reference_score=None,
+        chance_score=None,
+    ):
+        """Take the scores of a search over epsilon, such as GridSearchCV.
+
+        Where the search varied other parameters too, each epsilon has its best candidate by mean score, which flatters
+        it a little.
+
+        Parameters
+        ----------
+        search : fitted search, or dict
+            A search with `cv_results_`, or these results.
+        param_name : str or None, default=None
+            Parameter that sets the privacy, like ``"dpoporp__epsilon"``; None finds the only `epsilon` among those
+            searched.
+        scoring : str, default="score"
+            Name of the score in the results; other than "score" if the search had several.
+        label : str or None, default=None
+            Name of the curve; None is the class of the private step, or the name of the step if only results are given.
+        score_name : str or None, default=None
+            What the scores are; None is `scoring`.
+        reference_score, chance_score : float or None, default=None
+            Mean scores without privacy and by chance, which a search does not know.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+
+        Raises
+        ------
+        ValueError
+            If the search did not vary an epsilon, or varied several, or has no such score.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from sklearn.model_selection import GridSearchCV
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from skdprp import DPSignOPORP
+        >>> from skdprp.inspection import PrivacyUtilityDisplay
+        >>> X, y = load_digits(return_X_y=True)
+        >>> pipeline = make_pipeline(DPSignOPORP(64, random_state=0), LogisticRegression(max_iter=1000))
+        >>> search = GridSearchCV(pipeline, {"dpsignoporp__epsilon": [1.0, 10.0]}, cv=2).fit(X / 16 - 0.5, y)
+        >>> display = PrivacyUtilityDisplay.from_cv_results(search)
+        >>> display.label, display.epsilons, display.scores.shape
+        ('DPSignOPORP', array([ 1., 10.]), (2, 1, 2))
+        """
+        results = getattr(search, "cv_results_", search)
+        name = param_name or _searched_parameter(results)
+        epsilons, scores = _best_of_each(
+            np.asarray(results[f"param_{name}"], dtype=np.float64), _split_scores(results, scoring)
+        )
+        if label is None:
+            is_search = hasattr(search, "estimator")
+            label = type(_owner(search.estimator, name)).__name__ if is_search else name.rpartition("__")[0]
+        return cls(
+            epsilons=epsilons,
+            scores=scores[:, None],
+            label=label,
+            score_name=score_name or scoring.replace("_", " "),
+            reference_score=reference_score,
+            chance_score=chance_score,
+        )
+
+    def plot(self, ax=None, *, label=None, spread="both", public_data=False, **line_options):
+        """Draw the mean score against epsilon, with a band of one standard deviation.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure. Draw several displays on one axis to compare estimators.
+        label : str or None, default=None
+            Name of the curve in the legend; None is the one of the display.
+        spread : {"both", "noise", "folds"}, default="both"
+            Width of the band: the standard deviation over all fits; over the draws of noise within a fold; or over the
+            folds, the noise averaged out as far as `n_repeats` goes. The square of the first is the sum of the squares
+            of the other two.
+        public_data : bool, default=False
+            Whether the data are public. Otherwise the plot says that it is not private.
+        **line_options
+            Passed on to ``ax.plot``.
+
+        Returns
+        -------
+        PrivacyUtilityDisplay
+            Itself, with `ax_`, `figure_`, `line_` and `band_`.
+
+        Raises
+        ------
+        ValueError
+            If `spread` is unknown, or is that of the noise when there was one draw.
+        """
+        width, described = self._spread(spread), self._describe(spread)
+        ax = _axes(ax)
+        style = _next_style(ax) | {"label": label or self.label} | line_options
+        mean = self.scores.mean(axis=(1, 2))
+        (self.line_,) = ax.plot(self.epsilons, mean, **style)
+        colour = self.line_.get_color()
+        self.band_ = ax.fill_between(self.epsilons, mean - width, mean + width, color=colour, alpha=0.25, linewidth=0)
+        _draw_level(ax, self.reference_score, "not private", color=ax.xaxis.label.get_color(), linestyle="--")
+        _draw_level(ax, self.chance_score, "chance", color="0.5", linestyle=":")
+        caveat = "" if public_data else f"\n{_CAVEAT}"
+        _finish(ax, xlabel=f"epsilon of one release{caveat}", ylabel=f"{self.score_name}\n{described}")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def frame(self):
+        """Return the scores as a tidy table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each fit, with the columns estimator, epsilon, draw, fold and score.
+        """
+        import pandas as pd
+
+        epsilon, draw, fold = np.indices(self.scores.shape).reshape(3, -1)
+        columns = {"estimator": self.label, "epsilon": self.epsilons[epsilon], "draw": draw, "fold": fold}
+        return pd.DataFrame(columns | {"score": self.scores.ravel()})
+
+    def _spread(self, spread):
+        if spread not in _SPREADS:
+            raise ValueError(f"spread must be one of {_SPREADS}, got {spread!r}.")
+        if spread == "noise" and self.scores.shape[1] == 1:
+            raise ValueError("There is one draw of noise for each fold: its spread cannot be told from that of folds.")
+        return {
+            "both": self.scores.std(axis=(1, 2)),
+            "noise": np.sqrt(self.scores.var(axis=1).mean(axis=1)),
+            "folds": self.scores.mean(axis=1).std(axis=1),
+        }[spread]
+
+    def _describe(self, spread):
+        n_repeats, n_folds = self.scores.shape[1:]
+        folds, draws = f"{n_folds} folds", f"{n_repeats} draws of noise"
+        if n_repeats == 1:
+            return f"mean ± std over {folds}, new noise in each"
+        return "mean ± std over " + {"both": f"{folds} × {draws}", "noise": draws, "folds": folds}[spread]
+
+
+def _positive(n_repeats):
+    if n_repeats < 1:
+        raise ValueError(f"n_repeats must be at least 1, got {n_repeats}.")
+    return n_repeats
+
+
+def _fold_scores(model, n_repeats=1, *, X, y, splits, scoring, n_jobs):
+    """Scores of clones of a model, of shape (n_repeats, n_folds)."""
+    options = {"scoring": scoring, "n_jobs": n_jobs, "error_score": "raise"}
+    return cross_val_score(model, X, y, cv=splits * n_repeats, **options).reshape(n_repeats, len(splits))
+
+
+def _guess(estimator):
+    return DummyClassifier(strategy="prior") if is_classifier(estimator) else DummyRegressor()
+
+
+def _vary(score, estimator, name, epsilons, n_repeats, announce):
+    """Score clones of an estimator at each epsilon; `announce`, unless None, names the lines that say how far it is."""
+    scores = []
+    for epsilon in epsilons:
+        scores.append(score(clone(estimator).set_params(**{name: float(epsilon)}), n_repeats))
+        if announce is not None:
+            mean = f"{name} = {epsilon:g}, mean score {scores[-1].mean():.4g}"
+            print(f"{announce}, {len(scores)} of {len(epsilons)}: {mean}", flush=True)
+    return np.array(scores)
+
+
+def _searched_parameter(results):
+    names = [key.removeprefix("param_") for key in results if key.startswith("param_")]
+    private = [name for name in names if name.rpartition("__")[2] == "epsilon"]
+    return _only(private, "The search varied {} with a parameter `epsilon`")
+
+
+def _best_of_each(epsilons, scores):
+    """Distinct epsilons, and for each the scores in all folds of its candidate with the best mean."""
+    best_first = np.argsort(-np.nan_to_num(scores.mean(axis=1), nan=-np.inf), kind="stable")
+    distinct, first = np.unique(epsilons[best_first], return_index=True)
+    return distinct, scores[best_first[first]]
+
+
+class PrivacyProfileDisplay:
+    """The delta of a guarantee at each epsilon, its target, and the bound that an audit has found.
+
+    A guarantee (epsilon, delta) is one point of a curve: at a smaller epsilon the same release has a larger delta. A
+    sound audit lies left of the curve; one that does not refutes the guarantee.
+
+    Parameters
+    ----------
+    epsilons : ndarray of shape (n_epsilons,)
+        Where the profile was computed, increasing.
+    deltas : ndarray of shape (n_epsilons,)
+        The profile.
+    target : tuple of two floats
+        The guarantee as stated: epsilon, delta.
+    audited_epsilon : float or None, default=None
+        Lower bound on epsilon, at the delta of the target, by an audit.
+    label : str or None, default=None
+        Name of the guarantee.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where the last :meth:`plot` drew.
+    figure_ : matplotlib Figure
+        The figure of `ax_`.
+    line_ : matplotlib Line2D
+        The profile.
+
+    See Also
+    --------
+    PrivacyUtilityDisplay : What epsilon costs on your data.
+
+    Examples
+    --------
+    >>> from skdprp import DPOPORP, PrivacyProfileDisplay
+    >>> sketch = DPOPORP(2, epsilon=1.0, delta=1e-6).fit([[0.0, 1.0]])
+    >>> display = PrivacyProfileDisplay.from_estimator(sketch, epsilons=[0.5, 1.0, 2.0])
+    >>> [f"{delta:.1e}" for delta in display.frame()["delta"]]
+    ['1.9e-03', '1.0e-06', '1.1e-18']
+    >>> display.plot().ax_.get_yscale()
+    'log'
+    """
+
+    def __init__(self, *, epsilons, deltas, target, audited_epsilon=None, label=None):
+        self.epsilons = epsilons
+        self.deltas = deltas
+        self.target = target
+        self.audited_epsilon = audited_epsilon
+        self.label = label
+
+    @classmethod
+    def from_guarantee(cls, guarantee, *, epsilons=None, label=None):
+        """Compute the profile of a guarantee.
+
+        Parameters
+        ----------
+        guarantee : PrivacyGuarantee
+            ``guarantee_`` of a fitted estimator, or what `compose` returned.
+        epsilons : array-like of float or None, default=None
+            Where to compute; None is 121 values from a twentieth to three times the guarantee's epsilon, with it among
+            them.
+        label : str or None, default=None
+            Name; None is the guarantee's repr.
+
+        Returns
+        -------
+        PrivacyProfileDisplay
+
+        Raises
+        ------
+        ValueError
+            If `epsilons` is None and the guarantee's is infinite, an epsilon is not positive, or the guarantee is none
+            of differential privacy.
+        """
+        if epsilons is None:
+            epsilons = guarantee.epsilon * np.append(1.0, np.geomspace(0.05, 3.0, 120))
+        epsilons = _increasing(epsilons)
+        return cls(
+            epsilons=epsilons,
+            deltas=np.array([guarantee.profile(float(epsilon)) for epsilon in epsilons]),
+            target=(guarantee.epsilon, guarantee.delta),
+            audited_epsilon=guarantee.audited_epsilon,
+            label=label or repr(guarantee),
+        )
+
+    @classmethod
+    def from_estimator(cls, estimator, *, epsilons=None, label=None):
+        """Compute the profile of the guarantee of a fitted estimator.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Fitted, with `guarantee_`.
+        epsilons : array-like of float or None, default=None
+            Where to compute, see :meth:`from_guarantee`.
+        label : str or None, default=None
+            Name; None is the class of the estimator and the guarantee's repr.
+
+        Returns
+        -------
+        PrivacyProfileDisplay
+        """
+        guarantee = estimator.guarantee_
+        label = label or f"{type(estimator).__name__}, {guarantee!r}"
+        return cls.from_guarantee(guarantee, epsilons=epsilons, label=label)
+
+    def plot(self, ax=None, *, label=None, **line_options):
+        """Draw delta against epsilon, with the target as a marker and the audited bound as an arrow to the right.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            Where to draw; None makes a figure. Draw several displays on one axis to compare guarantees.
+        label : str or None, default=None
+            Name of the curve in the legend; None is the one of the display.
+        **line_options
+            Passed on to ``ax.plot``.
+
+        Returns
+        -------
+        PrivacyProfileDisplay
+            Itself, with `ax_`, `figure_` and `line_`.
+        """
+        ax = _axes(ax)
+        floor = _lowest([_LEAST_DELTA, self.target[1]], ax)
+        style = _next_style(ax) | {"label": label or self.label, "markevery": []} | line_options
+        (self.line_,) = ax.plot(self.epsilons, np.maximum(self.deltas, np.finfo(float).tiny), **style)
+        at_target = {"color": self.line_.get_color(), "linestyle": "none", "clip_on": False, "zorder": 3}
+        epsilon, delta = self.target
+        ax.plot(epsilon, max(delta, floor), marker=style["marker"], gid=_TARGET, **at_target)
+        if self.audited_epsilon is not None:
+            audited = f"audited: epsilon at least {self.audited_epsilon:.3g}"
+            ax.plot(self.audited_epsilon, max(delta, floor), marker=">", markersize=9, label=audited, **at_target)
+        ax.set(yscale="log", ylim=(floor, 1))
+        _finish(ax, xlabel="epsilon", ylabel="delta (markers: the guarantee as stated)")
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def frame(self):
+        """Return the profile as a tidy table.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each epsilon, with the columns guarantee, epsilon and delta.
+        """
+        import pandas as pd
+
+        return pd.DataFrame({"guarantee": self.label, "epsilon": self.epsilons, "delta": self.deltas})

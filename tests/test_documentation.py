@@ -1,0 +1,39 @@
+"""The site knows every public object, and every public object has an example."""
+
+import inspect
+from pathlib import Path
+
+import pytest
+
+import skdprp
+from skdprp import accounting, linear_model, losses, mechanisms, random_projection, sensitivity, similarity
+
+API = (Path(__file__).parents[1] / "doc" / "api.rst").read_text()
+OBJECTS = [getattr(skdprp, name) for name in skdprp.__all__ if not inspect.ismodule(getattr(skdprp, name))]
+MODULES = [accounting, linear_model, losses, mechanisms, random_projection, sensitivity, similarity]
+
+
+@pytest.mark.parametrize("name", skdprp.__all__)
+def test_api_lists_every_public_name(name):
+    assert f"   skdprp.{name}\n" in API
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
+def test_api_lists_every_public_module_or_what_is_in_it(module):
+    names = getattr(module, "__all__", [])
+    listed = [f"skdprp.{name}\n" in API or f"{module.__name__}.{name}\n" in API for name in names]
+    assert f"   {module.__name__}\n" in API or (listed and all(listed))
+
+
+@pytest.mark.parametrize("thing", OBJECTS, ids=lambda thing: thing.__name__)
+def test_every_public_object_has_an_example(thing):
+    assert ">>>" in inspect.getdoc(thing) or issubclass(thing, Warning)
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [getattr(module, name) for module in MODULES for name in getattr(module, "__all__", [])],
+    ids=lambda thing: thing.__name__,
+)
+def test_every_function_of_a_public_module_is_documented(thing):
+    assert inspect.getdoc(thing)

@@ -1,0 +1,279 @@
+"""Displays: what they compute against loops and hand counts, and what they draw."""
+
+from dataclasses import replace
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression, SGDClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+
+from skdprp import DPOPORP, AMPClassifier, DPSignOPORP, MIDPRegressor, PrivacyGuarantee, iDPSignRP, reproducible_noise
+from skdprp.accounting import gaussian_profile
+from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
+
+
+@pytest.fixture(autouse=True)
+def _figures(monkeypatch):
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def two_digits(digits):
+    X, y = digits
+    rows = np.flatnonzero(y < 2)
+    return X[rows] - 0.5, y[rows]
+
+
+@pytest.fixture
+def display():
+    scores = np.arange(24.0).reshape(2, 3, 4) / 24
+    options = {"label": "mine", "score_name": "accuracy", "reference_score": 0.99, "chance_score": 0.1}
+    return PrivacyUtilityDisplay(epsilons=np.array([0.1, 10.0]), scores=scores, **options)
+
+
+def guarantee_of(sketch, **changes):
+    return replace(sketch.fit(np.eye(2)).guarantee_, **changes)
+
+
+def test_scores_are_those_of_cross_validation(two_digits):
+    """At each epsilon: every fold, `n_repeats` times, in the order (epsilon, draw, fold)."""
+    X, y = two_digits
+    model = AMPClassifier(max_norm=4.0)
+    with reproducible_noise(0):
+        display = PrivacyUtilityDisplay.from_estimator(model, X, y, epsilons=[5.0, 0.5], cv=3, n_repeats=2)
+    with reproducible_noise(0):
+        expected = [
+            cross_val_score(AMPClassifier(max_norm=4.0, epsilon=epsilon), X, y, cv=3)
+            for epsilon in (0.5, 5.0)
+            for _ in range(2)
+        ]
+    np.testing.assert_array_equal(display.scores, np.reshape(expected, (2, 2, 3)))
+    np.testing.assert_array_equal(display.epsilons, [0.5, 5.0])
+    assert (display.label, display.score_name) == ("AMPClassifier", "accuracy")
+    assert not hasattr(model, "coef_") and model.epsilon == 1.0
+    plain = make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=1000))
+    assert display.reference_score == pytest.approx(cross_val_score(plain, X, y, cv=3).mean())
+    assert display.chance_score == pytest.approx(max(np.mean(y), 1 - np.mean(y)), abs=0.01)
+
+
+def test_draws_of_noise_differ(two_digits):
+    X, y = two_digits
+    pipeline = make_pipeline(DPSignOPORP(64, random_state=0), LogisticRegression())
+    options = {"cv": 2, "n_repeats": 4, "reference": None, "chance": False}
+    display = PrivacyUtilityDisplay.from_estimator(pipeline, X, y, epsilons=[0.5], **options)
+    assert len(np.unique(display.scores[0, :, 0])) > 1
+    assert display.reference_score is None and display.chance_score is None
+
+
+@pytest.mark.parametrize("container", [sp.csr_matrix, pd.DataFrame])
+def test_sparse_and_pandas(two_digits, container):
+    X, y = two_digits
+    pipeline = make_pipeline(DPOPORP(16, random_state=0), LogisticRegression())
+    display = PrivacyUtilityDisplay.from_estimator(
+        pipeline, container(X), pd.Series(y), epsilons=[100.0], cv=2, n_repeats=1, n_jobs=2
+    )
+    assert display.scores.shape == (1, 1, 2) and display.scores.mean() > 0.9
+    assert display.reference_score == pytest.approx(cross_val_score(LogisticRegression(), X, y, cv=2).mean())
+
+
+def test_regression_and_scoring():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (3000, 3))
+    y = X @ [1.0, 2.0, 3.0]
+    display = PrivacyUtilityDisplay.from_estimator(
+        MIDPRegressor(mechanism="additive"), X, y, epsilons=[4.0], cv=2, n_repeats=1, scoring="neg_mean_squared_error"
+    )
+    expected = cross_val_score(LinearRegression(), X, y, cv=2, scoring="neg_mean_squared_error").mean()
+    assert display.score_name == "neg mean squared error"
+    assert display.reference_score == pytest.approx(expected, abs=1e-12)
+    assert display.chance_score == pytest.approx(-np.var(y), rel=0.01)
+
+
+class HomeMade(TransformerMixin, BaseEstimator):
+    """A mechanism that is no part of the library."""
+
+    def __init__(self, epsilon=1.0):
+        self.epsilon = epsilon
+
+    def fit(self, X, y=None):
+        """Do nothing."""
+        return self
+
+    def transform(self, X):
+        """Do nothing."""
+        return X
+
+
+def test_finds_the_private_step(two_digits):
+    """scikit-learn's own epsilons are no privacy; two private steps are a question to the user."""
+    X, y = two_digits
+    options = {"epsilons": [1.0], "cv": 2, "n_repeats": 1}
+    found = PrivacyUtilityDisplay.from_estimator(make_pipeline(HomeMade(), SGDClassifier()), X, y, **options)
+    assert found.label == "HomeMade"
+    both = make_pipeline(HomeMade(), AMPClassifier())
+    with pytest.raises(ValueError, match=r"several steps \(.*homemade__epsilon.*param_name"):
+        PrivacyUtilityDisplay.from_estimator(both, X, y, **options)
+    named = PrivacyUtilityDisplay.from_estimator(both, X, y, param_name="ampclassifier__epsilon", **options)
+    assert named.label == "AMPClassifier"
+    with pytest.raises(ValueError, match="no step"):
+        PrivacyUtilityDisplay.from_estimator(HuberRegressor(), X, y, **options)
+
+
+@pytest.mark.parametrize("bad", [{"epsilons": []}, {"epsilons": [0.0, 1.0]}, {"epsilons": [np.nan]}, {"n_repeats": 0}])
+def test_bad_arguments(two_digits, bad):
+    with pytest.raises(ValueError, match=r"epsilons must be positive|n_repeats must be at least 1"):
+        PrivacyUtilityDisplay.from_estimator(AMPClassifier(), *two_digits, **bad)
+
+
+def test_failures_of_fits_are_raised(two_digits):
+    with pytest.raises(ValueError, match="C"):
+        PrivacyUtilityDisplay.from_estimator(AMPClassifier(C=1e9), *two_digits, epsilons=[0.01], cv=2)
+
+
+def test_progress(two_digits, capsys):
+    options = {"epsilons": [1.0, 2.0], "cv": 2, "n_repeats": 1}
+    PrivacyUtilityDisplay.from_estimator(AMPClassifier(), *two_digits, **options)
+    assert capsys.readouterr().out == ""
+    PrivacyUtilityDisplay.from_estimator(AMPClassifier(), *two_digits, verbose=1, **options)
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.startswith("AMPClassifier, 1 of 2: epsilon = 1, mean score 0.")
+    assert second.startswith("AMPClassifier, 2 of 2: epsilon = 2, mean score 0.")
+
+
+def test_from_cv_results_takes_the_best_candidate_of_each_epsilon(two_digits):
+    X, y = two_digits
+    pipeline = make_pipeline(DPSignOPORP(64, random_state=0), LogisticRegression())
+    grid = {"dpsignoporp__epsilon": [10.0, 1.0], "logisticregression__C": [1e-6, 0.1]}
+    search = GridSearchCV(pipeline, grid, cv=3, refit=False).fit(X, y)
+    display = PrivacyUtilityDisplay.from_cv_results(search, reference_score=1.0)
+    table = pd.DataFrame(search.cv_results_)
+    best = table.loc[table.groupby("param_dpsignoporp__epsilon")["mean_test_score"].idxmax()]
+    np.testing.assert_array_equal(display.epsilons, [1.0, 10.0])
+    np.testing.assert_array_equal(display.scores[:, 0], best[[f"split{i}_test_score" for i in range(3)]])
+    assert (display.label, display.reference_score, display.chance_score) == ("DPSignOPORP", 1.0, None)
+    of_dict = PrivacyUtilityDisplay.from_cv_results(search.cv_results_)
+    np.testing.assert_array_equal(of_dict.scores, display.scores)
+    assert of_dict.label == "dpsignoporp"
+    with pytest.raises(ValueError, match="no scores of folds named 'recall'"):
+        PrivacyUtilityDisplay.from_cv_results(search, scoring="recall")
+
+
+def test_from_cv_results_needs_an_epsilon():
+    with pytest.raises(ValueError, match="varied no step"):
+        PrivacyUtilityDisplay.from_cv_results({"param_C": [1.0], "split0_test_score": np.ones(1)})
+
+
+def test_a_failed_candidate_is_never_the_best():
+    results = {"param_epsilon": [1.0, 1.0], "split0_test_score": np.array([np.nan, 0.2])}
+    assert PrivacyUtilityDisplay.from_cv_results(results).scores == 0.2
+
+
+def test_spreads_add_up(display):
+    """Law of total variance: over all = over noise within folds + over folds."""
+    both, noise, folds = (display._spread(spread) for spread in ("both", "noise", "folds"))
+    np.testing.assert_allclose(both**2, noise**2 + folds**2)
+    np.testing.assert_allclose(noise, np.std([0, 4, 8]) / 24)
+    np.testing.assert_allclose(folds, np.std([0, 1, 2, 3]) / 24)
+
+
+def test_frame_is_tidy(display):
+    frame = display.frame()
+    assert list(frame.columns) == ["estimator", "epsilon", "draw", "fold", "score"]
+    row = frame.query("epsilon == 10 and draw == 2 and fold == 1").iloc[0]
+    assert (len(frame), row["estimator"], row["score"]) == (24, "mine", display.scores[1, 2, 1])
+
+
+def test_plot_draws_what_is_stored(display):
+    assert display.plot() is display
+    np.testing.assert_allclose(display.line_.get_ydata(), display.scores.mean(axis=(1, 2)))
+    low, high = display.band_.get_paths()[0].vertices[:, 1].min(), display.band_.get_paths()[0].vertices[:, 1].max()
+    mean, std = display.scores.mean(axis=(1, 2)), display.scores.std(axis=(1, 2))
+    np.testing.assert_allclose([low, high], [(mean - std).min(), (mean + std).max()])
+    assert display.ax_.get_xscale() == "log" and display.figure_ is display.ax_.figure
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["mine", "not private", "chance"]
+    assert "4 folds × 3 draws of noise" in display.ax_.get_ylabel()
+    assert "this curve is not private" in display.ax_.get_xlabel()
+    assert "private" not in display.plot(public_data=True).ax_.get_xlabel()
+
+
+def test_several_displays_share_an_axis(display):
+    """Each has its own colour and marker; equal reference lines are drawn once, different ones named once."""
+    ax = display.plot().ax_
+    lines = [display.line_] + [display.plot(ax=ax, label=f"copy {i}").line_ for i in range(6)]
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == 7
+    assert len(ax.lines) == 7 + 2
+    display.reference_score = 0.9
+    assert len(display.plot(ax=ax).ax_.lines) == 8 + 3
+    labels = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert labels == ["mine", *(f"copy {i}" for i in range(6)), "mine", "not private", "chance"]
+
+
+def test_spread_is_named_and_checked(display):
+    assert "over 3 draws of noise" in display.plot(spread="noise").ax_.get_ylabel()
+    assert "over 4 folds" in display.plot(spread="folds").ax_.get_ylabel()
+    with pytest.raises(ValueError, match="spread must be one of"):
+        display.plot(spread="all")
+    display.scores = display.scores[:, :1]
+    assert "4 folds, new noise in each" in display.plot().ax_.get_ylabel()
+    with pytest.raises(ValueError, match="one draw of noise"):
+        display.plot(spread="noise")
+
+
+def test_profile_meets_the_target():
+    sketch = DPOPORP(2)
+    display = PrivacyProfileDisplay.from_guarantee(guarantee_of(sketch))
+    at_target = display.deltas[display.epsilons == 1.0]
+    assert at_target <= 1e-6 and at_target == pytest.approx(1e-6, rel=1e-3)
+    below = display.epsilons < 1
+    exact = [gaussian_profile(epsilon, scale=sketch.scale_) for epsilon in display.epsilons[below]]
+    np.testing.assert_allclose(display.deltas[below], exact, rtol=0.05)  # the slack for rounding is paid for
+    assert np.all(np.diff(display.deltas) < 0)
+    frame = display.frame()
+    assert list(frame.columns) == ["guarantee", "epsilon", "delta"] and len(frame) == 121
+
+
+def test_profile_display_of_an_estimator():
+    display = PrivacyProfileDisplay.from_estimator(DPOPORP(2).fit(np.eye(2)), epsilons=[2.0, 1.0])
+    np.testing.assert_array_equal(display.epsilons, [1.0, 2.0])
+    assert display.label == "DPOPORP, (1.0, 1e-06)-DP"
+
+
+def test_profile_plot_shows_target_and_audit():
+    display = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2), audited_epsilon=0.6), label="Gaussian")
+    assert display.plot() is display
+    curve, target, audited = display.ax_.lines
+    np.testing.assert_array_equal(curve.get_ydata(), display.deltas)
+    assert (target.get_xdata()[0], target.get_ydata()[0]) == (1.0, 1e-6)
+    assert (audited.get_xdata()[0], audited.get_ydata()[0]) == (0.6, 1e-6)
+    labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert labels == ["Gaussian", "audited: epsilon at least 0.6"]
+
+
+def test_profile_plot_of_pure_and_of_tiny_delta():
+    """A delta of 0 stands at the lower end of the axis, which reaches down to the least target."""
+    ax = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2, noise="laplace"))).plot().ax_
+    assert ax.get_ylim()[0] == ax.lines[1].get_ydata()[0] == 1e-12
+    PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2, delta=1e-20))).plot(ax=ax)
+    assert ax.get_ylim()[0] == 1e-20
+
+
+def test_profile_of_no_guarantee_needs_epsilons():
+    nothing = PrivacyGuarantee(np.inf, 0.0)
+    with pytest.raises(ValueError, match="epsilons must be positive finite"):
+        PrivacyProfileDisplay.from_guarantee(nothing)
+
+
+def test_other_definitions_have_no_profile():
+    with pytest.raises(ValueError, match="Only differential privacy has a privacy profile"):
+        PrivacyProfileDisplay.from_guarantee(guarantee_of(iDPSignRP(2)))
