@@ -3,7 +3,7 @@
 from . import similarity
 from ._noise import reproducible_noise
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
-from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
+from .linear_model import AMPClassifier, DPSGDClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
@@ -13,6 +13,7 @@ __all__ = [
     "DPOPORP",
     "AMPClassifier",
     "DPRandomProjection",
+    "DPSGDClassifier",
     "DPSignOPORP",
     "DPSignRP",
     "MIDPRegressor",
