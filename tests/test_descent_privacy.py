@@ -135,6 +135,12 @@ def test_amplification_is_attained(rate):
     assert one_sampled_step(epsilon, 2.0, rate) == pytest.approx(delta, rel=1e-9)
 
 
+@pytest.mark.parametrize("rate", [1e-3, 0.3, 1.0])
+def test_amplification_has_an_inverse(rate):
+    for epsilon in (1e-9, 0.1, 1.0, 1.1, 30.0, 1e6):
+        assert _descent._deamplified(amplified(epsilon, 0.0, rate=rate)[0], rate) == pytest.approx(epsilon, rel=1e-6)
+
+
 @pytest.mark.parametrize("known", [{"n_steps": 1}, {"n_steps": 20}, {"n_steps": 20, "rate": 0.1}], ids=str)
 def test_product_scale_meets_its_target(known):
     """Some guarantee of a step proves the target; with a tenth less noise none does."""

@@ -40,7 +40,8 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     -----
     Without sampling T Gaussian releases are one with sensitivity sqrt(T). With it the privacy loss of a step is
     ``ln(1 - p + p exp((2 z D - D^2) / (2 scale^2)))`` [1]_, whose law is rounded up to a grid and composed by a fast
-    Fourier transform [2]_. The larger of the deltas of adding and removing counts.
+    Fourier transform [2]_. The larger of the deltas of adding and removing counts. The grid has 2048 steps within
+    epsilon, or within the size that all losses have in the limit of many steps [3]_ if that is more.
 
     References
     ----------
@@ -114,6 +115,8 @@ def amplified(epsilon, delta, *, rate):
     >>> print(f"{epsilon:.4f} {delta:.0e}")
     0.0170 1e-08
     """
+    if epsilon > 1:  # as large as it may be
+        return float(epsilon + np.log(rate + (1 - rate) * np.exp(-epsilon))), rate * delta
     return float(np.log1p(rate * np.expm1(epsilon))), rate * delta
 
 

@@ -160,7 +160,14 @@ def _step_target(epsilon, delta, share, rate, n_steps):
     def _meets(factor):
         return randomised_response_profile(epsilon, epsilon0=epsilon / factor, n_bits=n_steps) <= share * delta
 
-    sampled_epsilon = epsilon / boundary(_meets, start=float(n_steps))
+    step_epsilon = _deamplified(epsilon / boundary(_meets, start=float(n_steps)), rate)
     failure = (1 - share) * delta / (1 - share * delta)
-    step_delta = -np.expm1(np.log1p(-failure) / n_steps) * (1 - 2.0**-40)
-    return float(np.log1p(np.expm1(sampled_epsilon) / rate)) * (1 - 2.0**-40), float(step_delta / rate)
+    step_delta = -np.expm1(np.log1p(-failure) / n_steps) / rate
+    return float(step_epsilon * (1 - 2.0**-40)), float(min(step_delta * (1 - 2.0**-40), 1.0))
+
+
+def _deamplified(epsilon, rate):
+    """Epsilon on a sample that comes to this one on all rows, see :func:`~skdprp.accounting.amplified`."""
+    if epsilon > 1:
+        return epsilon + np.log1p(-(1 - rate) * np.exp(-epsilon)) - np.log(rate)
+    return np.log1p(np.expm1(epsilon) / rate)
