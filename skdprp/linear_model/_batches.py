@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from .. import _noise
 
-_LARGE_BLOCK, _SMALL_BLOCK = 1024, 128
+_LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,9 @@ def block_size(batch_size):
     -------
     int
     """
-    return _LARGE_BLOCK if batch_size > 2 * _LARGE_BLOCK else _SMALL_BLOCK
+    if batch_size > 2 * _LARGEST_BLOCK:
+        return _LARGEST_BLOCK
+    return int(np.clip(2 ** np.ceil(np.log2(batch_size)), _SMALLEST_BLOCK, _LARGE_BLOCK))
 
 
 def blocks(X, codes, size, rows=None):

@@ -36,7 +36,8 @@ def noisy_descent(problem, release, X, codes, *, update, add_noise):
         for block in batch:
             add_clipped_gradients(gradient, network, weights, block, problem.bound)
         add_noise(gradient, release.scale)
-        weights = weights - update(gradient / plan.batch_size)
+        gradient /= plan.batch_size
+        weights = weights - update(gradient)
         yield weights
 
 
@@ -59,7 +60,9 @@ class Average:
     def add(self, array):
         """Add one more array."""
         self.n_added += 1
-        self.value = self.value + (array - self.value) / self.n_added
+        change = array - self.value
+        change /= self.n_added
+        self.value = self.value + change
 
 
 def _plain(learning_rate):
