@@ -8,10 +8,11 @@ from scipy.stats import norm
 from sklearn.base import clone
 from test_linear_model_privacy import audit
 
-from skdprp import DPSGDClassifier, _noise
+from skdprp import DPSGDClassifier, PrivacyGuarantee, _noise, compose
 from skdprp.accounting import (
     amplified,
     composed_profile,
+    gaussian_epsilon,
     gaussian_profile,
     randomised_response_profile,
     spherical_profile,
@@ -36,7 +37,7 @@ def test_all_rows_compose_exactly(epsilon, n_steps):
     scale = 3.0 * np.sqrt(n_steps)
     exact = subsampled_gaussian_profile(epsilon, scale=scale, n_steps=n_steps)
     assert exact == pytest.approx(gaussian_profile(epsilon, scale=3.0), rel=1e-12)
-    step = privacy_loss_distribution.from_gaussian_mechanism(scale, value_discretization_interval=epsilon / 2000)
+    step = privacy_loss_distribution.from_gaussian_mechanism(scale, value_discretization_interval=0.3 / 500)
     numeric = step.self_compose(n_steps).get_delta_for_epsilon(epsilon)
     assert exact <= numeric + 1e-12
     assert numeric == pytest.approx(exact, rel=0.01, abs=1e-10)
@@ -205,6 +206,21 @@ def test_accounted_epsilon_never_passes_the_target(known):
     assert model.guarantee_.delta == model.delta_ == 1e-4
     assert subsampled_gaussian_profile(model.epsilon, scale=model.noise_multiplier_, **steps) <= model.delta_
     assert subsampled_gaussian_profile(model.epsilon, scale=0.99 * model.noise_multiplier_, **steps) > model.delta_
+
+
+def test_fits_compose_with_each_other():
+    """Two full-batch fits are one Gaussian release; with a sampled one the total is between the larger and the sum."""
+    X, y = np.random.default_rng(0).normal(size=(100, 4)), np.arange(100) % 2
+    full = DPSGDClassifier(n_epochs=20).fit(X, y).guarantee_
+    assert full.loss.profile(1.0) == pytest.approx(full.delta, rel=1e-3)
+    closed_form = gaussian_epsilon(2e-4, scale=1 / full.loss.mu, sensitivity=np.sqrt(2))
+    assert compose(full, full).epsilon == pytest.approx(closed_form, rel=1e-3)
+    sampled = DPSGDClassifier(n_epochs=2, batch_size=20).fit(X, y).guarantee_
+    assert sampled.loss.profile(1.0) == pytest.approx(sampled.delta, rel=0.02)
+    assert 1.0 < compose(full, sampled).epsilon < 2.0
+    assert PrivacyGuarantee.from_dict(sampled.to_dict()) == sampled
+    pair = DPSGDClassifier(n_epochs=2, noise="product").fit(X, y).guarantee_
+    assert pair.loss is None
 
 
 @pytest.mark.parametrize("known", CONFIGURATIONS[1:], ids=str)

@@ -1,11 +1,13 @@
 """Profiles of many noisy steps, each of which looks at a Poisson sample of the rows."""
 
+from functools import lru_cache
+
 import numpy as np
 
 from ._additive import gaussian_profile
 from ._signs import randomised_response_profile
 
-_INTERVALS = 2.0**11
+_INTERVALS = 2.0**9
 _FFT_ERROR = 2.0**-40
 
 
@@ -40,8 +42,8 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     -----
     Without sampling T Gaussian releases are one with sensitivity sqrt(T). With it the privacy loss of a step is
     ``ln(1 - p + p exp((2 z D - D^2) / (2 scale^2)))`` [1]_, whose law is rounded up to a grid and composed by a fast
-    Fourier transform [2]_. The larger of the deltas of adding and removing counts. The grid has 2048 steps within
-    epsilon, or within the size that all losses have in the limit of many steps [3]_ if that is more.
+    Fourier transform [2]_. The larger of the deltas of adding and removing counts. The grid has 512 steps
+    within the size that all losses have in the limit of many steps [3]_.
 
     References
     ----------
@@ -61,14 +63,20 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     """
     if rate == 1.0:
         return gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity * np.sqrt(n_steps))
+    composed = _composed_losses(scale / sensitivity, rate, n_steps)
+    return float(min(composed.get_delta_for_epsilon(epsilon) + _FFT_ERROR, 1.0))
+
+
+@lru_cache(maxsize=8)
+def _composed_losses(multiplier, rate, n_steps):
+    """Privacy loss distribution of all steps, rounded up."""
     step = _privacy_loss_distributions().from_gaussian_mechanism(
-        scale,
-        sensitivity=sensitivity,
+        multiplier,
         sampling_prob=rate,
-        value_discretization_interval=max(epsilon, _likely_mu(scale / sensitivity, rate, n_steps)) / _INTERVALS,
+        value_discretization_interval=_likely_mu(multiplier, rate, n_steps) / _INTERVALS,
         pessimistic_estimate=True,
     )
-    return float(min(step.self_compose(n_steps).get_delta_for_epsilon(epsilon) + _FFT_ERROR, 1.0))
+    return step.self_compose(n_steps)
 
 
 def _likely_mu(multiplier, rate, n_steps):
