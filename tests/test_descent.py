@@ -1,8 +1,10 @@
 """Noisy gradient descent: its arithmetic, its noise, and what scikit-learn users meet."""
 
+import importlib.util
 import io
 import multiprocessing
 import pickle
+import sys
 from contextlib import redirect_stdout
 from itertools import pairwise
 
@@ -365,6 +367,11 @@ def test_scores_shorten_rows_as_fit_does(binary):
     np.testing.assert_allclose(model.decision_function(X), model.decision_function(100 * X), rtol=1e-9)
 
 
+def test_one_hidden_layer_may_be_a_number(binary):
+    model = DPSGDClassifier(hidden_layer_sizes=3, batch_size=None, n_epochs=1).fit(*binary)
+    assert [coef.shape for coef in model.coefs_] == [(8, 3), (3, 1)]
+
+
 @pytest.mark.parametrize("batch_size", [300, 301, 10**6, None])
 def test_batches_of_all_rows_are_the_full_batch(batch_size, binary):
     X, y = binary
@@ -444,7 +451,7 @@ def test_a_failed_refit_keeps_the_earlier_release_whole(binary):
 
 def test_missing_accountant_is_named(binary, monkeypatch):
     """Sampling needs dp-accounting; the full batch does not."""
-    monkeypatch.setitem(__import__("sys").modules, "dp_accounting.pld", None)
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
     DPSGDClassifier(n_epochs=2).fit(*binary)
     with pytest.raises(ImportError, match=r'pip install "skdprp\[pld\]"'):
         DPSGDClassifier(batch_size=77, n_epochs=3).fit(*binary)
@@ -502,3 +509,16 @@ def test_callbacks_count_steps_and_see_nothing(binary):
     assert len(between) == 2 * (4 + 1)
     assert all(arrays == ["_skl_callbacks_to_teardown"] or "_skl_callbacks" in arrays for arrays in between)
     assert not any(name in ("coefs_", "X", "y") for arrays in between for name in arrays)
+
+
+def test_without_callbacks_of_scikit_learn(monkeypatch, capsys):
+    """Before scikit-learn 1.9 there are none: the step is told to the terminal alone."""
+    monkeypatch.setitem(sys.modules, "sklearn.callback", None)
+    spec = importlib.util.find_spec("skdprp.linear_model._progress")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert module.with_callbacks(len) is len
+    estimator = module.CallbackSupportMixin()
+    assert not hasattr(estimator, "set_callbacks")
+    module.report_steps(estimator, n_steps=1, verbose=1)(1)
+    assert capsys.readouterr().out == "[CallbackSupportMixin] step 1 of 1\n"
