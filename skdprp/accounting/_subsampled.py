@@ -51,7 +51,7 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
        Differential Privacy", CCS 2016.
     .. [2] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar and P. Manurangsi, "Connect the Dots: Tighter Discrete
        Approximations of Privacy Loss Distributions", PETS 2022.
-    .. [3] Z. Bu, J. Dong, Q. Long and W. Su, "Deep Learning with Gaussian Differential Privacy", HDSR 2020.
+    .. [3] J. Dong, A. Roth and W. Su, "Gaussian Differential Privacy", JRSS B 2022.
 
     Examples
     --------
