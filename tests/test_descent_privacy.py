@@ -1,5 +1,7 @@
 """The accounting of noisy gradient descent against oracles, and attacks on it through fit."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
@@ -221,6 +223,17 @@ def test_fits_compose_with_each_other():
     assert PrivacyGuarantee.from_dict(sampled.to_dict()) == sampled
     pair = DPSGDClassifier(n_epochs=2, noise="product").fit(X, y).guarantee_
     assert pair.loss is None
+
+
+@pytest.mark.parametrize(("noise", "price"), [("gaussian", sampled_steps_target), ("product", sampled_target)])
+def test_dependent_noise_is_priced_at_its_worst(noise, price):
+    """The price of many values counts on their independence, which the coordinates of product noise do not have."""
+    X = np.random.default_rng(0).normal(size=(50, 2000))
+    model = DPSGDClassifier(noise=noise, n_epochs=40, delta=1e-6).fit(X, np.arange(50) % 2)
+    target = price(1.0, 1e-6, n_changed=40 * 2001)
+    assert sampled_steps_target(1.0, 1e-6, n_changed=40 * 2001) != sampled_target(1.0, 1e-6, n_changed=40 * 2001)
+    scale = {"gaussian": descent_scale, "product": partial(product_descent_scale, n_dims=2001)}[noise]
+    assert model.noise_multiplier_ == pytest.approx(scale(*target, n_steps=40), rel=1e-9)
 
 
 @pytest.mark.parametrize("known", CONFIGURATIONS[1:], ids=str)

@@ -9,7 +9,7 @@ from .. import _noise
 from .._params import POSITIVE, Interval, StrOptions
 from ..accounting import PrivacyLoss, Profile, subsampled_gaussian_profile
 from ..guarantee import PrivacyGuarantee
-from ..mechanisms import descent_scale, product_descent_scale, sampled_steps_target
+from ..mechanisms import descent_scale, product_descent_scale, sampled_steps_target, sampled_target
 from ._base import PrivateClassifier
 from ._batches import rounding_slack
 from ._descent_loop import UPDATES, Average, noisy_descent
@@ -299,16 +299,19 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             optimizer=self.optimizer,
         )
         n_weights = problem.network.n_weights
-        target = sampled_steps_target(self.epsilon, delta, n_changed=plan.n_steps * n_weights)
-        known = {"rate": plan.rate, "n_steps": plan.n_steps}
-        if self.noise == "product":
-            multiplier = product_descent_scale(*target, **known, n_dims=n_weights)
-        else:
-            multiplier = descent_scale(*target, **known)
+        multiplier = self._noise_multiplier(plan, delta, n_weights)
         slack = rounding_slack(problem.network, problem.n_samples, plan.batch_size)
         scale = multiplier * problem.bound * (1 + slack)
         loss = self._loss(plan, multiplier, n_changed=plan.n_steps * n_weights)
         return Descent(plan, delta, scale, problem.bound, self._state(delta, plan, scale, problem.bound, loss))
+
+    def _noise_multiplier(self, plan, delta, n_weights):
+        known = {"rate": plan.rate, "n_steps": plan.n_steps}
+        n_changed = plan.n_steps * n_weights
+        if self.noise == "product":  # the coordinates of a draw are not independent: each is priced at its worst
+            target = sampled_target(self.epsilon, delta, n_changed=n_changed)
+            return product_descent_scale(*target, **known, n_dims=n_weights)
+        return descent_scale(*sampled_steps_target(self.epsilon, delta, n_changed=n_changed), **known)
 
     def _loss(self, plan, multiplier, n_changed):
         """Privacy loss at every epsilon, sampled values priced at their worst; None where only a pair is known."""

@@ -36,7 +36,8 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
 
     Notes
     -----
-    Each sampled value has its ideal probability to within a factor exp(eta), eta = 2^-31, whatever came before. That is
+    Each sampled value has its ideal probability to within a factor exp(eta), eta = 2^-31, whatever came before, if the
+    noise of each value is independent: Gaussian or Laplace noise is, spherical noise is not. That is
     a factor exp(m eta) at worst, see :func:`sampled_target`; but the log-ratio of all values is a sum of terms in
     [-eta, eta] with conditional expectations of at most eta^2 / 2, which by the inequality of Azuma and Hoeffding
     exceeds ``s = m eta^2 / 2 + eta sqrt(2 m ln(1 / d))`` with probability d at most. So for every set of releases
