@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 from test_linear_model_privacy import audit
 
-from skdprp import DPSGDClassifier, PrivacyGuarantee, _noise, compose
+from skdprp import DPSGDClassifier, PrivacyGuarantee, _noise, compose, reproducible_noise
 from skdprp.accounting import (
     amplified,
     composed_profile,
@@ -254,7 +254,7 @@ def test_every_step_lies_on_a_public_grid(known, monkeypatch):
 
 # Attacks
 
-N_CANARIES, N_FITS = 100, 20
+N_CANARIES, N_FITS = 100, 100
 OPEN = {"epsilon": 2.0, "delta": 0.01, "classes": [0, 1]}
 
 
@@ -262,13 +262,14 @@ def canary_attack(model, n_fits=N_FITS):
     """Lower bound on epsilon from rows along an axis each, which are there or not: their weights are the statistics.
 
     A step so short that all scores stay near zero leaves each canary a gradient along its axis of norm C at every step.
-    Rows that are not there are zero, so that the number of rows is the same.
+    Rows that are not there are zero, so that the number of rows is the same. Seeded: the outcome is always this one.
     """
     signs = np.resize([1.0, 1.0, -1.0, -1.0], N_CANARIES)
     there = np.resize([True, False], N_CANARIES)
     X = 1e3 * np.diag(there.astype(float))
     model = clone(model).set_params(learning_rate=1e-7 * N_CANARIES)
-    weights = [signs * model.fit(X, signs > 0).coef_[0] for _ in range(n_fits)]
+    with reproducible_noise(0):
+        weights = [signs * model.fit(X, signs > 0).coef_[0] for _ in range(n_fits)]
     held, absent = (np.concatenate([w[chosen] for w in weights]) for chosen in (there, ~there))
     return audit(held, absent, delta=model.delta)
 
@@ -289,7 +290,7 @@ def test_a_canary_stays_below_epsilon(name):
 
 def test_the_attack_is_not_trivial():
     """It finds a good part of epsilon where all of it can be found."""
-    assert canary_attack(ATTACKED["one step"], n_fits=100) > 0.7
+    assert canary_attack(ATTACKED["one step"]) > 1.4
 
 
 @pytest.mark.parametrize("name", ["one step", "four steps", "random batches", "product"])
