@@ -5,7 +5,7 @@ from ._noise import reproducible_noise
 from .audit import AuditResult, audit_epsilon, membership_inference_auc, worst_neighbours
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
-from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
+from .linear_model import AMPClassifier, DPSGDClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .out_of_core import transform_chunks
 from .publishing import load_release, save_release
 from .report import privacy_report
@@ -18,6 +18,7 @@ __all__ = [
     "AMPClassifier",
     "AuditResult",
     "DPRandomProjection",
+    "DPSGDClassifier",
     "DPSignOPORP",
     "DPSignRP",
     "MIDPRegressor",

@@ -219,3 +219,20 @@ def flip(levels, thresholds):
     rest = thresholds[levels.reshape(-1)[tie]] << np.uint64(8)
     flips.reshape(-1)[tie] = _random_words(tie.size) < rest
     return flips
+
+
+def poisson_sample(size, rate):
+    """Draw the indices below `size` that a Poisson sample holds: each one with probability `rate`, rounded down.
+
+    Parameters
+    ----------
+    size : int
+        Number of rows.
+    rate : float
+        Probability, below 1, of each row.
+
+    Returns
+    -------
+    ndarray of int
+    """
+    return np.flatnonzero(_random_words(size) < np.uint64(int(rate * 2.0**64)))

@@ -11,12 +11,15 @@ from ._information import gaussian_information, information_delta, pinsker_delta
 from ._objective import objective_perturbation_profile, product_perturbation_profile, softmax_perturbation_profile
 from ._signs import randomised_response_profile
 from ._spherical import check_spherical, spherical_profile
+from ._subsampled import amplified, composed_profile, subsampled_gaussian_profile
 
 __all__ = [
     "PrivacyLoss",
     "Profile",
+    "amplified",
     "approximate_profile",
     "check_spherical",
+    "composed_profile",
     "gaussian_epsilon",
     "gaussian_information",
     "gaussian_profile",
@@ -30,4 +33,5 @@ __all__ = [
     "randomised_response_profile",
     "softmax_perturbation_profile",
     "spherical_profile",
+    "subsampled_gaussian_profile",
 ]

@@ -40,8 +40,8 @@ def _has_probabilities(estimator):
     raise AttributeError(f"Probabilities need loss='log_loss', got {estimator.loss!r}.")
 
 
-class PrivateLinearClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, ABC):
-    """Fit a linear classifier under a privacy guarantee, and predict with it."""
+class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, ABC):
+    """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
@@ -73,15 +73,13 @@ class PrivateLinearClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstima
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         check_classification_targets(y)
         classes, codes = self._encode(y)
-        X = clip_rows(X, self.max_norm)
-        if not X.any() if isinstance(X, np.ndarray) else not X.count_nonzero():
-            raise ValueError("All rows of X are zero: there is nothing to learn from.")
+        X = self._bounded(X)
         problem = self._problem(X.shape, len(classes))
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         release = self._calibrate(problem, delta)
         weights = self._release(problem, release, X, codes)
         self.classes_ = classes
-        self.coef_, self.intercept_ = problem.coefficients(weights)
+        self._set_weights(problem, weights)
         self._publish(release)
         return self
 
@@ -91,7 +89,7 @@ class PrivateLinearClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstima
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are shortened, as in fit.
+            Rows. Those longer than `max_norm` are shortened, as in fit, where it is set.
 
         Returns
         -------
@@ -100,7 +98,7 @@ class PrivateLinearClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstima
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        scores = clip_rows(X, self.max_norm) @ self.coef_.T + self.intercept_
+        scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X):
@@ -118,9 +116,8 @@ class PrivateLinearClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstima
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
-    @available_if(_has_probabilities)
     def predict_proba(self, X):
-        """Estimate the probability of each class; for log_loss only.
+        """Estimate the probability of each class.
 
         Parameters
         ----------
@@ -130,17 +127,10 @@ class PrivateLinearClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstima
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`. One-vs-rest probabilities are normalised.
+            In the order of `classes_`.
         """
         scores = self.decision_function(X)
-        if scores.ndim == 1:
-            return np.column_stack([expit(-scores), expit(scores)])
-        if self._is_multinomial(scores.shape[1]):
-            return softmax(scores, axis=1)
-        # Relative to the largest, so that scores far below zero do not become 0 / 0.
-        largest = expit(scores.max(axis=1, keepdims=True))
-        probability = expit(scores) / np.maximum(largest, np.finfo(float).tiny)
-        return probability / probability.sum(axis=1, keepdims=True)
+        return softmax(scores, axis=1) if scores.ndim > 1 else np.column_stack([expit(-scores), expit(scores)])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -157,6 +147,107 @@ class PrivateLinearClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstima
         if not np.array_equal(classes[codes], y):
             raise ValueError("y has labels that are not among `classes`.")
         return classes, codes
+
+    def _guarantee(self, epsilon, delta, *, assumptions=(), **facts):
+        labels = "the set of labels is public" + ("" if self.classes is None else ", as given in classes")
+        rows = "the number of rows is public: one figure for both neighbours sets"
+        return PrivacyGuarantee(
+            epsilon,
+            delta,
+            adjacency=Adjacency(self.adjacency),
+            released=f"{self._weights}, once for each call of fit; the parameters, scales and labels beside them",
+            assumptions=(
+                f"{rows} {self._set_by_rows}, delta_ and the noise",
+                labels,
+                "rows reach the classifier by a map that was not fitted on them",
+                *assumptions,
+            ),
+            not_covered=(self._failures, "labels and rows shown to predict"),
+            **facts,
+        )
+
+    def _claim(self, delta, source):
+        return PrivacyGuarantee(self.epsilon, delta, definition="DP as claimed, not as proved", source=source)
+
+    def _publish(self, release):
+        self.delta_, self.scale_ = release.delta, release.scale
+        self.guarantee_ = release.guarantee.mark_seeded() if _noise.is_seeded() else release.guarantee
+        vars(self).pop("claimed_", None)
+        if release.claimed is not None:
+            self.claimed_ = release.claimed
+            warnings.warn(
+                f"The published calibration claims ({self.epsilon}, {release.delta})-DP; what is true is "
+                f"{self.guarantee_!r}, see guarantee_.",
+                PrivacyWarning,
+                stacklevel=6,
+            )
+
+    @abstractmethod
+    def _bounded(self, X):
+        """Return validated rows as the guarantee assumes them."""
+
+    @abstractmethod
+    def _problem(self, shape, n_classes):
+        """Collect what is public of the problem; at least its `n_samples`."""
+
+    @abstractmethod
+    def _calibrate(self, problem, delta):
+        """Turn public facts into a penalty, scales of noise and the guarantee; warn if the true one is weaker."""
+
+    @abstractmethod
+    def _release(self, problem, release, X, codes):
+        """Return private weights."""
+
+    @abstractmethod
+    def _set_weights(self, problem, weights):
+        """Set the fitted attributes that hold the private weights."""
+
+    @abstractmethod
+    def _scores(self, X):
+        """Scores of validated rows, of shape (n_samples, 1) or (n_samples, n_classes)."""
+
+
+class PrivateLinearClassifier(PrivateClassifier):
+    """Fit a regularised linear classifier under a privacy guarantee, and predict with it."""
+
+    _weights = "coef_ and intercept_"
+    _set_by_rows = "C_"
+    _failures = "that a fit was refused, or that its solver failed"
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        """Estimate the probability of each class; for log_loss only.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`. One-vs-rest probabilities are normalised.
+        """
+        check_is_fitted(self)
+        if len(self.coef_) == 1 or self._is_multinomial(len(self.coef_)):
+            return super().predict_proba(X)
+        scores = self.decision_function(X)
+        # Relative to the largest, so that scores far below zero do not become 0 / 0.
+        largest = expit(scores.max(axis=1, keepdims=True))
+        probability = expit(scores) / np.maximum(largest, np.finfo(float).tiny)
+        return probability / probability.sum(axis=1, keepdims=True)
+
+    def _bounded(self, X):
+        X = clip_rows(X, self.max_norm)
+        if not X.any() if isinstance(X, np.ndarray) else not X.count_nonzero():
+            raise ValueError("All rows of X are zero: there is nothing to learn from.")
+        return X
+
+    def _set_weights(self, problem, weights):
+        self.coef_, self.intercept_ = problem.coefficients(weights)
+
+    def _scores(self, X):
+        return clip_rows(X, self.max_norm) @ self.coef_.T + self.intercept_
 
     def _problem(self, shape, n_classes):
         return Problem(
@@ -175,43 +266,6 @@ class PrivateLinearClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstima
             raise ValueError("multi_class='multinomial' needs loss='log_loss'.")
         return n_classes > 2 and self.multi_class != "ovr" and self.loss == "log_loss"
 
-    def _guarantee(self, epsilon, delta, *, assumptions=(), **facts):
-        labels = "the set of labels is public" + ("" if self.classes is None else ", as given in classes")
-        return PrivacyGuarantee(
-            epsilon,
-            delta,
-            adjacency=Adjacency(self.adjacency),
-            released="coef_ and intercept_, once for each call of fit; the parameters, scales and labels beside them",
-            assumptions=(
-                "the number of rows is public: one figure for both neighbours sets C_, delta_ and the noise",
-                labels,
-                "rows reach the classifier by a map that was not fitted on them",
-                *assumptions,
-            ),
-            not_covered=("that a fit was refused, or that its solver failed", "labels and rows shown to predict"),
-            **facts,
-        )
-
-    def _claim(self, delta, source):
-        return PrivacyGuarantee(self.epsilon, delta, definition="DP as claimed, not as proved", source=source)
-
     def _publish(self, release):
-        self.C_, self.delta_, self.scale_ = 1.0 / release.penalty, release.delta, release.scale
-        self.guarantee_ = release.guarantee.mark_seeded() if _noise.is_seeded() else release.guarantee
-        vars(self).pop("claimed_", None)
-        if release.claimed is not None:
-            self.claimed_ = release.claimed
-            warnings.warn(
-                f"The published calibration claims ({self.epsilon}, {release.delta})-DP; what is true is "
-                f"{self.guarantee_!r}, see guarantee_.",
-                PrivacyWarning,
-                stacklevel=5,
-            )
-
-    @abstractmethod
-    def _calibrate(self, problem, delta):
-        """Turn public facts into a penalty, scales of noise and the guarantee; warn if the true one is weaker."""
-
-    @abstractmethod
-    def _release(self, problem, release, X, codes):
-        """Return private weights."""
+        self.C_ = 1.0 / release.penalty
+        super()._publish(release)

@@ -13,6 +13,7 @@ from ._additive import (
     spherical_scale,
 )
 from ._calibration import sampled_target
+from ._descent import descent_scale, product_descent_scale, sampled_steps_target
 from ._information import information_scale, published_information_scale, sampled_information
 from ._objective import (
     PublishedPerturbation,
@@ -35,6 +36,7 @@ __all__ = [
     "PublishedPerturbation",
     "binomial_flip_epsilon",
     "classic_gaussian_scale",
+    "descent_scale",
     "flip_probability",
     "flip_thresholds",
     "gaussian_scale",
@@ -44,6 +46,7 @@ __all__ = [
     "kenthapadi_scale",
     "laplace_scale",
     "objective_perturbation_scale",
+    "product_descent_scale",
     "product_perturbation_scale",
     "published_information_scale",
     "published_objective_perturbation",
@@ -51,6 +54,7 @@ __all__ = [
     "published_sign_change_probability",
     "published_sign_changes",
     "sampled_information",
+    "sampled_steps_target",
     "sampled_target",
     "sign_change_probability",
     "softmax_perturbation_scale",

@@ -7,8 +7,8 @@ from .._noise import SAMPLING_LOSS
 _DIGITS = 2.0**-50
 
 
-def boundary(meets, start):
-    """Bisect ``meets``, false below some scale and true above, to the last digits; return the side where it is true."""
+def boundary(meets, start, digits=_DIGITS):
+    """Bisect ``meets``, false below some scale and true above it, to a relative width; return the private side."""
     low = high = start
     while meets(low):
         high, low = low, low / 2
@@ -16,7 +16,7 @@ def boundary(meets, start):
         low, high = high, high * 2
         if not np.isfinite(high):
             raise ValueError("No amount of noise meets this target: choose epsilon > 0 and 0 < delta < 1.")
-    while high - low > _DIGITS * high:
+    while high - low > digits * high:
         middle = low + (high - low) / 2
         low, high = (low, middle) if meets(middle) else (middle, high)
     return high

@@ -1,0 +1,186 @@
+"""Accuracy and speed of DPSGDClassifier against AMPClassifier, MLPClassifier and Opacus.
+
+    python benchmarks/bench_sgd.py --data DIR
+
+prints Markdown tables. First the linear model with default parameters on a9a and MNIST, rows of unit norm: accuracy on
+held-out rows, mean over fresh noise, beside AMPClassifier for the same neighbours. Then a network with one hidden layer
+of 128 on MNIST (8000 rows to learn from, 2000 to test, pixels in [0, 1]) beside the linear model, the non-private
+MLPClassifier, and Opacus (where it is installed, with PyTorch) with the same noise, sampling, clipping, steps and step
+length. Last, the time of one pass over the rows as a ratio to MLPClassifier's for the same batches, timed in turn in
+one process. DIR holds a9a and a9a.t in svmlight format, and the ten thousand MNIST test images and labels as gzipped
+idx files; without --data, sets bundled with scikit-learn stand in.
+"""
+
+import argparse
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import statistics
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from bench_linear_model import bundled, mean_score, read_a9a, read_mnist
+from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.neural_network import MLPClassifier
+from sklearn.preprocessing import normalize
+
+from skdprp import AMPClassifier, DPSGDClassifier
+
+GOALS = {0.03: 0.805, 0.1: 0.830, 1.0: 0.840}
+HIDDEN = 128
+
+
+def row(*cells):
+    """One line of a Markdown table."""
+    print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def header(*cells):
+    """First two lines of a Markdown table."""
+    row(*cells)
+    row(*["---"] * len(cells))
+
+
+def table_of_linear_models(split, epsilons, draws, goals):
+    """Noisy descent beside objective perturbation."""
+    X, X_test, y, y_test = split
+    print(f"\nLinear model, {X.shape[0]} rows, {X.shape[1]} features, one row added or removed, delta = 1 / n^2\n")
+    header("epsilon", "DPSGDClassifier", "AMPClassifier", "not private", "goal")
+    ceiling = LogisticRegression(C=10.0, max_iter=10_000).fit(X, y).score(X_test, y_test)
+    for epsilon in epsilons:
+        ours, error = mean_score(DPSGDClassifier(epsilon=epsilon), split, draws)
+        other, other_error = mean_score(AMPClassifier(epsilon=epsilon, adjacency="add_remove"), split, draws)
+        goal = goals.get(epsilon)
+        verdict = "" if goal is None else f"{goal:.3f} {'reached' if ours >= goal else 'NOT REACHED'}"
+        row(f"{epsilon:g}", f"{ours:.4f} ± {error:.4f}", f"{other:.4f} ± {other_error:.4f}", f"{ceiling:.4f}", verdict)
+
+
+def table_of_networks(split, epsilons, draws):
+    """One hidden layer: ours, and the peers that are there."""
+    X, X_test, y, y_test = split
+    print(f"\nOne hidden layer of {HIDDEN}, {X.shape[0]} rows, {X.shape[1]} features, delta = 1 / n^2\n")
+    header("epsilon", "network", "linear", "product noise, linear", "MLPClassifier", "Opacus", "epsilon of Opacus")
+    ceiling = MLPClassifier((HIDDEN,), max_iter=60, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ceiling = ceiling.fit(X, y).score(X_test, y_test)
+    for epsilon in epsilons:
+        linear, error = mean_score(DPSGDClassifier(epsilon=epsilon), split, draws)
+        product, product_error = mean_score(
+            DPSGDClassifier(epsilon=epsilon, noise="product", n_epochs=10), split, draws
+        )
+        # An eighth of the rows is a sampling rate that a loader of batches can have as well.
+        network = DPSGDClassifier(
+            epsilon=epsilon, hidden_layer_sizes=(HIDDEN,), batch_size=X.shape[0] // 8, n_epochs=30
+        )
+        ours, our_error = mean_score(network, split, draws)
+        peer, peer_epsilon = opacus_score(network.fit(X, y), split)
+        row(
+            f"{epsilon:g}",
+            f"{ours:.4f} ± {our_error:.4f}",
+            f"{linear:.4f} ± {error:.4f}",
+            f"{product:.4f} ± {product_error:.4f}",
+            f"{ceiling:.4f}",
+            peer,
+            peer_epsilon,
+        )
+
+
+def opacus_score(fitted, split):
+    """Accuracy of the peer with the noise, sampling, clipping, steps and step length of a fitted network, as text."""
+    try:
+        import torch
+        from opacus import PrivacyEngine
+    except ImportError:
+        return "not installed", ""
+    X, X_test, y, y_test = (torch.tensor(part) for part in split)
+    X, X_test, y = X.float(), X_test.float(), y.long()
+    model = torch.nn.Sequential(torch.nn.Linear(X.shape[1], HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, 10))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X, y), batch_size=len(X) // 8)
+    engine = PrivacyEngine(accountant="prv")
+    model, optimizer, loader = engine.make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=fitted.learning_rate_),
+        data_loader=loader,
+        noise_multiplier=fitted.noise_multiplier_,
+        max_grad_norm=fitted.max_grad_norm,
+        poisson_sampling=True,
+    )
+    loss = torch.nn.CrossEntropyLoss()
+    for _ in range(fitted.n_iter_ // 8):
+        for rows, labels in loader:
+            optimizer.zero_grad()
+            loss(model(rows), labels).backward()
+            optimizer.step()
+    score = (model(X_test).argmax(dim=1) == y_test).float().mean().item()
+    return f"{score:.4f}", f"{engine.get_epsilon(fitted.delta_):.4f}"
+
+
+def seconds(fit):
+    """Time of one call."""
+    start = time.perf_counter()
+    fit()
+    return time.perf_counter() - start
+
+
+def table_of_times(split, repeats):
+    """One pass over the rows, ours and MLPClassifier's in turn."""
+    X, _, y, _ = split
+    print(f"\nOne pass over {X.shape[0]} rows, one hidden layer of {HIDDEN}, median of {repeats}\n")
+    header("rows of a batch", "dtype", "DPSGDClassifier, s", "MLPClassifier, s", "ratio")
+    for batch_size in (200, 1000):
+        for dtype in (np.float64, np.float32):
+            times = times_of_a_pass(X.astype(dtype), y, batch_size, repeats)
+            ratio = statistics.median(a / b for a, b in times)
+            own, other = (statistics.median(column) for column in zip(*times, strict=True))
+            row(f"{batch_size}", np.dtype(dtype).name, f"{own:.3f}", f"{other:.3f}", f"{ratio:.2f}")
+
+
+def times_of_a_pass(X, y, batch_size, repeats):
+    """Pairs of seconds, ours first."""
+    ours = DPSGDClassifier(hidden_layer_sizes=(HIDDEN,), batch_size=batch_size, n_epochs=1)
+    peer = MLPClassifier((HIDDEN,), solver="sgd", batch_size=batch_size, max_iter=1)
+    ours.fit(X, y)  # calibrates: once for all fits of this shape
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return [[seconds(lambda model=model: model.fit(X, y)) for model in (ours, peer)] for _ in range(repeats)]
+
+
+def parse_arguments():
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder with a9a and MNIST; default: bundled data")
+    parser.add_argument("--draws", type=int, default=10, help="fits on a9a to average over (default: 10)")
+    parser.add_argument("--network-draws", type=int, default=3, help="fits on MNIST to average over (default: 3)")
+    parser.add_argument(
+        "--epsilon", type=float, nargs="+", default=(0.03, 0.1, 0.3, 1.0, 10.0), help="for the linear model"
+    )
+    parser.add_argument("--network-epsilon", type=float, nargs="+", default=(2.0, 10.0), help="for the networks")
+    parser.add_argument("--repeats", type=int, default=7, help="timed fits (default: 7)")
+    parser.add_argument("--only", choices=("linear", "network", "time"), help="print one table only")
+    args = parser.parse_args()
+    needed = ["a9a", "a9a.t", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
+    missing = [] if args.data is None else [name for name in needed if not (args.data / name).is_file()]
+    if missing:
+        parser.error(f"{args.data} has no {', '.join(missing)}")
+    return args
+
+
+if __name__ == "__main__":
+    arguments = parse_arguments()
+    bundle = arguments.data is None
+    binary = bundled(load_breast_cancer, scale=True) if bundle else read_a9a(arguments.data)
+    digits = bundled(load_digits) if bundle else read_mnist(arguments.data)
+    if arguments.only in (None, "linear"):
+        for split, draws, goals in ((binary, arguments.draws, GOALS), (digits, arguments.network_draws, {})):
+            unit = (normalize(split[0]), normalize(split[1]), *split[2:])
+            table_of_linear_models(unit, arguments.epsilon, draws, {} if bundle else goals)
+    if arguments.only in (None, "network"):
+        table_of_networks(digits, arguments.network_epsilon, arguments.network_draws)
+    if arguments.only in (None, "time"):
+        table_of_times(digits, arguments.repeats)

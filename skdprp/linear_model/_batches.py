@@ -1,0 +1,131 @@
+"""Rows in blocks of one shape, all of them or a secret sample."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import _noise
+
+_LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows and their classes, filled up with zeros to a fixed number.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (block_size, n_features)
+        Rows.
+    codes : ndarray of int of shape (block_size,)
+        Their classes.
+    n_rows : int
+        How many of them are rows of the data.
+    """
+
+    X: np.ndarray | sp.csr_array
+    codes: np.ndarray
+    n_rows: int
+
+
+def block_size(batch_size):
+    """Rows of a block, from the expected number of rows of a batch.
+
+    Parameters
+    ----------
+    batch_size : float
+        Expected number.
+
+    Returns
+    -------
+    int
+    """
+    if batch_size > 2 * _LARGEST_BLOCK:
+        return _LARGEST_BLOCK
+    return int(np.clip(2 ** np.ceil(np.log2(batch_size)), _SMALLEST_BLOCK, _LARGE_BLOCK))
+
+
+def blocks(X, codes, size, rows=None):
+    """Cut rows into blocks of one shape, so that the arithmetic of a row is the same wherever it lies.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows.
+    codes : ndarray of int of shape (n_samples,)
+        Their classes.
+    size : int
+        Rows of a block.
+    rows : ndarray of int or None, default=None
+        Which rows; None for all.
+
+    Yields
+    ------
+    Block
+    """
+    n_rows = X.shape[0] if rows is None else len(rows)
+    for start in range(0, n_rows, size):
+        chosen = slice(start, min(start + size, n_rows))
+        chosen = chosen if rows is None else rows[chosen]
+        part = codes[chosen]
+        yield Block(_fill_up(X[chosen], size), np.pad(part, (0, size - len(part))), len(part))
+
+
+def _fill_up(X, size):
+    if X.shape[0] == size:
+        return X
+    if sp.issparse(X):
+        indptr = np.pad(X.indptr, (0, size - X.shape[0]), mode="edge")
+        return sp.csr_array((X.data, X.indices, indptr), shape=(size, X.shape[1]))
+    filled = np.zeros((size, X.shape[1]))
+    filled[: X.shape[0]] = X
+    return filled
+
+
+def batches(X, codes, *, rate, n_steps):
+    """Rows of each step: all of them, or a fresh Poisson sample, which is secret.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows.
+    codes : ndarray of int of shape (n_samples,)
+        Their classes.
+    rate : float
+        Probability with which each row is in a batch.
+    n_steps : int
+        Number of batches.
+
+    Yields
+    ------
+    iterable of Block
+    """
+    size = block_size(rate * X.shape[0])
+    whole = list(blocks(X, codes, size)) if rate == 1.0 else None
+    for _ in range(n_steps):
+        yield whole if rate == 1.0 else blocks(X, codes, size, _noise.poisson_sample(X.shape[0], rate))
+
+
+def rounding_slack(network, n_samples, batch_size):
+    """Share of the clipping norm by which rounding may move a sum of clipped gradients between two neighbours.
+
+    A sum of n vectors of norm C by blocks of B is off by ``(B + n / B) 2^-53 n C`` at most, for each neighbour; each
+    of the vectors, its norm being computed from sums of as many squares as a layer is wide, by ``width 2^-52 C``.
+
+    Parameters
+    ----------
+    network : Network
+        The network.
+    n_samples : int
+        Number of rows.
+    batch_size : float
+        Expected number of rows of a batch.
+
+    Returns
+    -------
+    float
+    """
+    size = block_size(batch_size)
+    additions = size + n_samples / size + 8
+    return 2.0**-52 * (n_samples * additions + 2 * max(network.sizes) + 32)

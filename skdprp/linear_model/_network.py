@@ -1,0 +1,204 @@
+"""A fully connected network: its scores, and sums of clipped gradients that no single gradient is formed for."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from scipy.special import expit
+from sklearn.utils.extmath import row_norms
+
+from .. import _noise
+from ..losses import LogisticLoss, SoftmaxLoss
+
+
+def _relu(z):
+    return np.maximum(z, 0.0, out=z)
+
+
+def _tanh(z):
+    return np.tanh(z, out=z)
+
+
+def _logistic(z):
+    return expit(z, out=z)
+
+
+# The function, in place, and its derivative as a function of its value.
+ACTIVATIONS = {
+    "relu": (_relu, lambda a: a > 0),
+    "tanh": (_tanh, lambda a: 1 - a * a),
+    "logistic": (_logistic, lambda a: a * (1 - a)),
+}
+
+
+@dataclass(frozen=True)
+class Network:
+    """Layers of weights, each with a constant feature, and a logistic or softmax loss at the end.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Widths: of the rows, of the hidden layers, and of the scores (one score for two classes).
+    activation : {"relu", "tanh", "logistic"}
+        What hidden layers apply to their sums.
+    bias : float
+        Constant feature of each layer.
+
+    Examples
+    --------
+    >>> from skdprp.linear_model._network import Network
+    >>> Network((784, 128, 10), "relu", bias=1.0).n_weights
+    101770
+    """
+
+    sizes: tuple[int, ...]
+    activation: str
+    bias: float
+
+    @property
+    def shapes(self):
+        """Shape of each layer's weights; the last row has those of the constant feature."""
+        return [(n + 1, m) for n, m in pairwise(self.sizes)]
+
+    @property
+    def n_weights(self):
+        """Number of all weights."""
+        return sum(n * m for n, m in self.shapes)
+
+    @property
+    def lipschitz(self):
+        """Largest norm of the gradient of one row's loss by its scores."""
+        return float((LogisticLoss if self.sizes[-1] == 1 else SoftmaxLoss).lipschitz)
+
+    def layers(self, weights):
+        """Views of a vector of all weights, one matrix for each layer."""
+        ends = np.cumsum([n * m for n, m in self.shapes])
+        return [part.reshape(shape) for part, shape in zip(np.split(weights, ends[:-1]), self.shapes, strict=True)]
+
+    def initial_weights(self):
+        """Zeros for a linear model, otherwise random weights that keep the size of what passes through them."""
+        weights = np.zeros(self.n_weights)
+        hidden = len(self.sizes) > 2
+        for layer in self.layers(weights) if hidden else []:
+            layer[:-1] = _noise.gaussian(layer[:-1].shape, np.sqrt(1.0 / (len(layer) - 1)))
+        return weights
+
+    def forward(self, layers, X):
+        """Outputs of all layers, the rows themselves first and their scores last."""
+        apply, _ = ACTIVATIONS[self.activation]
+        outputs = [X]
+        for layer in layers:
+            z = outputs[-1] @ layer[:-1]
+            z += self.bias * layer[-1]
+            outputs.append(apply(z) if layer is not layers[-1] else z)
+        return outputs
+
+    def backward(self, layers, outputs, gradient):
+        """Derivatives of each row's loss by the sums of all layers, from the one by the scores."""
+        _, derivative = ACTIVATIONS[self.activation]
+        deltas = [gradient]
+        for layer, output in zip(layers[:0:-1], outputs[-2:0:-1], strict=True):
+            delta = deltas[0] @ layer[:-1].T
+            delta *= derivative(output)
+            deltas.insert(0, delta)
+        return deltas
+
+    def loss_gradient(self, codes, scores):
+        """Derivative of each row's loss by its scores."""
+        if scores.shape[1] == 1:
+            return LogisticLoss().gradient(2.0 * codes - 1.0, scores[:, 0])[:, None]
+        return SoftmaxLoss(scores.shape[1]).gradient(codes, scores)
+
+
+def score(activation, layers, X):
+    """Scores of rows.
+
+    Parameters
+    ----------
+    activation : {"relu", "tanh", "logistic"}
+        What hidden layers apply to their sums.
+    layers : iterable of tuple of ndarray
+        Weights and intercepts of each layer.
+    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
+        Rows.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_scores)
+    """
+    apply, _ = ACTIVATIONS[activation]
+    *hidden, (coef, intercept) = layers
+    for inner_coef, inner_intercept in hidden:
+        X = apply(X @ inner_coef + inner_intercept)
+    return X @ coef + intercept
+
+
+def squared_gradient_norms(network, outputs, deltas):
+    """Squared norm of each row's gradient by all weights: that of an outer product is the product of the norms.
+
+    Parameters
+    ----------
+    network : Network
+        The network.
+    outputs, deltas : list of {ndarray, CSR matrix} of shape (n_rows, width)
+        What went into each layer, and the derivatives by its sums.
+
+    Returns
+    -------
+    ndarray of shape (n_rows,)
+    """
+    pairs = zip(outputs, deltas, strict=True)
+    return sum((row_norms(a, squared=True) + network.bias**2) * row_norms(d, squared=True) for a, d in pairs)
+
+
+def clip_factors(squared_norms, bound):
+    """Factors that shorten vectors to a norm of at most `bound`; 0 for those whose norm is no finite number.
+
+    Parameters
+    ----------
+    squared_norms : ndarray
+        Squared norms.
+    bound : float
+        Largest norm.
+
+    Returns
+    -------
+    ndarray
+    """
+    factors = bound / np.sqrt(np.maximum(squared_norms, bound**2))
+    return np.where(np.isfinite(squared_norms), factors, 0.0)
+
+
+def add_clipped_gradients(total, network, weights, block, bound):
+    """Add the clipped gradients of a block of rows to `total`, in place.
+
+    Parameters
+    ----------
+    total : ndarray of shape (network.n_weights,)
+        The sum.
+    network : Network
+        The network.
+    weights : ndarray of shape (network.n_weights,)
+        Where the gradients are taken.
+    block : Block
+        Rows and their classes.
+    bound : float
+        Norm to which longer gradients are shortened. A row whose gradient overflows adds nothing.
+    """
+    layers = network.layers(weights)
+    with np.errstate(all="ignore"):  # a warning would tell of a row
+        outputs = network.forward(layers, block.X)
+        deltas = network.backward(layers, outputs, network.loss_gradient(block.codes, outputs[-1]))
+        factors = clip_factors(squared_gradient_norms(network, outputs[:-1], deltas), bound)
+    factors[block.n_rows :] = 0.0
+    _forget(np.flatnonzero(factors == 0.0), outputs[1:-1] + deltas)
+    for layer, output, delta in zip(network.layers(total), outputs[:-1], deltas, strict=True):
+        delta *= factors[:, None]
+        layer[:-1] += output.T @ delta
+        layer[-1] += network.bias * delta.sum(axis=0)
+
+
+def _forget(rows, arrays):
+    """Zero rows that may hold no finite numbers, which a factor of 0 does not."""
+    for array in arrays if rows.size else []:
+        array[rows] = 0.0

@@ -1,0 +1,50 @@
+"""Callbacks of scikit-learn, where it has them."""
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:  # before scikit-learn 1.9
+
+    class CallbackSupportMixin:
+        """An estimator without callbacks."""
+
+    def with_callbacks(method):
+        """Return the method as it is."""
+        return method
+
+
+__all__ = ["CallbackSupportMixin", "report_steps", "with_callbacks"]
+
+
+def report_steps(estimator, n_steps, verbose):
+    """Return a function to call at the end of each step, which tells callbacks and the terminal that it is done.
+
+    Nothing but the number of the step is told: not the rows, nor the weights, nor a score.
+
+    Parameters
+    ----------
+    estimator : DPSGDClassifier
+        Whose fit it is.
+    n_steps : int
+        Number of steps of the fit.
+    verbose : int
+        Print a line at each of `verbose` points of the fit; 0 for none.
+
+    Returns
+    -------
+    callable
+    """
+    supported = hasattr(estimator, "_init_callback_context")
+    fit = estimator._init_callback_context(max_subtasks=n_steps) if supported else None
+    if supported:
+        fit.call_on_fit_task_begin(estimator=estimator)
+
+    def _done(step):
+        if verbose and (step * verbose // n_steps) > ((step - 1) * verbose // n_steps):
+            print(f"[{type(estimator).__name__}] step {step} of {n_steps}")
+        if supported:
+            task = fit.subcontext(task_name="step").call_on_fit_task_begin(estimator=estimator)
+            task.call_on_fit_task_end(estimator=estimator)
+            if step == n_steps:
+                fit.call_on_fit_task_end(estimator=estimator)
+
+    return _done

@@ -1,0 +1,314 @@
+"""The accounting of noisy gradient descent against oracles, and attacks on it through fit."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from dp_accounting.pld import privacy_loss_distribution
+from scipy.integrate import quad
+from scipy.stats import norm
+from sklearn.base import clone
+from test_linear_model_privacy import audit
+
+from skdprp import DPSGDClassifier, PrivacyGuarantee, _noise, compose, reproducible_noise
+from skdprp.accounting import (
+    amplified,
+    composed_profile,
+    gaussian_epsilon,
+    gaussian_profile,
+    randomised_response_profile,
+    spherical_profile,
+    subsampled_gaussian_profile,
+)
+from skdprp.linear_model import _network
+from skdprp.mechanisms import (
+    _descent,
+    descent_scale,
+    product_descent_scale,
+    sampled_steps_target,
+    sampled_target,
+)
+
+# Accounting
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0])
+@pytest.mark.parametrize("n_steps", [1, 7, 400])
+def test_all_rows_compose_exactly(epsilon, n_steps):
+    """T releases are one with sqrt(T) times the sensitivity; composed numerically they come to the same."""
+    scale = 3.0 * np.sqrt(n_steps)
+    exact = subsampled_gaussian_profile(epsilon, scale=scale, n_steps=n_steps)
+    assert exact == pytest.approx(gaussian_profile(epsilon, scale=3.0), rel=1e-12)
+    step = privacy_loss_distribution.from_gaussian_mechanism(scale, value_discretization_interval=0.3 / 500)
+    numeric = step.self_compose(n_steps).get_delta_for_epsilon(epsilon)
+    assert exact <= numeric + 1e-12
+    assert numeric == pytest.approx(exact, rel=0.01, abs=1e-10)
+
+
+def one_sampled_step(epsilon, scale, rate):
+    """Exact delta of one step: removing a row is the worse direction [Balle, Barthe and Gaboardi 2018, Theorem 2]."""
+    return rate * gaussian_profile(np.log1p(np.expm1(epsilon) / rate), scale=scale)
+
+
+def two_sampled_steps(epsilon, scale, rate):
+    """Delta of two steps, removing a row: the second step's profile at what the first one leaves of epsilon."""
+
+    def _spent(x):
+        return np.log1p(rate * np.expm1((2 * x - 1) / (2 * scale**2)))
+
+    def _left(e):
+        if e >= 0:
+            return one_sampled_step(e, scale, rate)
+        # below ln(1 - p) even the least loss is above
+        return 1 - np.exp(e) + (np.exp(e) * added(-e, scale, rate))
+
+    def _integrand(x):
+        density = (1 - rate) * norm.pdf(x, 0, scale) + rate * norm.pdf(x, 1, scale)
+        return density * _left(epsilon - _spent(x))
+
+    return quad(_integrand, -12 * scale, 12 * scale, limit=400, points=[0, 1], epsabs=1e-13)[0]
+
+
+def added(epsilon, scale, rate):
+    """Exact delta of one step, adding a row."""
+    if np.exp(-epsilon) <= 1 - rate:
+        return 0.0
+    # loss above epsilon where 1 - p + p exp((2x - 1) / (2 s^2)) < exp(-epsilon)
+    edge = 0.5 + scale**2 * np.log1p(np.expm1(-epsilon) / rate)
+    mixture = (1 - rate) * norm.cdf(edge, 0, scale) + rate * norm.cdf(edge, 1, scale)
+    return norm.cdf(edge, 0, scale) - np.exp(epsilon) * mixture
+
+
+@pytest.mark.parametrize(("scale", "rate"), [(0.7, 0.01), (1.0, 0.3), (3.0, 0.9)])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0])
+def test_sampled_steps_match_quadrature(epsilon, scale, rate):
+    """Never below the truth, and above it by no more than a percent and a share of 1e-9."""
+    for n_steps, exact in ((1, one_sampled_step), (2, two_sampled_steps)):
+        truth = exact(epsilon, scale, rate)
+        ours = subsampled_gaussian_profile(epsilon, scale=scale, rate=rate, n_steps=n_steps)
+        assert truth - 1e-13 <= ours <= 1.01 * truth + 1e-9
+
+
+def test_golden_value_of_many_sampled_steps():
+    """Epsilon is 1.83 at p = 0.01, T = 1000, sigma = 1 and delta = 1e-5."""
+    known = {"scale": 1.0, "rate": 0.01, "n_steps": 1000}
+    assert subsampled_gaussian_profile(1.835, **known) < 1e-5 < subsampled_gaussian_profile(1.82, **known)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "known"),
+    [
+        (1.0, 1e-5, {}),
+        (0.03, 1e-9, {"n_steps": 50}),
+        (2.0, 1e-6, {"rate": 0.05, "n_steps": 100}),
+        (0.3, 1e-8, {"rate": 0.5, "n_steps": 10}),
+        (1e4, 1e-6, {"rate": 0.1, "n_steps": 20}),
+    ],
+)
+def test_descent_scale_is_tight(epsilon, delta, known):
+    """It meets the target; one part in a thousand less does not."""
+    scale = descent_scale(epsilon, delta, **known)
+    assert subsampled_gaussian_profile(epsilon, scale=scale, **known) <= delta
+    assert subsampled_gaussian_profile(epsilon, scale=0.999 * scale, **known) > delta
+
+
+@pytest.mark.parametrize(("step_epsilon", "step_delta", "n_steps"), [(0.1, 1e-6, 30), (1.0, 0.01, 3), (0.02, 0, 500)])
+def test_composition_matches_the_oracle(step_epsilon, step_delta, n_steps):
+    """The worst case of (epsilon, delta) pairs, composed by dp-accounting."""
+    interval = step_epsilon / 10
+    step = privacy_loss_distribution.from_privacy_parameters(
+        privacy_loss_distribution.common.DifferentialPrivacyParameters(step_epsilon, step_delta),
+        value_discretization_interval=interval,
+    )
+    composed = step.self_compose(n_steps)
+    for epsilon in step_epsilon * n_steps * np.array([0.1, 0.5, 0.9]):
+        ours = composed_profile(epsilon, step_epsilon=step_epsilon, step_delta=step_delta, n_steps=n_steps)
+        assert ours == pytest.approx(composed.get_delta_for_epsilon(epsilon), rel=1e-6, abs=1e-12)
+
+
+def test_composition_of_nothing_and_of_failure():
+    assert composed_profile(1.0, step_epsilon=1.0, step_delta=0.0, n_steps=1) == 0.0
+    assert composed_profile(1.0, step_epsilon=1.0, step_delta=1.0, n_steps=5) == 1.0
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5, 1.0])
+def test_amplification_is_attained(rate):
+    """One sampled Gaussian step has exactly the amplified delta."""
+    epsilon, delta = amplified(1.0, gaussian_profile(1.0, scale=2.0), rate=rate)
+    assert one_sampled_step(epsilon, 2.0, rate) == pytest.approx(delta, rel=1e-9)
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.3, 1.0])
+def test_amplification_has_an_inverse(rate):
+    for epsilon in (1e-9, 0.1, 1.0, 1.1, 30.0, 1e6):
+        assert _descent._deamplified(amplified(epsilon, 0.0, rate=rate)[0], rate) == pytest.approx(epsilon, rel=1e-6)
+
+
+@pytest.mark.parametrize("known", [{"n_steps": 1}, {"n_steps": 20}, {"n_steps": 20, "rate": 0.1}], ids=str)
+def test_product_scale_meets_its_target(known):
+    """Some guarantee of a step proves the target; with a tenth less noise none does."""
+    epsilon, delta, law = 1.0, 1e-6, {"n_dims": 30, "shape": 30, "power": 1}
+    scale = product_descent_scale(epsilon, delta, n_dims=30, **known)
+    rate, n_steps = known.get("rate", 1.0), known["n_steps"]
+
+    def _proved(scale):
+        splits = [_descent._step_target(epsilon, delta, s, rate, n_steps)[0] for s in np.linspace(0.1, 0.9, 9)]
+        pairs = [amplified(e, spherical_profile(e, scale=scale, **law), rate=rate) for e in splits]
+        return min(composed_profile(epsilon, step_epsilon=e, step_delta=d, n_steps=n_steps) for e, d in pairs)
+
+    assert _proved(scale) <= delta < _proved(0.9 * scale)
+
+
+@pytest.mark.parametrize("m", [10, 1000, 20_000])
+def test_price_of_sampled_values(m, monkeypatch):
+    """The cost covers the worst m values, each with a probability off by a factor exp(eta): with eta made large."""
+    eta = 1e-3
+    monkeypatch.setattr(_descent, "SAMPLING_LOSS", eta)
+    monkeypatch.setattr("skdprp.mechanisms._calibration.SAMPLING_LOSS", eta)
+    epsilon, delta = 3.0, 1e-5
+    left, left_delta = sampled_steps_target(epsilon, delta, n_changed=m)
+    loss = (epsilon - left) / 2
+    assert left_delta < delta
+    # [epsilon, delta] -> [epsilon + 2 loss, e^loss delta + tail (1 + e^(epsilon + loss))]
+    tail = randomised_response_profile(loss, epsilon0=eta, n_bits=m)
+    assert np.exp(loss) * left_delta + tail * (1 + np.exp(left + loss)) <= delta * (1 + 1e-12)
+    if m > 10:
+        tight = randomised_response_profile(loss / 4, epsilon0=eta, n_bits=m)
+        assert np.exp(loss / 4) * left_delta + tight * (1 + np.exp(left)) > delta
+
+
+def test_few_sampled_values_cost_what_they_did():
+    """Neither price is ever above that of a single release."""
+    for m in (1, 10, 10**4, 10**8):
+        for epsilon in (0.5, 1e6):
+            old = sampled_target(epsilon, 1e-6, n_changed=m)
+            assert sampled_steps_target(epsilon, 1e-6, n_changed=m)[0] >= old[0]
+    assert sampled_steps_target(0.5, 1e-6, n_changed=10) == sampled_target(0.5, 1e-6, n_changed=10)
+
+
+# Fits
+
+
+CONFIGURATIONS = [
+    {},
+    {"max_norm": 1.0, "n_epochs": 30},
+    {"batch_size": 20, "n_epochs": 3},
+    {"hidden_layer_sizes": (8,), "batch_size": 30, "n_epochs": 5, "epsilon": 4.0},
+    {"hidden_layer_sizes": (4, 4), "batch_size": None, "n_epochs": 5},
+]
+
+
+@pytest.mark.parametrize("known", CONFIGURATIONS, ids=str)
+def test_accounted_epsilon_never_passes_the_target(known):
+    """The profile of what was released, sampling and rounding paid for, stays below delta."""
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    model = DPSGDClassifier(**known).fit(X, np.arange(100) % 2)
+    steps = {"rate": model.sampling_rate_, "n_steps": model.n_iter_}
+    assert model.guarantee_.epsilon == model.epsilon
+    assert model.guarantee_.delta == model.delta_ == 1e-4
+    assert subsampled_gaussian_profile(model.epsilon, scale=model.noise_multiplier_, **steps) <= model.delta_
+    assert subsampled_gaussian_profile(model.epsilon, scale=0.99 * model.noise_multiplier_, **steps) > model.delta_
+
+
+def test_fits_compose_with_each_other():
+    """Two full-batch fits are one Gaussian release; with a sampled one the total is between the larger and the sum."""
+    X, y = np.random.default_rng(0).normal(size=(100, 4)), np.arange(100) % 2
+    full = DPSGDClassifier(n_epochs=20).fit(X, y).guarantee_
+    assert full.loss.profile(1.0) == pytest.approx(full.delta, rel=1e-3)
+    closed_form = gaussian_epsilon(2e-4, scale=1 / full.loss.mu, sensitivity=np.sqrt(2))
+    assert compose(full, full).epsilon == pytest.approx(closed_form, rel=1e-3)
+    sampled = DPSGDClassifier(n_epochs=2, batch_size=20).fit(X, y).guarantee_
+    assert sampled.loss.profile(1.0) == pytest.approx(sampled.delta, rel=0.02)
+    assert 1.0 < compose(full, sampled).epsilon < 2.0
+    assert PrivacyGuarantee.from_dict(sampled.to_dict()) == sampled
+    pair = DPSGDClassifier(n_epochs=2, noise="product").fit(X, y).guarantee_
+    assert pair.loss is None
+
+
+@pytest.mark.parametrize(("noise", "price"), [("gaussian", sampled_steps_target), ("product", sampled_target)])
+def test_dependent_noise_is_priced_at_its_worst(noise, price):
+    """The price of many values counts on their independence, which the coordinates of product noise do not have."""
+    X = np.random.default_rng(0).normal(size=(50, 2000))
+    model = DPSGDClassifier(noise=noise, n_epochs=40, delta=1e-6).fit(X, np.arange(50) % 2)
+    target = price(1.0, 1e-6, n_changed=40 * 2001)
+    assert sampled_steps_target(1.0, 1e-6, n_changed=40 * 2001) != sampled_target(1.0, 1e-6, n_changed=40 * 2001)
+    scale = {"gaussian": descent_scale, "product": partial(product_descent_scale, n_dims=2001)}[noise]
+    assert model.noise_multiplier_ == pytest.approx(scale(*target, n_steps=40), rel=1e-9)
+
+
+@pytest.mark.parametrize("known", CONFIGURATIONS[1:], ids=str)
+def test_every_step_lies_on_a_public_grid(known, monkeypatch):
+    """What a step releases is a multiple of a power of two that depends on the scale alone."""
+    seen, add = [], _noise.add_gaussian
+
+    def _record(values, scale):
+        add(values, scale)
+        seen.append(values / _noise._grid(scale))
+
+    monkeypatch.setattr(_noise, "add_gaussian", _record)
+    X = np.random.default_rng(0).normal(size=(100, 4))
+    DPSGDClassifier(**known).fit(X, np.arange(100) % 2)
+    seen = np.concatenate(seen)
+    np.testing.assert_array_equal(seen, np.rint(seen))
+
+
+# Attacks
+
+N_CANARIES, N_FITS = 100, 100
+OPEN = {"epsilon": 2.0, "delta": 0.01, "classes": [0, 1]}
+
+
+def canary_attack(model, n_fits=N_FITS):
+    """Lower bound on epsilon from rows along an axis each, which are there or not: their weights are the statistics.
+
+    A step so short that all scores stay near zero leaves each canary a gradient along its axis of norm C at every step.
+    Rows that are not there are zero, so that the number of rows is the same. Seeded: the outcome is always this one.
+    """
+    signs = np.resize([1.0, 1.0, -1.0, -1.0], N_CANARIES)
+    there = np.resize([True, False], N_CANARIES)
+    X = 1e3 * np.diag(there.astype(float))
+    model = clone(model).set_params(learning_rate=1e-7 * N_CANARIES)
+    with reproducible_noise(0):
+        weights = [signs * model.fit(X, signs > 0).coef_[0] for _ in range(n_fits)]
+    held, absent = (np.concatenate([w[chosen] for w in weights]) for chosen in (there, ~there))
+    return audit(held, absent, delta=model.delta)
+
+
+ATTACKED = {
+    "one step": DPSGDClassifier(**OPEN, n_epochs=1),
+    "four steps": DPSGDClassifier(**OPEN, n_epochs=4),
+    "random batches": DPSGDClassifier(**OPEN, n_epochs=2, batch_size=25),
+    "product": DPSGDClassifier(**OPEN, n_epochs=2, noise="product"),
+    "bounded rows": DPSGDClassifier(**OPEN, n_epochs=1, max_norm=2.0),
+}
+
+
+@pytest.mark.parametrize("name", ATTACKED)
+def test_a_canary_stays_below_epsilon(name):
+    assert canary_attack(ATTACKED[name]) <= 2.0
+
+
+def test_the_attack_is_not_trivial():
+    """It finds a good part of epsilon where all of it can be found."""
+    assert canary_attack(ATTACKED["one step"]) > 1.4
+
+
+@pytest.mark.parametrize("name", ["one step", "four steps", "random batches", "product"])
+def test_gradients_that_are_not_shortened_are_caught(name, monkeypatch):
+    """Positive control: without clipping the canary is seen."""
+    monkeypatch.setattr(_network, "clip_factors", lambda squared_norms, bound: np.ones_like(squared_norms))
+    assert canary_attack(ATTACKED[name], n_fits=10) > 2.0
+
+
+def test_half_the_noise_is_caught(monkeypatch):
+    """Positive control, at the calibration of the noise."""
+    add = _noise.add_gaussian
+    monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: add(values, scale / 2))
+    assert canary_attack(ATTACKED["one step"], n_fits=100) > 2.0
+
+
+def test_a_row_of_every_batch_is_caught(monkeypatch):
+    """Positive control: accounting for samples while taking all rows."""
+    model = DPSGDClassifier(**OPEN, n_epochs=1, batch_size=25)
+    monkeypatch.setattr(_noise, "poisson_sample", lambda n, rate: np.arange(n))
+    assert canary_attack(model, n_fits=100) > 2.0
