@@ -1,21 +1,22 @@
 """
-Output and objective perturbation
-=================================
+Output, objective and gradient perturbation
+===========================================
 
-Noise on the solution or noise in the problem? Both make a linear classifier whose weights may be published: nobody can
-tell from them whether one row had been another one. This example draws what each costs over ``epsilon``, and how much
-of that is the choice of neighbours.
+Noise on the solution, in the problem, or on each step of the way? All three make a linear classifier whose weights may
+be published: nobody can tell from them whether a row was there, or had been another one. This example draws what each
+costs over ``epsilon``, and how much of that is the choice of neighbours.
 """
 
 # %%
 # Ten classes of handwritten digits. Rows longer than ``max_norm``, a public bound, are cut to it.
 from sklearn.datasets import load_digits
 
-from skdprp import AMPClassifier, PrivacyUtilityDisplay, ProductNoiseOutputPerturbation
+from skdprp import AMPClassifier, DPSGDClassifier, PrivacyUtilityDisplay, ProductNoiseOutputPerturbation
 
 X, y = load_digits(return_X_y=True)
 X = X / 16 - 0.5
 models = {
+    "gradient, one row added or removed": DPSGDClassifier(max_norm=4.0),
     "objective, one row added or removed": AMPClassifier(adjacency="add_remove", max_norm=4.0),
     "objective, one row replaced": AMPClassifier(max_norm=4.0),
     "output, one row replaced": ProductNoiseOutputPerturbation(max_norm=4.0),
@@ -25,8 +26,8 @@ models = {
 # %%
 # *Output perturbation* minimises a loss, and adds noise as large as one row can move the minimum. *Objective
 # perturbation* adds a random linear term first: where the rows agree, the loss is curved and the noise moves the
-# minimum little; where nobody knows, it moves it far. "One row added or removed" is a weaker promise than "one row
-# replaced", at half the noise.
+# minimum little; where nobody knows, it moves it far. *Gradient perturbation* adds noise to the gradient at each step.
+# "One row added or removed" is a weaker promise than "one row replaced", at half the noise.
 ax = None
 for name, model in models.items():
     display = PrivacyUtilityDisplay.from_estimator(
