@@ -123,7 +123,14 @@ def load_release(path):
 
     Examples
     --------
-    See :func:`save_release`.
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skdprp import DPOPORP, load_release, save_release
+    >>> sketch = DPOPORP(2).fit([[1.0, 2.0, 3.0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_release(Path(folder, "row.npz"), sketch.transform([[1.0, 2.0, 3.0]]), sketch)
+    ...     load_release(Path(folder, "row.npz")).guarantee
+    (1.0, 1e-06)-DP
     """
     header, arrays = _read(path)
     try:

@@ -1,6 +1,7 @@
 """Noisy gradient descent: DPSGDClassifier."""
 
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -9,7 +10,13 @@ from .. import _noise
 from .._params import POSITIVE, Interval, StrOptions
 from ..accounting import PrivacyLoss, Profile, subsampled_gaussian_profile
 from ..guarantee import PrivacyGuarantee
-from ..mechanisms import descent_scale, product_descent_scale, sampled_steps_target, sampled_target
+from ..mechanisms import (
+    descent_scale,
+    product_descent_scale,
+    published_product_descent,
+    sampled_steps_target,
+    sampled_target,
+)
 from ._base import PrivateClassifier
 from ._batches import rounding_slack
 from ._descent_loop import UPDATES, Average, noisy_descent
@@ -55,16 +62,21 @@ class Descent:
         Scale of the noise of a sum of gradients: a standard deviation if Gaussian, the scale of a radius otherwise.
     bound : float
         Norm of the gradient of one row, at most.
+    radius : tuple of float or None
+        Shape and power of the radius of the noise; None if Gaussian.
     guarantee : PrivacyGuarantee
         What is true.
+    claimed : PrivacyGuarantee or None
+        What was published.
     """
 
     plan: Plan
     delta: float
     scale: float
     bound: float
+    radius: tuple[float, float] | None
     guarantee: PrivacyGuarantee
-    claimed: None = None
+    claimed: PrivacyGuarantee | None = None
 
 
 class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
@@ -106,6 +118,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         Law of the noise of a step. "product" is a Gamma distributed radius times a random direction, composed as pairs
         of (epsilon, delta): twice the size of Gaussian noise at 5 steps and five times at 50, for 124 weights at
         epsilon = 1 and delta = 1e-9.
+    calibration : {"exact", "published"}, default="exact"
+        "published", for product noise, is the half-normal radius of [4]_ at the scale that it gives for each step. What
+        that claims is in `claimed_`; `guarantee_` has what is true, next to nothing, and fit warns.
     max_norm : float or None, default=None
         Norm to which longer rows are shortened, in fit and in prediction. A public choice, never read from the data.
         It bounds the gradients of a linear model, so that none is shortened.
@@ -126,6 +141,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         The labels.
     guarantee_ : PrivacyGuarantee
         What this release promises.
+    claimed_ : PrivacyGuarantee
+        What the published calibration claims; only with ``calibration="published"``.
     sensitivity_ : float
         Largest norm of the gradient of one row, as the guarantee assumes it.
     scale_ : float
@@ -171,6 +188,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
        Differential Privacy", CCS 2016.
     .. [2] I. Goodfellow, "Efficient Per-Example Gradient Computations", arXiv:1510.01799, for the norms.
     .. [3] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
+    .. [4] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
+       Product Measure", SIGMOD 2026. Its composition of steps, which does not hold either, is replaced by [3]_.
 
     Examples
     --------
@@ -206,6 +225,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         "learning_rate": [*POSITIVE, StrOptions({"auto"})],
         "optimizer": [StrOptions({"sgd", "adam"})],
         "noise": [StrOptions({"gaussian", "product"})],
+        "calibration": [StrOptions({"exact", "published"})],
         "max_norm": [Interval(Real, 1e-50, 1e50, closed="both"), None],
         "classes": ["array-like", None],
         "verbose": [Interval(Integral, 0, None, closed="left")],
@@ -224,6 +244,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         learning_rate="auto",
         optimizer="sgd",
         noise="gaussian",
+        calibration="exact",
         max_norm=None,
         classes=None,
         verbose=0,
@@ -238,6 +259,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         self.learning_rate = learning_rate
         self.optimizer = optimizer
         self.noise = noise
+        self.calibration = calibration
         self.max_norm = max_norm
         self.classes = classes
         self.verbose = verbose
@@ -298,12 +320,27 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             learning_rate=self.learning_rate,
             optimizer=self.optimizer,
         )
+        if self.calibration == "published":
+            return self._calibrate_as_published(problem, plan, delta)
         n_weights = problem.network.n_weights
         multiplier = self._noise_multiplier(plan, delta, n_weights)
         slack = rounding_slack(problem.network, problem.n_samples, plan.batch_size)
         scale = multiplier * problem.bound * (1 + slack)
         loss = self._loss(plan, multiplier, n_changed=plan.n_steps * n_weights)
-        return Descent(plan, delta, scale, problem.bound, self._state(delta, plan, scale, problem.bound, loss))
+        radius = (n_weights, 1) if self.noise == "product" else None
+        return Descent(plan, delta, scale, problem.bound, radius, self._state(delta, plan, scale, problem.bound, loss))
+
+    def _calibrate_as_published(self, problem, plan, delta):
+        if self.noise != "product":
+            raise ValueError("The published calibration is for noise='product'.")
+        n_weights = problem.network.n_weights
+        epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=plan.n_steps * n_weights)
+        known = {"rate": plan.rate, "n_steps": plan.n_steps, "n_dims": n_weights}
+        multiplier, true_delta = published_product_descent(epsilon, delta, **known)
+        scale = multiplier * problem.bound * (1 + rounding_slack(problem.network, problem.n_samples, plan.batch_size))
+        guarantee = self._state(min(true_delta / share, 1.0), plan, scale, problem.bound, None)
+        claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step")
+        return Descent(plan, delta, scale, problem.bound, (1, 2), guarantee, claimed)
 
     def _noise_multiplier(self, plan, delta, n_weights):
         known = {"rate": plan.rate, "n_steps": plan.n_steps}
@@ -324,7 +361,13 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         return PrivacyLoss(profiles=(Profile.of(subsampled_gaussian_profile, **steps),), sampling=sampling)
 
     def _state(self, delta, plan, scale, bound, loss):
-        law = {"gaussian": "Gaussian noise of standard deviation", "product": "multivariate Laplace noise of scale"}
+        law = "Gaussian noise of standard deviation"
+        assumptions = ("the gradient of a row is rounded in one way wherever it lies in its block of rows",)
+        if self.noise == "product":
+            law = "multivariate Laplace noise of scale"
+        if self.calibration == "published":
+            law = "noise with a half-normal radius of scale"
+            assumptions += ("near zero, a half-normal radius is sampled as if floats were real numbers",)
         rows = "all rows" if plan.rate == 1 else f"a secret sample with each row at probability {plan.rate:.6g}"
         composition = {
             "gaussian": "exact composition of Gaussian releases" if plan.rate == 1 else "composed privacy losses",
@@ -333,10 +376,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         return self._guarantee(
             self.epsilon,
             delta,
-            mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {law[self.noise]} {scale:.6g} on sums"
+            mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {law} {scale:.6g} on sums"
             f" of gradients of norm at most {bound:.6g}",
             source=composition[self.noise],
-            assumptions=("the gradient of a row is rounded in one way wherever it lies in its block of rows",),
+            assumptions=assumptions,
             loss=loss,
         )
 
@@ -344,18 +387,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         report = report_steps(self, release.plan.n_steps, self.verbose)
         update = UPDATES[self.optimizer](release.plan.learning_rate)
         late = Average()
-        steps = noisy_descent(problem, release, X, codes, update=update, add_noise=self._add_noise)
+        steps = noisy_descent(problem, release, X, codes, update=update, add_noise=_adds_noise(release.radius))
         for step, weights in enumerate(steps, start=1):
             if 2 * step > release.plan.n_steps:
                 late.add(weights)
             report(step)
         return late.value
-
-    def _add_noise(self, gradient, scale):
-        if self.noise == "gaussian":
-            _noise.add_gaussian(gradient, scale)
-        else:
-            _noise.add_spherical(gradient, scale, shape=gradient.size, power=1)
 
     def _set_weights(self, problem, weights):
         layers = problem.network.layers(weights)
@@ -374,3 +411,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         self.learning_rate_, self.sensitivity_ = release.plan.learning_rate, release.bound
         self.noise_multiplier_ = release.scale / release.bound
         super()._publish(release)
+
+
+def _adds_noise(radius):
+    """Function that adds the noise of a step, in place."""
+    if radius is None:
+        return _noise.add_gaussian
+    return partial(_noise.add_spherical, shape=radius[0], power=radius[1])

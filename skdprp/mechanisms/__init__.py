@@ -13,7 +13,7 @@ from ._additive import (
     spherical_scale,
 )
 from ._calibration import sampled_target
-from ._descent import descent_scale, product_descent_scale, sampled_steps_target
+from ._descent import descent_scale, product_descent_scale, published_product_descent, sampled_steps_target
 from ._information import information_scale, published_information_scale, sampled_information
 from ._objective import (
     PublishedPerturbation,
@@ -50,6 +50,7 @@ __all__ = [
     "product_perturbation_scale",
     "published_information_scale",
     "published_objective_perturbation",
+    "published_product_descent",
     "published_product_noise_scale",
     "published_sign_change_probability",
     "published_sign_changes",

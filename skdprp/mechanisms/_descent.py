@@ -5,8 +5,14 @@ from functools import lru_cache
 import numpy as np
 
 from .._noise import SAMPLING_LOSS
-from ..accounting import randomised_response_profile, subsampled_gaussian_profile
-from ._additive import gaussian_scale, spherical_scale
+from ..accounting import (
+    amplified,
+    composed_profile,
+    randomised_response_profile,
+    spherical_profile,
+    subsampled_gaussian_profile,
+)
+from ._additive import gaussian_scale, published_product_noise_scale, spherical_scale
 from ._calibration import boundary, require_positive_delta, sampled_target
 
 _DIGITS, _POWER = 2.0**-7, 2.0**-4
@@ -153,6 +159,59 @@ def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
     require_positive_delta(delta)
     targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]
     return min(spherical_scale(*target, n_dims=n_dims, shape=n_dims, power=1) for target in targets)
+
+
+@lru_cache(maxsize=128)
+def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
+    """Calibrate half-normal product noise of many steps as published, and compute what it really gives.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target that is claimed for all steps together.
+    rate : float, default=1.0
+        Probability p with which each row is in the sample of a step.
+    n_steps : int, default=1
+        Number T of steps.
+    n_dims : int
+        Number M of released coordinates of a step, at least 4.
+
+    Returns
+    -------
+    scale : float
+        Scale of the half-normal radius, sqrt(2) times its sigma, for a sum to which one row adds a vector of norm 1.
+    true_delta : float
+        Delta of all steps at `epsilon`, from the exact profile of a step.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive, or there are fewer than 4 coordinates.
+
+    References
+    ----------
+    .. [1] Liu, Ji, Fang, Wei and Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a Product
+       Measure", SIGMOD 2026, Algorithm 1 for the scale of a step, whose proof does not hold.
+    .. [2] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015, in the
+       place of the composition of [1]_.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import published_product_descent
+    >>> scale, true_delta = published_product_descent(1.0, 1e-5, n_steps=10, n_dims=1000)
+    >>> round(true_delta, 2)
+    0.9
+    """
+    require_positive_delta(delta)
+    sigmas = {}
+    for share in _SHARES_OF_RESPONSES:
+        target = _step_target(epsilon, delta, share, rate, n_steps)
+        sigmas[published_product_noise_scale(*target, n_dims=n_dims)] = target[0]
+    sigma = min(sigmas)
+    scale = float(np.sqrt(2) * sigma)
+    step_delta = spherical_profile(sigmas[sigma], scale=scale, n_dims=n_dims, shape=1, power=2)
+    step_epsilon, step_delta = amplified(sigmas[sigma], step_delta, rate=rate)
+    return scale, composed_profile(epsilon, step_epsilon=step_epsilon, step_delta=step_delta, n_steps=n_steps)
 
 
 def _step_target(epsilon, delta, share, rate, n_steps):
