@@ -20,7 +20,7 @@ from _reproduction import parse_arguments, rows_of, save
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.optimize import brentq
 
-from skdprp.accounting import gaussian_profile, randomised_response_profile, spherical_profile
+from skdprp.accounting import amplified, composed_profile, gaussian_profile, spherical_profile
 from skdprp.mechanisms import published_product_noise_scale
 
 options = parse_arguments(full="more epochs")
@@ -58,16 +58,15 @@ def composed_epsilon(step_guarantees, n_steps):
 
 
 def _composed_epsilon(epsilon, delta, n_steps):
-    step_epsilon = np.log1p(RATE * np.expm1(epsilon))
-    failure = -np.expm1(n_steps * np.log1p(-min(RATE * delta, 0.5)))
-    if failure >= DELTA:
-        return np.inf
-    left = (DELTA - failure) / (1 - failure)
+    step_epsilon, step_delta = amplified(epsilon, min(delta, 0.5), rate=RATE)
 
     def _excess(total):
-        return randomised_response_profile(total, epsilon0=step_epsilon, n_bits=n_steps) - left
+        return composed_profile(total, step_epsilon=step_epsilon, step_delta=step_delta, n_steps=n_steps) - DELTA
 
-    return brentq(_excess, 0, n_steps * step_epsilon, xtol=1e-3) if _excess(0) > 0 else 0.0
+    largest = n_steps * step_epsilon
+    if _excess(largest) > 0:
+        return np.inf
+    return brentq(_excess, 0, largest, xtol=1e-3) if _excess(0) > 0 else 0.0
 
 
 guarantees = {name: [(e, profile(e)) for e in epsilons_of_a_step] for name, profile in STEP_PROFILES.items()}
