@@ -264,14 +264,17 @@ def test_sketches_are_not_accused_and_a_third_of_their_epsilon_is_proved(sketch,
     assert result.epsilon > 1 / 3
 
 
-@pytest.mark.parametrize("parameters", [{}, {"n_components": 4, "min_norm": 1.0}])
-def test_signs_under_a_drawn_projection_are_not_accused(parameters):
-    """Where delta includes the draw of the projection, each trial draws one."""
-    sketch = DPSignRP(8, method="rr", projection="gaussian", delta=0.05, min_norm=2.0).set_params(**parameters)
-    X = np.full((1, 8), 1.0)
-    a, b = worst_neighbours(sketch.fit(X), X)
-    assert min(np.linalg.norm(a), np.linalg.norm(b)) >= sketch.min_norm
-    assert not audit_epsilon(sketch, a, b, n_trials=200, confidence=SURE).exceeds(sketch.guarantee_)
+def test_signs_under_a_drawn_projection_are_not_accused(seeded):
+    """Delta includes the draw of the projection: each trial draws one, so that rows chosen by another prove nothing."""
+    sketch = DPSignRP(8, method="rr", projection="gaussian", delta=0.05, min_norm=2.0, random_state=0)
+    W = sketch.fit(np.ones((1, 40))).projection_.project(np.eye(40))
+    hidden = np.append(0.0, np.linalg.svd(W[1:].T)[2][-1])  # what W does not see: the first feature decides all signs
+    step = np.eye(40)[0] / 2
+    options = {"delta": 0.05, "n_trials": 800, "confidence": SURE}
+    chosen = (4 * hidden + step)[None], (4 * hidden - step)[None]
+    assert audit_epsilon(sketch.transform, *chosen, rows_are_trials=True, **options).exceeds(sketch.guarantee_)
+    assert not audit_epsilon(sketch, *chosen, **options).exceeds(sketch.guarantee_)
+    assert min(map(np.linalg.norm, worst_neighbours(sketch, None))) >= sketch.min_norm
 
 
 MODELS = [

@@ -17,8 +17,6 @@ from ..losses import LogisticLoss, SoftmaxLoss
 from ..sketch._additive import AdditiveSketch
 from ..sketch._base import BaseSketch
 
-_DRAWN_PROJECTION = "delta includes the draw of the projection"
-
 
 @dataclass(frozen=True)
 class Trials:
@@ -221,7 +219,7 @@ def _losses(outputs, X, y, classes):
 @trials_of.register
 def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None):
     """Release one row many times at once, or a whole data set again and again, with one public projection."""
-    if _DRAWN_PROJECTION in _fitted(estimator, a).guarantee_.assumptions and hasattr(estimator, "min_norm"):
+    if getattr(estimator, "min_norm", None) is not None:  # delta includes the draw of the projection
         fresh = clone(estimator).set_params(random_state=None, output="sign")
         return Trials(partial(_call, partial(_signs_of_drawn_projection, fresh, a, b)), a, b, {}, estimator.delta)
     estimator = _fitted(estimator, a)

@@ -1,5 +1,7 @@
 """Flip probabilities of signs."""
 
+from functools import lru_cache
+
 import numpy as np
 from scipy.integrate import quad
 from scipy.special import expit, ndtr, ndtri
@@ -87,6 +89,7 @@ def integer_thresholds(probability):
     return np.ceil(np.clip(probability * (1 + 2.0**-46), 2.0**-64, 0.5) * 2.0**64).astype(np.uint64)
 
 
+@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
 def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
     """Calibrate the loss of one bit when each of the bits differs between neighbours at random.
 
@@ -147,6 +150,7 @@ def sign_change_probability(relative_change):
     return float(2 / np.pi * np.arcsin(min(relative_change, 2.0) / 2))
 
 
+@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
 def published_sign_change_probability(relative_change, n_features):
     """Bound F on the probability that one sign differs, as published.
 
