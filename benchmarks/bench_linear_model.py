@@ -15,6 +15,7 @@ import time
 import warnings
 from pathlib import Path
 
+import measure  # pins the threads, so before numpy
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import clone
@@ -127,29 +128,20 @@ def compare(name, split, args):
             print(line, flush=True)
 
 
-def fit_seconds(model, X, y, repeats=3):
-    """Shortest time of a fit."""
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        model.fit(X, y)
-        times.append(time.perf_counter() - start)
-    return min(times)
-
-
 def time_fits(name, split):
     """Print the fit-time ratio to LogisticRegression at the same C and tolerance."""
     X, _, y, _ = split
     for tol in (1e-4, 1e-6, 1e-10):
         for epsilon in (1.0, 10.0):
             ours = AMPClassifier(epsilon=epsilon, tol=tol)
-            seconds = fit_seconds(ours, X, y)
+            peer = LogisticRegression(C=ours.fit(X, y).C_, tol=tol, max_iter=10_000)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                peer = fit_seconds(LogisticRegression(C=ours.C_, tol=tol, max_iter=10_000), X, y)
+                fits = (lambda model=model: model.fit(X, y) for model in (ours, peer))
+                mine, other, ratio = measure.compare(*fits, 3, time.perf_counter)
             print(
-                f"  {name} C {ours.C_:<8.3g} tol {tol:<7g} ours {seconds:.3f} s, LogisticRegression {peer:.3f} s, "
-                f"ratio {seconds / peer:.2f}",
+                f"  {name} C {ours.C_:<8.3g} tol {tol:<7g} ours {mine:.3f} s, LogisticRegression {other:.3f} s, "
+                f"ratio {ratio:.2f}",
                 flush=True,
             )
 

@@ -23,16 +23,23 @@ def ziggurat(values):
     return add
 
 
+def load_opendp():
+    """Gaussian noise of OpenDP for lists of numbers, as a function."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
+    return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=1.0)
+
+
 def opendp_gaussian(values):
-    """OpenDP's Gaussian mechanism on a vector of floats, or None where it is not installed."""
+    """Return a call of OpenDP's mechanism, or None where it is not installed."""
     try:
-        import opendp.prelude as dp
+        mechanism = load_opendp()
     except ImportError:
         return None
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=values.size), dp.l2_distance(T=float)
-    mechanism, data = dp.m.make_gaussian(*space, scale=1.0), values.tolist()
-    return lambda: mechanism(data)
+    values = values.tolist()
+    return lambda: mechanism(values)
 
 
 def main():

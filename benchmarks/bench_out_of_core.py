@@ -1,37 +1,29 @@
-"""Peak memory and time of a run over more data than memory holds: sparse rows with 16 million features, in chunks.
+"""Speed and peak memory on more data than memory is to hold: sparse rows with 16 million features, in chunks of a file.
 
-Run ``python benchmarks/bench_out_of_core.py``: 200,000 rows of 400 entries, read from chunks in a folder that it writes
-first, sketched into a memmap with progress on standard error. One thread.
+Run ``python benchmarks/bench_out_of_core.py``. It first writes the chunks to a folder, then reads one after the other
+and sketches it into a memmap, with progress on stderr. It fails if the peak memory of the process, with everything
+loaded and the memmap's pages counted, passes ``--gigabytes``.
 """
 
 import argparse
-import os
-import resource
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+import measure  # pins the threads, so before numpy
 import numpy as np
 import scipy.sparse as sp
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, transform_chunks
 
-N_FEATURES, PER_ROW, CHUNK = 16_000_000, 400, 5000
 
-
-def write_chunks(folder, n_rows):
+def write_chunks(folder, options):
     """Write CSR chunks of random rows."""
-    rng = np.random.default_rng(0)
-    for number, start in enumerate(range(0, n_rows, CHUNK)):
-        size = min(CHUNK, n_rows - start)
-        indices = np.sort(rng.integers(0, N_FEATURES, (size, PER_ROW), dtype=np.int32), axis=1).ravel()
-        values = rng.uniform(-1, 1, size * PER_ROW).astype(np.float32)
-        starts = np.arange(size + 1, dtype=np.int32) * PER_ROW
-        X = sp.csr_array((values, indices, starts), shape=(size, N_FEATURES))
-        sp.save_npz(folder / f"{number:05}.npz", X, compressed=False)
+    for start in range(0, options.rows, options.chunk):
+        size = min(options.chunk, options.rows - start)
+        X = measure.sparse(size, options.features, options.entries, seed=start)
+        sp.save_npz(folder / f"{start:012}.npz", X, compressed=False)
 
 
 def read_chunks(folder):
@@ -39,29 +31,43 @@ def read_chunks(folder):
     return map(sp.load_npz, sorted(folder.glob("*.npz")))
 
 
+def sketch_file(sketch, folder, n_rows):
+    """Sketch all chunks into a memmap, and return it with the seconds it took."""
+    first = next(read_chunks(folder))[:1]
+    one = sketch.fit(first).transform(first)
+    shape = n_rows, one.shape[1]
+    out = np.lib.format.open_memmap(folder / "sketches.npy", mode="w+", dtype=one.dtype, shape=shape)
+    start = time.perf_counter()
+    transform_chunks(sketch, read_chunks(folder), out=out, verbose=True)
+    return out, time.perf_counter() - start
+
+
 def main():
-    """Print time and peak memory of each sketch."""
+    """Print one row for each sketch; the peak memory is that of the process so far."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--features", type=int, default=16_000_000)
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--n-components", type=int, default=512)
-    parser.add_argument("--sketch", choices=["DPOPORP", "DPSignOPORP", "DPRandomProjection"], default="DPOPORP")
+    parser.add_argument("--entries", type=int, default=400, help="nonzero entries of a row")
+    parser.add_argument("--components", type=int, default=512)
+    parser.add_argument("--chunk", type=int, default=5000, help="rows in memory at a time")
+    parser.add_argument("--gigabytes", type=float, default=2.0, help="peak memory above which the run fails")
     options = parser.parse_args()
-    kind = {"DPOPORP": DPOPORP, "DPSignOPORP": DPSignOPORP, "DPRandomProjection": DPRandomProjection}[options.sketch]
-    packed = {"output": "packed"} if kind is DPSignOPORP else {}
+    measure.describe_machine()
+    row = measure.table("sketch", "seconds", "rows a second", "GB read", "GB written", "peak of the process, GB")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_chunks(folder, options.rows)
-        sketch = kind(options.n_components, random_state=0, **packed).fit(next(read_chunks(folder)))
-        width = sketch.get_feature_names_out().size
-        shape, dtype = (options.rows, width), np.uint8 if packed else np.float32
-        out = np.lib.format.open_memmap(folder / "sketches.npy", mode="w+", dtype=dtype, shape=shape)
-        start = time.perf_counter()
-        transform_chunks(sketch, read_chunks(folder), out=out, verbose=True)
-        duration = time.perf_counter() - start
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-        files = sum(path.stat().st_size for path in folder.iterdir()) / 1e9
-        print(f"{options.sketch}({options.n_components}): {options.rows} rows of {N_FEATURES} features, {files:.2f} GB")
-        print(f"{duration:.0f} s, peak {peak:.2f} GB with everything loaded and the memmap's pages counted")
+        write_chunks(folder, options)
+        gigabytes = sum(path.stat().st_size for path in folder.iterdir()) / 1e9
+        for sketch in (
+            DPSignOPORP(options.components, output="packed", random_state=0),
+            DPOPORP(options.components, random_state=0),
+            DPRandomProjection(options.components, random_state=0),
+        ):
+            out, seconds = sketch_file(sketch, folder, options.rows)
+            speed, written = round(options.rows / seconds), out.nbytes / 1e9
+            row(type(sketch).__name__, round(seconds), speed, gigabytes, written, measure.resident_gigabytes())
+            del out
+    sys.exit(measure.resident_gigabytes() > options.gigabytes)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ over repeats taken in turn with the others of the same group.
 """
 
 import argparse
-import os
 import platform
 import sys
 import time
@@ -22,11 +21,10 @@ from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+import measure  # pins the threads, so before numpy
 import numpy as np
 from bench_linear_model import read_data
+from bench_noise import load_opendp
 from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
@@ -51,15 +49,6 @@ def load_diffprivlib():
     from diffprivlib.models import LogisticRegression as PrivateLogisticRegression
 
     return PrivateLogisticRegression, GaussianAnalytic
-
-
-def load_opendp():
-    """Gaussian noise of OpenDP for vectors, as a function."""
-    import opendp.prelude as dp
-
-    dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False))
-    return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=1.0)
 
 
 def medians(calls, repeats):
@@ -143,11 +132,9 @@ def noise_rows(diffprivlib, opendp, repeats):
 
 def sketch_rows(n, repeats):
     """Yield the time to sketch rows of MNIST's shape, and wide sparse ones."""
-    from bench_sketches import sparse
-
     for name, X, k in (
-        (f"{n} x 784 dense", np.random.default_rng(0).uniform(size=(n, 784)), 256),
-        (f"{n // 5} x 250,000, 200 nonzero each", sparse(n // 5, 250_000, 200), 256),
+        (f"{n} x 784 dense", measure.dense(n, 784, np.float64), 256),
+        (f"{n // 5} x 250,000, 200 nonzero each", measure.sparse(n // 5, 250_000, 200), 256),
     ):
         sketches = {
             "skdprp DPOPORP": DPOPORP(k, random_state=0),

@@ -7,16 +7,12 @@ repeated up to the number of rows.
 """
 
 import argparse
-import gzip
-import os
-import platform
 import time
 from pathlib import Path
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[variable] = "1"
-
+import measure  # pins the threads, so before numpy
 import numpy as np
+from bench_linear_model import read_idx
 from sklearn.neighbors import NearestNeighbors
 
 from skdprp import DPSignOPORP
@@ -30,28 +26,9 @@ def random_bits(n_rows, n_bits):
 
 def image_bits(folder, n_rows, n_bits):
     """Packed private sketches of images, each image sketched as often as it takes."""
-    with gzip.open(folder / "t10k-images-idx3-ubyte.gz") as file:
-        pixels = np.frombuffer(file.read(), np.uint8, offset=16)
-    X = pixels.reshape(-1, 784) / 255 - 0.5
+    X = read_idx(folder / "t10k-images-idx3-ubyte.gz", 16).reshape(-1, 784) / 255 - 0.5
     sketch = DPSignOPORP(n_bits, epsilon=2.0, output="packed", random_state=0).fit(X)
     return sketch.transform(np.resize(X, (n_rows, 784)))
-
-
-def seconds(call, clock):
-    """Duration of a call, and what it returned."""
-    start = clock()
-    result = call()
-    return clock() - start, result
-
-
-def compare(ours, theirs, repeats, clock=time.process_time):
-    """Median durations of both, and median of their quotient; distances must be the same."""
-    durations = []
-    for _ in range(repeats):
-        (mine, (found, _)), (other, expected) = seconds(ours, clock), seconds(theirs, clock)
-        assert (found == np.rint(expected)).all()
-        durations.append((mine, other, mine / other))
-    return np.median(durations, axis=0)
 
 
 def peers(database, queries, n_neighbors, few):
@@ -83,20 +60,21 @@ def main():
     S = image_bits(options.data, *size) if options.data else random_bits(*size)
     queries, database = S[: options.queries], S[options.queries :]
     neighbors = HammingNeighbors(options.neighbors).fit(database)
-    print(f"numpy {np.__version__}, Python {platform.python_version()}, {platform.machine()}, one thread")
-    print(f"{options.rows} rows of {options.bits} bits, {options.queries} queries, {options.neighbors} neighbours")
-    print(f"{'against':30}{'queries':>8}{'ours, us':>10}{'theirs, us':>12}{'ratio':>9}  a query")
-    for name, n, call in peers(database, queries, options.neighbors, few=50):
-        mine, other, ratio = compare(lambda n=n: neighbors.kneighbors(queries[:n]), call, options.repeats)
-        print(f"{name:30}{n:>8}{mine / n * 1e6:10.0f}{other / n * 1e6:12.0f}{ratio:9.4f}", flush=True)
+    measure.describe_machine()
+    print(f"{options.rows} rows of {options.bits} bits, {options.neighbors} neighbours\n")
+    row = measure.table("against", "queries", "ours, us a query", "theirs, us a query", "ratio")
+    calls = [
+        (name, n, lambda n=n: neighbors.kneighbors(queries[:n]), theirs, time.process_time)
+        for name, n, theirs in peers(database, queries, options.neighbors, few=50)
+    ]
+    for _, _, ours, theirs, _ in calls:
+        assert (ours()[0] == np.rint(theirs())).all()
     two = HammingNeighbors(options.neighbors, n_jobs=2).fit(database)
-    *_, gain = compare(
-        lambda: neighbors.kneighbors(queries),
-        lambda: two.kneighbors(queries)[0],
-        options.repeats,
-        clock=time.perf_counter,
-    )
-    print(f"two threads are {gain:.2f} times as fast as one, by the clock on the wall")
+    one_thread, two_threads = (lambda model=model: model.kneighbors(queries) for model in (neighbors, two))
+    calls.append(("one thread, ours with two, wall time", len(queries), two_threads, one_thread, time.perf_counter))
+    for name, n, ours, theirs, clock in calls:
+        mine, other, ratio = measure.compare(ours, theirs, options.repeats, clock)
+        row(name, n, mine / n * 1e6, other / n * 1e6, ratio)
 
 
 if __name__ == "__main__":

@@ -12,15 +12,11 @@ idx files; without --data, sets bundled with scikit-learn stand in.
 """
 
 import argparse
-import os
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-import statistics
 import time
 import warnings
 from pathlib import Path
 
+import measure  # pins the threads, so before numpy
 import numpy as np
 from bench_linear_model import bundled, mean_score, read_a9a, read_mnist
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -35,22 +31,11 @@ GOALS = {0.03: 0.805, 0.1: 0.830, 1.0: 0.840}
 HIDDEN = 128
 
 
-def row(*cells):
-    """One line of a Markdown table."""
-    print("| " + " | ".join(cells) + " |", flush=True)
-
-
-def header(*cells):
-    """First two lines of a Markdown table."""
-    row(*cells)
-    row(*["---"] * len(cells))
-
-
 def table_of_linear_models(split, epsilons, draws, goals):
     """Noisy descent beside objective perturbation."""
     X, X_test, y, y_test = split
     print(f"\nLinear model, {X.shape[0]} rows, {X.shape[1]} features, one row added or removed, delta = 1 / n^2\n")
-    header("epsilon", "DPSGDClassifier", "AMPClassifier", "not private", "goal")
+    row = measure.table("epsilon", "DPSGDClassifier", "AMPClassifier", "not private", "goal")
     ceiling = LogisticRegression(C=10.0, max_iter=10_000).fit(X, y).score(X_test, y_test)
     for epsilon in epsilons:
         ours, error = mean_score(DPSGDClassifier(epsilon=epsilon), split, draws)
@@ -64,7 +49,9 @@ def table_of_networks(split, epsilons, draws):
     """One hidden layer: ours, and the peers that are there."""
     X, X_test, y, y_test = split
     print(f"\nOne hidden layer of {HIDDEN}, {X.shape[0]} rows, {X.shape[1]} features, delta = 1 / n^2\n")
-    header("epsilon", "network", "linear", "product noise, linear", "MLPClassifier", "Opacus", "epsilon of Opacus")
+    row = measure.table(
+        "epsilon", "network", "linear", "product noise, linear", "MLPClassifier", "Opacus", "epsilon of Opacus"
+    )
     ceiling = MLPClassifier((HIDDEN,), max_iter=60, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -121,34 +108,24 @@ def opacus_score(fitted, split):
     return f"{score:.4f}", f"{engine.get_epsilon(fitted.delta_):.4f}"
 
 
-def seconds(fit):
-    """Time of one call."""
-    start = time.perf_counter()
-    fit()
-    return time.perf_counter() - start
-
-
 def table_of_times(split, repeats):
     """One pass over the rows, ours and MLPClassifier's in turn."""
     X, _, y, _ = split
     print(f"\nOne pass over {X.shape[0]} rows, one hidden layer of {HIDDEN}, median of {repeats}\n")
-    header("rows of a batch", "dtype", "DPSGDClassifier, s", "MLPClassifier, s", "ratio")
+    row = measure.table("rows of a batch", "dtype", "DPSGDClassifier, s", "MLPClassifier, s", "ratio")
     for batch_size in (200, 1000):
         for dtype in (np.float64, np.float32):
-            times = times_of_a_pass(X.astype(dtype), y, batch_size, repeats)
-            ratio = statistics.median(a / b for a, b in times)
-            own, other = (statistics.median(column) for column in zip(*times, strict=True))
+            own, other, ratio = times_of_a_pass(X.astype(dtype), y, batch_size, repeats)
             row(f"{batch_size}", np.dtype(dtype).name, f"{own:.3f}", f"{other:.3f}", f"{ratio:.2f}")
 
 
 def times_of_a_pass(X, y, batch_size, repeats):
-    """Pairs of seconds, ours first."""
+    """Seconds of ours and of the peer's, and their ratio; what calibrates once for all fits is not counted."""
     ours = DPSGDClassifier(hidden_layer_sizes=(HIDDEN,), batch_size=batch_size, n_epochs=1)
     peer = MLPClassifier((HIDDEN,), solver="sgd", batch_size=batch_size, max_iter=1)
-    ours.fit(X, y)  # calibrates: once for all fits of this shape
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return [[seconds(lambda model=model: model.fit(X, y)) for model in (ours, peer)] for _ in range(repeats)]
+        return measure.compare(lambda: ours.fit(X, y), lambda: peer.fit(X, y), repeats, time.perf_counter)
 
 
 def parse_arguments():

@@ -182,10 +182,10 @@ def main():
     measure.describe_machine()
     row = measure.table("what", "against", "ratio", "goal", "MB over X and result", "goal, MB")
     for case in cases(options.rows):
-        quotient = measure.ratio(case.ours, case.theirs, options.repeats)
+        *_, quotient = measure.compare(case.ours, case.theirs, options.repeats)
         row(case.what, case.against, quotient, case.goal, measure.peak_megabytes(case.ours), case.megabytes)
     for case in threads(options.rows):
-        quotient = measure.ratio(case.ours, case.theirs, options.repeats, time.perf_counter)
+        *_, quotient = measure.compare(case.ours, case.theirs, options.repeats, time.perf_counter)
         row(case.what, case.against, quotient, case.goal, None, None)
 
 

@@ -5,6 +5,7 @@ Import it before numpy: it pins the threads of BLAS and OpenMP to one.
 
 import os
 import platform
+import resource
 import sys
 import time
 import tracemalloc
@@ -29,17 +30,21 @@ def describe_machine():
     )
 
 
-def ratio(ours, theirs, repeats, clock=time.thread_time):
-    """Median of the quotient of two durations, timed alternately in processor time of this thread."""
+def compare(ours, theirs, repeats, clock=time.thread_time):
+    """Median durations of two calls, and median of their quotient, timed alternately in processor time of this thread.
+
+    Another clock is for work outside this thread.
+    """
     ours(), theirs()
-    quotients = []
+    durations = []
     for _ in range(repeats):
         start = clock()
         ours()
         middle = clock()
         theirs()
-        quotients.append((middle - start) / (clock() - middle))
-    return float(np.median(quotients))
+        end = clock()
+        durations.append((middle - start, end - middle, (middle - start) / (end - middle)))
+    return np.median(durations, axis=0).tolist()
 
 
 def seconds(call, repeats, clock=time.thread_time):
@@ -61,6 +66,12 @@ def peak_megabytes(call):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return (peak - before - getattr(returned, "nbytes", 0)) / 1e6
+
+
+def resident_gigabytes():
+    """Peak of the resident memory of this process so far."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 1e9 if sys.platform == "darwin" else peak * 1024 / 1e9
 
 
 def table(*columns):
