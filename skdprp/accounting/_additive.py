@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
+from ._bisection import bisect
+
 _SMALL = 0.1
 _LARGE_MU = 1000.0
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -112,11 +114,7 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
         return 0.0
     mu = sensitivity / scale
     # There the first of the two terms of the profile alone is delta.
-    low, high = 0.0, (mu**2 / 2 - mu * ndtri(delta)) * (1 + 2.0**-40)
+    high = (mu**2 / 2 - mu * ndtri(delta)) * (1 + 2.0**-40)
     if mu > _LARGE_MU:
         return float(high)
-    while high - low > 2.0**-50 * high:
-        middle = low + (high - low) / 2
-        holds = gaussian_profile(middle, scale=scale, sensitivity=sensitivity) <= delta
-        low, high = (low, middle) if holds else (middle, high)
-    return float(high)
+    return bisect(lambda epsilon: gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity) <= delta, 0.0, high)

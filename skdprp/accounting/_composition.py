@@ -8,6 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from ._additive import gaussian_epsilon, gaussian_profile
+from ._bisection import bisect
 
 _NEGLIGIBLE = 1e-16
 _LARGEST_REACH = 700.0
@@ -238,10 +239,7 @@ def _least_epsilon(profile, delta):
         low, high = high, 2 * high
         if high > 2.0**40:
             return float("inf")
-    while high - low > 2.0**-40 * high:
-        middle = low + (high - low) / 2
-        low, high = (low, middle) if profile(middle) <= delta else (middle, high)
-    return float(high)
+    return bisect(lambda epsilon: profile(epsilon) <= delta, low, high, digits=2.0**-40)
 
 
 @lru_cache(maxsize=32)

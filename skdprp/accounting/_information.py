@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from ._additive import gaussian_epsilon
+from ._bisection import bisect
 
 
 def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0):
@@ -75,13 +76,13 @@ def information_delta(epsilon):
     """
     if epsilon >= 1:
         return 1.0
-    low, high = 0.0, min(1.0, pinsker_delta(epsilon) * (1 + 2.0**-40))
-    while high - low > 2.0**-50 * high:
-        middle = low + (high - low) / 2
-        # (1 - h2((1 + t) / 2)) ln 2, written without cancellation.
-        nats = middle * np.arctanh(middle) + np.log1p(-(middle**2)) / 2
-        low, high = (low, middle) if nats * (1 - 2.0**-48) >= epsilon * np.log(2) else (middle, high)
-    return float(high)
+
+    def _is_enough(delta):
+        # (1 - h2((1 + delta) / 2)) ln 2, written without cancellation.
+        nats = delta * np.arctanh(delta) + np.log1p(-(delta**2)) / 2
+        return nats * (1 - 2.0**-48) >= epsilon * np.log(2)
+
+    return bisect(_is_enough, 0.0, min(1.0, pinsker_delta(epsilon) * (1 + 2.0**-40)))
 
 
 def pinsker_delta(epsilon):

@@ -3,11 +3,10 @@
 import numpy as np
 
 from .._noise import SAMPLING_LOSS
+from ..accounting._bisection import bisect
 
-_DIGITS = 2.0**-50
 
-
-def boundary(meets, start, digits=_DIGITS):
+def boundary(meets, start, digits=2.0**-50):
     """Bisect ``meets``, false below some scale and true above it, to a relative width; return the private side."""
     low = high = start
     while meets(low):
@@ -16,10 +15,7 @@ def boundary(meets, start, digits=_DIGITS):
         low, high = high, high * 2
         if not np.isfinite(high):
             raise ValueError("No amount of noise meets this target: choose epsilon > 0 and 0 < delta < 1.")
-    while high - low > digits * high:
-        middle = low + (high - low) / 2
-        low, high = (low, middle) if meets(middle) else (middle, high)
-    return high
+    return bisect(meets, low, high, digits)
 
 
 def sampled_target(epsilon, delta, *, n_changed):
