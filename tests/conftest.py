@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from skdprp import _noise
+from skdprp import _noise, reproducible_noise
 
 
 @pytest.fixture(scope="session")
@@ -12,6 +12,13 @@ def digits():
     """Handwritten digits with pixels in [0, 1], and their labels."""
     X, y = load_digits(return_X_y=True)
     return X / 16, y
+
+
+@pytest.fixture
+def seeded():
+    """Noise that makes a test of chance come out the same each time."""
+    with reproducible_noise(0):
+        yield
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
 
-from skdprp import MIDPRegressor, PrivacyWarning, _noise, mechanisms, reproducible_noise
+from skdprp import MIDPRegressor, PrivacyWarning, _noise, audit_epsilon, mechanisms, reproducible_noise
 from skdprp.accounting import (
     gaussian_epsilon,
     gaussian_information,
@@ -461,25 +461,21 @@ def test_true_promise_is_exactly_enough():
     assert max(bits) == pytest.approx(0.9, abs=1e-6) and min(bits) < 0.88
 
 
-def audit_epsilon(trials_a, trials_b, threshold, delta):
-    """Lower bound, at 99.9% confidence, on the epsilon of a test at `threshold` (Clopper-Pearson)."""
-    hits = stats.binomtest(int((trials_a > threshold).sum()), len(trials_a)).proportion_ci(0.998).low
-    false = stats.binomtest(int((trials_b > threshold).sum()), len(trials_b)).proportion_ci(0.998).high
-    return np.log(max(hits - delta, 1e-300) / false)
-
-
 @pytest.mark.parametrize("broken", [False, True])
 def test_audit_of_additive_noise(broken, monkeypatch):
     """No threshold beats the entry's (epsilon, delta); with two thirds of the noise, one does."""
-    model = MIDPRegressor(epsilon=0.2, mechanism="additive")
+    model = MIDPRegressor(epsilon=0.2, mechanism="additive").fit([[1.0]], [1.0])
+    epsilon = 2.5
+    delta = gaussian_profile(epsilon, scale=model.scale_, sensitivity=2.0)
     if broken:
         honest = _noise.add_gaussian
         monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: honest(values, scale / 1.5))
-    n, ones = 400_000, np.ones(400_000)
-    high, low = (model.sketch(np.full((n, 1), value), ones)[0][:, 0] for value in (1.0, -1.0))
-    epsilon = 2.5
-    delta = gaussian_profile(epsilon, scale=model.scale_, sensitivity=2.0)
-    found = max(audit_epsilon(high, low, t * model.scale_**2 / 2, delta) for t in (2.0, 2.5, 3.0, 3.5))
+
+    def release(rows):
+        return model.sketch(rows, np.ones(len(rows)))[0]
+
+    options = {"n_trials": 400_000, "confidence": 1 - 1e-7, "distinguishers": ["linear"], "rows_are_trials": True}
+    found = audit_epsilon(release, [[1.0]], [[-1.0]], delta=delta, **options).epsilon
     assert (found > epsilon) == broken
     assert found > 0.5 * epsilon
 
