@@ -302,7 +302,7 @@ def main(arguments=None):
     except ValueError as error:
         parser.error(" ".join(str(error).split()))
     except ImportError as error:
-        parser.error(f"{error.name} is missing: python -m pip install '.[plot]'")
+        parser.error(f'{error.name} is missing: python -m pip install "skdprp[plot]"')
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from fractions import Fraction
 from . import accounting
 from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
 
+__all__ = ["Adjacency", "PrivacyGuarantee", "PrivacyWarning", "compose"]
+
 _NESTED = ("coordinate", "l1", "l2", "replace_one")
 _SENTENCES = {
     "coordinate": "rows that differ in one coordinate, by at most {bound}",
@@ -17,6 +19,7 @@ _SENTENCES = {
     "add_remove": "data sets of which one has one more row",
     "entry": "any value of one entry, of absolute value at most {bound}; all others and y are known",
 }
+_DISJOINT = ("which rows each release saw does not depend on what is in them",)
 _CELL = "text-align:left;vertical-align:top"
 _FRAME = (
     "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
@@ -472,9 +475,6 @@ def compose(*guarantees, delta=None, disjoint=False):
         seeded=any(guarantee.seeded for guarantee in guarantees),
         **total,
     )
-
-
-_DISJOINT = ("which rows each release saw does not depend on what is in them",)
 
 
 def _check_same_kind(guarantees):

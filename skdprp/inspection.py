@@ -26,7 +26,7 @@ def _axes(ax):
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("Plots need matplotlib, which the extra 'plot' of skdprp installs.") from error
+        raise ImportError('Plots need matplotlib: python -m pip install "skdprp[plot]"') from error
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 

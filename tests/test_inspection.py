@@ -19,7 +19,7 @@ from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 
 
 @pytest.fixture(autouse=True)
-def _figures(monkeypatch):
+def _figures():
     matplotlib.use("agg")
     import matplotlib.pyplot as plt
 

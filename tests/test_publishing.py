@@ -16,6 +16,7 @@ from skdprp import (
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
+    __version__,
     iDPSignRP,
     load_release,
     publishing,
@@ -62,7 +63,7 @@ def test_a_release_comes_back(sketch, rows, path):
     assert (release.sketches == S).all()
     assert release.guarantee == sketch.guarantee_
     assert str(release.guarantee) == str(sketch.guarantee_)
-    assert release.version == "0.1.0.dev0"
+    assert release.version == __version__
     assert "sketches" not in repr(release)
     with pytest.raises(FrozenInstanceError):
         release.guarantee = None

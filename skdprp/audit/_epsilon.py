@@ -8,7 +8,7 @@ from joblib import Parallel, delayed
 from .. import _noise
 from ._distinguishers import BATTERY, battery
 from ._result import AuditResult, clopper_pearson, epsilon_bound
-from ._trials import trials_of
+from ._trials import join, trials_of
 
 _CHUNKS = 32
 _TAIL = np.geomspace(1e-6, 0.5, 60)
@@ -143,9 +143,7 @@ def _draw(trials, n_trials, n_jobs, verbose):
     chunks = Parallel(n_jobs=1 if _noise.is_seeded() else n_jobs, verbose=verbose)(
         delayed(trials.draw)(data, size) for data in (trials.a, trials.b) for size in sizes
     )
-    if len({chunk.shape[1:] for chunk in chunks}) > 1:
-        raise ValueError("Outputs of the release differ in shape: pad them, or release a summary of fixed length.")
-    return np.concatenate(chunks).reshape(2, n_trials, *chunks[0].shape[1:])
+    return join(chunks).reshape(2, n_trials, *chunks[0].shape[1:])
 
 
 def _split(outputs):

@@ -1,12 +1,12 @@
 """What an audit has found: counts on fresh outputs, and the bounds that follow from them."""
 
 from dataclasses import dataclass, replace
-from html import escape
 
 import numpy as np
 from scipy.special import betainccinv, betaincinv
 
 from ..accounting import information_delta
+from ..guarantee import label_html
 
 _N_PROMISES = 17
 
@@ -151,8 +151,7 @@ class AuditResult:
             f"accuses {self.accused}, wrongly": f"{self.false_alarms} of {self.n_tested}",
             "outputs drawn from each data set": f"{self.n_trials}",
         }
-        rows = "".join(f"<tr><th>{escape(name)}</th><td>{escape(fact)}</td></tr>" for name, fact in facts.items())
-        return f"<table><caption>Audit of a release</caption>{rows}</table>"
+        return label_html("Audit of a release", facts)
 
     @property
     def power_bound(self):

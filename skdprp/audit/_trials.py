@@ -75,14 +75,15 @@ def as_table(output):
     return table.reshape(-1, 1) if table.ndim < 2 or len(table) == 1 else table.reshape(len(table), -1)
 
 
-def _stack(tables):
-    if len({table.shape for table in tables}) > 1:
+def join(parts):
+    """Concatenate arrays of outputs, of shape (n, rows, columns); refuse outputs of different shapes."""
+    if len({part.shape[1:] for part in parts}) > 1:
         raise ValueError("Outputs of the release differ in shape: pad them, or release a summary of fixed length.")
-    return np.stack(tables)
+    return np.concatenate(parts)
 
 
 def _call(release, data, n):
-    return _stack([as_table(release(data)) for _ in range(n)])
+    return join([as_table(release(data))[None] for _ in range(n)])
 
 
 def _copies(row, n):

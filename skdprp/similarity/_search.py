@@ -58,7 +58,7 @@ def _nearest(distances, n_neighbors):
     return candidates[np.argsort(distances[candidates], kind="stable")[:n_neighbors]]
 
 
-def _search(blocks, queries, n_neighbors):
+def _nearest_rows(blocks, queries, n_neighbors):
     """Distances and indices of the nearest rows of each query."""
     n_rows, size = sum(block.shape[1] for block in blocks), blocks[0].shape[1]
     differ, counts = (np.empty(blocks[0].shape, dtype) for dtype in (np.uint64, np.uint8))
@@ -243,7 +243,7 @@ class HammingNeighbors(BaseEstimator):
     def _search(self, queries, n_neighbors):
         n_jobs = max(1, min(effective_n_jobs(self.n_jobs), len(queries)))
         found = Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(_search)(self._blocks, queries[rows], n_neighbors)
+            delayed(_nearest_rows)(self._blocks, queries[rows], n_neighbors)
             for rows in gen_even_slices(max(len(queries), 1), n_jobs)
         )
         distances, indices = zip(*found, strict=True)
