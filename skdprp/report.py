@@ -22,6 +22,7 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, Po
 from sklearn.random_projection import BaseRandomProjection
 
 from .guarantee import Adjacency, PrivacyGuarantee, compose, label_html
+from .sketch._base import AT_EACH_TRANSFORM
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 _ROW_BY_ROW = (
@@ -319,7 +320,7 @@ def _of_private_step(estimator, name, flow):
         return _Part((ReportedStep(name, kind, "post-processing", _on_labels(is_sketch, flow), guarantee),), flow=flow)
     guarantee = _after_maps(guarantee, flow.maps)
     status = "not covered" if flow.learned else "private"
-    remark = "once for each row at each call of transform" if is_sketch else "once for each call of fit"
+    remark = AT_EACH_TRANSFORM if is_sketch else "once for each call of fit"
     if flow.learned:
         remark = f"assumes rows that no step was fitted on, but {flow.learned} was"
     out = _Flow(released=True) if is_sketch and not flow.learned else flow
@@ -358,14 +359,15 @@ def _of_results(results):
 
 def _times(part, scorings):
     """Charge sketches as often as one row may be sketched in a fold, to be fitted on or to be scored."""
-    charges = tuple(
-        charge for charge in part.charges for _ in range(scorings if "call of transform" in charge.released else 1)
-    )
+    charges = tuple(charge for charge in part.charges for _ in range(scorings if _is_sketch(charge) else 1))
     steps = tuple(
-        replace(step, releases=step.releases * scorings if "transform" in step.remark else step.releases)
-        for step in part.steps
+        replace(step, releases=step.releases * scorings) if _is_sketch(step.guarantee) else step for step in part.steps
     )
     return replace(part, charges=charges, steps=steps)
+
+
+def _is_sketch(guarantee):
+    return guarantee is not None and AT_EACH_TRANSFORM in guarantee.released
 
 
 def _repeated(folds, name, count):

@@ -20,6 +20,7 @@ from ._dask import is_lazy, release_lazily, stand_in
 _PARALLEL_ENTRIES = 2e7  # below, threads cost more than they gain
 _NORM_ENTRIES = 2**16
 SLACK = 2.0**-10
+AT_EACH_TRANSFORM = "once for each row at each call of transform"
 _NOT_COVERED = (
     "rows that differ by more than max_change",
     "the labels and the number of rows",
@@ -152,7 +153,7 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             self.epsilon,
             delta,
             adjacency=Adjacency(adjacency, self.max_change),
-            released=f"{released}, once for each row at each call of transform; the projection",
+            released=f"{released}, {AT_EACH_TRANSFORM}; the projection",
             mechanism=mechanism,
             assumptions=(*assumptions, *common),
             not_covered=_NOT_COVERED,
