@@ -26,6 +26,10 @@ def module_name(path):
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+def test_every_module_has_its_layer():
+    assert {module_name(path) for path in MODULES} == set(LAYER_OF)
+
+
 def imported_modules(path):
     """Yield the modules of the package that a file imports, relative to the package."""
     depth = len(path.relative_to(PACKAGE).parts)
