@@ -263,7 +263,7 @@ def test_what_is_computed_together_shares_one_release(kind, scheduler, rows):
 
 @pytest.mark.parametrize("kind", ["array", "frame"])
 def test_a_product_in_several_chunks_releases_each_row_once(kind, rows):
-    """dask fuses blockwise layers into each task that uses them: with noise in them, into releases of the same rows."""
+    """Dask fuses blockwise layers into each task that uses them: with noise in them, into releases of the same rows."""
     X = da.from_array(rows, chunks=(10, 20)) if kind == "array" else as_frame(rows)
     S = DPOPORP(4, random_state=0).fit(X).transform(X)
     copies = da.from_array(np.tile(np.eye(4), 3), chunks=(4, 4))
