@@ -985,5 +985,5 @@ def test_parameters_of_a_coarse_type_are_calibrated_in_float64(sketch):
         for as_type in (np.float16, float)
     ]
     for name in ("scale_", "flip_epsilon_", "sensitivity_"):
-        half, double = (getattr(one, name, None) for one in fitted)
+        half, double = (float(getattr(one, name, 0)) for one in fitted)
         assert half == double
