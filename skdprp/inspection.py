@@ -331,9 +331,9 @@ class PrivacyUtilityDisplay:
         """
         results = getattr(search, "cv_results_", search)
         name = param_name or _searched_parameter(results)
-        epsilons, scores = _best_of_each(
-            np.asarray(results[f"param_{name}"], dtype=np.float64), _split_scores(results, scoring)
-        )
+        epsilons = np.ma.filled(np.ma.asarray(results[f"param_{name}"]).astype(np.float64), np.nan)
+        private = ~np.isnan(epsilons)  # of several grids, some may have candidates without an epsilon
+        epsilons, scores = _best_of_each(epsilons[private], _split_scores(results, scoring)[private])
         if label is None:
             is_search = hasattr(search, "estimator")
             label = type(_owner(search.estimator, name)).__name__ if is_search else name.rpartition("__")[0]

@@ -90,7 +90,7 @@ def make_projection(kind, n_features, n_components, random_state, *, density="au
         return IdentityProjection(n_features, n_features, seed=0)
     seed = int.from_bytes(random_state.bytes(16), "little")
     if kind == "very_sparse":
-        density = n_features**-0.5 if density == "auto" else density
+        density = n_features**-0.5 if density == "auto" else float(density)
         return VerySparseProjection(n_features, n_components, seed, density=density)
     return _KINDS[kind](n_features, n_components, seed)
 

@@ -34,7 +34,7 @@ def l1_sensitivity(projection, adjacency, max_change):
     4.0
     """
     if adjacency == "l1":
-        return max_change * (projection.row_norm(1) / projection.divisor)
+        return float(max_change) * (projection.row_norm(1) / projection.divisor)
     return np.sqrt(projection.n_components) * l2_sensitivity(projection, adjacency, max_change)
 
 
@@ -65,7 +65,7 @@ def l2_sensitivity(projection, adjacency, max_change):
     1.0
     """
     norm = projection.row_norm(2) if adjacency == "l1" else projection.spectral_norm()
-    return max_change * (norm / projection.divisor)
+    return float(max_change) * (norm / projection.divisor)
 
 
 def component_sensitivity(projection, max_change):
@@ -91,7 +91,7 @@ def component_sensitivity(projection, max_change):
     >>> component_sensitivity(make_projection("oporp", 6, 2, np.random.RandomState(0)), max_change=0.5)
     array([0.5, 0.5])
     """
-    return max_change * projection.column_max()
+    return float(max_change) * projection.column_max()
 
 
 def hessian_log_det(loss, *, max_norm, penalty):

@@ -377,6 +377,13 @@ def test_jobs_and_seeds():
     assert results[0] == results[1]
 
 
+def test_jobs_share_the_generator_of_a_function():
+    """A copy of it in each process would repeat its noise, and whoever remembers outputs would know them again."""
+    rng = np.random.default_rng(0)
+    result = audit_epsilon(lambda x: x + rng.laplace(), 0.0, 1.0, n_jobs=2, distinguishers=["values"])
+    assert result.epsilon == 0.0
+
+
 def test_progress_is_printed(capsys):
     audit_epsilon(noisy, 0.0, 5.0, n_trials=8, verbose=1)
     assert "Done" in "".join(capsys.readouterr())

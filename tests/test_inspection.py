@@ -178,6 +178,17 @@ def test_a_failed_candidate_is_never_the_best():
     assert PrivacyUtilityDisplay.from_cv_results(results).scores == 0.2
 
 
+def test_candidates_without_an_epsilon_are_left_out(two_digits):
+    """A search in several grids masks what a candidate lacks; behind the mask is memory nobody has written to."""
+    X, y = two_digits
+    pipeline = make_pipeline(DPSignOPORP(16, random_state=0), LogisticRegression())
+    grids = [{"dpsignoporp__epsilon": [1.0, 10.0]}, {"dpsignoporp": ["passthrough"]}]
+    search = GridSearchCV(pipeline, grids, cv=2).fit(X, y)
+    display = PrivacyUtilityDisplay.from_cv_results(search)
+    assert display.epsilons.tolist() == [1.0, 10.0]
+    assert display.scores[:, 0].mean(axis=1) == pytest.approx(search.cv_results_["mean_test_score"][:2])
+
+
 def test_spreads_add_up(display):
     """Law of total variance: over all = over noise within folds + over folds."""
     both, noise, folds = (display._spread(spread) for spread in ("both", "noise", "folds"))

@@ -261,6 +261,17 @@ def test_what_is_computed_together_shares_one_release(kind, scheduler, rows):
     assert (persisted.compute() == persisted.compute()).all()
 
 
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_a_product_in_several_chunks_releases_each_row_once(kind, rows):
+    """Dask fuses blockwise layers into each task that uses them: with noise in them, into releases of the same rows."""
+    X = da.from_array(rows, chunks=(10, 20)) if kind == "array" else as_frame(rows)
+    S = DPOPORP(4, random_state=0).fit(X).transform(X)
+    copies = da.from_array(np.tile(np.eye(4), 3), chunks=(4, 4))
+    with synchronous:
+        first, *others = np.split((S @ copies).compute(), 3, axis=1)
+    assert all((first == other).all() for other in others)
+
+
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
 def test_no_seed_reaches_a_chunk(scheduler, rows):
     """Inside the block, where noise in memory is seeded and marked, that of chunks is the kernel's."""

@@ -962,3 +962,28 @@ def test_published_bound_on_short_rows_is_no_licence():
         published = DPSignRP(400, calibration="published", **options).fit(np.ones((1, 1)))
         exact = DPSignRP(400, **options).fit(np.ones((1, 1)))
     assert published.flip_epsilon_ == exact.flip_epsilon_
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered in cast")  # scikit-learn compares with 1e100
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        DPOPORP(8, random_state=0),
+        DPOPORP(8, noise="laplace", random_state=0),
+        DPRandomProjection(8, projection="very_sparse", density=0.3, random_state=0),
+        DPSignRP(7, random_state=0),
+        DPSignOPORP(9, n_repeats=3, random_state=0),
+    ],
+    ids=repr,
+)
+def test_parameters_of_a_coarse_type_are_calibrated_in_float64(sketch):
+    """In half precision the price of sampling would be rounded away, and the noise come out too small."""
+    names = {"epsilon", "max_change", "density"} & set(sketch.get_params())
+    coarse = {name: np.float16(value) for name, value in {"epsilon": 0.3, "max_change": 0.7, "density": 0.3}.items()}
+    fitted = [
+        clone(sketch).set_params(**{name: as_type(coarse[name]) for name in names}).fit(np.zeros((1, 20)))
+        for as_type in (np.float16, float)
+    ]
+    for name in ("scale_", "flip_epsilon_", "sensitivity_"):
+        half, double = (float(getattr(one, name, 0)) for one in fitted)
+        assert half == double

@@ -64,7 +64,8 @@ def audit_epsilon(
         Whether `a` and `b` are single rows of which `release` takes many copies in one call, each row of the result
         being a trial of its own. None does so for sketches of single rows.
     n_jobs : int or None, default=None
-        Number of joblib jobs. Seeded noise, which exists in one thread, is drawn in one job whatever this says.
+        Number of joblib jobs; of functions, threads, for copies of a generator in processes would repeat its noise.
+        Seeded noise, which exists in one thread, is drawn in one job whatever this says.
     verbose : int, default=0
         Progress messages of joblib.
 
@@ -140,7 +141,8 @@ def _check(delta, confidence, n_trials):
 def _draw(trials, n_trials, n_jobs, verbose):
     """Draw outputs of both data sets, of shape (2, n_trials, rows, columns)."""
     sizes = [len(part) for part in np.array_split(np.arange(n_trials), min(_CHUNKS, n_trials))]
-    chunks = Parallel(n_jobs=1 if _noise.is_seeded() else n_jobs, verbose=verbose)(
+    n_jobs, require = 1 if _noise.is_seeded() else n_jobs, "sharedmem" if trials.in_threads else None
+    chunks = Parallel(n_jobs=n_jobs, verbose=verbose, require=require)(
         delayed(trials.draw)(data, size) for data in (trials.a, trials.b) for size in sizes
     )
     return join(chunks).reshape(2, n_trials, *chunks[0].shape[1:])

@@ -32,6 +32,9 @@ class Trials:
         Scores that need no training, by name: functions of outputs.
     delta : float or None
         Slack of the guarantee, where there is one.
+    in_threads : bool
+        Whether parallel draws must share memory: processes would each have a copy of the generator of a function, and
+        draw the same noise.
     """
 
     draw: Any
@@ -39,6 +42,7 @@ class Trials:
     b: Any
     known: dict
     delta: float | None = None
+    in_threads: bool = False
 
 
 def _finite(output):
@@ -126,7 +130,7 @@ def trials_of(release, a, b, *, rows_are_trials=None, output=None):
     """
     if not callable(release):
         raise TypeError(f"An audit needs a function of a data set or an estimator, got {type(release).__name__}.")
-    return Trials(partial(_call_on_copies if rows_are_trials else _call, release), a, b, {})
+    return Trials(partial(_call_on_copies if rows_are_trials else _call, release), a, b, {}, in_threads=True)
 
 
 def _fit_and_take(estimator, output, data, n):

@@ -8,7 +8,7 @@ from ..accounting._bisection import bisect
 
 def boundary(meets, start, digits=2.0**-50):
     """Bisect ``meets``, false below some scale and true above it, to a relative width; return the private side."""
-    low = high = start
+    low = high = float(start)  # the digits of a coarser type would never meet
     while meets(low):
         high, low = low, low / 2
     while not meets(high):
@@ -51,7 +51,7 @@ def sampled_target(epsilon, delta, *, n_changed):
     >>> f"{1 - epsilon:.1e} {1e-6 - delta:.1e}"
     '2.4e-07 1.2e-13'
     """
-    loss = n_changed * SAMPLING_LOSS
+    epsilon, loss = float(epsilon), n_changed * SAMPLING_LOSS  # which a coarser type would round away
     if epsilon <= 2 * loss:
         raise ValueError(f"epsilon={epsilon} is too small: {n_changed} values cannot be sampled to a loss below it.")
     return epsilon - 2 * loss, float(delta * np.exp(-loss))

@@ -78,6 +78,19 @@ def release_lazily(sketch, X, dtype):
     release = _Release(sketch, meta)
     if _is_frame(X):
         return X.map_partitions(release, meta=meta, token="release")
-    rows = X.rechunk({1: -1})
-    chunks = rows.chunks[0], (meta.shape[1],)
-    return rows.map_blocks(release, chunks=chunks, dtype=dtype, meta=meta, name=f"release-{release.name}")
+    return _map_chunks(release, X.rechunk({1: -1}), meta)
+
+
+def _map_chunks(release, rows, meta):
+    """Return a dask array with a task of its own for each chunk of rows.
+
+    dask would fuse what `map_blocks` returns into each task that uses it: a product with a matrix in two chunks of
+    columns would then release every row twice.
+    """
+    from dask.array import Array
+    from dask.highlevelgraph import HighLevelGraph
+
+    name = f"release-{release.name}"
+    tasks = {(name, i, 0): (release, (rows.name, i, 0)) for i in range(rows.numblocks[0])}
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=[rows])
+    return Array(graph, name, chunks=(rows.chunks[0], (meta.shape[1],)), meta=meta)

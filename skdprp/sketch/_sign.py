@@ -196,7 +196,7 @@ class DPSignRP(FlippedSignSketch):
         if self.min_norm is None:
             if self.delta > 0:
                 raise ValueError("delta > 0 buys nothing without min_norm: set delta=0, or promise a min_norm.")
-            self._calibrate_flips(self.epsilon / self.projection_.n_components)
+            self._calibrate_flips(float(self.epsilon) / self.projection_.n_components)
             return self._state(0.0, loss=self._bits_loss(self.projection_.n_components))
         if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
             raise ValueError("min_norm needs method='rr', projection='gaussian' and delta > 0.")
@@ -344,7 +344,7 @@ class DPSignOPORP(FlippedSignSketch):
         return {"n_repeats": self.n_repeats}
 
     def _calibrate(self):
-        self._calibrate_flips(self.epsilon / self.n_repeats)
+        self._calibrate_flips(float(self.epsilon) / self.n_repeats)
         return self._guarantee(
             0.0,
             adjacency="coordinate",
