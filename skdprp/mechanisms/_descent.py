@@ -57,6 +57,7 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
     >>> print(f"{2 - sampled_steps_target(**known)[0]:.1e} {2 - sampled_target(**known)[0]:.1e}")
     6.2e-05 9.3e-02
     """
+    epsilon, delta = float(epsilon), float(delta)  # NumPy's short floats would round the difference away
     log_tail = np.log(delta * _SHARE_OF_TAIL) - np.logaddexp(0, epsilon)
     loss = n_changed * SAMPLING_LOSS**2 / 2 + SAMPLING_LOSS * np.sqrt(-2 * n_changed * log_tail)
     if loss >= n_changed * SAMPLING_LOSS or 2 * loss >= epsilon:
