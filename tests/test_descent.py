@@ -122,6 +122,17 @@ def test_a_row_that_overflows_leaves_the_others_alone(rows):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("hidden", [(), (3,)])
+def test_sums_of_all_rows_that_overflow_tell_nobody(hidden, make):
+    """Finite rows whose sum is not: no warning, which is an error here."""
+    X = np.repeat([[1.7e308, 1.0], [-1.7e308, 1.0]], 256, axis=0)
+    with np.errstate(all="ignore"):
+        assert np.isnan(X.sum())
+    model = DPSGDClassifier(hidden_layer_sizes=hidden, batch_size=None, n_epochs=1).fit(make(X), np.arange(512) % 2)
+    assert all(np.isfinite(coef).all() for coef in model.coefs_)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("size", [32, 64, 256, 1024])
 @pytest.mark.parametrize("width", [1, 3, 10])
 def test_the_arithmetic_of_a_row_does_not_depend_on_its_place(width, size, make):
