@@ -5,6 +5,8 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 
+import numpy as np
+
 from . import accounting
 from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
 
@@ -200,6 +202,9 @@ class PrivacyGuarantee:
     def __post_init__(self):
         if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
             raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
+        for name in ("epsilon", "delta"):
+            if isinstance(getattr(self, name), np.floating):  # short ones print fewer digits than they have
+                object.__setattr__(self, name, getattr(self, name).item())
 
     def __repr__(self):
         bound = f"({self.epsilon}, {self.delta})" if self.delta else f"{self.epsilon}"

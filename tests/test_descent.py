@@ -122,6 +122,17 @@ def test_a_row_that_overflows_leaves_the_others_alone(rows):
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+@pytest.mark.parametrize("hidden", [(), (3,)])
+def test_sums_of_all_rows_that_overflow_tell_nobody(hidden, make):
+    """Finite rows whose sum is not: no warning, which is an error here."""
+    X = np.repeat([[1.7e308, 1.0], [-1.7e308, 1.0]], 256, axis=0)
+    with np.errstate(all="ignore"):
+        assert np.isnan(X.sum())
+    model = DPSGDClassifier(hidden_layer_sizes=hidden, batch_size=None, n_epochs=1).fit(make(X), np.arange(512) % 2)
+    assert all(np.isfinite(coef).all() for coef in model.coefs_)
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("size", [32, 64, 256, 1024])
 @pytest.mark.parametrize("width", [1, 3, 10])
 def test_the_arithmetic_of_a_row_does_not_depend_on_its_place(width, size, make):
@@ -135,6 +146,26 @@ def test_the_arithmetic_of_a_row_does_not_depend_on_its_place(width, size, make)
         for shift in (1, 2, 5, size // 2):
             moved = np.roll(X, shift, axis=0)
             np.testing.assert_array_equal(network.forward(layers, make(moved))[-1], np.roll(scores, shift, axis=0))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_row_that_leaves_moves_no_other_in_columns_either(order, monkeypatch):
+    """Rows stored by columns fill full blocks as they do the last one: their scores cancel to rounding alone."""
+    sums = []
+
+    def _set_weights(values, scale):
+        sums.append(values.copy())
+        values[:] = -float(n_rows)
+        values[-1] = 0.0
+
+    monkeypatch.setattr(_noise, "add_gaussian", _set_weights)
+    model = DPSGDClassifier(n_epochs=2, learning_rate=1.0, classes=[0, 1])
+    for large, small, rest in np.random.default_rng(0).permuted([np.arange(8)] * 10, axis=1)[:, :3]:
+        X = np.zeros((512, 8), order=order)
+        X[:, [large, small, rest]] = 1e20, -1e20, 1000.0
+        for n_rows in (512, 511):
+            model.fit(np.asarray(X[:n_rows], order=order), np.ones(n_rows, int))
+        assert np.linalg.norm(sums[-1] - sums[-3]) <= model.sensitivity_ * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("batch_size", "size"), [(1, 32), (200, 256), (2000, 256), (5000, 1024)])

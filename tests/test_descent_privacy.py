@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from skdprp import DPSGDClassifier, PrivacyGuarantee, PrivacyWarning, _noise, audit_epsilon, compose, reproducible_noise
 from skdprp.accounting import (
+    _subsampled,
     amplified,
     composed_profile,
     gaussian_epsilon,
@@ -89,6 +90,15 @@ def test_sampled_steps_match_quadrature(epsilon, scale, rate):
         assert truth - 1e-13 <= ours <= 1.01 * truth + 1e-9
 
 
+@pytest.mark.parametrize("rate", [1e-8, 1e-5])
+@pytest.mark.parametrize("scale", [0.3, 0.7, 2.0])
+def test_few_steps_of_few_rows_fit_the_memory(scale, rate):
+    """Losses of a step reach far beyond their likely size: the grid stays small, and costs a percent of noise."""
+    least, most = (one_sampled_step(1e-3, factor * scale, rate) for factor in (1.0, 0.99))
+    assert least <= subsampled_gaussian_profile(1e-3, scale=scale, rate=rate) <= most + 1e-12
+    assert _subsampled._composed_losses(scale, rate, 1)._pmf_remove.size < 2**16
+
+
 def test_golden_value_of_many_sampled_steps():
     """Epsilon is 1.83 at p = 0.01, T = 1000, sigma = 1 and delta = 1e-5."""
     known = {"scale": 1.0, "rate": 0.01, "n_steps": 1000}
@@ -110,6 +120,13 @@ def test_descent_scale_is_tight(epsilon, delta, known):
     scale = descent_scale(epsilon, delta, **known)
     assert subsampled_gaussian_profile(epsilon, scale=scale, **known) <= delta
     assert subsampled_gaussian_profile(epsilon, scale=0.999 * scale, **known) > delta
+
+
+def test_slack_below_the_resolution_of_samples_is_refused():
+    """At once, and for samples only."""
+    with pytest.raises(ValueError, match="choose a larger delta, or all rows at each step"):
+        descent_scale(1.0, 9e-13, rate=0.5, n_steps=10)
+    assert descent_scale(1.0, 1e-12, rate=0.5, n_steps=10) < descent_scale(1.0, 9e-13, n_steps=10)
 
 
 @pytest.mark.parametrize(("step_epsilon", "step_delta", "n_steps"), [(0.1, 1e-6, 30), (1.0, 0.01, 3), (0.02, 0, 500)])

@@ -301,3 +301,11 @@ def test_huge_losses_compose_by_sums():
 
 def test_markdown_keeps_its_columns():
     assert r"a\|b c" in PrivacyGuarantee(1.0, 0.0, released="a|b\nc").to_markdown()
+
+
+def test_short_floats_print_all_their_digits():
+    """The float32 nearest to 0.1 is above it, and is no number to JSON."""
+    guarantee = PrivacyGuarantee(np.float32(0.1), np.float16(0.0))
+    assert guarantee.epsilon == np.float32(0.1)
+    assert str(guarantee.epsilon) == "0.10000000149011612"
+    assert json.loads(json.dumps(guarantee.to_dict()))["epsilon"] == guarantee.epsilon

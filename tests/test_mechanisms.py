@@ -19,6 +19,7 @@ from skdprp.mechanisms import (
     laplace_scale,
     published_sign_change_probability,
     published_sign_changes,
+    sampled_steps_target,
     sampled_target,
     sign_change_probability,
 )
@@ -47,6 +48,14 @@ def test_sampled_target_pays_for_both_neighbours():
     assert epsilon == 1.0 - 2 * loss and delta == pytest.approx(1e-6 * math.exp(-loss), rel=1e-14)
     with pytest.raises(ValueError, match="too small"):
         sampled_target(2 * loss, 1e-6, n_changed=1000)
+
+
+@pytest.mark.parametrize("price", [sampled_target, sampled_steps_target])
+def test_the_price_of_sampling_is_paid_in_short_floats(price):
+    """The cost is below the spacing of float32; scales are calibrated in the precision of what is returned."""
+    short, slack = np.float32(1.0), np.float32(1e-6)
+    assert price(short, slack, n_changed=10) == price(1.0, float(slack), n_changed=10)
+    assert all(type(value) is float for value in price(short, slack, n_changed=10))
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

@@ -7,7 +7,8 @@ import numpy as np
 from ._additive import gaussian_profile
 from ._signs import randomised_response_profile
 
-_INTERVALS = 2.0**9
+_INTERVALS, _MOST_INTERVALS = 2.0**9, 2.0**15
+_REACH = 10.0  # standard deviations, beyond which dp-accounting counts all losses as infinite
 _FFT_ERROR = 2.0**-40
 
 
@@ -43,7 +44,7 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     Without sampling T Gaussian releases are one with sensitivity sqrt(T). With it the privacy loss of a step is
     ``ln(1 - p + p exp((2 z D - D^2) / (2 scale^2)))`` [1]_, whose law is rounded up to a grid and composed by a fast
     Fourier transform [2]_. The larger of the deltas of adding and removing counts. The grid has 512 steps
-    within the size that all losses have in the limit of many steps [3]_.
+    within the size that all losses have in the limit of many steps [3]_, and at most 2**15 within the largest of one.
 
     References
     ----------
@@ -73,10 +74,16 @@ def _composed_losses(multiplier, rate, n_steps):
     step = _privacy_loss_distributions().from_gaussian_mechanism(
         multiplier,
         sampling_prob=rate,
-        value_discretization_interval=_likely_mu(multiplier, rate, n_steps) / _INTERVALS,
+        value_discretization_interval=_grid_step(multiplier, rate, n_steps),
         pessimistic_estimate=True,
     )
     return step.self_compose(n_steps)
+
+
+def _grid_step(multiplier, rate, n_steps):
+    """A share of the size of all losses, but not so small that the losses of a step fill the memory."""
+    largest = np.logaddexp(np.log1p(-rate), np.log(rate) + 0.5 / multiplier**2 + _REACH / multiplier)
+    return float(max(_likely_mu(multiplier, rate, n_steps) / _INTERVALS, largest / _MOST_INTERVALS))
 
 
 def _likely_mu(multiplier, rate, n_steps):

@@ -132,14 +132,16 @@ def clip_rows(X, max_norm):
     Returns
     -------
     {ndarray, csr_array} of shape (n_samples, n_features)
-        In float64; CSR input stays sparse, and repeated entries of it are summed before norms are taken.
+        In float64, row by row: then linear algebra rounds a row in one way in every block. CSR input stays sparse, and
+        repeated entries of it are summed before norms are taken.
     """
     if sp.issparse(X):
         X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
         X.sum_duplicates()
-        assert_all_finite(X.data)
+        with np.errstate(all="ignore"):  # a warning of an overflow would tell of a row
+            assert_all_finite(X.data)
     else:
-        X = X.astype(np.float64)
+        X = X.astype(np.float64, order="C")
     with np.errstate(over="ignore"):
         norms = row_norms(X)
         huge = np.flatnonzero(~np.isfinite(norms))  # the squares overflow: 2^-600 brings them back

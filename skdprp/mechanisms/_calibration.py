@@ -51,7 +51,8 @@ def sampled_target(epsilon, delta, *, n_changed):
     >>> f"{1 - epsilon:.1e} {1e-6 - delta:.1e}"
     '2.4e-07 1.2e-13'
     """
-    epsilon, loss = float(epsilon), n_changed * SAMPLING_LOSS  # which a coarser type would round away
+    epsilon, delta = float(epsilon), float(delta)  # NumPy's short floats would round the difference away
+    loss = n_changed * SAMPLING_LOSS
     if epsilon <= 2 * loss:
         raise ValueError(f"epsilon={epsilon} is too small: {n_changed} values cannot be sampled to a loss below it.")
     return epsilon - 2 * loss, float(delta * np.exp(-loss))

@@ -17,6 +17,7 @@ from ._calibration import boundary, require_positive_delta, sampled_target
 
 _DIGITS, _POWER = 2.0**-7, 2.0**-4
 _SHARE_OF_TAIL = 2.0**-12
+_FINEST_DELTA = 1.01 * 2.0**-40  # what the accounting of samples adds for rounding, and a little
 _SHARES_OF_RESPONSES = (0.1, 0.5, 0.9)
 
 
@@ -57,6 +58,7 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
     >>> print(f"{2 - sampled_steps_target(**known)[0]:.1e} {2 - sampled_target(**known)[0]:.1e}")
     6.2e-05 9.3e-02
     """
+    epsilon, delta = float(epsilon), float(delta)  # NumPy's short floats would round the difference away
     log_tail = np.log(delta * _SHARE_OF_TAIL) - np.logaddexp(0, epsilon)
     loss = n_changed * SAMPLING_LOSS**2 / 2 + SAMPLING_LOSS * np.sqrt(-2 * n_changed * log_tail)
     if loss >= n_changed * SAMPLING_LOSS or 2 * loss >= epsilon:
@@ -101,6 +103,11 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1):
     require_positive_delta(delta)
     if rate == 1.0:
         return gaussian_scale(epsilon, delta, sensitivity=float(np.sqrt(n_steps)))
+    if delta < _FINEST_DELTA:
+        raise ValueError(
+            f"delta={delta:.3g} is below 2**-40, which the accounting of random batches does not resolve: choose a "
+            "larger delta, or all rows at each step, batch_size=None."
+        )
     # By the central limit the steps are like one Gaussian release. From there, to search in powers keeps close to it.
     ratio = 1 / (gaussian_scale(epsilon, delta) * rate * np.sqrt(n_steps))
     likely = float(1 / np.sqrt(np.log1p(ratio**2)))
