@@ -260,9 +260,20 @@ def _read(options):
     return (X - options.center if options.center else X), y
 
 
+def _ranges(X):
+    """Tell how far the features range; the command is for whoever holds the data, and protects none of its output."""
+    ranges = np.asarray((X.max(axis=0) - X.min(axis=0)).todense() if sp.issparse(X) else np.ptp(X, axis=0)).ravel()
+    least, largest = ranges[ranges > 0].min(initial=np.inf), ranges.max()
+    told = f"The features range over {min(least, largest):g} to {largest:g} of these units"
+    if largest > 10 * least:
+        return f"{told}: one number means little for all of them, scale them by public constants first."
+    return f"{told}."
+
+
 def _introduce(X, y, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
     print(f"What is hidden: a change of a row by {options.max_change:g}, in the units of its features (--max-change).")
+    print(_ranges(X))
     print("Labels are not hidden. Each sketch at each epsilon is one release of all rows; publishing several adds up.")
     print("accuracy: logistic regression on the sketches of 70% of the rows, right on the sketches of the others")
     print(f"search: share of the {N_NEIGHBORS} sketches nearest to a query's that have its label\n")

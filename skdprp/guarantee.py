@@ -441,6 +441,8 @@ def compose(*guarantees, delta=None, disjoint=False):
 
     Raises
     ------
+    TypeError
+        If something is no guarantee.
     ValueError
         If the guarantees have different definitions or units, are of a definition that does not compose (individual
         DP, claims that are not proved), or have no neighbours in common; if there are none; or if `delta` is no
@@ -462,6 +464,11 @@ def compose(*guarantees, delta=None, disjoint=False):
     >>> compose(once, once, disjoint=True)
     (1.0, 1e-06)-DP
     """
+    for guarantee in guarantees:
+        if not isinstance(guarantee, PrivacyGuarantee):
+            raise TypeError(
+                f"compose takes guarantees one by one, such as estimator.guarantee_, got {type(guarantee).__name__}."
+            )
     if len(guarantees) == 1 and delta is None:
         return guarantees[0]
     if delta is not None and not 0 <= delta <= 1:
@@ -532,7 +539,8 @@ def _stated(guarantees, loss, delta):
     except ImportError:
         if delta < basic_delta:
             raise
-        return {**basic, "loss": None}
+        how = 'basic composition (python -m pip install "skdprp[pld]" for less)'
+        return {**basic, "loss": None, "mechanism": _named(how, guarantees)}
     if delta >= basic_delta and epsilon >= basic_epsilon:
         return {**basic, "loss": loss}
     return {"epsilon": epsilon, "delta": delta, "loss": loss, "mechanism": _named(loss.method, guarantees)}

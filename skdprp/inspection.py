@@ -89,6 +89,15 @@ def _owner(estimator, name):
     return estimator.get_params(deep=True)[path] if path else estimator
 
 
+def _hidden(owner):
+    """What a step hides, in few words."""
+    if hasattr(owner, "max_change"):
+        return f"row changed by {owner.max_change:g}"
+    if hasattr(owner, "max_abs"):
+        return "one entry, in bits"
+    return {"replace_one": "row replaced", "add_remove": "row more or less"}.get(getattr(owner, "adjacency", ""), "")
+
+
 def _without_privacy(estimator, name):
     """Leave a private transformer out; put scikit-learn's linear model in the place of a private one."""
     owner, path = _owner(estimator, name), name.rpartition("__")[0]
@@ -140,6 +149,8 @@ class PrivacyUtilityDisplay:
         Score of each draw of the noise in each fold.
     label : str or None, default=None
         Name of the estimator.
+    hides : str, default=""
+        What its epsilon is for, shown beside the name: curves that hide different things are no contest.
     score_name : str, default="score"
         What the scores are.
     reference_score : float or None, default=None
@@ -174,10 +185,21 @@ class PrivacyUtilityDisplay:
     'log'
     """
 
-    def __init__(self, *, epsilons, scores, label=None, score_name="score", reference_score=None, chance_score=None):
+    def __init__(
+        self,
+        *,
+        epsilons,
+        scores,
+        label=None,
+        hides="",
+        score_name="score",
+        reference_score=None,
+        chance_score=None,
+    ):
         self.epsilons = epsilons
         self.scores = scores
         self.label = label
+        self.hides = hides
         self.score_name = score_name
         self.reference_score = reference_score
         self.chance_score = chance_score
@@ -258,7 +280,8 @@ class PrivacyUtilityDisplay:
         True
         """
         name, epsilons = param_name or _private_parameter(estimator), _increasing(epsilons)
-        label = label or type(_owner(estimator, name)).__name__
+        owner = _owner(estimator, name)
+        label = label or type(owner).__name__
         splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
         score = partial(_fold_scores, X=X, y=y, splits=splits, scoring=scoring, n_jobs=n_jobs)
         if isinstance(reference, str):
@@ -267,6 +290,7 @@ class PrivacyUtilityDisplay:
             epsilons=epsilons,
             scores=_vary(score, estimator, name, epsilons, _positive(n_repeats), label if verbose else None),
             label=label,
+            hides=_hidden(owner),
             score_name=_score_name(scoring, estimator),
             reference_score=None if reference is None else float(score(reference).mean()),
             chance_score=float(score(_guess(estimator)).mean()) if chance else None,
@@ -334,13 +358,14 @@ class PrivacyUtilityDisplay:
         epsilons = np.ma.filled(np.ma.asarray(results[f"param_{name}"]).astype(np.float64), np.nan)
         private = ~np.isnan(epsilons)  # of several grids, some may have candidates without an epsilon
         epsilons, scores = _best_of_each(epsilons[private], _split_scores(results, scoring)[private])
+        owner = _owner(search.estimator, name) if hasattr(search, "estimator") else None
         if label is None:
-            is_search = hasattr(search, "estimator")
-            label = type(_owner(search.estimator, name)).__name__ if is_search else name.rpartition("__")[0]
+            label = name.rpartition("__")[0] if owner is None else type(owner).__name__
         return cls(
             epsilons=epsilons,
             scores=scores[:, None],
             label=label,
+            hides=_hidden(owner),
             score_name=score_name or scoring.replace("_", " "),
             reference_score=reference_score,
             chance_score=chance_score,
@@ -354,7 +379,7 @@ class PrivacyUtilityDisplay:
         ax : matplotlib Axes or None, default=None
             Where to draw; None makes a figure. Draw several displays on one axis to compare estimators.
         label : str or None, default=None
-            Name of the curve in the legend; None is the one of the display.
+            Name of the curve in the legend; None is that of the display, with what it hides.
         spread : {"both", "noise", "folds"}, default="both"
             Width of the band: the standard deviation over all fits; over the draws of noise within a fold; or over the
             folds, the noise averaged out as far as `n_repeats` goes. The square of the first is the sum of the squares
@@ -376,7 +401,8 @@ class PrivacyUtilityDisplay:
         """
         width, described = self._spread(spread), self._describe(spread)
         ax = _axes(ax)
-        style = _next_style(ax) | {"label": label or self.label} | line_options
+        named = ", ".join(text for text in (self.label, self.hides) if text) or None
+        style = _next_style(ax) | {"label": label or named} | line_options
         mean = self.scores.mean(axis=(1, 2))
         (self.line_,) = ax.plot(self.epsilons, mean, **style)
         colour = self.line_.get_color()

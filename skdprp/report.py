@@ -13,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.model_selection import KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold, check_cv
 from sklearn.multiclass import OneVsRestClassifier
@@ -38,7 +39,7 @@ _ROW_BY_ROW = (
 _K_FOLDS = (KFold, StratifiedKFold, RepeatedKFold, RepeatedStratifiedKFold)
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
-_LABELS = "may learn from the labels as they are"
+_LABELS = "sees what was released; labels, if it uses any, as they are"
 _UNKNOWN = "what the candidates promise does not follow from their parameters and the refit"
 _ONCE = "no row is twice in a training set"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
@@ -189,6 +190,8 @@ def privacy_report(estimator):
 
     Raises
     ------
+    TypeError
+        If `estimator` is neither an estimator nor a dictionary.
     NotFittedError
         If a private step was not fitted.
     ValueError
@@ -219,6 +222,8 @@ def privacy_report(estimator):
     >>> report.not_covered
     ('standardscaler learns from the rows without noise',)
     """
+    if not isinstance(estimator, Mapping) and not hasattr(estimator, "get_params"):
+        raise TypeError(f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}.")
     part = _of_results(estimator) if isinstance(estimator, Mapping) else _walk(estimator, "", _Flow())
     not_covered = part.not_covered
     private = None
@@ -302,7 +307,7 @@ def _of_step(estimator, name, flow):
         return _of_private_step(estimator, name, flow)
     if _is_private(estimator):
         raise NotFittedError(f"{_kind(estimator)} is not fitted, or its last fit failed: its guarantee is unknown.")
-    if isinstance(estimator, _ROW_BY_ROW):
+    if isinstance(estimator, _ROW_BY_ROW) or _fills_with_a_constant(estimator):
         is_trusted = isinstance(estimator, FunctionTransformer)
         remark = "is trusted to treat each row by itself" if is_trusted else "learns nothing from the rows"
         step = ReportedStep(name, _kind(estimator), "post-processing" if flow.released else "fixed map", remark)
@@ -312,6 +317,16 @@ def _of_step(estimator, name, flow):
         return _Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
     step = ReportedStep(name, _kind(estimator), "not covered", _LEARNED)
     return _Part((step,), not_covered=(f"{name} {_LEARNED}",), flow=_Flow(learned=name))
+
+
+def _fills_with_a_constant(estimator):
+    """Whether an imputer fills in what it is told, in every column."""
+    return (
+        isinstance(estimator, SimpleImputer)
+        and estimator.strategy == "constant"
+        and estimator.keep_empty_features
+        and not estimator.add_indicator
+    )
 
 
 def _of_private_step(estimator, name, flow):

@@ -238,7 +238,7 @@ def test_without_the_accountant_composition_is_basic_and_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
     other = dataclasses.replace(GAUSSIAN, loss=None, epsilon=0.123)
     total = compose(GAUSSIAN, other)
-    assert (total.epsilon, total.delta) == (1.123, 2e-6) and "basic" in total.mechanism
+    assert (total.epsilon, total.delta) == (1.123, 2e-6) and "basic" in total.mechanism and "pld" in total.mechanism
     assert total.profile(1.123) == 2e-6 and "best guess" in str(total)
     with pytest.raises(ImportError, match=r"skdprp\[pld\]"):
         compose(GAUSSIAN, other, delta=1e-7)
@@ -309,3 +309,9 @@ def test_short_floats_print_all_their_digits():
     assert guarantee.epsilon == np.float32(0.1)
     assert str(guarantee.epsilon) == "0.10000000149011612"
     assert json.loads(json.dumps(guarantee.to_dict()))["epsilon"] == guarantee.epsilon
+
+
+@pytest.mark.parametrize("thing", [[PURE, PURE], AMPClassifier(), 1.0])
+def test_only_guarantees_compose(thing):
+    with pytest.raises(TypeError, match="one by one"):
+        compose(thing)

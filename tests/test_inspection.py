@@ -288,3 +288,23 @@ def test_profile_of_no_guarantee_needs_epsilons():
 def test_other_definitions_have_no_profile():
     with pytest.raises(ValueError, match="Only differential privacy has a privacy profile"):
         PrivacyProfileDisplay.from_guarantee(guarantee_of(iDPSignRP(2)))
+
+
+@pytest.mark.parametrize(
+    ("model", "hidden"),
+    [
+        (AMPClassifier(), "row replaced"),
+        (AMPClassifier(adjacency="add_remove"), "row more or less"),
+        (DPSignOPORP(2, max_change=0.5), "row changed by 0.5"),
+        (MIDPRegressor(), "one entry, in bits"),
+    ],
+)
+def test_legend_says_what_is_hidden(model, hidden, two_digits):
+    """Epsilons of a replaced row, of a row more or less, and of a changed row are different things."""
+    pipeline = make_pipeline(MaxAbsScaler(), model)
+    known = {"epsilons": [1.0, 2.0], "cv": 2, "n_repeats": 1, "reference": None, "chance": False}
+    if hasattr(model, "transform"):
+        pipeline.steps.append(("last", LinearRegression()))
+    display = PrivacyUtilityDisplay.from_estimator(pipeline, *two_digits, **known)
+    assert display.plot().line_.get_label() == f"{type(model).__name__}, {hidden}"
+    assert display.plot(label="mine").line_.get_label() == "mine"

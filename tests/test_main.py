@@ -140,3 +140,12 @@ def test_binary_files_are_refused(folder, capsys):
         with pytest.raises(SystemExit, match="2"):
             main([name])
         assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("scale", "advised"), [(1, False), (1000, True)])
+def test_features_of_very_different_ranges_are_pointed_out(scale, advised, folder, capsys):
+    rng = np.random.default_rng(0)
+    lines = ["a,b,kind"] + [f"{a},{scale * b},{i % 2}" for i, (a, b) in enumerate(rng.random((60, 2)))]
+    (folder / "table.csv").write_text("\n".join(lines))
+    main(["table.csv", "--target", "kind", "--epsilon", "1"])
+    assert ("scale them by public constants" in capsys.readouterr().out) == advised

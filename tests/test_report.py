@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import RFECV, SelectKBest, chi2, f_classif
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, RepeatedKFold, ShuffleSplit, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
@@ -63,12 +64,15 @@ def test_a_fixed_map_before_a_private_model_costs_nothing():
     assert (report.total.epsilon, report.total.delta) == (0.5, 1e-6)
 
 
-@pytest.mark.parametrize("step", [GaussianRandomProjection(8), FunctionTransformer(np.sqrt), "passthrough"])
+CONSTANT = SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True)
+
+
+@pytest.mark.parametrize("step", [GaussianRandomProjection(8), FunctionTransformer(np.sqrt), CONSTANT, "passthrough"])
 def test_maps_that_learn_nothing_keep_the_guarantee(step):
     assert privacy_report(make_pipeline(step, MODEL).fit(X, Y)).total.epsilon == 0.5
 
 
-@pytest.mark.parametrize("step", [StandardScaler(), PCA(8), SelectKBest(chi2, k=8)])
+@pytest.mark.parametrize("step", [StandardScaler(), SimpleImputer(), PCA(8), SelectKBest(chi2, k=8)])
 def test_a_map_that_was_fitted_on_the_rows_is_not_covered_nor_is_what_follows(step):
     report = privacy_report(make_pipeline(Normalizer(), step, MODEL).fit(X, Y))
     assert statuses(report) == ["fixed map", "not covered", "not covered"]
@@ -310,3 +314,9 @@ def test_reports_look_into_frozen_estimators_and_not_into_other_results():
 def test_columns_of_none_are_skipped():
     columns = make_column_transformer((NOISY, slice(0, 64)), (StandardScaler(), []))
     assert_gaussians(privacy_report(make_pipeline(columns, RidgeClassifier()).fit(X, Y)).total, 1)
+
+
+@pytest.mark.parametrize("thing", [3, None, [1, 2]])
+def test_what_is_no_estimator_is_refused(thing):
+    with pytest.raises(TypeError, match="Reports are about estimators"):
+        privacy_report(thing)
