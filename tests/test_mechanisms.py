@@ -185,3 +185,12 @@ def test_published_sign_change_probability_is_its_integral(n_features):
 
         exact = float(mpmath.quad(integrand, mpmath.linspace(0, 1, 9)))
     assert published_sign_change_probability(ratio, n_features) == pytest.approx(exact, rel=1e-6)
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 1.7])
+def test_scales_for_short_floats_are_exact_and_poison_no_cache(epsilon):
+    """Neither the scale for a float32, nor the one for an equal float asked for after it, is computed in float32."""
+    short, slack = np.float32(epsilon), np.float32(3e-6)
+    first = gaussian_scale(short, slack)
+    assert gaussian_scale(float(short), float(slack)) == first
+    assert gaussian_profile(float(short), scale=first) <= float(slack)

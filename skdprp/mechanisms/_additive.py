@@ -1,16 +1,15 @@
 """Scales of additive noise: Gaussian, Laplace and spherical."""
 
 from fractions import Fraction
-from functools import lru_cache
 
 import numpy as np
 from scipy.special import logsumexp
 
 from ..accounting import check_spherical, gaussian_profile, spherical_profile
-from ._calibration import boundary, require_positive_delta
+from ._calibration import boundary, remembered, require_positive_delta
 
 
-@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
+@remembered
 def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     """Calibrate the Gaussian mechanism exactly, rounding to the private side.
 
@@ -196,7 +195,7 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     return float(scale if meets else np.nextafter(scale, np.inf))
 
 
-@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
+@remembered
 def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
     """Calibrate spherical noise exactly, rounding to the private side.
 
@@ -263,7 +262,7 @@ def _published_product_noise(k, epsilon, n_dims):
     return t, series - lam**2 / 2 - np.log(k * np.sqrt(np.pi)) + np.log(ratio) / 2
 
 
-@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
+@remembered
 def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
     """Calibrate the chi_1 product noise as published; it does not meet its target.
 

@@ -1,5 +1,7 @@
 """What all calibrations share: bisection to the private side, and the price of sampling."""
 
+from functools import lru_cache, wraps
+
 import numpy as np
 
 from .._noise import SAMPLING_LOSS
@@ -16,6 +18,25 @@ def boundary(meets, start, digits=2.0**-50):
         if not np.isfinite(high):
             raise ValueError("No amount of noise meets this target: choose epsilon > 0 and 0 < delta < 1.")
     return bisect(meets, low, high, digits)
+
+
+def remembered(calibrate):
+    """Cache a calibration: a search, or an audit, makes the same again and again.
+
+    Arguments become floats of Python before: short floats of NumPy are equal to them, and would leave a scale of their
+    low precision for all who ask later.
+    """
+    cached = lru_cache(maxsize=128)(calibrate)
+
+    @wraps(calibrate)
+    def _calibrate(*args, **known):
+        return cached(*map(_double, args), **{name: _double(value) for name, value in known.items()})
+
+    return _calibrate
+
+
+def _double(value):
+    return value.item() if isinstance(value, np.floating) else value
 
 
 def sampled_target(epsilon, delta, *, n_changed):

@@ -1,7 +1,5 @@
 """Scales of the noise of many steps, and what their sampling costs."""
 
-from functools import lru_cache
-
 import numpy as np
 
 from .._noise import SAMPLING_LOSS
@@ -13,7 +11,7 @@ from ..accounting import (
     subsampled_gaussian_profile,
 )
 from ._additive import gaussian_scale, published_product_noise_scale, spherical_scale
-from ._calibration import boundary, require_positive_delta, sampled_target
+from ._calibration import boundary, remembered, require_positive_delta, sampled_target
 
 _DIGITS, _POWER = 2.0**-7, 2.0**-4
 _SHARE_OF_TAIL = 2.0**-12
@@ -66,7 +64,7 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
     return float(epsilon - 2 * loss), float(delta * (1 - _SHARE_OF_TAIL) * np.exp(-loss))
 
 
-@lru_cache(maxsize=128)
+@remembered
 def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1):
     """Calibrate Gaussian noise of many steps, each on a Poisson sample of the rows, rounding to the private side.
 
@@ -121,7 +119,7 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1):
     return _scale(boundary(_meets, start=1.0, digits=_DIGITS))
 
 
-@lru_cache(maxsize=128)
+@remembered
 def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
     """Calibrate multivariate Laplace noise of many steps, each on a Poisson sample, rounding to the private side.
 
@@ -168,7 +166,7 @@ def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
     return min(spherical_scale(*target, n_dims=n_dims, shape=n_dims, power=1) for target in targets)
 
 
-@lru_cache(maxsize=128)
+@remembered
 def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
     """Calibrate half-normal product noise of many steps as published, and compute what it really gives.
 

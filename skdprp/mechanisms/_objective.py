@@ -1,7 +1,6 @@
 """Scales of the linear term of objective perturbation."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from ..accounting import (
     product_perturbation_profile,
     softmax_perturbation_profile,
 )
-from ._calibration import boundary, require_positive_delta
+from ._calibration import boundary, remembered, require_positive_delta
 
 
 def _require_room(epsilon, needed):
@@ -18,7 +17,7 @@ def _require_room(epsilon, needed):
         raise ValueError(f"The log-determinant takes {needed:.6g} of epsilon={epsilon}: raise the penalty or epsilon.")
 
 
-@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
+@remembered
 def objective_perturbation_scale(
     epsilon, delta, *, lipschitz=1.0, log_det=0.0, adjacency="replace_one", n_outputs=1, release_shift=0.0
 ):
@@ -67,7 +66,7 @@ def objective_perturbation_scale(
     )
 
 
-@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
+@remembered
 def softmax_perturbation_scale(
     epsilon, delta, *, n_classes, max_norm=1.0, log_det=0.0, adjacency="replace_one", release_shift=0.0
 ):
@@ -113,7 +112,7 @@ def softmax_perturbation_scale(
     )
 
 
-@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
+@remembered
 def product_perturbation_scale(
     epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
 ):
