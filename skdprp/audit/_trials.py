@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from ..linear_model._base import PrivateLinearClassifier
+from ..linear_model._descent import DPSGDClassifier
 from ..linear_model._mutual_information import MIDPRegressor
 from ..losses import LogisticLoss, SoftmaxLoss
 from ..sketch._additive import AdditiveSketch
@@ -163,18 +164,52 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, delta)
 
 
-@trials_of.register
-def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=None, output=None):
-    """Fit as the guarantee assumes: the labels are public, and C and delta the same for both data sets."""
+def _with_public_labels(estimator, a, b):
     estimator = clone(estimator)
     if estimator.classes is None and not np.array_equal(np.unique(a[1]), np.unique(b[1])):
         estimator.set_params(classes=np.union1d(a[1], b[1]))
+    return estimator
+
+
+@trials_of.register
+def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=None, output=None):
+    """Fit as the guarantee assumes: the labels are public, and C and delta the same for both data sets."""
+    estimator = _with_public_labels(estimator, a, b)
     fitted = clone(estimator).fit(*a)
     if estimator.adjacency == "add_remove":
         estimator.set_params(C=fitted.C_, delta=fitted.delta_)
     known = {} if output else {"membership": _membership_score(fitted, a, b)}
     draw = partial(_fit_and_take, estimator, output or _released_weights)
     return Trials(draw, a, b, known, fitted.guarantee_.delta)
+
+
+@trials_of.register
+def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, output=None):
+    """Fit as the guarantee assumes: public labels, and steps and batches of one number of rows, that of `a`."""
+    estimator = _with_public_labels(estimator, a, b)
+    fitted = clone(estimator).fit(*a)
+    rate, n_rows = fitted.sampling_rate_, _n_rows(a[0])
+    estimator.set_params(
+        delta=fitted.delta_,
+        n_epochs=max(1, round(fitted.n_iter_ * rate)),
+        batch_size=None if rate == 1 else max(1, round(rate * n_rows)),
+        learning_rate=fitted.learning_rate_,
+    )
+    draw = partial(_descend_and_take, estimator, output or _released_layers, n_rows)
+    return Trials(draw, a, b, {}, fitted.guarantee_.delta)
+
+
+def _descend_and_take(estimator, output, n_rows, data, n):
+    """Divide sums of gradients by the same number of rows, whatever that of the data is."""
+    if estimator.batch_size is None:
+        share = _n_rows(data[0]) / n_rows
+        estimator = clone(estimator).set_params(learning_rate=estimator.learning_rate * share)
+    return _fit_and_take(estimator, output, data, n)
+
+
+def _released_layers(estimator):
+    """Weights and intercepts of all layers."""
+    return tuple(estimator.coefs_ + estimator.intercepts_)
 
 
 @trials_of.register

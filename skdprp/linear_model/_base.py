@@ -64,7 +64,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
         Raises
         ------
         ValueError
-            If X is not finite or has rows of zeros only, y has one class or labels outside `classes`, or `C` is too
+            If X is not finite or all zero, y has one class or labels outside `classes`, or `C` is too
             large for `epsilon`.
         SolverError
             If the solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
