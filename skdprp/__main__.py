@@ -263,9 +263,9 @@ def _read(options):
 def _ranges(X):
     """Tell how far the features range; the command is for whoever holds the data, and protects none of its output."""
     ranges = np.asarray((X.max(axis=0) - X.min(axis=0)).todense() if sp.issparse(X) else np.ptp(X, axis=0)).ravel()
-    least, largest = ranges[ranges > 0].min(initial=np.inf), ranges.max()
-    told = f"The features range over {min(least, largest):g} to {largest:g} of these units"
-    if largest > 10 * least:
+    small, large = np.quantile(ranges[ranges > 0] if ranges.any() else ranges, [0.1, 0.9], method="nearest")
+    told = f"Most features range over {small:g} to {large:g} of these units"
+    if large > 10 * small:
         return f"{told}: one number means little for all of them, scale them by public constants first."
     return f"{told}."
 

@@ -72,6 +72,9 @@ def save_release(path, sketches, estimator):
     of the features, the scale of the noise and the guarantee: what the guarantee counts as public. The number of
     features and their names are the only things in it that come from the data. Nothing is pickled.
 
+    Queries must be scaled as the rows were before they reached the sketch, and the sketches must be those of the last
+    fit of `estimator`: the file cannot know either.
+
     Examples
     --------
     >>> import tempfile
