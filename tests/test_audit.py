@@ -588,3 +588,10 @@ def test_descent_with_a_third_of_its_noise_is_found(monkeypatch):
         with reproducible_noise(0):
             found.append(audit_epsilon(DESCENTS[0], *pair, n_trials=4000, confidence=1 - 1e-6).epsilon)
     assert 0.5 < found[0] <= 2.0 < found[1]
+
+
+def test_a_sketch_of_named_columns_is_audited_on_arrays():
+    sketch = DPOPORP(2, epsilon=1.0).fit(pd.DataFrame(np.zeros((3, 4)), columns=list("abcd")))
+    pair = worst_neighbours(sketch, None)
+    assert not audit_epsilon(sketch, *pair, n_trials=400, confidence=SURE).exceeds(sketch.guarantee_)
+    assert list(sketch.feature_names_in_) == list("abcd")

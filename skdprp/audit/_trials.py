@@ -1,6 +1,7 @@
 """Turn whatever is audited into a function that draws outputs: arrays of shape (n_trials, rows, columns)."""
 
 from collections import Counter
+from copy import copy
 from dataclasses import dataclass
 from functools import partial, singledispatch
 from typing import Any
@@ -274,6 +275,9 @@ def _fitted(estimator, X):
         check_is_fitted(estimator)
     except NotFittedError:
         return clone(estimator).fit(X)
+    if hasattr(estimator, "feature_names_in_") and not hasattr(X, "columns"):
+        estimator = copy(estimator)  # rows without names are meant: no warning at each trial
+        del estimator.feature_names_in_
     return estimator
 
 
