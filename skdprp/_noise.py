@@ -12,11 +12,16 @@ a rounding of the real-valued mechanism x + N, on a grid that does not depend on
 computed f + N / g, which moves the boundaries between the values of the rounding. It is below 2^-33 as long as |N| is
 below 37.5 standard deviations (Gaussian) or 200 scales (Laplace), so that each value has its probability to within a
 factor exp(2^-31), `SAMPLING_LOSS`; beyond, all probabilities together are under 2^-288.
+
+Most roundings of Gaussian noise are known from the first 16 bits of a word, which say between which two numbers N lies:
+both ends round to the same value. Where they do not, the other bits of the word are drawn, and N is computed. What is
+released is what the whole word would have given.
 """
 
 import os
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv, ndtri
@@ -25,6 +30,7 @@ _BLOCK = 1 << 14
 _LOW_63 = np.uint64(2**63 - 1)
 _DEEP = 2.0**-17
 _GRID_BITS = 10
+_CELL_MARGIN = 2.0**-21
 SAMPLING_LOSS = 2.0**-31
 _SEEDED = ContextVar("seeded noise of this context: (process id, generator)", default=None)
 
@@ -80,7 +86,11 @@ def _random_words(size):
 
 def _tail_and_sign(size):
     """Uniform tail probabilities in (0, 1/2], exact to 46 bits however small, and floats with independent signs."""
-    words = _random_words(size)
+    return _split(_random_words(size))
+
+
+def _split(words):
+    """Tail probabilities and signs of uniform words, those deep in the tail refined by further words."""
     tail = ((words & _LOW_63) + 0.5) * 2.0**-64
     deep = np.flatnonzero(tail < _DEEP)
     if deep.size:  # once in 2**16: given this, the tail is uniform below 2**-17
@@ -88,9 +98,12 @@ def _tail_and_sign(size):
     return tail, words.view(np.float64)
 
 
-def _standard_gaussian(size):
-    tail, sign = _tail_and_sign(size)
+def _gaussian_quantile(tail, sign):
     return np.copysign(ndtri(tail), sign)
+
+
+def _standard_gaussian(size):
+    return _gaussian_quantile(*_tail_and_sign(size))
 
 
 def _standard_laplace(size):
@@ -103,15 +116,47 @@ def _grid(scale):
     return np.ldexp(1.0, np.frexp(scale)[1] - 1 - _GRID_BITS)
 
 
-def _add_on_grid(values, noise, grid):
-    """Add noise, in units of the grid, and round to it: in place, and as if x + N were a real number."""
+def _gaussian_cells():
+    """Bounds on the standard Gaussian noise of all words that share their first 16 bits, for each value of these.
+
+    They are wide enough for what float32 rounds, in them and in steps * bound + f: shares of 3 * 2^-24 and 2^-25.
+    """
+    far = np.append(np.inf, -ndtri(np.arange(1, 2**15 + 1) * 2.0**-16))
+    near, far = far[1:] - _CELL_MARGIN * (1 + far[1:]), far[:-1] + _CELL_MARGIN * (1 + far[:-1])
+    return np.append(near, -far).astype(np.float32), np.append(far, -near).astype(np.float32)
+
+
+_CELL_LOW, _CELL_HIGH = _gaussian_cells()
+
+
+def _rounded_to_gaussian(fractions, steps):
+    """Rounded sums of fractions and Gaussian noise of a standard deviation of so many steps."""
+    first = np.frombuffer(random_bytes(2 * fractions.size), np.uint16)
+    short, steps_short = fractions.astype(np.float32), np.float32(steps)
+    low, high = np.take(_CELL_LOW, first), np.take(_CELL_HIGH, first)
+    for bound in (low, high):
+        bound *= steps_short
+        bound += short
+        np.rint(bound, out=bound)
+    rounded, undecided = low.astype(np.float64), np.flatnonzero(low != high)
+    words = first[undecided].astype(np.uint64) << np.uint64(48)
+    words |= _random_words(undecided.size) >> np.uint64(16)
+    rounded[undecided] = np.rint(fractions[undecided] + steps * _gaussian_quantile(*_split(words)))
+    return rounded
+
+
+def _rounded_to_laplace(fractions, steps):
+    """Rounded sums of fractions and Laplace noise of a scale of so many steps."""
+    return np.rint(fractions + steps * _standard_laplace(fractions.size))
+
+
+def _add_on_grid(values, rounded, grid):
+    """Add noise and round to the grid: in place, as if x + N were a real number; `rounded` adds it to fractions."""
     values /= grid
     whole = np.rint(values)
     values -= whole
-    values += noise
-    np.rint(values, out=values)
-    values += whole
-    values *= grid
+    whole += rounded(values)
+    np.multiply(whole, grid, out=values)
 
 
 def _flat_view(values):
@@ -121,14 +166,13 @@ def _flat_view(values):
     return flat
 
 
-def _add(values, scale, standard_noise):
+def _add(values, scale, rounded):
     flat = _flat_view(values)
     if scale == 0:  # no neighbour changes these values
         return
     grid = _grid(scale)
     for start in range(0, flat.size, _BLOCK):
-        block = flat[start : start + _BLOCK]
-        _add_on_grid(block, (scale / grid) * standard_noise(block.size), grid)
+        _add_on_grid(flat[start : start + _BLOCK], partial(rounded, steps=scale / grid), grid)
 
 
 def add_gaussian(values, scale):
@@ -137,12 +181,12 @@ def add_gaussian(values, scale):
     The release lies on a public grid of about scale / 1024; its privacy is that of the real-valued mechanism, up to a
     loss of 2 * SAMPLING_LOSS for each value that differs between neighbours.
     """
-    _add(values, scale, _standard_gaussian)
+    _add(values, scale, _rounded_to_gaussian)
 
 
 def add_laplace(values, scale):
     """Release a contiguous float64 array with Laplace noise of scale `scale`, in place and on a grid as Gaussian."""
-    _add(values, scale, _standard_laplace)
+    _add(values, scale, _rounded_to_laplace)
 
 
 def gaussian(shape, scale):
@@ -189,7 +233,8 @@ def add_spherical(values, scale, *, shape, power):
     """
     flat = _flat_view(values)
     grid = _grid(scale * (shape / power) ** (1 / power) / np.sqrt(flat.size))
-    _add_on_grid(flat, spherical(flat.size, scale, shape=shape, power=power) / grid, grid)
+    noise = spherical(flat.size, scale, shape=shape, power=power) / grid
+    _add_on_grid(flat, lambda fractions: np.rint(fractions + noise), grid)
 
 
 def flip(levels, thresholds):

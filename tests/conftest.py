@@ -24,7 +24,7 @@ def seeded():
 @pytest.fixture
 def silenced_noise(monkeypatch):
     """Turn all private noise off: what is left is the deterministic part of the estimators."""
-    monkeypatch.setattr(_noise, "_add", lambda values, scale, standard_noise: None)
+    monkeypatch.setattr(_noise, "_add", lambda values, scale, rounded: None)
     monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.zeros(shape))
     monkeypatch.setattr(_noise, "add_spherical", lambda values, scale, **law: None)
     monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: np.zeros(n_dims))

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -74,6 +75,53 @@ def test_boundaries_of_the_grid_are_where_they_should_be(name, exact_tail, farth
     assert np.abs(np.abs(computed) - boundaries).max() < 2.0**-33
 
 
+def whole_word_noise(steps, rest, monkeypatch):
+    """Noise of the words with every value of the first 16 bits and the others `rest`."""
+    monkeypatch.setattr(_noise, "_random_words", lambda size: np.full(size, 2**62, np.uint64))
+    words = (np.arange(2**16, dtype=np.uint64) << np.uint64(48)) | np.uint64(rest)
+    return steps * _noise._gaussian_quantile(*_noise._split(words))
+
+
+def rounded_by_first_bits(fractions, steps, rest, monkeypatch):
+    """Rounded sums with the noise of the same words, and how many of them were drawn to the end."""
+    rests = [rest << 16, 2**62]  # what a word deep in the tail is refined by comes last
+    drawn = []
+
+    def _words(size):
+        drawn.append(size)
+        return np.full(size, rests[len(drawn) - 1], np.uint64)
+
+    monkeypatch.setattr(_noise, "random_bytes", lambda size: np.arange(2**16, dtype=np.uint16).tobytes())
+    monkeypatch.setattr(_noise, "_random_words", _words)
+    return _noise._rounded_to_gaussian(fractions, steps), drawn[0]
+
+
+# A boundary of the rounding on either end of a cell is the worst place for it.
+@pytest.mark.parametrize("rest", [0, 2**48 - 1, 0x123456789ABC])
+@pytest.mark.parametrize("steps", [1024.0, 1500.3, 2047.99, 1 / 3])
+@pytest.mark.parametrize("beside", [None, -(2.0**-30), 2.0**-30])
+def test_sixteen_bits_decide_what_the_whole_word_would(rest, steps, beside, monkeypatch):
+    """The same rounding for every cell, with a boundary anywhere or next to the noise."""
+    noise = whole_word_noise(steps, rest, monkeypatch)
+    fractions = np.random.default_rng(0).uniform(-0.5, 0.5, 2**16) if beside is None else np.rint(noise) - noise
+    if beside is not None:
+        fractions += np.copysign(0.5 - abs(beside), -fractions) + beside
+    assert np.abs(fractions).max() <= 0.5
+    released, n_words = rounded_by_first_bits(fractions, steps, rest, monkeypatch)
+    np.testing.assert_array_equal(released, np.rint(fractions + noise))
+    assert beside is not None or n_words < 2**14
+
+
+def test_bounds_of_a_cell_are_needed(monkeypatch):
+    """Control: without them the first bits decide what they cannot know."""
+    noise = whole_word_noise(1500.3, 2**47, monkeypatch)
+    fractions = np.random.default_rng(0).uniform(-0.5, 0.5, 2**16)
+    high = np.where(np.isinf(_noise._CELL_HIGH), np.inf, _noise._CELL_LOW)
+    monkeypatch.setattr(_noise, "_CELL_HIGH", high)
+    released, _ = rounded_by_first_bits(fractions, 1500.3, 2**47, monkeypatch)
+    assert (released != np.rint(fractions + noise)).sum() > 1000
+
+
 @pytest.mark.parametrize("add", [_noise.add_gaussian, _noise.add_laplace])
 @pytest.mark.parametrize("scale", [1.0, 0.37, 1e-90, 1e90])
 def test_support_does_not_depend_on_the_values(add, scale):
@@ -111,7 +159,7 @@ def test_release_is_the_rounding_of_the_real_sum(fraction):
     """A value between two points of a coarse grid keeps its mean and its share of each point."""
     values, scale, size = np.array([fraction]), 1 / 3, 200_000
     released = np.repeat(values, size)
-    _noise._add_on_grid(released, scale * _noise._standard_gaussian(size), 1.0)
+    _noise._add_on_grid(released, partial(_noise._rounded_to_gaussian, steps=scale), 1.0)
     edges = np.arange(-2.5, 3.5)
     shares = np.diff(stats.norm(fraction, scale).cdf(edges))
     counts = np.array([(released == point).sum() for point in range(-2, 3)])

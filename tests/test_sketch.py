@@ -948,9 +948,7 @@ def test_gaussian_signs_near_a_point_of_the_grid_are_as_likely_as_on_it():
         signs = []
         for x in (-step / 100, step / 100):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(
-                    _noise, "_standard_gaussian", lambda size, n=noise: np.full(size, n * step / abs(w) / sketch.scale_)
-                )
+                patch.setattr(_noise, "_rounded_to_gaussian", lambda fractions, steps, n=noise: np.rint(fractions + n))
                 signs.append(sketch.transform(np.array([[x / w]]))[0, 0])
         assert signs[0] == signs[1]
 
