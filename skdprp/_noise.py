@@ -156,6 +156,7 @@ def _add_on_grid(values, rounded, grid):
     whole = np.rint(values)
     values -= whole
     whole += rounded(values)
+    whole += 0.0  # makes -0.0 of x and N both between -g/2 and 0 a 0.0, which does not tell the sign of x
     np.multiply(whole, grid, out=values)
 
 

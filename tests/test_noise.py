@@ -154,6 +154,23 @@ def test_support_of_spherical_noise_does_not_depend_on_the_values(shape, power):
         assert len(np.unique(steps)) > 50
 
 
+@pytest.mark.parametrize(
+    "add",
+    [
+        _noise.add_gaussian,
+        _noise.add_laplace,
+        lambda values, scale: _noise.add_spherical(values, scale, shape=values.size, power=1),
+    ],
+)
+def test_a_released_zero_does_not_tell_the_sign_of_the_value(add):
+    released = np.full(200_000, -1e-300)
+    with _noise.reproducible_noise(0):
+        add(released, 1.0)
+    zeros = released[released == 0]
+    assert len(zeros) > 20
+    assert not np.signbit(zeros).any()
+
+
 @pytest.mark.parametrize("fraction", [0.0, 0.25, -0.49])
 def test_release_is_the_rounding_of_the_real_sum(fraction):
     """A value between two points of a coarse grid keeps its mean and its share of each point."""
