@@ -35,7 +35,7 @@ ESTIMATORS = [
     DPSignOPORP(),
     DPSignOPORP(4, method="rr", output="packed"),
     iDPSignRP(),
-    iDPSignRP(2, method="rr", projection="oporp", max_change=100.0),
+    iDPSignRP(4, method="rr", projection="oporp", max_change=100.0),
 ]
 
 
@@ -61,7 +61,7 @@ def demand_determinism(estimator):
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=demand_determinism)
-def test_checks_with_noise(estimator, check):
+def test_checks_with_noise(estimator, check, seeded):
     check(estimator)
 
 

@@ -251,7 +251,7 @@ def test_adam_divides_by_past_sizes():
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), (4, 3)])
-def test_scores_are_those_of_mlp_classifier(hidden, three_classes):
+def test_scores_are_those_of_mlp_classifier(hidden, three_classes, seeded):
     """The same weights in scikit-learn's network give the same probabilities."""
     X, y = three_classes
     ours = DPSGDClassifier(hidden_layer_sizes=hidden, batch_size=None, n_epochs=3).fit(X, y)
@@ -393,7 +393,7 @@ def test_max_norm_bounds_the_gradients_of_linear_models(binary, three_classes):
     assert network.fit(X, y).sensitivity_ == 0.1
 
 
-def test_scores_shorten_rows_as_fit_does(binary):
+def test_scores_shorten_rows_as_fit_does(binary, seeded):
     X, y = binary
     model = DPSGDClassifier(max_norm=0.5).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), model.decision_function(100 * X), rtol=1e-9)

@@ -41,7 +41,7 @@ def demand_iterations(estimator):
 
 
 @parametrize_with_checks([*ESTIMATORS, SAMPLED], expected_failed_checks=demand_determinism)
-def test_checks_with_noise(estimator, check):
+def test_checks_with_noise(estimator, check, seeded):
     if check.func.__name__ in COMPARE_LABELS:
         pytest.skip("compares the labels that two fits predict, which noise may or may not change")
     check(estimator)

@@ -218,7 +218,7 @@ def test_projection_has_its_law(wide):
     A = np.column_stack([X[:, :3], y])
     covariance = A.T @ A + np.diag([model.scale_**2] * 3 + [0])
     normal = rows @ np.linalg.inv(np.linalg.cholesky(covariance)).T
-    assert stats.kstest(normal.ravel(), "norm").pvalue > 1e-6
+    assert stats.kstest(normal.ravel(), "norm").pvalue > 1e-8
     assert np.allclose(normal.T @ normal / len(rows), np.eye(4), atol=6 * np.sqrt(2 / len(rows)))
     assert abs(np.mean(normal[1:] * normal[:-1])) < 6 / np.sqrt(4 * len(rows))
 
@@ -228,7 +228,7 @@ def test_additive_release_has_its_law():
     model = MIDPRegressor(mechanism="additive", max_abs=0.5)
     noisy, targets = model.sketch(X, y)
     noise = (noisy - np.clip(X, -0.5, 0.5)) / model.scale_
-    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-6 and np.array_equal(targets, y)
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-8 and np.array_equal(targets, y)
     assert model.scale_ == pytest.approx(0.5)
 
 
@@ -391,7 +391,7 @@ def read_entry(model, X, y):
 def test_published_calibration_leaks_an_entry(entry):
     """The published noise is zero here, and the entry is read off within 10%; the exact noise hides it."""
     X, y = leaky_data(entry)
-    model = MIDPRegressor(n_components=1000, epsilon=0.5, calibration="published", max_abs=1.0)
+    model = MIDPRegressor(n_components=4000, epsilon=0.5, calibration="published", max_abs=1.0)
     readings = [read_entry(model, X, y) for _ in range(10)]
     assert np.abs(np.array(readings) / entry - 1).max() < 0.1
     assert model.claimed_.epsilon == 0.5
@@ -518,7 +518,7 @@ def relative_errors(model, X, y, repeats):
 
 
 @pytest.mark.parametrize("n_components", [30, 200])
-def test_expected_error_of_a_projection(n_components):
+def test_expected_error_of_a_projection(n_components, seeded):
     """The mean over many releases is the exact expectation, and below the bound from four numbers."""
     X, y = make_data(2000)
     model = MIDPRegressor(n_components=n_components, epsilon=1.0)

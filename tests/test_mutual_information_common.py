@@ -61,7 +61,7 @@ def demand_determinism(estimator):
 
 
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=demand_determinism)
-def test_checks_with_noise(estimator, check):
+def test_checks_with_noise(estimator, check, seeded):
     check(estimator)
 
 
