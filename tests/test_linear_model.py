@@ -458,7 +458,7 @@ def test_auto_c_leaves_most_of_epsilon_to_the_noise(loss, binary):
 
 
 @pytest.mark.parametrize("estimator", BOTH)
-def test_model_selection(estimator, breast_cancer):
+def test_model_selection(estimator, breast_cancer, seeded):
     X, y = breast_cancer
     pipe = make_pipeline(Normalizer(), estimator(epsilon=20.0))
     assert cross_val_score(pipe, X, y, cv=3).mean() > 0.7
@@ -489,7 +489,7 @@ def test_feature_names(estimator, binary):
         model.predict(X)
 
 
-def test_accuracy_on_held_out_digits():
+def test_accuracy_on_held_out_digits(seeded):
     """Ten classes: close to what is possible at epsilon = 10, far above chance at 1."""
     X, y = load_digits(return_X_y=True)
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
