@@ -218,7 +218,7 @@ def test_projection_has_its_law(wide):
     A = np.column_stack([X[:, :3], y])
     covariance = A.T @ A + np.diag([model.scale_**2] * 3 + [0])
     normal = rows @ np.linalg.inv(np.linalg.cholesky(covariance)).T
-    assert stats.kstest(normal.ravel(), "norm").pvalue > 1e-8
+    assert stats.kstest(normal.ravel(), "norm").pvalue > 1e-6
     assert np.allclose(normal.T @ normal / len(rows), np.eye(4), atol=6 * np.sqrt(2 / len(rows)))
     assert abs(np.mean(normal[1:] * normal[:-1])) < 6 / np.sqrt(4 * len(rows))
 
@@ -228,7 +228,7 @@ def test_additive_release_has_its_law():
     model = MIDPRegressor(mechanism="additive", max_abs=0.5)
     noisy, targets = model.sketch(X, y)
     noise = (noisy - np.clip(X, -0.5, 0.5)) / model.scale_
-    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-8 and np.array_equal(targets, y)
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-6 and np.array_equal(targets, y)
     assert model.scale_ == pytest.approx(0.5)
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 from skdprp import _noise, reproducible_noise
 
 SIZE = 300_000
-FALSE_ALARM = 1e-8  # of each test of chance
+FALSE_ALARM = 1e-6  # of each test of chance
 
 
 def gaussian(size=SIZE, scale=1.0):

@@ -361,7 +361,7 @@ def test_individual_dp_is_not_dp():
     far, near = (np.full((20_000, 1), sign * value) for value in (0.75, 0.40))
     assert np.all(sketch.transform(far) == 1)
     minus = np.sum(sketch.transform(near) == -1)
-    assert stats.binomtest(int(minus), 20_000, 1 / (1 + np.e)).pvalue > 1e-8
+    assert stats.binomtest(int(minus), 20_000, 1 / (1 + np.e)).pvalue > 1e-6
 
 
 @pytest.mark.parametrize("method", ["gaussian", "rr"])
@@ -480,9 +480,9 @@ def test_noise_has_the_printed_scale(estimator, noise):
     residual = sketch.transform(X) - sketch.projection_.project(X) / sketch.projection_.divisor
     law = stats.norm if noise == "gaussian" else stats.laplace
     cells = np.bincount((50 * law.cdf(residual.ravel() / sketch.scale_)).astype(int), minlength=50)
-    assert stats.chisquare(cells).pvalue > 1e-8
+    assert stats.chisquare(cells).pvalue > 1e-6
     wrong = np.bincount((50 * law.cdf(1.05 * residual.ravel() / sketch.scale_)).astype(int), minlength=50)
-    assert stats.chisquare(wrong).pvalue < 1e-8
+    assert stats.chisquare(wrong).pvalue < 1e-6
 
 
 def test_published_calibrations_have_their_formulas():
@@ -905,7 +905,7 @@ def test_almost_empty_projections_are_valid():
     reached = sketch.projection_.column_max() > 0
     assert 0 < np.sum(~reached) < 64
     plus = np.mean(sketch.transform(X[:, :3]) == 1, axis=0)
-    assert np.all(stats.norm.sf(np.abs(plus[~reached] - 0.5) * 2 * np.sqrt(4000)) > 1e-9)
+    assert np.all(stats.norm.sf(np.abs(plus[~reached] - 0.5) * 2 * np.sqrt(4000)) > 1e-6)
 
 
 @pytest.mark.parametrize("epsilon", [1e-6, 50.0, 1e4])
