@@ -7,6 +7,7 @@ from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from .linear_model import AMPClassifier, DPSGDClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .out_of_core import transform_chunks
+from .preprocessing import PublicScaler
 from .publishing import load_release, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
@@ -27,6 +28,7 @@ __all__ = [
     "PrivacyUtilityDisplay",
     "PrivacyWarning",
     "ProductNoiseOutputPerturbation",
+    "PublicScaler",
     "audit_epsilon",
     "compose",
     "iDPSignRP",

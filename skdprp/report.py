@@ -23,6 +23,7 @@ from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, Po
 from sklearn.random_projection import BaseRandomProjection
 
 from .guarantee import Adjacency, PrivacyGuarantee, compose, label_html
+from .preprocessing import PublicScaler
 from .sketch._base import AT_EACH_TRANSFORM
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
@@ -35,7 +36,12 @@ _ROW_BY_ROW = (
     HashingVectorizer,
     Normalizer,
     PolynomialFeatures,
+    PublicScaler,
 )
+_TRUST = {
+    FunctionTransformer: "is trusted to treat each row by itself",
+    PublicScaler: "its bounds are trusted to be public",
+}
 _K_FOLDS = (KFold, StratifiedKFold, RepeatedKFold, RepeatedStratifiedKFold)
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
@@ -201,8 +207,9 @@ def privacy_report(estimator):
     -----
     What comes after a private sketch is post-processing and costs nothing, but may learn from labels as they are. Steps
     that learn from rows without noise are not covered, nor is what follows them: their private successors assume rows
-    that reach them by a map that was not fitted on them. Fixed maps are those of scikit-learn that are known to treat
-    each row by itself. The columns of a ColumnTransformer are composed as if a change could reach all of them.
+    that reach them by a map that was not fitted on them. Fixed maps are :class:`~skdprp.PublicScaler` and those of
+    scikit-learn that are known to treat each row by itself. The columns of a ColumnTransformer are composed as if a
+    change could reach all of them.
 
     A search releases candidates times folds, and the refit, which is charged as the dearest candidate: the choice
     depends on the rows. In each fold a row is sketched once for fitting or once for each scorer, or both where training
@@ -308,8 +315,7 @@ def _of_step(estimator, name, flow):
     if _is_private(estimator):
         raise NotFittedError(f"{_kind(estimator)} is not fitted, or its last fit failed: its guarantee is unknown.")
     if isinstance(estimator, _ROW_BY_ROW) or _fills_with_a_constant(estimator):
-        is_trusted = isinstance(estimator, FunctionTransformer)
-        remark = "is trusted to treat each row by itself" if is_trusted else "learns nothing from the rows"
+        remark = _TRUST.get(type(estimator), "learns nothing from the rows")
         step = ReportedStep(name, _kind(estimator), "post-processing" if flow.released else "fixed map", remark)
         return _Part((step,), flow=replace(flow, maps=(*flow.maps, name)))
     if flow.released:

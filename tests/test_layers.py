@@ -10,7 +10,7 @@ import skdprp
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"accounting", "_noise", "_params"},
-    {"guarantee", "random_projection", "losses"},
+    {"guarantee", "random_projection", "losses", "preprocessing"},
     {"sensitivity", "mechanisms", "similarity"},
     {"sketch", "linear_model"},
     {"audit", "inspection", "out_of_core", "publishing", "report"},

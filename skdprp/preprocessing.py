@@ -1,0 +1,201 @@
+"""Scaling of columns by what is known about them in public, and not by looking at the rows."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from ._params import FLOATS, _fit_context
+
+__all__ = ["PublicScaler"]
+
+
+class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Clip each column to bounds that are known in public, and scale it to a range that all columns share.
+
+    It stands before a private estimator where ``MinMaxScaler`` or ``StandardScaler`` stood: those learn from the rows,
+    which no later noise covers. This one learns the number and the names of the columns only. It is a fixed map that
+    treats each row by itself, so that the guarantee of what follows holds for the rows as they leave it.
+
+    With the default range, of length 1, the default ``max_change=1.0`` of the sketches hides all that one column says;
+    and ``max_norm=n_features**0.5 / 2`` of the linear models cuts no row.
+
+    Parameters
+    ----------
+    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=(-1.0, 1.0)
+        Least and largest value: one pair for all columns, a pair for each column, or pairs by the names of the columns.
+        Take them from what is known of the quantity (ages are 0 to 120), **never from the rows**: nothing can detect
+        that afterwards.
+    feature_range : tuple (low, high), default=(-0.5, 0.5)
+        Where the bounds go. ``(-1, 1)`` is what :class:`~skdprp.MIDPRegressor` takes by default, and ``(0, 1)`` is for
+        networks.
+
+    Attributes
+    ----------
+    scale_, offset_ : ndarray of shape (n_features,)
+        A clipped column is multiplied by the one, and then the other is added.
+    bounds_ : ndarray of shape (n_features, 2)
+        Least and largest value of each column.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (n_features,)
+        Names of the columns, where X has names that are all strings.
+
+    See Also
+    --------
+    privacy_report : Which steps of a Pipeline are covered.
+
+    Notes
+    -----
+    How many values lie outside of the bounds is private, and nothing tells it. Missing values are refused: fill them in
+    before, by ``SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)``.
+
+    Sparse rows are taken where zeros stay zero: if bounds and range are symmetric, or both start at zero. Arithmetic is
+    in float64; rows of float32 come out as float32.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from skdprp import PublicScaler
+    >>> table = pd.DataFrame({"age": [30, 90], "income": [50_000, 900_000]})
+    >>> scaler = PublicScaler({"age": (0, 120), "income": (0, 200_000)}).fit(table)
+    >>> scaler.transform(table)
+    array([[-0.25, -0.25],
+           [ 0.25,  0.5 ]])
+    >>> scaler.inverse_transform([[-0.25, 0.5]])
+    array([[3.e+01, 2.e+05]])
+    """
+
+    _parameter_constraints: dict = {"bounds": ["array-like", dict], "feature_range": ["array-like"]}
+
+    def __init__(self, bounds=(-1.0, 1.0), *, feature_range=(-0.5, 0.5)):
+        self.bounds = bounds
+        self.feature_range = feature_range
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Match the bounds with the columns of X; no value of X is used.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        PublicScaler
+            Itself.
+
+        Raises
+        ------
+        ValueError
+            If the bounds do not fit the columns, a low bound is not below its high one, or zeros of sparse rows would
+            not stay zero.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
+        bounds = _of_columns(self.bounds, X.shape[1], getattr(self, "feature_names_in_", None))
+        (low, high), (a, b) = bounds.T, _pairs(self.feature_range, (2,), "feature_range")
+        # Where zero stays zero it does so exactly, and not up to rounding, for the sake of sparse rows.
+        scale, zero_stays = (b - a) / (high - low), a * high == b * low
+        self.bounds_, self.scale_, self.offset_ = bounds, scale, np.where(zero_stays, 0.0, a - low * scale)
+        self._refuse_to_fill(X)
+        return self
+
+    def transform(self, X):
+        """Clip and scale each column.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        {ndarray, CSR sparse} of shape (n_samples, n_features)
+            Values within `feature_range`.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        self._refuse_to_fill(X)
+        return _on_values(self._scale, X)
+
+    def inverse_transform(self, X):
+        """Return to the units of the bounds; what was clipped comes back as its bound.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Values of the scaled columns.
+
+        Returns
+        -------
+        {ndarray, CSR sparse} of shape (n_samples, n_features)
+            Values in the units of the bounds.
+        """
+        check_is_fitted(self)
+        X = check_array(X, accept_sparse="csr", dtype=FLOATS)
+        if X.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {X.shape[1]} columns where {self.n_features_in_} were scaled.")
+        self._refuse_to_fill(X)
+        return _on_values(lambda values, column: (values - self.offset_[column]) / self.scale_[column], X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _scale(self, values, column):
+        clipped = np.clip(values, *self.bounds_[column].T)
+        return np.clip(clipped * self.scale_[column] + self.offset_[column], *self.feature_range)  # rounding overshoots
+
+    def _refuse_to_fill(self, X):
+        if sp.issparse(X) and self.offset_.any():
+            raise ValueError(
+                "Zeros of sparse rows would not stay zero: make bounds and feature_range symmetric, or start both at 0."
+            )
+
+
+def _on_values(function, X):
+    """Apply a function of values and their columns to each value of X, or each that is stored."""
+    if not sp.issparse(X):
+        return function(X, slice(None)).astype(X.dtype, copy=False)
+    out = X.copy()
+    out.data = function(X.data, X.indices).astype(X.dtype, copy=False)
+    return out
+
+
+def _of_columns(bounds, n_features, names):
+    """Bounds of each column, of shape (n_features, 2)."""
+    if isinstance(bounds, Mapping):
+        bounds = _by_name(bounds, names)
+    shape = (2,) if np.ndim(bounds) == 1 else (n_features, 2)
+    return np.broadcast_to(_pairs(bounds, shape, "bounds"), (n_features, 2)).copy()
+
+
+def _by_name(bounds, names):
+    if names is None:
+        raise ValueError(
+            "bounds go by names, but X has no names of columns: pass a DataFrame, or pairs in their order."
+        )
+    if missing := [name for name in names if name not in bounds]:
+        raise ValueError(f"bounds are missing for the columns {missing}.")
+    if unknown := [name for name in bounds if name not in names]:
+        raise ValueError(f"bounds are given for {unknown}, which X does not have.")
+    return [bounds[name] for name in names]
+
+
+def _pairs(values, shape, parameter):
+    """Check pairs of a low and a high number, one or many."""
+    pairs = np.asarray(values, dtype=np.float64)
+    if pairs.shape != shape:
+        raise ValueError(f"{parameter} must be low and high, of shape {shape}; got {pairs.shape}.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        width = pairs[..., 1] - pairs[..., 0]
+    if not ((width > 1e-100) & (width < 1e100)).all():
+        raise ValueError(f"Each low number in {parameter} must be finite and below its high one, by 1e-100 to 1e100.")
+    return pairs
