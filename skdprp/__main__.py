@@ -1,4 +1,4 @@
-"""``python -m skdprp``: what private sketches of a table are good for, at several epsilons."""
+"""``python -m skdprp``: what sketches of a table are good for, or, after ``fit``, a private classifier of its rows."""
 
 import argparse
 import gzip
@@ -7,6 +7,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_digits, load_svmlight_file
@@ -14,14 +15,17 @@ from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.multiclass import type_of_target
 
-from . import DPOPORP, DPSignOPORP
+from . import DPOPORP, AMPClassifier, DPSignOPORP, PublicScaler, privacy_report
+from .linear_model import SolverError
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 SKETCHES = (DPOPORP, DPSignOPORP)
 N_NEIGHBORS = 10
 N_QUERIES = 500
+_TARGET = "column of a CSV with the labels"
 _LIBSVM_LINE = re.compile(r"\S+(\s+\d+:\S+)+\s*(#.*)?")
 
 
@@ -50,9 +54,10 @@ def _parser():
     parser = _OneLineParser(
         prog="python -m skdprp",
         description="Sketch rows privately, train and search on the sketches, and show the utility against epsilon.",
+        epilog="python -m skdprp fit --help: train a private classifier on a file, and save it.",
     )
     parser.add_argument("file", nargs="?", type=Path, help="CSV with a header, or LIBSVM; default: handwritten digits")
-    parser.add_argument("--target", metavar="COLUMN", help="column of a CSV with the labels")
+    parser.add_argument("--target", metavar="COLUMN", help=_TARGET)
     parser.add_argument(
         "--max-change",
         type=_positive(float),
@@ -73,6 +78,54 @@ def _parser():
     )
     parser.add_argument("--random-state", type=int, default=0, help="seed of the public projection and of the split")
     parser.add_argument("--output", type=Path, default=Path("skdprp_utility.png"), help="where the figure goes")
+    return parser
+
+
+def _column_bounds(text):
+    """Read COLUMN=LOW:HIGH; a name may contain both signs."""
+    column, _, bounds = text.rpartition("=")
+    low, high = bounds.split(":")
+    if not column:
+        raise ValueError
+    return column, (float(low), float(high))
+
+
+_column_bounds.__name__ = "COLUMN=LOW:HIGH"
+
+
+def _fit_parser():
+    parser = _OneLineParser(
+        prog="python -m skdprp fit",
+        description="Train a linear classifier that hides each row of a file among the others, and save it.",
+    )
+    parser.add_argument("file", type=Path, help="private rows: CSV with a header, or LIBSVM")
+    parser.add_argument("--target", metavar="COLUMN", help=_TARGET)
+    parser.add_argument("--epsilon", type=_positive(float), default=1.0, help="privacy of the model (default: 1)")
+    parser.add_argument("--delta", type=_positive(float), help="failure of it (default: 1 / n_rows**2)")
+    parser.add_argument(
+        "--bounds",
+        type=_column_bounds,
+        nargs="+",
+        default=[],
+        metavar="COLUMN=LOW:HIGH",
+        help="least and largest value of columns, known in public and not read off the file; values beyond are clipped",
+    )
+    parser.add_argument(
+        "--default-bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="bounds of all columns not named"
+    )
+    parser.add_argument(
+        "--max-norm",
+        type=_positive(float),
+        help="longer rows are cut to it, where each column has a range of 1 (default: half the root of their number,"
+        " which cuts none)",
+    )
+    parser.add_argument("--test", type=Path, metavar="FILE", help="other rows with labels to count right answers on")
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("skdprp_model.joblib"),
+        help="where the model goes, for joblib.load (default: skdprp_model.joblib)",
+    )
     return parser
 
 
@@ -99,8 +152,8 @@ def read_file(path, target):
 
     Returns
     -------
-    X : ndarray or CSR sparse of shape (n_rows, n_features)
-        Features.
+    X : DataFrame or CSR sparse of shape (n_rows, n_features)
+        Features, as float64.
     y : ndarray of shape (n_rows,)
         Labels.
 
@@ -153,23 +206,24 @@ def _read_csv(path, target, header):
             raise ValueError(f"{path}: column {str(column)!r} holds text where numbers should be: encode it or drop it")
         if not np.isfinite(features[column].to_numpy(dtype=np.float64, na_value=np.nan)).all():
             raise ValueError(f"{path}: column {str(column)!r} has missing or infinite values")
-    return features.to_numpy(dtype=np.float64), table[target].to_numpy()
+    return features.astype(np.float64), table[target].to_numpy()
 
 
-def check_data(X, y):
-    """Raise ValueError unless X and y make a classification problem with finite features."""
+def check_data(X, y, rows_of_each_class=1):
+    """Raise ValueError unless X and y make a classification problem with finite features and so many rows."""
     values = X.data if sp.issparse(X) else X
     if X.shape[1] == 0:
         raise ValueError("there is no column of features")
-    if not np.isfinite(values).all():
+    if not np.isfinite(values).all(axis=None):
         raise ValueError("some features are missing or infinite")
     if any(label is None or label != label for label in y):
         raise ValueError("some labels are missing")
     if type_of_target(y).startswith("continuous"):
         raise ValueError("the labels are real numbers; this command needs classes")
     counts = np.unique(y, return_counts=True)[1]
-    if len(counts) < 2 or counts.min() < 4:
-        raise ValueError("there must be two classes or more, and each needs at least four rows")
+    if len(counts) < 2 or counts.min() < rows_of_each_class:
+        each = f", and each needs at least {rows_of_each_class} rows" * (rows_of_each_class > 1)
+        raise ValueError(f"there must be two classes or more{each}")
 
 
 def utility(X, y, split):
@@ -241,20 +295,27 @@ def _plot(results, epsilons, reference, chance, path):
     figure.savefig(path, dpi=150)
 
 
-def _check_output(path):
+def _picture_types():
     from matplotlib.backend_bases import FigureCanvasBase
 
+    return FigureCanvasBase.get_supported_filetypes()
+
+
+def _check_output(path, kind, types):
+    """Refuse a file that cannot be written, or by its name is something else, such as the table."""
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{path}: no such folder")
-    if path.suffix[1:] not in FigureCanvasBase.get_supported_filetypes():
-        raise ValueError(f"{path}: not the name of a picture, like {path.stem or 'figure'}.png")
+    if path.suffix[1:] not in types:
+        like = "png" if "png" in types else types[0]
+        raise ValueError(f"{path}: not the name of a {kind}, like {path.stem or kind}.{like}")
 
 
 def _read(options):
     if options.file is None and options.target is not None:
         raise ValueError("--target goes with a FILE")
     X, y = read_digits() if options.file is None else read_file(options.file, options.target)
-    check_data(X, y)
+    check_data(X, y, rows_of_each_class=4)
+    X = X if sp.issparse(X) else np.asarray(X)
     if options.center and sp.issparse(X):
         raise ValueError("--center would fill a sparse file")
     return (X - options.center if options.center else X), y
@@ -280,7 +341,7 @@ def _introduce(X, y, options):
 
 
 def _run(options):
-    _check_output(options.output)
+    _check_output(options.output, "picture", _picture_types())
     X, y = _read(options)
     sketches = _sketches(options, X.shape[1])
     _introduce(X, y, options)
@@ -297,6 +358,46 @@ def _run(options):
     print(f"\nwrote {options.output}")
 
 
+def _bounds(options, X):
+    """Return bounds of each column, in order; every column needs some."""
+    given = dict(options.bounds)
+    columns = list(getattr(X, "columns", range(X.shape[1])))
+    if unknown := [name for name in given if name not in columns]:
+        raise ValueError(f"--bounds: no column {unknown[0]!r}")
+    without = [name for name in columns if name not in given]
+    if without and options.default_bounds is None:
+        named = ", ".join(map(repr, without[:10])) + " ..." * (len(without) > 10)
+        raise ValueError(f"no bounds for {named}: name them by --bounds, or give all others --default-bounds LOW HIGH")
+    return [given.get(name, options.default_bounds) for name in columns]
+
+
+def _classifier(options, X):
+    max_norm = options.max_norm or X.shape[1] ** 0.5 / 2
+    model = AMPClassifier(epsilon=options.epsilon, delta=options.delta, max_norm=max_norm)
+    return make_pipeline(PublicScaler(_bounds(options, X)), model)
+
+
+def _count_right(model, path, X, y):
+    chance = f"the most frequent label alone would be right on {_chance(y)[0]:.3f}"
+    print(f"{path}: right on {model.score(X, y):.3f} of {len(y)} rows; {chance}")
+    print("That share is computed from those rows without noise: keep it with them, unless they are public.\n")
+
+
+def _fit(options):
+    _check_output(options.output, "model", ("joblib",))
+    X, y = read_file(options.file, options.target)
+    check_data(X, y)
+    test = None if options.test is None else read_file(options.test, options.target)
+    model = _classifier(options, X)
+    print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes\n")
+    model.fit(X, y)
+    if test is not None:
+        _count_right(model, options.test, *test)
+    print(privacy_report(model).total)
+    joblib.dump(model, options.output)
+    print(f"\nwrote {options.output}: one release of all rows; each run is one more, and those published add up")
+
+
 def main(arguments=None):
     """Run the command; on bad input print one line to standard error and exit with 2.
 
@@ -305,12 +406,14 @@ def main(arguments=None):
     arguments : list of str or None, default=None
         Command line; None takes it from the process.
     """
-    parser = _parser()
-    options = parser.parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
+    fits = arguments[:1] == ["fit"]
+    parser, run = (_fit_parser(), _fit) if fits else (_parser(), _run)
+    options = parser.parse_args(arguments[fits:])
     warnings.simplefilter("ignore", DataDimensionalityWarning)
     try:
-        _run(options)
-    except ValueError as error:
+        run(options)
+    except (ValueError, SolverError) as error:
         parser.error(" ".join(str(error).split()))
     except ImportError as error:
         parser.error(f'{error.name} is missing: python -m pip install "skdprp[plot]"')

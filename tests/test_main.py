@@ -3,10 +3,15 @@
 import gzip
 import re
 
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 
 from skdprp.__main__ import EPSILONS, main
+
+FIT = ["fit", "points.csv", "--target", "kind"]
+BOUNDS = ["--bounds", "a=-3:7", "b=-3:7", "--default-bounds", "-4", "8"]
 
 
 @pytest.fixture
@@ -101,7 +106,7 @@ def with_line(position, line):
         (with_line(3, ",1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has missing"),
         (with_line(3, "inf,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has missing or infinite"),
         (with_line(3, "1,1,,2,3"), ["points.csv", "--target", "kind"], "labels are missing"),
-        (with_line(3, "1,1,rare,2,3"), ["points.csv", "--target", "kind"], "at least four rows"),
+        (with_line(3, "1,1,rare,2,3"), ["points.csv", "--target", "kind"], "at least 4 rows"),
         (with_line(3, "1,1,yes,2,3,4,5,6"), ["points.csv", "--target", "kind"], "not a CSV"),
         (lambda lines: ["kind", *["yes", "no"] * 20], ["points.csv", "--target", "kind"], "no column of features"),
         (lambda lines: [], ["points.csv", "--target", "kind"], "is empty"),
@@ -149,3 +154,49 @@ def test_features_of_very_different_ranges_are_pointed_out(scale, advised, folde
     (folder / "table.csv").write_text("\n".join(lines))
     main(["table.csv", "--target", "kind", "--epsilon", "1"])
     assert ("scale them by public constants" in capsys.readouterr().out) == advised
+
+
+def test_fit_saves_a_private_model_and_prints_what_it_promises(points, folder, capsys):
+    (folder / "more.csv").write_text("\n".join(points[:1] + points[100:]))
+    main([*FIT, *BOUNDS, "--epsilon", "20", "--delta", "1e-6", "--test", "more.csv", "--output", "out.joblib"])
+    out = capsys.readouterr().out
+    assert "points.csv: 200 rows, 4 features, 2 classes" in out
+    assert "(20.0, 1e-06)-DP" in out and "one row" in out and "in one row and its label" in out
+    model, table = joblib.load(folder / "out.joblib"), pd.read_csv("points.csv")
+    np.testing.assert_array_equal(model[0].bounds_, [[-3, 7], [-3, 7], [-4, 8], [-4, 8]])
+    assert (model[1].max_norm, set(model.classes_)) == (1.0, {"yes", "no"})
+    right = model.predict(table.drop(columns="kind")) == table["kind"]
+    share = float(re.search(r"more.csv: right on ([\d.]+) of 101 rows", out)[1])
+    assert share == pytest.approx(right[99:].mean(), abs=1e-3) and right.mean() > 0.9
+
+
+def test_fit_on_sparse_rows(points, folder, capsys):
+    main(["fit", "points.svm", "--default-bounds", "-8", "8", "--epsilon", "20", "--max-norm", "0.5"])
+    assert "wrote skdprp_model.joblib" in capsys.readouterr().out
+    assert joblib.load("skdprp_model.joblib")[1].max_norm == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (FIT, "no bounds for 'a', 'b', 'c', 'd'"),
+        ([*FIT, "--bounds", "a=0:1", "b=0:1", "c=0:1"], "no bounds for 'd'"),
+        ([*FIT, *BOUNDS, "--bounds", "e=0:1"], "no column 'e'"),
+        ([*FIT, *BOUNDS, "--bounds", "a=1:0"], "below its high one"),
+        ([*FIT, *BOUNDS, "--bounds", "a=0-1"], "invalid COLUMN=LOW:HIGH"),
+        ([*FIT, *BOUNDS, "--bounds", "0:1"], "invalid COLUMN=LOW:HIGH"),
+        ([*FIT, *BOUNDS, "--delta", "2"], "delta"),
+        ([*FIT, *BOUNDS, "--output", "points.csv"], "not the name of a model, like points.joblib"),
+        ([*FIT, *BOUNDS, "--test", "nowhere.csv"], "No such file"),
+        (["fit", "nowhere.csv", "--target", "kind"], "No such file"),
+        (["fit", "points.svm", "--default-bounds", "0", "9"], "would not stay zero"),
+        (["fit"], "the following arguments are required: file"),
+    ],
+)
+def test_bad_input_to_fit_is_one_line_and_leaves_no_model(points, folder, capsys, arguments, message):
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
