@@ -283,8 +283,8 @@ def _plot(results, epsilons, reference, chance, path):
     figure = Figure(figsize=(9, 4), layout="constrained")
     axes = figure.subplots(1, 2, sharey=True)
     for panel, (ax, title) in enumerate(zip(axes, ["Classification", "Search"], strict=True)):
-        for name, figures in results.items():
-            ax.plot(epsilons, [figure[panel] for figure in figures], marker="o", label=name)
+        for (name, figures), marker in zip(results.items(), "os", strict=True):
+            ax.plot(epsilons, [figure[panel] for figure in figures], marker=marker, label=name)
         ax.axhline(reference[panel], color="black", linestyle="--", label="not private")
         ax.axhline(chance[panel], color="grey", linestyle=":", label="chance")
         ax.set(xscale="log", xlabel="epsilon of one row", title=title, ylim=(0, 1.02))

@@ -46,14 +46,22 @@ def _draw_level(ax, score, label, **style):
 
 
 def _finish(ax, **labels):
-    """Label an axis over epsilon; the legend goes above it, off the curves."""
+    """Label an axis over epsilon."""
     ax.set(xscale="log", **labels)
     low, high = ax.get_xlim()
     ax.xaxis.set_major_locator(_log_locator(subs=(1, 2, 5) if high < 300 * low else (1,)))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_formatter("")
+    _draw_legend(ax)
+
+
+def _draw_legend(ax):
+    """Name the curves above an axis, off the curves, in as many columns as its width has room for."""
     handles = sorted(ax.get_legend_handles_labels()[0], key=lambda handle: _LEVEL in (handle.get_gid() or ""))
-    ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2, frameon=False)
+    for layout in ({"ncols": 2}, {"ncols": 2, "fontsize": "small"}, {"fontsize": "small"}):
+        legend = ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, **layout)
+        if legend.get_window_extent().width <= ax.get_window_extent().width:
+            return
 
 
 def _lowest(deltas, ax):

@@ -309,3 +309,15 @@ def test_legend_says_what_is_hidden(model, hidden, two_digits):
     display = PrivacyUtilityDisplay.from_estimator(pipeline, *two_digits, **known)
     assert display.plot().line_.get_label() == f"{type(model).__name__}, {hidden}"
     assert display.plot(label="mine").line_.get_label() == "mine"
+
+
+def test_legends_of_five_long_names_stay_in_the_figure(display):
+    """Two columns where they fit, one where they do not: nothing is cut at the edges."""
+    names = [f"ProductNoiseOutputPerturbation, a row replaced, {i}" for i in range(5)]
+    display.plot(label=names[0])
+    for name in names[1:]:
+        display.plot(ax=display.ax_, label=name)
+    display.figure_.canvas.draw()
+    legend, page = display.ax_.get_legend().get_window_extent(), display.figure_.bbox
+    assert page.x0 <= legend.x0 < legend.x1 <= page.x1 and legend.y1 <= page.y1
+    assert display.ax_.get_window_extent().height > page.height / 3, "and the curves keep their room"
