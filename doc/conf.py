@@ -59,6 +59,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,
+    "write_computation_times": False,
     "show_signature": False,
     "ignore_repr_types": r"skdprp\.inspection|matplotlib",
     "doc_module": ("skdprp",),
