@@ -50,6 +50,33 @@ def _positive(kind):
     return _parse
 
 
+def _column_bounds(text):
+    """Read COLUMN=LOW:HIGH; a name may contain both signs."""
+    column, _, bounds = text.rpartition("=")
+    low, high = bounds.split(":")
+    if not column:
+        raise ValueError
+    return column, (float(low), float(high))
+
+
+_column_bounds.__name__ = "COLUMN=LOW:HIGH"
+
+
+def _add_bounds(parser):
+    parser.add_argument(
+        "--bounds",
+        type=_column_bounds,
+        nargs="+",
+        default=[],
+        metavar="COLUMN=LOW:HIGH",
+        help="least and largest value of columns, known in public and not read off the file: they become -1/2 and 1/2,"
+        " and values beyond are clipped",
+    )
+    parser.add_argument(
+        "--default-bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="bounds of all columns not named"
+    )
+
+
 def _parser():
     parser = _OneLineParser(
         prog="python -m skdprp",
@@ -62,8 +89,9 @@ def _parser():
         "--max-change",
         type=_positive(float),
         default=1.0,
-        help="unit of privacy: how much a row may change, in the units of the features (default: 1.0)",
+        help="unit of privacy: how much a row may change, in the units of the features or of their bounds (default: 1)",
     )
+    _add_bounds(parser)
     parser.add_argument(
         "--center",
         type=float,
@@ -81,18 +109,6 @@ def _parser():
     return parser
 
 
-def _column_bounds(text):
-    """Read COLUMN=LOW:HIGH; a name may contain both signs."""
-    column, _, bounds = text.rpartition("=")
-    low, high = bounds.split(":")
-    if not column:
-        raise ValueError
-    return column, (float(low), float(high))
-
-
-_column_bounds.__name__ = "COLUMN=LOW:HIGH"
-
-
 def _fit_parser():
     parser = _OneLineParser(
         prog="python -m skdprp fit",
@@ -102,17 +118,7 @@ def _fit_parser():
     parser.add_argument("--target", metavar="COLUMN", help=_TARGET)
     parser.add_argument("--epsilon", type=_positive(float), default=1.0, help="privacy of the model (default: 1)")
     parser.add_argument("--delta", type=_positive(float), help="failure of it (default: 1 / n_rows**2)")
-    parser.add_argument(
-        "--bounds",
-        type=_column_bounds,
-        nargs="+",
-        default=[],
-        metavar="COLUMN=LOW:HIGH",
-        help="least and largest value of columns, known in public and not read off the file; values beyond are clipped",
-    )
-    parser.add_argument(
-        "--default-bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="bounds of all columns not named"
-    )
+    _add_bounds(parser)
     parser.add_argument(
         "--max-norm",
         type=_positive(float),
@@ -311,14 +317,19 @@ def _check_output(path, kind, types):
 
 
 def _read(options):
-    if options.file is None and options.target is not None:
-        raise ValueError("--target goes with a FILE")
+    if options.file is None and (options.target is not None or _scales(options)):
+        raise ValueError("--target and bounds go with a FILE")
     X, y = read_digits() if options.file is None else read_file(options.file, options.target)
     check_data(X, y, rows_of_each_class=4)
-    X = X if sp.issparse(X) else np.asarray(X)
+    if _scales(options):
+        return _scaler(options, X).fit_transform(X), y
     if options.center and sp.issparse(X):
         raise ValueError("--center would fill a sparse file")
-    return (X - options.center if options.center else X), y
+    return (X if sp.issparse(X) else np.asarray(X) - options.center), y
+
+
+def _scales(options):
+    return bool(options.bounds) or options.default_bounds is not None
 
 
 def _ranges(X):
@@ -327,13 +338,14 @@ def _ranges(X):
     small, large = np.quantile(ranges[ranges > 0] if ranges.any() else ranges, [0.1, 0.9], method="nearest")
     told = f"Most features range over {small:g} to {large:g} of these units"
     if large > 10 * small:
-        return f"{told}: one number means little for all of them, scale them by public constants first."
+        return f"{told}: one number means little for all of them, give what is known of each by --bounds."
     return f"{told}."
 
 
 def _introduce(X, y, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
-    print(f"What is hidden: a change of a row by {options.max_change:g}, in the units of its features (--max-change).")
+    units = "where 1 is the width of a column's bounds" if _scales(options) else "in the units of its features"
+    print(f"What is hidden: a change of a row by {options.max_change:g}, {units} (--max-change).")
     print(_ranges(X))
     print("Labels are not hidden. Each sketch at each epsilon is one release of all rows; publishing several adds up.")
     print("accuracy: logistic regression on the sketches of 70% of the rows, right on the sketches of the others")
@@ -371,10 +383,14 @@ def _bounds(options, X):
     return [given.get(name, options.default_bounds) for name in columns]
 
 
+def _scaler(options, X):
+    return PublicScaler(_bounds(options, X))
+
+
 def _classifier(options, X):
     max_norm = options.max_norm or X.shape[1] ** 0.5 / 2
     model = AMPClassifier(epsilon=options.epsilon, delta=options.delta, max_norm=max_norm)
-    return make_pipeline(PublicScaler(_bounds(options, X)), model)
+    return make_pipeline(_scaler(options, X), model)
 
 
 def _count_right(model, path, X, y):

@@ -19,7 +19,14 @@ from sklearn.model_selection import KFold, RepeatedKFold, RepeatedStratifiedKFol
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
 from sklearn.random_projection import BaseRandomProjection
 
 from .guarantee import Adjacency, PrivacyGuarantee, compose, label_html
@@ -314,7 +321,7 @@ def _of_step(estimator, name, flow):
         return _of_private_step(estimator, name, flow)
     if _is_private(estimator):
         raise NotFittedError(f"{_kind(estimator)} is not fitted, or its last fit failed: its guarantee is unknown.")
-    if isinstance(estimator, _ROW_BY_ROW) or _fills_with_a_constant(estimator):
+    if isinstance(estimator, _ROW_BY_ROW) or _fills_with_a_constant(estimator) or _encodes_given_categories(estimator):
         remark = _TRUST.get(type(estimator), "learns nothing from the rows")
         step = ReportedStep(name, _kind(estimator), "post-processing" if flow.released else "fixed map", remark)
         return _Part((step,), flow=replace(flow, maps=(*flow.maps, name)))
@@ -332,6 +339,16 @@ def _fills_with_a_constant(estimator):
         and estimator.strategy == "constant"
         and estimator.keep_empty_features
         and not estimator.add_indicator
+    )
+
+
+def _encodes_given_categories(estimator):
+    """Whether an encoder is told all categories, and counts none of them."""
+    return (
+        isinstance(estimator, OneHotEncoder | OrdinalEncoder)
+        and not isinstance(estimator.categories, str)
+        and estimator.min_frequency is None
+        and estimator.max_categories is None
     )
 
 

@@ -111,7 +111,9 @@ def with_line(position, line):
         (lambda lines: ["kind", *["yes", "no"] * 20], ["points.csv", "--target", "kind"], "no column of features"),
         (lambda lines: [], ["points.csv", "--target", "kind"], "is empty"),
         (lambda lines: lines[:1], ["points.csv", "--target", "kind"], "no rows"),
-        (list, ["--target", "kind"], "goes with a FILE"),
+        (list, ["--target", "kind"], "go with a FILE"),
+        (list, ["--default-bounds", "0", "1"], "go with a FILE"),
+        (list, ["points.csv", "--target", "kind", "--bounds", "a=0:1"], "no bounds for 'b', 'c', 'd'"),
         (list, ["points.svm", "--center", "1"], "sparse"),
         (list, ["--n-components", "0"], "positive int"),
         (list, ["--output", "out.foo"], "not the name of a picture"),
@@ -153,7 +155,32 @@ def test_features_of_very_different_ranges_are_pointed_out(scale, advised, folde
     lines = ["a,b,kind"] + [f"{a},{scale * b},{i % 2}" for i, (a, b) in enumerate(rng.random((60, 2)))]
     (folder / "table.csv").write_text("\n".join(lines))
     main(["table.csv", "--target", "kind", "--epsilon", "1"])
-    assert ("scale them by public constants" in capsys.readouterr().out) == advised
+    assert ("by --bounds" in capsys.readouterr().out) == advised
+
+
+def test_bounds_bring_columns_of_different_units_to_one_scale(points, folder, capsys):
+    """One column in thousands: without bounds it drowns the noise, with them it is hidden like the others."""
+    rows = [line.split(",") for line in points[1:]]
+    lines = [",".join([str(1000 * float(row[0])), *row[1:]]) for row in rows]
+    (folder / "points.csv").write_text("\n".join([points[0], *lines]))
+    main(
+        [
+            "points.csv",
+            "--target",
+            "kind",
+            "--epsilon",
+            "1",
+            "50",
+            "--bounds",
+            "a=-4e3:8e3",
+            "--default-bounds",
+            "-4",
+            "8",
+        ]
+    )
+    out = capsys.readouterr().out
+    assert "1 is the width of a column's bounds" in out and "Most features range over 0." in out
+    assert table(out)["50"][0] > 0.9 > table(out)["1"][0]
 
 
 def test_fit_saves_a_private_model_and_prints_what_it_promises(points, folder, capsys):

@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 from sklearn.utils.estimator_checks import (
     check_dataframe_column_names_consistency,
     check_param_validation,
@@ -159,3 +160,19 @@ def test_reports_count_it_as_a_fixed_map():
         assert report.total.epsilon == 1.0
     model = make_pipeline(PublicScaler(BY_NAME), AMPClassifier(epsilon=1.0, max_norm=2**0.5 / 2)).fit(X, y)
     assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("encoder", "is_covered"),
+    [
+        (OneHotEncoder(categories=[["no", "yes"]], handle_unknown="ignore"), True),
+        (OneHotEncoder(), False),
+        (OneHotEncoder(categories=[["no", "yes"]], handle_unknown="infrequent_if_exist", min_frequency=20), False),
+    ],
+)
+def test_reports_count_encoders_of_given_categories_as_fixed_maps(encoder, is_covered):
+    """Categories that are found or counted in the rows tell about them; those that are given do not."""
+    X = pd.DataFrame({"age": np.arange(100.0), "smokes": ["no", "yes"] * 50})
+    columns = make_column_transformer((PublicScaler((0, 120)), ["age"]), (encoder, ["smokes"]))
+    report = privacy_report(make_pipeline(columns, AMPClassifier()).fit(X, X["age"] > 50))
+    assert (report.total is not None) == is_covered
