@@ -3,13 +3,16 @@
 import importlib
 import inspect
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
 
 import skdprp
 
-API = (Path(__file__).parents[1] / "doc" / "api.rst").read_text()
+ROOT = Path(__file__).parents[1]
+API = (ROOT / "doc" / "api.rst").read_text()
+WRITTEN = [*ROOT.glob("*.rst"), *ROOT.glob("doc/*.rst"), *ROOT.glob("doc/guide/*.rst"), *ROOT.glob("skdprp/**/*.py")]
 OBJECTS = [getattr(skdprp, name) for name in skdprp.__all__ if not inspect.ismodule(getattr(skdprp, name))]
 NAMES = [module.name for module in pkgutil.iter_modules(skdprp.__path__) if not module.name.startswith("_")]
 MODULES = [importlib.import_module(f"skdprp.{name}") for name in NAMES]
@@ -44,3 +47,10 @@ def test_every_public_object_has_an_example(thing):
 )
 def test_every_function_of_a_public_module_is_documented(thing):
     assert inspect.getdoc(thing)
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_are_named_exist(page):
+    """Commands that reproduce a figure, tests that support a claim, pictures: Sphinx checks references, but not these."""
+    named = re.findall(r"(?:benchmarks|changelog\.d|doc|examples|tests)/[\w/.]+\.(?:py|rst|png)", page.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
