@@ -10,16 +10,16 @@ Private models, private sketches, what they promise and what they cost, on handw
 # ---------------
 # :class:`~skdprp.AMPClassifier` takes the place of LogisticRegression. Its weights may be published: nobody can tell
 # from them whether one row of the table had been another. ``max_norm`` is a bound on the length of a row that is known
-# in public: pixels are 0 to 16, so that the constants that scale them to -1/2 to 1/2 are public too.
+# in public: pixels are 0 to 16, and :class:`~skdprp.PublicScaler` brings them to -1/2 to 1/2 by that alone.
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from skdprp import AMPClassifier, DPSignOPORP, PrivacyUtilityDisplay
+from skdprp import AMPClassifier, DPSignOPORP, PrivacyUtilityDisplay, PublicScaler
 
 X, y = load_digits(return_X_y=True)
-X = X / 16 - 0.5
+X = PublicScaler((0, 16)).fit_transform(X)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 model = AMPClassifier(epsilon=5.0, max_norm=4.0).fit(X_train, y_train)
 print(f"accuracy {model.score(X_test, y_test):.2f}")

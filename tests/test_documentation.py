@@ -51,6 +51,6 @@ def test_every_function_of_a_public_module_is_documented(thing):
 
 @pytest.mark.parametrize("page", WRITTEN, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_are_named_exist(page):
-    """Commands that reproduce a figure, tests that support a claim, pictures: Sphinx checks references, but not these."""
+    """Commands that reproduce figures, tests that support claims, pictures: Sphinx checks references, and not these."""
     named = re.findall(r"(?:benchmarks|changelog\.d|doc|examples|tests)/[\w/.]+\.(?:py|rst|png)", page.read_text())
     assert [name for name in named if not (ROOT / name).exists()] == []
