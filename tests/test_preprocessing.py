@@ -73,6 +73,17 @@ def test_nothing_leaves_the_range(dtype):
         assert scaled.dtype == dtype and np.abs(scaled).max() == 0.5
 
 
+def test_huge_values_are_clipped_before_they_overflow():
+    np.testing.assert_array_equal(PublicScaler((0, 1e-3)).fit_transform([[1e308], [-1e308]]), [[0.5], [-0.5]])
+
+
+def test_zero_stays_zero_exactly():
+    """For symmetric bounds and ranges of any size, and not up to rounding, which would fill sparse rows."""
+    for bound, half in np.random.default_rng(0).uniform(0.01, 100, (200, 2)):
+        assert PublicScaler((-bound, bound), feature_range=(-half, half)).fit([[1.0]]).offset_ == 0
+        assert PublicScaler((0, bound), feature_range=(0, half)).fit([[1.0]]).offset_ == 0
+
+
 def test_bounds_by_name_follow_the_columns_and_not_the_order_of_the_dict():
     expected = [[-0.25, -0.25], [0.25, 0.5], [0.5, -0.5]]
     scaler = PublicScaler(BY_NAME).fit(TABLE)
