@@ -15,21 +15,21 @@ from skdprp import AMPClassifier, DPSGDClassifier, PrivacyUtilityDisplay, Produc
 
 X, y = load_digits(return_X_y=True)
 X = X / 16 - 0.5
-models = {
-    "gradient, one row added or removed": DPSGDClassifier(max_norm=4.0),
-    "objective, one row added or removed": AMPClassifier(adjacency="add_remove", max_norm=4.0),
-    "objective, one row replaced": AMPClassifier(max_norm=4.0),
-    "output, one row replaced": ProductNoiseOutputPerturbation(max_norm=4.0),
-    "output, delta = 0": ProductNoiseOutputPerturbation(delta=0.0, max_norm=4.0),
-}
+models = [
+    ("gradient", DPSGDClassifier(max_norm=4.0)),
+    ("objective", AMPClassifier(adjacency="add_remove", max_norm=4.0)),
+    ("objective", AMPClassifier(max_norm=4.0)),
+    ("output", ProductNoiseOutputPerturbation(max_norm=4.0)),
+    ("output, delta = 0", ProductNoiseOutputPerturbation(delta=0.0, max_norm=4.0)),
+]
 
 # %%
 # *Output perturbation* minimises a loss, and adds noise as large as one row can move the minimum. *Objective
 # perturbation* adds a random linear term first: where the rows agree, the loss is curved and the noise moves the
 # minimum little; where nobody knows, it moves it far. *Gradient perturbation* adds noise to the gradient at each step.
-# "One row added or removed" is a weaker promise than "one row replaced", at half the noise.
+# That a row is there or not, "row more or less", is a weaker promise than "row replaced", at half the noise.
 ax = None
-for name, model in models.items():
+for name, model in models:
     display = PrivacyUtilityDisplay.from_estimator(
         model, X, y, epsilons=[0.3, 1, 3, 10, 30], cv=3, n_repeats=2, label=name
     )
