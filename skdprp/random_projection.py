@@ -296,22 +296,27 @@ class OPORPProjection(Projection):
             yield rows, np.subtract(halves[:size, :k], halves[:size, k:], out=out[:size])
 
     def _coded_sparse(self, X, slices):
+        """Read each block of rows with its features replaced by their codes, all blocks in one workspace."""
+        most = max((int(X.indptr[rows.stop] - X.indptr[rows.start]) for rows in slices), default=0)
+        columns, converted = np.empty(most, self.code.dtype), np.empty(0 if X.dtype == np.float64 else most)
+        entries = sp.csr_array((0, 2 * self.n_components))
         for rows in slices:
-            data, indices, pointers = _entries_of(X, rows)
-            columns = np.take(self.code, indices, mode="clip")
-            yield sp.csr_array((data, columns, pointers), shape=(len(pointers) - 1, 2 * self.n_components))
+            start, stop = X.indptr[rows.start], X.indptr[rows.stop]
+            if entries.shape[0] != rows.stop - rows.start:
+                entries = sp.csr_array((rows.stop - rows.start, 2 * self.n_components))
+            entries.data, entries.indices = _as_float64(X.data[start:stop], converted), columns[: stop - start]
+            np.take(self.code, X.indices[start:stop], mode="clip", out=entries.indices)
+            entries.indptr = X.indptr[rows.start : rows.stop + 1] - start
+            yield entries
 
     def _coded_dense(self, X, slices, largest):
         """Read rows as those of a CSR matrix in which every row has an entry of every feature."""
         full = self._full_rows(largest)
-        data = full.data.reshape(largest, self.n_features)
+        converted = full.data.reshape(largest, self.n_features)
         for rows in slices:
-            size, block = rows.stop - rows.start, X[rows]
-            if X.dtype != np.float64:
-                data[:size] = block
-                block = data[:size]
+            size = rows.stop - rows.start
             entries = full if size == largest else self._full_rows(size)
-            entries.data = block.reshape(-1)
+            entries.data = _as_float64(X[rows], converted).reshape(-1)
             yield entries
 
     def _full_rows(self, n_rows):
@@ -321,7 +326,8 @@ class OPORPProjection(Projection):
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""
-        return max(1, _BLOCK_BYTES // (16 * (self.n_components if sp.issparse(X) else self.n_features)))
+        per_row = max(self.n_components, 2 * X.nnz // max(1, X.shape[0])) if sp.issparse(X) else self.n_features
+        return max(1, _BLOCK_BYTES // (16 * per_row))
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""
@@ -688,6 +694,15 @@ def _pieces_of_rows(pointers, few, many):
     for group in (slice(*ends) for ends in pairwise(groups)):
         pieces = zip(row[group].tolist(), start[group].tolist(), stop[group].tolist(), strict=True)
         yield start[group][0], stop[group][-1], pieces
+
+
+def _as_float64(values, workspace):
+    """Return values in float64, written to the first places of a workspace if they are of another type."""
+    if values.dtype == np.float64:
+        return values
+    converted = workspace[: len(values)]
+    converted[:] = values
+    return converted
 
 
 def _multiply_rows(X, transpose):

@@ -2,12 +2,13 @@
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.utils import gen_even_slices
 from sklearn.utils.validation import check_is_fitted
 
 from .._params import SKETCH_CONSTRAINTS, _fit_context
+from .._threads import in_threads
 
 _WORDS = 1 << 19  # of the database in a block: what is worked on stays in the cache
 _SAMPLE = 2048  # distances that bound the k-th smallest of all
@@ -242,9 +243,9 @@ class HammingNeighbors(BaseEstimator):
 
     def _search(self, queries, n_neighbors):
         n_jobs = max(1, min(effective_n_jobs(self.n_jobs), len(queries)))
-        found = Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(_nearest_rows)(self._blocks, queries[rows], n_neighbors)
-            for rows in gen_even_slices(max(len(queries), 1), n_jobs)
+        found = in_threads(
+            lambda rows: _nearest_rows(self._blocks, queries[rows], n_neighbors),
+            gen_even_slices(max(len(queries), 1), n_jobs),
         )
         distances, indices = zip(*found, strict=True)
         return np.concatenate(distances), np.concatenate(indices)

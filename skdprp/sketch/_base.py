@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils import check_random_state, extmath, gen_batches
@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _noise
 from .._params import FLOATS, _fit_context
+from .._threads import in_threads
 from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee
 from ..random_projection import make_projection, rows_of
 from ._dask import is_lazy, release_lazily, stand_in
 
-_PARALLEL_ENTRIES = 2e7  # below, threads cost more than they gain
+_PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
 _NORM_ENTRIES = 2**16
 SLACK = 2.0**-10
 AT_EACH_TRANSFORM = "once for each row at each call of transform"
@@ -162,14 +163,13 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
         )
 
     def _release(self, X):
-        """Work by blocks that fit the cache; the blocks, and so the projections, do not depend on `n_jobs`."""
+        """Work by blocks that fit the cache; on few rows they are smaller, so that each thread has one."""
         out = np.empty((X.shape[0], self._n_features_out), dtype=self._output_dtype(X))
-        n_jobs = 1 if _noise.is_seeded() or out.size < _PARALLEL_ENTRIES else effective_n_jobs(self.n_jobs)
+        small = X.shape[0] * self.projection_.n_components < _PARALLEL_ENTRIES
+        n_jobs = 1 if _noise.is_seeded() or small else effective_n_jobs(self.n_jobs)
         size = min(self.projection_.rows_per_block(X), -(-X.shape[0] // n_jobs))
         per_job = size * -(-X.shape[0] // (size * n_jobs))
-        Parallel(n_jobs=n_jobs, require="sharedmem")(
-            delayed(self._release_rows)(X, rows, size, out) for rows in gen_batches(X.shape[0], per_job)
-        )
+        in_threads(lambda rows: self._release_rows(X, rows, size, out), gen_batches(X.shape[0], per_job))
         return out
 
     def _release_rows(self, X, rows, size, out):

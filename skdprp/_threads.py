@@ -1,0 +1,15 @@
+"""Threads for work that leaves the interpreter's lock.
+
+joblib says how many; its own pools look for results every 10 milliseconds, in which a block of rows is done.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+
+
+def in_threads(function, parts):
+    """Call a function on each part, all at a time, and return the results in order; one part stays in this thread."""
+    parts = list(parts)
+    if len(parts) < 2:
+        return [function(part) for part in parts]
+    with ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(function, parts))
