@@ -12,11 +12,11 @@ from typing import NamedTuple
 import measure  # pins the threads, so before numpy
 import numpy as np
 import scipy.sparse as sp
-from joblib import Parallel, delayed
 from measure import dense, project, sparse
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, _noise
+from skdprp._threads import in_threads
 from skdprp.mechanisms import flip_thresholds
 from skdprp.random_projection import make_projection
 
@@ -98,7 +98,7 @@ def very_sparse(n):
 def csr(n, p=250_000, k=256):
     """Sketches of CSR rows of 200 entries against reading them, scipy and scikit-learn."""
     X = sparse(n, p, 200)
-    few = X[: n // 10]
+    few = X[: n // 2]
     sign = DPSignOPORP(k, output="packed", random_state=0).fit(X)
     rp = DPRandomProjection(k, random_state=0).fit(X)
     gaussian, sparse_rp = GaussianRandomProjection(k, random_state=0).fit(few), SparseRandomProjection(k).fit(X)
@@ -142,24 +142,23 @@ def randomness(n):
 
 def threads(n):
     """Two threads against one, in wall time: two equal parts of the work together, and in turn."""
-    projection = draw("oporp", 250_000, 256)
-    parts = [sparse(n // 2, 250_000, 200, seed=seed) for seed in range(2)]
-    noises = [noise_alone((n // 2, 256)) for _ in range(2)]
-    both = Parallel(n_jobs=2, require="sharedmem")
-    yield Case(
-        "OPORP, CSR p=250k, 2 threads",
-        "1 thread",
-        lambda: both(delayed(project)(projection, part) for part in parts),
-        lambda: [project(projection, part) for part in parts],
-        1 / 1.6,
-    )
-    yield Case(
-        "Gaussian noise, 2 threads",
-        "1 thread",
-        lambda: both(delayed(noise)() for noise in noises),
-        lambda: [noise() for noise in noises],
-        1 / 1.8,
-    )
+    projection, X = draw("oporp", 250_000, 256), sparse(4 * n, 250_000, 200)
+    parts, noises = (X[: 2 * n], X[2 * n :]), [noise_alone((n // 2, 256)) for _ in range(2)]
+    for what, calls, goal in (
+        ("OPORP, CSR p=250k to 256", [lambda part=part: project(projection, part) for part in parts], 1 / 1.6),
+        ("Gaussian noise", noises, 1 / 1.8),
+    ):
+        yield Case(
+            f"{what}, 2 threads",
+            "1 thread",
+            lambda calls=calls: in_threads(lambda call: call(), calls),
+            lambda calls=calls: [call() for call in calls],
+            goal,
+        )
+    one, two = (DPOPORP(256, random_state=0, n_jobs=n_jobs).fit(X) for n_jobs in (1, 2))
+    for rows in (X, X[: n // 2]):
+        name = f"DPOPORP, CSR p=250k to 256, {rows.shape[0]} rows, n_jobs=2"
+        yield Case(name, "n_jobs=1", lambda rows=rows: two.transform(rows), lambda rows=rows: one.transform(rows))
 
 
 def cases(n):

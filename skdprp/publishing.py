@@ -23,6 +23,7 @@ _PROJECTIONS = {
 }
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
 _FITTED = ("scale_", "sensitivity_", "flip_epsilon_")
+_DESCRIPTION_LENGTH = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,15 +41,18 @@ class Release:
         has no `random_state`: fitted again, it would draw another projection.
     version : str
         The skdprp that wrote the file.
+    description : str, default=""
+        What whoever saved it said of it; nothing checks that.
     """
 
     sketches: np.ndarray = field(repr=False)
     guarantee: PrivacyGuarantee
     estimator: BaseEstimator
     version: str
+    description: str = ""
 
 
-def save_release(path, sketches, estimator):
+def save_release(path, sketches, estimator, *, description=""):
     """Write sketches, their guarantee and their public parameters to one file.
 
     Parameters
@@ -59,21 +63,24 @@ def save_release(path, sketches, estimator):
         What `estimator` released by `transform`.
     estimator : estimator
         The fitted sketch that did.
+    description : str, default=""
+        Public words for the recipient, up to 10,000 characters: what a row is, how it was scaled, whom to ask. No
+        guarantee covers them: write nothing that was read off the rows.
 
     Raises
     ------
     ValueError
-        If `estimator` is no sketch of this package, was changed after fit, or cannot have made `sketches`. Nothing is
-        written then.
+        If `estimator` is no sketch of this package, was changed after fit, or cannot have made `sketches`, or if
+        `description` is no such string. Nothing is written then.
 
     Notes
     -----
     The file holds the sketches, the parameters but for `random_state`, the seed of the projection, the number and names
-    of the features, the scale of the noise and the guarantee: what the guarantee counts as public. The number of
-    features and their names are the only things in it that come from the data. Nothing is pickled.
+    of the features, the scale of the noise, the guarantee and the description: what the guarantee counts as public. The
+    number of features and their names are the only things in it that come from the data. Nothing is pickled.
 
-    Queries must be scaled as the rows were before they reached the sketch, and the sketches must be those of the last
-    fit of `estimator`: the file cannot know either.
+    Queries must be scaled as the rows were before they reached the sketch, which the description can say, and the
+    sketches must be those of the last fit of `estimator`: the file cannot know either.
 
     Examples
     --------
@@ -84,20 +91,22 @@ def save_release(path, sketches, estimator):
     >>> X = load_digits().data / 16 - 0.5
     >>> sketch = DPSignOPORP(64, epsilon=5.0, output="packed").fit(X)
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_release(Path(folder, "digits.npz"), sketch.transform(X[100:]), sketch)
+    ...     words = "digits, 8 x 8 pixels from -0.5 to 0.5"
+    ...     save_release(Path(folder, "digits.npz"), sketch.transform(X[100:]), sketch, description=words)
     ...     release = load_release(Path(folder, "digits.npz"))
-    >>> release.guarantee
-    5.0-DP
+    >>> release.guarantee, release.description
+    (5.0-DP, 'digits, 8 x 8 pixels from -0.5 to 0.5')
     >>> release.sketches.shape, release.estimator.transform(X[:100]).shape
     ((1697, 8), (100, 8))
     """
     if type(estimator) not in _SKETCHES.values():
         raise ValueError(f"{type(estimator).__name__} is no sketch of skdprp.")
     estimator._check_calibrated()
+    _check_description(description)
     sketches = np.ascontiguousarray(sketches)
     _check_sketches(sketches, estimator)
     arrays = {"sketches": sketches, "probe": _probe(estimator.projection_)}
-    header = json.dumps(_describe(estimator))
+    header = json.dumps(_describe(estimator) | {"description": description})
     with open(path, "wb") as file:
         np.savez(file, header=header, checksum=_checksum(header, arrays), **arrays)
 
@@ -229,7 +238,14 @@ def _rebuild(header, sketches, probe):
     guarantee = PrivacyGuarantee.from_dict(header["guarantee"])
     _check_guarantee(guarantee, header["fitted"], estimator)
     _check_sketches(sketches, estimator)
-    return Release(sketches, guarantee, estimator, header["version"])
+    description = header.get("description", "")
+    _check_description(description)
+    return Release(sketches, guarantee, estimator, header["version"], description)
+
+
+def _check_description(description):
+    if not isinstance(description, str) or len(description) > _DESCRIPTION_LENGTH:
+        raise ValueError(f"the description should be a string of at most {_DESCRIPTION_LENGTH:,} characters.")
 
 
 def _agree(what, found, expected):

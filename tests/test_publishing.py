@@ -1,8 +1,8 @@
 """Releases in files: what goes in, what comes back, and what is refused."""
 
+import dataclasses
 import json
 import zipfile
-from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pandas as pd
@@ -65,7 +65,7 @@ def test_a_release_comes_back(sketch, rows, path):
     assert str(release.guarantee) == str(sketch.guarantee_)
     assert release.version == __version__
     assert "sketches" not in repr(release)
-    with pytest.raises(FrozenInstanceError):
+    with pytest.raises(dataclasses.FrozenInstanceError):
         release.guarantee = None
 
 
@@ -81,6 +81,33 @@ def test_queries_are_sketched_by_the_same_projection(sketch, rows, path, silence
     assert release.estimator.guarantee_ == sketch.guarantee_
     parameters = sketch.get_params() | {"random_state": None}
     assert release.estimator.get_params() == parameters
+
+
+def test_words_come_back(rows, path):
+    """Any text up to a bound, also with what would break a line or a format; without, there is none."""
+    sketch = DPOPORP(8).fit(rows)
+    S = sketch.transform(rows)
+    for words in ("pixels / 16 - 0.5, one row a digit\n\x00\"'{}", "é 数 \U0001f512", "x" * 10_000, ""):
+        save_release(path, S, sketch, description=words)
+        assert load_release(path).description == words
+    assert repr("pixels") in repr(dataclasses.replace(load_release(path), description="pixels"))
+    save_release(path, S, sketch)
+    assert load_release(path).description == ""
+
+
+def test_a_release_without_words_is_read(rows, path):
+    """As files were before there was a place for them."""
+    saved(path, rows)
+    forge(path, lambda header, arrays: header.pop("description"))
+    assert load_release(path).description == ""
+
+
+@pytest.mark.parametrize("words", [None, b"bytes", 3, ["list"], "x" * 10_001])
+def test_words_out_of_bounds_are_not_saved(words, rows, path):
+    sketch = DPOPORP(8).fit(rows)
+    with pytest.raises(ValueError, match=r"string of at most 10,000 characters"):
+        save_release(path, sketch.transform(rows), sketch, description=words)
+    assert not path.exists()
 
 
 def test_queries_have_noise_of_their_own(rows, path):
@@ -134,7 +161,7 @@ def test_nothing_private_is_in_the_file(sketch, rows, path):
         assert repr(float(value)).encode("utf-32-le") not in content
     header = json.loads(np.load(path)["header"].item())
     public = {"format", "version", "sketch", "parameters", "feature_names", "projection", "fitted", "guarantee"}
-    assert set(header) == public
+    assert set(header) == public | {"description"}
     assert set(header["parameters"]) == set(sketch.get_params())
     assert header["parameters"]["random_state"] is None
     assert set(header["fitted"]) <= {"scale_", "sensitivity_", "flip_epsilon_"}
@@ -202,6 +229,8 @@ def set_array(name, change):
         (set_in_header("projection", to=[]), "kind"),
         (set_in_header("projection", to={"parts": []}), "range"),
         (set_in_header("feature_names", to=["a"]), "feature names"),
+        (set_in_header("description", to=None), "description"),
+        (set_in_header("description", to="x" * 10_001), "description"),
         (set_array("sketches", lambda S: S[:, :7]), "shape"),
         (set_array("sketches", lambda S: S[0]), "shape"),
         (set_array("sketches", lambda S: S.astype(np.int8)), "dtype"),

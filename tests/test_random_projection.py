@@ -66,12 +66,21 @@ def rows_of_all_lengths(n_rows, n_features, rng):
     )
 
 
+def with_long_indices(X):
+    """CSR rows with pointers of 64 bits, as those of many entries have; alone, or with indices to match."""
+    X = X.copy()
+    X.indptr = X.indptr.astype(np.int64)
+    X.indices = X.indices.astype(np.int64 if X.dtype == np.float32 else np.int32)
+    return X
+
+
 FORMS = {
     "array": lambda X: X.toarray(),
     "fortran": lambda X: np.asfortranarray(X.toarray()),
     "strided": lambda X: np.repeat(X.toarray(), 2, axis=1)[:, ::2],
     "csr_array": lambda X: X,
     "csr_matrix": sp.csr_matrix,
+    "long": with_long_indices,
 }
 
 
