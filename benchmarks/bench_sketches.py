@@ -98,7 +98,7 @@ def very_sparse(n):
 def csr(n, p=250_000, k=256):
     """Sketches of CSR rows of 200 entries against reading them, scipy and scikit-learn."""
     X = sparse(n, p, 200)
-    few = X[: n // 2]
+    few = X[: n // 10]
     sign = DPSignOPORP(k, output="packed", random_state=0).fit(X)
     rp = DPRandomProjection(k, random_state=0).fit(X)
     gaussian, sparse_rp = GaussianRandomProjection(k, random_state=0).fit(few), SparseRandomProjection(k).fit(X)
