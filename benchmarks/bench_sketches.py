@@ -41,9 +41,9 @@ def draw(kind, n_features, n_components):
 
 def count_sketch(projection, dtype):
     """Return OPORP as a plain scipy matrix: the count sketch that anybody would write first."""
-    code, k = projection.code, projection.n_components
-    sign = np.where(code < k, 1, -1).astype(dtype)
-    return sp.csr_array((sign, code % k, np.arange(len(code) + 1)), shape=(len(code), k))
+    code = projection.code
+    sign = np.where(code % 2, -1, 1).astype(dtype)
+    return sp.csr_array((sign, code // 2, np.arange(len(code) + 1)), shape=(len(code), projection.n_components))
 
 
 def noise_alone(shape):

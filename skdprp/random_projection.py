@@ -162,7 +162,7 @@ class Projection(ABC):
         Parameters
         ----------
         X : ndarray or CSR sparse of shape (n_rows, n_features)
-            Rows.
+            Rows, of float32 or float64.
         slices : list of slice
             The blocks, both ends of each given and within X; of `rows_per_block` rows they fit the cache.
 
@@ -269,12 +269,12 @@ class OPORPProjection(Projection):
 
     @cached_property
     def code(self):
-        """``bin + k * (sign < 0)`` of each feature, int32 of shape (n_features,)."""
+        """``2 * bin + (sign < 0)`` of each feature, int32 of shape (n_features,)."""
         rng = np.random.Generator(np.random.Philox(key=self.seed))
         position = rng.permutation(np.arange(self.n_components * self.bin_length, dtype=np.int32))[: self.n_features]
         code = position // np.int32(self.bin_length)
-        negative = rng.integers(0, 2, self.n_features, dtype=np.uint8)
-        code += np.int32(self.n_components) * negative
+        code *= 2
+        code += rng.integers(0, 2, self.n_features, dtype=np.uint8)
         return code
 
     def _project_sparse(self, X):
@@ -286,41 +286,42 @@ class OPORPProjection(Projection):
     _project_dense = _project_sparse
 
     def project_blocks(self, X, slices):
-        """Give each sign its own column, let `toarray` sum what meets there in the order of the row, and subtract."""
-        k, largest = self.n_components, max((rows.stop - rows.start for rows in slices), default=0)
-        halves, out = np.empty((largest, 2 * k)), np.empty((largest, k))
-        coded = self._coded_sparse(X, slices) if sp.issparse(X) else self._coded_dense(X, slices, largest)
-        for rows, entries in zip(slices, coded, strict=True):
-            size = entries.shape[0]
-            entries.toarray(out=halves[:size])
-            yield rows, np.subtract(halves[:size, :k], halves[:size, k:], out=out[:size])
+        """Multiply rows by W, block by block, in one workspace."""
+        return self._sparse_blocks(X, slices) if sp.issparse(X) else self._dense_blocks(X, slices)
 
-    def _coded_sparse(self, X, slices):
-        """Read each block of rows with its features replaced by their codes, all blocks in one workspace."""
+    def _sparse_blocks(self, X, slices):
+        """Put the signs of W into the entries, and let `toarray` sum what meets in a bin in the order of the row."""
         most = max((int(X.indptr[rows.stop] - X.indptr[rows.start]) for rows in slices), default=0)
-        columns, converted = np.empty(most, self.code.dtype), np.empty(0 if X.dtype == np.float64 else most)
-        entries = sp.csr_array((0, 2 * self.n_components))
+        codes, values = np.empty(most, self.code.dtype), np.empty(most, X.dtype)
+        converted, out = np.empty(most), np.empty((_longest(slices), self.n_components))
+        entries = sp.csr_array((0, self.n_components))
         for rows in slices:
-            start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-            if entries.shape[0] != rows.stop - rows.start:
-                entries = sp.csr_array((rows.stop - rows.start, 2 * self.n_components))
-            entries.data, entries.indices = _as_float64(X.data[start:stop], converted), columns[: stop - start]
-            np.take(self.code, X.indices[start:stop], mode="clip", out=entries.indices)
+            start, stop, size = X.indptr[rows.start], X.indptr[rows.stop], rows.stop - rows.start
+            if entries.shape[0] != size:
+                entries = sp.csr_array((size, self.n_components))
+            bins, signed = codes[: stop - start], values[: stop - start]
+            np.take(self.code, X.indices[start:stop], mode="clip", out=bins)
+            _negate_odd(X.data[start:stop], bins, out=signed)
+            np.right_shift(bins, 1, out=bins)
+            entries.data, entries.indices = _as_float64(signed, converted), bins
             entries.indptr = X.indptr[rows.start : rows.stop + 1] - start
-            yield entries
+            yield rows, entries.toarray(out=out[:size])
 
-    def _coded_dense(self, X, slices, largest):
-        """Read rows as those of a CSR matrix in which every row has an entry of every feature."""
+    def _dense_blocks(self, X, slices):
+        """Read rows as sparse with every entry, sum each sign of each bin in a column of its own, and subtract."""
+        k, largest = self.n_components, _longest(slices)
+        halves, out = np.empty((largest, 2 * k)), np.empty((largest, k))
         full = self._full_rows(largest)
         converted = full.data.reshape(largest, self.n_features)
         for rows in slices:
             size = rows.stop - rows.start
             entries = full if size == largest else self._full_rows(size)
             entries.data = _as_float64(X[rows], converted).reshape(-1)
-            yield entries
+            entries.toarray(out=halves[:size])
+            yield rows, np.subtract(halves[:size, :k], halves[:size, k:], out=out[:size])
 
     def _full_rows(self, n_rows):
-        columns = np.tile(self.code, n_rows)
+        columns = np.tile((self.code >> 1) + self.n_components * (self.code & 1), n_rows)
         pointers = np.arange(n_rows + 1, dtype=columns.dtype) * columns.dtype.type(self.n_features)
         return sp.csr_array((np.empty(columns.size), columns, pointers), shape=(n_rows, 2 * self.n_components))
 
@@ -335,7 +336,7 @@ class OPORPProjection(Projection):
 
     def spectral_norm(self):
         """Root of the number of features in the fullest bin, padding left out."""
-        return np.sqrt(np.bincount(self.code % self.n_components).max()) * _ROUND_UP
+        return np.sqrt(np.bincount(self.code >> 1).max()) * _ROUND_UP
 
     def column_max(self):
         """Largest absolute entry of each column w_j."""
@@ -694,6 +695,17 @@ def _pieces_of_rows(pointers, few, many):
     for group in (slice(*ends) for ends in pairwise(groups)):
         pieces = zip(row[group].tolist(), start[group].tolist(), stop[group].tolist(), strict=True)
         yield start[group][0], stop[group][-1], pieces
+
+
+def _longest(slices):
+    return max((rows.stop - rows.start for rows in slices), default=0)
+
+
+def _negate_odd(values, codes, *, out):
+    """Write values, negated where the code is odd: its lowest bit goes to that of the sign."""
+    word = np.dtype(f"u{values.itemsize}")
+    np.left_shift(codes.view(np.uint32), word.type(8 * word.itemsize - 1), out=out.view(word), dtype=word)
+    np.bitwise_xor(out.view(word), values.view(word), out=out.view(word))
 
 
 def _as_float64(values, workspace):

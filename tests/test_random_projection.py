@@ -1,6 +1,7 @@
 """Public projections: their law, their arithmetic, their norms, their seeds."""
 
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -52,8 +53,8 @@ def reference(projection):
         return projection.matrix.toarray()
     if not hasattr(projection, "code"):
         return np.eye(projection.n_features)
-    W, k = np.zeros((projection.n_features, projection.n_components)), projection.n_components
-    W[np.arange(projection.n_features), projection.code % k] = np.where(projection.code < k, 1.0, -1.0)
+    W = np.zeros((projection.n_features, projection.n_components))
+    W[np.arange(projection.n_features), projection.code // 2] = np.where(projection.code % 2, -1.0, 1.0)
     return W
 
 
@@ -236,6 +237,23 @@ def test_oporp_puts_each_feature_in_one_of_equal_bins(p, k):
     W = matrix(projection)
     assert (np.abs(W).sum(axis=1) == 1).all() and (np.abs(W) <= 1).all()
     assert np.abs(W).sum(axis=0).max() <= projection.bin_length == -(-p // k)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_oporp_rounds_within_its_bound(form, dtype):
+    """All components together are off by at most ``n 2**-53 |u|_1``, for which the slack of the guarantees pays."""
+    rng = np.random.default_rng(0)
+    X = (rng.normal(size=(20, 400)) * 10.0 ** rng.integers(-9, 10, (20, 400))).astype(dtype)
+    projection = draw("oporp", 400, 3)
+    W, projected = matrix(projection), projection.project(form(X))
+    errors = []
+    for row, x in zip(X, projected, strict=True):
+        terms = [Fraction(float(entry)) for entry in row]
+        exact = [sum(int(sign) * term for sign, term in zip(w, terms, strict=True) if sign) for w in W.T]
+        errors.append(sum(abs(Fraction(float(value)) - true) for value, true in zip(x, exact, strict=True)))
+        assert errors[-1] <= 400 * Fraction(2) ** -53 * sum(map(abs, terms))
+    assert max(errors) > 0
 
 
 def test_oporp_bins_and_signs_are_uniform():
