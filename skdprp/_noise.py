@@ -172,8 +172,8 @@ def _add(values, scale, rounded):
     if scale == 0:  # no neighbour changes these values
         return
     grid = _grid(scale)
-    for start in range(0, flat.size, _BLOCK):
-        _add_on_grid(flat[start : start + _BLOCK], partial(rounded, steps=scale / grid), grid)
+    for block in np.array_split(flat, max(1, round(flat.size / _BLOCK))):  # a short last one would cost as much
+        _add_on_grid(block, partial(rounded, steps=scale / grid), grid)
 
 
 def add_gaussian(values, scale):
