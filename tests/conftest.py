@@ -29,3 +29,22 @@ def silenced_noise(monkeypatch):
     monkeypatch.setattr(_noise, "add_spherical", lambda values, scale, **law: None)
     monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: np.zeros(n_dims))
     monkeypatch.setattr(_noise, "flip", lambda levels, thresholds: np.zeros(levels.shape, dtype=bool))
+
+
+@pytest.fixture
+def states(monkeypatch):
+    """Return a function that gives, for each released bit, its sign times its level, as `flip` receives them."""
+    seen = []
+
+    def keep(levels, thresholds):
+        seen.append(levels.astype(np.int64))
+        return np.zeros(levels.shape, dtype=bool)
+
+    monkeypatch.setattr(_noise, "flip", keep)
+
+    def states(sketch, X):
+        seen.clear()
+        signs = sketch.transform(X)
+        return signs * np.vstack(seen)
+
+    return states

@@ -285,3 +285,27 @@ def test_repeats_stand_side_by_side():
 
 def test_empty_projection_of_rows_without_entries(projection):
     assert (projection.project(sp.csr_array((3, 300))) == 0).all()
+
+
+def test_every_random_word_gives_a_finite_entry():
+    """The largest and the smallest random words give finite entries of Gaussian and uniform projections."""
+    words = np.array([[0, 2**64 - 1]], dtype=np.uint64)
+    for kind in ("gaussian", "uniform"):
+        low, high = type(make_projection(kind, 2, 2, np.random.RandomState(0)))._entries(words)[0]
+        assert np.isfinite([low, high]).all()
+        assert low == -high
+
+
+def test_a_row_does_not_touch_the_projection_of_another(monkeypatch):
+    """A change of one sparse row leaves the projection of every other row as it was, to the last bit."""
+    monkeypatch.setattr("skdprp.random_projection._CACHED_ENTRIES", 1)
+    monkeypatch.setattr("skdprp.random_projection._BLOCK_ENTRIES", 64)
+    rng = np.random.default_rng(0)
+    first = sp.lil_array(np.vstack([rng.normal(size=(20, 400)), np.zeros(400)]) * (rng.random((21, 400)) < 0.5))
+    second = first.copy()
+    first[20, 0], second[20, 0] = 1.0, 0.0
+    for row in range(20):
+        first[row, 0] = second[row, 0] = 0.0
+    for kind in DENSE:
+        W = make_projection(kind, 400, 8, np.random.RandomState(0))
+        assert np.array_equal(W.project(first.tocsr())[:20], W.project(second.tocsr())[:20])

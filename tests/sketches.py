@@ -1,0 +1,88 @@
+"""What the tests of sketches share: sketches of every kind, and the exact loss of bits."""
+
+from fractions import Fraction
+from functools import cache
+
+import mpmath
+import numpy as np
+import pytest
+
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
+
+wide = pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+SLACK = 1 + 2.0**-10
+WHOLE = 2**64
+DENSE = ["rademacher", "gaussian", "uniform"]
+EVERY = [
+    DPRandomProjection(4, random_state=0),
+    DPRandomProjection(4, projection="gaussian", noise="laplace", random_state=0),
+    DPOPORP(4, random_state=0),
+    DPSignRP(4, random_state=0),
+    DPSignRP(4, method="rr", projection="gaussian", delta=1e-6, min_norm=1.0, max_change=0.1, random_state=0),
+    DPSignOPORP(4, random_state=0),
+    DPSignOPORP(4, method="rr", n_repeats=2, random_state=0),
+    iDPSignRP(4, random_state=0),
+    iDPSignRP(4, method="rr", projection="oporp", random_state=0),
+]
+every = pytest.mark.parametrize("sketch", EVERY, ids=repr)
+
+
+def projection_matrix(projection):
+    """W whole, by multiplying the identity."""
+    return projection.project(np.eye(projection.n_features))
+
+
+def probability_of_plus(state, thresholds):
+    """Out of 2**64, for a bit of the given sign times level."""
+    flipped = int(thresholds[abs(state)])
+    return WHOLE - flipped if state > 0 else flipped
+
+
+def exact_losses(before, after, thresholds):
+    """Twice 2**-100 of the worst log-ratio of each pair of rows, as Python integers rounded up."""
+
+    @cache
+    def loss(a, b):
+        p, q = probability_of_plus(a, thresholds), probability_of_plus(b, thresholds)
+        with mpmath.workdps(50):
+            worst = max(mpmath.log(mpmath.mpf(p) / q), mpmath.log(mpmath.mpf(WHOLE - p) / (WHOLE - q)))
+            return int(mpmath.ceil(worst * 2**100))
+
+    def total(first, second):
+        return max(
+            sum(loss(int(a), int(b)) for a, b in zip(u[u != v], v[u != v], strict=True))
+            for u, v in zip(first, second, strict=True)
+        )
+
+    return Fraction(max(total(before, after), total(after, before)), 2**100)
+
+
+def binomial_sketch(**options):
+    parameters = {"method": "rr", "projection": "gaussian", "delta": 1e-6, "min_norm": 1.0, "max_change": 0.1}
+    return DPSignRP(256, **(parameters | options)).fit(np.ones((1, 1000)))
+
+
+ADDITIVE = [
+    *[DPRandomProjection(6, projection=kind, random_state=0) for kind in [*DENSE, "very_sparse", "identity"]],
+    DPOPORP(6, random_state=0),
+    DPOPORP(5, noise="laplace", adjacency="l2", random_state=0),
+]
+VARIANTS = {
+    "Raw-data-G-OPT": DPRandomProjection(projection="identity"),
+    "DP-RP-G": DPRandomProjection(8, projection="gaussian", calibration="kenthapadi"),
+    "Analytic DP-RP-G": DPRandomProjection(8, projection="gaussian", calibration="kenthapadi_bound"),
+    "DP-RP-G-OPT": DPRandomProjection(8, projection="gaussian"),
+    "DP-RP-G-OPT-B": DPRandomProjection(8),
+    "DP-RP-L": DPRandomProjection(8, projection="gaussian", noise="laplace"),
+    "DP-OPORP": DPOPORP(8),
+    "DP-SignRP-RR": DPSignRP(8, method="rr"),
+    "DP-SignRP-RR, least norm": DPSignRP(8, method="rr", projection="gaussian", min_norm=1.0, delta=1e-6),
+    "DP-SignRP-RR-smooth": DPSignRP(8),
+    "DP-SignOPORP-RR": DPSignOPORP(8, method="rr"),
+    "DP-SignOPORP-RR-smooth": DPSignOPORP(8),
+    "DP-SignOPORP-RR-smooth, repeated": DPSignOPORP(8, n_repeats=4),
+    "iDP-SignRP-G": iDPSignRP(8),
+    "iDP-SignRP-RR": iDPSignRP(8, method="rr"),
+    "iDP-SignOPORP-G": iDPSignRP(8, projection="oporp"),
+    "iDP-SignOPORP-RR": iDPSignRP(8, method="rr", projection="oporp"),
+}
