@@ -5,7 +5,7 @@ from functools import lru_cache, wraps
 import numpy as np
 
 from .._noise import SAMPLING_LOSS
-from ..accounting._bisection import bisect
+from ..accounting._rounding import bisect, rounded_up
 
 
 def boundary(meets, start, digits=2.0**-50):
@@ -18,6 +18,11 @@ def boundary(meets, start, digits=2.0**-50):
         if not np.isfinite(high):
             raise ValueError("No amount of noise meets this target: choose epsilon > 0 and 0 < delta < 1.")
     return bisect(meets, low, high, digits)
+
+
+def calibrated(profile, delta, start):
+    """Bisect the least scale at which a profile is at most `delta`, for sure."""
+    return boundary(lambda scale: rounded_up(profile(scale)) <= delta, start)
 
 
 def remembered(calibrate):
