@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
-from ._rounding import bisect, rounded_up
+from ._rounding import LEAST_DELTA, bisect, rounded_up
 
 _SMALL = 0.1
 _LARGE_MU = 1000.0
@@ -27,7 +27,8 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     Returns
     -------
     float
-        Least delta such that the mechanism is (epsilon, delta)-DP.
+        Least delta such that the mechanism is (epsilon, delta)-DP; never 0 unless `sensitivity` is, also where floats
+        would underflow.
 
     References
     ----------
@@ -46,7 +47,8 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     if upper > _SMALL:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
     # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
-    return float(0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2)))
+    delta = 0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2))
+    return max(LEAST_DELTA, float(delta))
 
 
 def _mills_difference(x, step):

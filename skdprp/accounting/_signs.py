@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.special import expit
 
+from ._rounding import LEAST_DELTA
+
 
 def _randomised_response_losses(epsilon0):
     """Probabilities of the losses -epsilon0 and +epsilon0 of one bit flipped with probability 1 / (1 + e^epsilon0)."""
@@ -56,4 +58,5 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     pmf = _convolution_power(np.array([changed * down, 1 - changed, changed * up]), n_bits)
     bits, leading = np.arange(-n_bits, n_bits + 1), float(np.float32(epsilon0))
     left = (epsilon - leading * bits) - (epsilon0 - leading) * bits  # products of so few digits do not round
-    return float(pmf @ -np.expm1(np.minimum(left, 0.0)))
+    delta = float(pmf @ -np.expm1(np.minimum(left, 0.0)))
+    return max(LEAST_DELTA, delta) if changed > 0 and left[-1] < 0 else delta
