@@ -58,6 +58,30 @@ def label_html(title, facts):
     return f"<div style='{_FRAME}'><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
 
 
+def violation(shown, epsilon, delta):
+    """Say that an attack has shown more than a guarantee of (epsilon, delta) allows.
+
+    Parameters
+    ----------
+    shown : float
+        Lower bound on the epsilon that is needed at `delta`.
+    epsilon, delta : float
+        What was promised.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from skdprp.guarantee import violation
+    >>> violation(1.9269, 1.0, 1e-6)
+    'epsilon is at least 1.9269 at delta=1e-06, where 1.0 is promised'
+    """
+    shown, delta = printed_down(shown), printed_down(delta)
+    return f"epsilon is at least {shown} at delta={delta}, where {printed_up(epsilon)} is promised"
+
+
 class PrivacyWarning(UserWarning):
     """A release whose true guarantee is another one than its parameters ask for."""
 
@@ -216,7 +240,7 @@ class PrivacyGuarantee:
             if isinstance(getattr(self, name), np.floating):  # short ones print fewer digits than they have
                 object.__setattr__(self, name, getattr(self, name).item())
         if self.audited_epsilon is not None and self.audited_epsilon > self.epsilon and not self.violation:
-            object.__setattr__(self, "violation", f"epsilon is at least {printed_down(self.audited_epsilon)}")
+            object.__setattr__(self, "violation", violation(self.audited_epsilon, self.epsilon, self.delta))
 
     def __repr__(self):
         epsilon, delta = printed_up(self.epsilon), printed_up(self.delta)

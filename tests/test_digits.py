@@ -7,7 +7,7 @@ import pytest
 
 from skdprp._digits import printed_down, printed_up
 
-NUMBERS = np.exp(np.random.default_rng(0).uniform(-60, 60, 1000)).tolist() + [np.nextafter(1.0, 2), 1 - 2.0**-53]
+NUMBERS = [*np.exp(np.random.default_rng(0).uniform(-60, 60, 1000)).tolist(), np.nextafter(1.0, 2), 1 - 2.0 ** (-53)]
 
 
 @pytest.mark.parametrize("digits", [2, 3, 4])

@@ -203,7 +203,7 @@ def test_composition_of_compositions_is_that_of_all():
 
 @pytest.mark.parametrize("guarantee", [one for one in all_guarantees() if one.definition == "DP" and one.delta > 0])
 def test_what_is_not_pure_is_not_said_to_be(guarantee):
-    """Deltas below the least float are not 0: no epsilon is stated at delta = 0, unless the noise is bounded in loss."""
+    """Deltas below the least float are not 0: none is stated, unless the loss of the noise is bounded."""
     pure = compose(guarantee, delta=0.0)
     assert pure.epsilon == float("inf") or "gamma radius" in pure.mechanism
     assert pure.epsilon < float("inf") or guarantee.profile(1e3) > 0
@@ -344,7 +344,7 @@ def test_audited_bounds_are_printed_and_never_too_large():
 
 def test_an_audited_bound_above_the_claim_voids_it():
     violated = dataclasses.replace(PURE, audited_epsilon=0.8765432)
-    assert repr(violated) == "0.5-DP [VIOLATED: epsilon is at least 0.876]"
+    assert repr(violated) == "0.5-DP [VIOLATED: epsilon is at least 0.876 at delta=0.0, where 0.5 is promised]"
     assert violated.guess_probability == 1.0
     for text in (str(violated), violated.to_markdown(), violated._repr_html_()):
         assert "VIOLATED: attacks show that epsilon is at least 0.876" in text and "guarantee is violated" in text

@@ -5,6 +5,7 @@ import sys
 _ERROR = 2.0**-32
 LEAST_DELTA = sys.float_info.min  # stands for all that floats cannot tell from 0 but that is more
 
+
 def rounded_up(delta):
     """Bound a delta from above, given its computed value.
 

@@ -152,9 +152,7 @@ def product_perturbation_scale(
     _require_room(epsilon, log_det)
     known = {"n_dims": n_dims, "lipschitz": lipschitz, "n_vertices": n_vertices}
     return calibrated(
-        lambda scale: product_perturbation_profile(
-            epsilon, scale=scale, log_det=log_det, adjacency=adjacency, **known
-        ),
+        lambda scale: product_perturbation_profile(epsilon, scale=scale, log_det=log_det, adjacency=adjacency, **known),
         delta,
         start=lipschitz,
     )
