@@ -5,11 +5,10 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 
-import numpy as np
-
 from . import accounting
 from ._digits import printed_down, printed_up
 from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
+from .accounting._rounding import plain
 
 __all__ = ["Adjacency", "PrivacyGuarantee", "PrivacyWarning", "compose"]
 
@@ -120,6 +119,7 @@ class Adjacency:
     def __post_init__(self):
         if self.relation not in _SENTENCES or not self.bound >= 0:
             raise ValueError(f"There are no such neighbours: {self.relation!r} with bound {self.bound!r}.")
+        object.__setattr__(self, "bound", plain(self.bound))
 
     def __str__(self):
         leaving = f", as they leave {self.after}" if self.after else ""
@@ -236,9 +236,8 @@ class PrivacyGuarantee:
     def __post_init__(self):
         if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
             raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
-        for name in ("epsilon", "delta"):
-            if isinstance(getattr(self, name), np.floating):  # short ones print fewer digits than they have
-                object.__setattr__(self, name, getattr(self, name).item())
+        for name in ("epsilon", "delta", "audited_epsilon"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
         if self.audited_epsilon is not None and self.audited_epsilon > self.epsilon and not self.violation:
             object.__setattr__(self, "violation", violation(self.audited_epsilon, self.epsilon, self.delta))
 

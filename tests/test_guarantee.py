@@ -357,3 +357,19 @@ def test_dictionaries_of_earlier_guarantees_still_load():
     facts = PURE.to_dict()
     del facts["violation"]
     assert PrivacyGuarantee.from_dict(facts) == PURE
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int64, int])
+def test_numbers_of_numpy_become_numbers_of_python(kind):
+    """Whatever parameters a search has tried: labels are JSON, and losses computed with all digits."""
+    models = [AMPClassifier(max_norm=kind(2)), ProductNoiseOutputPerturbation(max_norm=kind(2), radius="gaussian")]
+    fitted = [model.set_params(epsilon=kind(1)).fit(X, Y) for model in models]
+    fitted += [sketch(4, epsilon=kind(1), max_change=kind(3)).fit(X) for sketch in (DPOPORP, DPSignRP)]
+    for guarantee in [estimator.guarantee_ for estimator in fitted]:
+        assert PrivacyGuarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
+        assert repr(guarantee).startswith(("(1", "1"))
+
+
+def test_short_floats_of_neighbours_and_losses_keep_all_their_digits():
+    assert json.dumps(Adjacency("l1", np.float32(0.1)).bound) == "0.10000000149011612"
+    assert json.dumps(PrivacyLoss(mu=np.float32(0.1)).mu) == "0.10000000149011612"

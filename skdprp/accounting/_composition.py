@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from ._additive import gaussian_epsilon, gaussian_profile
-from ._rounding import bisect, rounded_up
+from ._rounding import bisect, plain, rounded_up
 
 _NEGLIGIBLE = 1e-16
 _LARGEST_REACH = 700.0
@@ -78,7 +78,7 @@ class Profile:
     @classmethod
     def of(cls, function, **parameters):
         """Build a profile from keywords."""
-        return cls(function, tuple(sorted(parameters.items())))
+        return cls(function, tuple(sorted((name, plain(value)) for name, value in parameters.items())))
 
     def __call__(self, epsilon):
         """Delta at `epsilon`, rounded up."""
@@ -133,6 +133,8 @@ class PrivacyLoss:
     def __post_init__(self):
         if not (self.mu >= 0 and self.sampling >= 0 and self.slack >= 0):
             raise ValueError(f"mu, sampling and slack must be at least 0, got {self!r}.")
+        for name in ("mu", "sampling", "slack"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
 
     def __add__(self, other):
         """Loss of two releases together; the second may depend on the first."""

@@ -5,7 +5,7 @@ from functools import lru_cache, wraps
 import numpy as np
 
 from .._noise import SAMPLING_LOSS
-from ..accounting._rounding import bisect, rounded_up
+from ..accounting._rounding import bisect, plain, rounded_up
 
 
 def boundary(meets, start, digits=2.0**-50):
@@ -35,13 +35,9 @@ def remembered(calibrate):
 
     @wraps(calibrate)
     def _calibrate(*args, **known):
-        return cached(*map(_double, args), **{name: _double(value) for name, value in known.items()})
+        return cached(*map(plain, args), **{name: plain(value) for name, value in known.items()})
 
     return _calibrate
-
-
-def _double(value):
-    return value.item() if isinstance(value, np.floating) else value
 
 
 def sampled_target(epsilon, delta, *, n_changed):
