@@ -127,8 +127,8 @@ class AuditResult:
     --------
     >>> from skdprp import AuditResult
     >>> counts = {"n_tested": 1000, "hits": 930, "false_alarms": 120}
-    >>> AuditResult(1.82, 0.0, 0.99, n_trials=2000, distinguisher="linear", accused="b", **counts)
-    epsilon >= 1.82 at delta=0.0 with confidence 0.99 (linear: 930 hits, 120 false alarms in 1000 tests each)
+    >>> AuditResult(2.2097, 0.0, 0.99, n_trials=2000, distinguisher="linear", accused="b", **counts)
+    epsilon >= 2.2097 at delta=0.0 with confidence 0.99 (linear: 930 hits, 120 false alarms in 1000 tests each)
     """
 
     epsilon: float
