@@ -64,7 +64,9 @@ def sampled_target(epsilon, delta, *, n_changed):
     -----
     Each sampled value has its ideal probability to within a factor exp(eta), so for every set of releases
     ``P~ <= e^(m eta) P <= e^(m eta) (e^eps' Q + delta') <= e^(eps' + 2 m eta) Q~ + e^(m eta) delta'``. Left out are
-    values so far in the tail that all of them together have a probability below 2^-288, taken as zero.
+    values so far in the tail that all of them together have a probability below 2^-288. Calibrations round deltas up by
+    2^-32 of their size, a hundred times their numerical error, which covers that m times if ``m (1 + e^epsilon)`` is
+    below 2^56 and `delta` above 2^-199; at ``delta = 0`` it is taken as zero.
 
     Examples
     --------
