@@ -155,6 +155,7 @@ class PrivacyReport:
             facts["not covered"] = "; ".join(self.not_covered)
             facts["private steps alone"] = "none" if self.private is None else repr(self.private)
         if self.private is not None:
+            facts["released"] = self.private.released
             facts["unit"] = self.private.unit
             facts["neighbours"] = str(self.private.adjacency)
             facts["assumed"] = "; ".join(self.private.assumptions)

@@ -222,6 +222,7 @@ def test_report_shows_as_text_html_and_frame():
     report = privacy_report(make_pipeline(Normalizer(), MODEL).fit(X, Y))
     for text in (repr(report), report._repr_html_(), report.frame().to_string()):
         assert "ampclassifier" in text and "(0.5, 1e-06)-DP" in text
+    assert "released: coef_ and intercept_, once for each call of fit" in repr(report)
     assert "that its solver failed" in repr(report) and "the set of labels is public" in repr(report)
 
 
