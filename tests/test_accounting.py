@@ -244,3 +244,8 @@ def test_stated_epsilons_are_upper_bounds(mu, delta):
     for epsilon in (PrivacyLoss(mu=mu).epsilon(delta), gaussian_epsilon(delta, scale=1.0, sensitivity=mu)):
         assert precise_gaussian_profile(epsilon, mu) <= mpmath.mpf(delta)
         assert epsilon == 0 or precise_gaussian_profile(epsilon * (1 - 1e-8), mu) > mpmath.mpf(delta)
+
+
+def test_what_cannot_be_computed_is_no_small_delta():
+    for loss in (PrivacyLoss(mu=1.0), loss_of(randomised_response_profile, epsilon0=0.5, n_bits=3)):
+        assert loss.profile(float("nan")) == 1.0

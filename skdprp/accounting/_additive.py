@@ -48,7 +48,7 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
     # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
     delta = 0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2))
-    return max(LEAST_DELTA, float(delta))
+    return max(float(delta), LEAST_DELTA)  # in this order, which keeps nan
 
 
 def _mills_difference(x, step):

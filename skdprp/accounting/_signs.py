@@ -59,4 +59,4 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     bits, leading = np.arange(-n_bits, n_bits + 1), float(np.float32(epsilon0))
     left = (epsilon - leading * bits) - (epsilon0 - leading) * bits  # products of so few digits do not round
     delta = float(pmf @ -np.expm1(np.minimum(left, 0.0)))
-    return max(LEAST_DELTA, delta) if changed > 0 and left[-1] < 0 else delta
+    return max(delta, LEAST_DELTA) if changed > 0 and left[-1] < 0 else delta
