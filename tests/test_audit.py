@@ -517,7 +517,7 @@ def test_data_that_cannot_be_audited_are_refused(release, a, b, error, message):
 @pytest.mark.parametrize("n_trials", ["many", 100.5])
 def test_trials_are_counted(n_trials):
     with pytest.raises(TypeError, match="must be an integer"):
-        audit_epsilon(noisy, 0.0, 1.0, n_trials=n_trials)
+        audit_epsilon(noisy_pair(), 0.0, 1.0, n_trials=n_trials)
 
 
 # Worst neighbours
