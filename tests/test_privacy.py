@@ -194,7 +194,9 @@ def test_the_last_bits_of_a_release_do_not_tell_rows_apart(noise, monkeypatch):
     assert not low_bits(sketch.transform)(np.zeros((10_000, 1))).any()
 
     standard = getattr(_noise, f"_standard_{noise}")
-    monkeypatch.setattr(_noise, f"_rounded_to_{noise}", lambda fractions, steps: fractions + steps * standard(fractions.size))
+    monkeypatch.setattr(
+        _noise, f"_rounded_to_{noise}", lambda fractions, steps: fractions + steps * standard(fractions.size)
+    )
     assert audit(low_bits(sketch.transform), zero, one, sketch.guarantee_.delta) > 1.0
 
 
