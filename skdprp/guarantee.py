@@ -5,10 +5,10 @@ import math
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 
-import numpy as np
-
 from . import accounting
+from ._digits import printed_down, printed_up
 from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
+from .accounting._rounding import plain
 
 __all__ = ["Adjacency", "PrivacyGuarantee", "PrivacyWarning", "compose"]
 
@@ -57,6 +57,30 @@ def label_html(title, facts):
     return f"<div style='{_FRAME}'><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
 
 
+def violation(shown, epsilon, delta):
+    """Say that an attack has shown more than a guarantee of (epsilon, delta) allows.
+
+    Parameters
+    ----------
+    shown : float
+        Lower bound on the epsilon that is needed at `delta`.
+    epsilon, delta : float
+        What was promised.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from skdprp.guarantee import violation
+    >>> violation(1.9269, 1.0, 1e-6)
+    'epsilon is at least 1.9269 at delta=1e-06, where 1.0 is promised'
+    """
+    shown, delta = printed_down(shown), printed_down(delta)
+    return f"epsilon is at least {shown} at delta={delta}, where {printed_up(epsilon)} is promised"
+
+
 class PrivacyWarning(UserWarning):
     """A release whose true guarantee is another one than its parameters ask for."""
 
@@ -95,6 +119,7 @@ class Adjacency:
     def __post_init__(self):
         if self.relation not in _SENTENCES or not self.bound >= 0:
             raise ValueError(f"There are no such neighbours: {self.relation!r} with bound {self.bound!r}.")
+        object.__setattr__(self, "bound", plain(self.bound))
 
     def __str__(self):
         leaving = f", as they leave {self.after}" if self.after else ""
@@ -166,6 +191,9 @@ class PrivacyGuarantee:
         The privacy loss at every epsilon; None if no more is known than `epsilon` and `delta`.
     audited_epsilon : float or None, default=None
         The largest epsilon that an attack has shown to be needed at `delta`, if one was run.
+    violation : str, default=""
+        What an attack has shown that this guarantee excludes, if any: then it is void. An `audited_epsilon` above
+        `epsilon` is one.
     seeded : bool, default=False
         Whether the noise came from a seed: such a release is not private.
 
@@ -183,6 +211,11 @@ class PrivacyGuarantee:
     0.5-individual DP
     >>> PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)")
     0.2-MI-DP (bits)
+
+    Long numbers are printed with three digits, rounded up; the attributes keep them all:
+
+    >>> PrivacyGuarantee(1.4032566772702921, 2e-6)
+    (1.41, 2e-06)-DP
     """
 
     epsilon: float
@@ -197,18 +230,22 @@ class PrivacyGuarantee:
     source: str = ""
     loss: PrivacyLoss | None = None
     audited_epsilon: float | None = None
+    violation: str = ""
     seeded: bool = False
 
     def __post_init__(self):
         if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
             raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
-        for name in ("epsilon", "delta"):
-            if isinstance(getattr(self, name), np.floating):  # short ones print fewer digits than they have
-                object.__setattr__(self, name, getattr(self, name).item())
+        for name in ("epsilon", "delta", "audited_epsilon"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
+        if self.audited_epsilon is not None and self.audited_epsilon > self.epsilon and not self.violation:
+            object.__setattr__(self, "violation", violation(self.audited_epsilon, self.epsilon, self.delta))
 
     def __repr__(self):
-        bound = f"({self.epsilon}, {self.delta})" if self.delta else f"{self.epsilon}"
-        return f"{bound}-{self.definition}" + " [seeded: not private]" * self.seeded
+        epsilon, delta = printed_up(self.epsilon), printed_up(self.delta)
+        bound = f"({epsilon}, {delta})" if self.delta else epsilon
+        violated = f" [VIOLATED: {self.violation}]" if self.violation else ""
+        return f"{bound}-{self.definition}{violated}" + " [seeded: not private]" * self.seeded
 
     def __str__(self):
         return "\n".join(f"{name:<12}{fact}" for name, fact in self._facts().items())
@@ -220,8 +257,8 @@ class PrivacyGuarantee:
     def guess_probability(self):
         """Probability of the best guess between two neighbours that were equally likely before the release.
 
-        Half of one plus the total variation distance: nobody, whatever else they know, is right more often. 1 if the
-        noise was seeded, None for definitions that do not bound it.
+        Half of one plus the total variation distance, rounded up: nobody, whatever else they know, is right more often.
+        1 if the noise was seeded or the guarantee violated, None for definitions that do not bound it.
 
         Examples
         --------
@@ -229,11 +266,11 @@ class PrivacyGuarantee:
         >>> round(PrivacyGuarantee(1.0, 0.0).guess_probability, 3)
         0.731
         """
-        if self.seeded:
+        if self.seeded or self.violation:
             return 1.0
         if self.definition == "DP":
-            return 0.5 + self.profile(0.0) / 2
-        return 0.5 + information_delta(self.epsilon) / 2 if self.definition == "MI-DP (bits)" else None
+            return _guess(self.profile(0.0))
+        return _guess(information_delta(self.epsilon)) if self.definition == "MI-DP (bits)" else None
 
     def profile(self, epsilon):
         """Bound delta at any other epsilon, for noise that was not seeded.
@@ -246,7 +283,7 @@ class PrivacyGuarantee:
         Returns
         -------
         float
-            A delta such that the release is (epsilon, delta)-DP as well.
+            A delta such that the release is (epsilon, delta)-DP as well, rounded up.
 
         Raises
         ------
@@ -266,8 +303,14 @@ class PrivacyGuarantee:
             raise ValueError(f"Only differential privacy has a privacy profile, not {self.definition}.")
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon}.")
-        known = approximate_profile(epsilon, epsilon0=self.epsilon, delta0=self.delta)
-        return known if self.loss is None else min(known, self.loss.profile(epsilon))
+        implied = self._implied_delta(epsilon)
+        return implied if self.loss is None else min(implied, self.loss.profile(epsilon))
+
+    def _implied_delta(self, epsilon):
+        """Delta at another epsilon that follows from epsilon and delta alone."""
+        if epsilon >= self.epsilon:
+            return self.delta
+        return Profile.of(approximate_profile, epsilon0=self.epsilon, delta0=self.delta)(epsilon)
 
     def to_dict(self):
         """Return all facts as numbers, strings, lists and dictionaries, for JSON.
@@ -380,18 +423,25 @@ class PrivacyGuarantee:
     def _best_guess(self):
         if self.seeded:
             return "always right: the noise can be drawn again from its seed"
+        if self.violation:
+            return "not bounded: the guarantee is violated"
         try:
             probability = self.guess_probability
         except ImportError:
-            probability = 0.5 + approximate_profile(0.0, epsilon0=self.epsilon, delta0=self.delta) / 2
+            probability = _guess(self._implied_delta(0.0))
         if probability is None:
             return "not bounded by this definition"
-        return f"right in at most {100 * probability:.1f} of 100, between two neighbours of equal odds"
+        tenths = math.ceil(1000 * Fraction(probability))
+        return f"right in at most {tenths / 10:.1f} of 100, between two neighbours of equal odds"
 
     def _audited(self):
+        if self.violation:
+            return f"VIOLATED: attacks show that {self.violation}"
         if self.audited_epsilon is None:
             return ""
-        return f"attacks show that epsilon is at least {self.audited_epsilon:.3g} at this delta"
+        if self.audited_epsilon == 0:
+            return "nothing shown: no attack told two neighbours apart at this delta"
+        return f"attacks show that epsilon is at least {printed_down(self.audited_epsilon)} at this delta"
 
 
 class GuaranteeDisplayMixin:
@@ -484,6 +534,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
         audited_epsilon=None,
+        violation=_joined(guarantee.violation for guarantee in guarantees),
         seeded=any(guarantee.seeded for guarantee in guarantees),
         **total,
     )
@@ -553,6 +604,11 @@ def _sum_up(values):
     if math.isinf(total) or sum(map(Fraction, values)) <= Fraction(total):
         return total
     return math.nextafter(total, math.inf)
+
+
+def _guess(distance):
+    """Probability of the best guess, rounded up, at a total variation distance."""
+    return min(1.0, _sum_up([0.5, distance / 2]))
 
 
 def _disjoint_total(guarantees, delta):

@@ -10,6 +10,8 @@ from sklearn.model_selection import check_cv, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
+from ._digits import printed_down
+
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
 
 # Five colours that differ for every kind of colour vision, on white and on black, and as many markers and more, so
@@ -626,7 +628,7 @@ class PrivacyProfileDisplay:
         epsilon, delta = self.target
         ax.plot(epsilon, max(delta, floor), marker=style["marker"], gid=_TARGET, **at_target)
         if self.audited_epsilon is not None:
-            audited = f"audited: epsilon at least {self.audited_epsilon:.3g}"
+            audited = f"audited: epsilon at least {printed_down(self.audited_epsilon)}"
             ax.plot(self.audited_epsilon, max(delta, floor), marker=">", markersize=9, label=audited, **at_target)
         ax.set(yscale="log", ylim=(floor, 1))
         _finish(ax, xlabel="epsilon", ylabel="delta (markers: the guarantee as stated)")

@@ -54,6 +54,7 @@ _SCORES = "scores, and what is chosen by them, are computed from held-out rows w
 _LEARNED = "learns from the rows without noise"
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _UNKNOWN = "what the candidates promise does not follow from their parameters and the refit"
+_VIOLATED = "VIOLATED by an audit"
 _ONCE = "no row is twice in a training set"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
 
@@ -154,6 +155,7 @@ class PrivacyReport:
             facts["not covered"] = "; ".join(self.not_covered)
             facts["private steps alone"] = "none" if self.private is None else repr(self.private)
         if self.private is not None:
+            facts["released"] = self.private.released
             facts["unit"] = self.private.unit
             facts["neighbours"] = str(self.private.adjacency)
             facts["assumed"] = "; ".join(self.private.assumptions)
@@ -221,6 +223,9 @@ def privacy_report(estimator):
     A search releases candidates times folds, and the refit, which is charged as the dearest candidate: the choice
     depends on the rows. In each fold a row is sketched once for fitting or once for each scorer, or both where training
     rows are scored as well. The scores are not covered.
+
+    A step whose guarantee was violated by an audit that is attached to it, ``step.guarantee_ =
+    result.attach_to(step.guarantee_)``, is not covered.
 
     Examples
     --------
@@ -357,12 +362,17 @@ def _of_private_step(estimator, name, flow):
     if flow.released:
         return _Part((ReportedStep(name, kind, "post-processing", _on_labels(is_sketch, flow), guarantee),), flow=flow)
     guarantee = _after_maps(guarantee, flow.maps)
-    status = "not covered" if flow.learned else "private"
-    remark = AT_EACH_TRANSFORM if is_sketch else "once for each call of fit"
-    if flow.learned:
-        remark = f"assumes rows that no step was fitted on, but {flow.learned} was"
+    status = "not covered" if flow.learned or guarantee.violation else "private"
+    remark = _remark(guarantee, flow, AT_EACH_TRANSFORM if is_sketch else "once for each call of fit")
+    violated = (f"{name} is {_VIOLATED}: {guarantee.violation}",) if guarantee.violation else ()
     out = _Flow(released=True) if is_sketch and not flow.learned else flow
-    return _Part((ReportedStep(name, kind, status, remark, guarantee, 1),), (guarantee,), flow=out)
+    return _Part((ReportedStep(name, kind, status, remark, guarantee, 1),), (guarantee,), violated, out)
+
+
+def _remark(guarantee, flow, otherwise):
+    if guarantee.violation:
+        return _VIOLATED
+    return f"assumes rows that no step was fitted on, but {flow.learned} was" if flow.learned else otherwise
 
 
 def _on_labels(is_sketch, flow):
@@ -426,7 +436,7 @@ def _total_releases(folds, i):
 
 
 def _guarantees(part):
-    return tuple(repr(charge) for charge in part.charges)
+    return tuple((charge.epsilon, charge.delta, charge.definition) for charge in part.charges)
 
 
 def _of_search(search, name, flow):

@@ -9,7 +9,19 @@ import numpy as np
 import pytest
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss, LaplacePrivacyLoss
 
-from skdprp.accounting import gaussian_profile, laplace_profile, randomised_response_profile
+from skdprp import DPOPORP, DPSignOPORP, DPSignRP
+from skdprp.accounting import (
+    PrivacyLoss,
+    Profile,
+    _composition,
+    gaussian_epsilon,
+    gaussian_profile,
+    laplace_profile,
+    objective_perturbation_profile,
+    randomised_response_profile,
+    softmax_perturbation_profile,
+    spherical_profile,
+)
 
 
 def precise_gaussian_profile(epsilon, mu):
@@ -82,3 +94,158 @@ def test_randomised_response_profile_of_all_bits_changed_is_the_composition_theo
     terms = [math.comb(k, j) for j in i] * np.maximum(np.exp((k - i) * epsilon0) - np.exp(epsilon + i * epsilon0), 0)
     exact = terms.sum() / (1 + np.exp(epsilon0)) ** k
     assert randomised_response_profile(epsilon, epsilon0=epsilon0, n_bits=k) == pytest.approx(exact, rel=1e-12)
+
+
+# Stated deltas are upper bounds, to the last bit: 50 digits tell
+
+mpmath.mp.dps = 50
+SMALL = 1e-9
+
+
+def loss_of(function, **parameters):
+    return PrivacyLoss(profiles=(Profile.of(function, **parameters),))
+
+
+def assert_bounds(stated, exact, small=SMALL):
+    assert exact <= stated <= exact * (1 + small)
+
+
+def gaussian_cases():
+    rng = np.random.default_rng(0)
+    for log_epsilon, log_mu in rng.uniform([-6, -6], [4, 2], (300, 2)):
+        epsilon, mu = float(np.exp(log_epsilon)), float(np.exp(log_mu))
+        exact = precise_gaussian_profile(epsilon, mu)
+        if exact > 1e-290:  # below, floats have no digits left
+            yield PrivacyLoss(mu=mu).profile(epsilon), exact
+
+
+def test_stated_deltas_of_gaussian_noise_are_upper_bounds():
+    for stated, exact in gaussian_cases():
+        assert_bounds(stated, exact)
+
+
+def test_computed_deltas_are_not(monkeypatch):
+    """Without rounding up, a third of them would be too small: by less than a part in 10**12, but too small."""
+    monkeypatch.setattr(_composition, "rounded_up", lambda delta: delta)
+    monkeypatch.setattr(_composition, "_ROUND_UP", 1.0)
+    below = [exact / stated - 1 for stated, exact in gaussian_cases() if stated < exact]
+    assert len(below) > 50 and max(below) < 1e-12
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_calibrated_noise_meets_its_target_in_fifty_digits(seed):
+    """With the price of sampling, from the public interface; a part in 10**8 less noise does not."""
+    rng = np.random.default_rng(seed)
+    for k in rng.integers(1, 300, 20).tolist():
+        epsilon, delta = float(np.exp(rng.uniform(-4, 4))), float(10 ** rng.uniform(-14, -1))
+        loss = DPOPORP(k, epsilon=epsilon, delta=delta, random_state=k).fit(np.zeros((1, 400))).guarantee_.loss
+        price = mpmath.mpf(loss.sampling)
+
+        def exact(mu, epsilon=epsilon, price=price):
+            return mpmath.exp(price) * precise_gaussian_profile(mpmath.mpf(epsilon) - 2 * price, mu)
+
+        assert exact(loss.mu) <= mpmath.mpf(delta) < exact(loss.mu * (1 + 1e-8))
+
+
+@pytest.mark.parametrize("scale", [0.3, 1 / 3, 1.0, 7.7])
+def test_stated_deltas_of_laplace_noise_are_upper_bounds(scale):
+    """Also where epsilon is the next float below the largest loss, and delta all in the last bits."""
+    for epsilon in (0.0, 0.01, 0.1, np.nextafter(1 / scale, 0), 1 / scale, np.nextafter(1 / scale, 9), 9.0):
+        exact = max(mpmath.mpf(0), -mpmath.expm1((mpmath.mpf(epsilon) - 1 / mpmath.mpf(scale)) / 2))
+        assert_bounds(loss_of(laplace_profile, scale=scale).profile(epsilon), exact)
+    assert laplace_profile(float("inf"), scale=scale) == 0.0
+
+
+def precise_three_dimensional_laplace(epsilon, d):
+    """In prolate spheroidal coordinates around the two centres, the loss is -d times the second one."""
+
+    def shell(eta):
+        excess = mpmath.exp(-c * eta) - mpmath.exp(epsilon + c * eta)
+        return excess * mpmath.exp(-c) * (1 / c + 2 / c**2 + 2 / c**3 - eta**2 / c)
+
+    epsilon, d = mpmath.mpf(epsilon), mpmath.mpf(d)
+    c = d / 2
+    return c**3 * mpmath.quad(shell, [-1, -epsilon / d]) / 4
+
+
+@pytest.mark.parametrize("d", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
+def test_stated_deltas_of_spherical_noise_are_upper_bounds(d, share):
+    loss = loss_of(spherical_profile, scale=1.0, sensitivity=d, n_dims=3, shape=3, power=1)
+    assert_bounds(loss.profile(share * d), precise_three_dimensional_laplace(share * d, d))
+
+
+@pytest.mark.parametrize("method", ["smooth", "rr"])
+@pytest.mark.parametrize("sketch", [DPSignRP(7, epsilon=1.9), DPSignOPORP(7, epsilon=1.9)])
+def test_stated_deltas_of_signs_are_upper_bounds(sketch, method):
+    """Of signs at level one on either side of zero, flipped as often as the integer thresholds say."""
+    sketch.set_params(method=method, random_state=0).fit(np.zeros((1, 30)))
+    n_bits = round(1.9 / sketch.flip_epsilon_)
+    flip = mpmath.mpf(int(sketch.flip_thresholds_[1])) / 2**64
+    for epsilon in (0.0, 0.1, 0.5, 1.0, 1.8):
+        exact = mpmath.mpf(0)
+        for i in range(n_bits + 1):
+            p, q = flip**i * (1 - flip) ** (n_bits - i), flip ** (n_bits - i) * (1 - flip) ** i
+            exact += math.comb(n_bits, i) * max(mpmath.mpf(0), p - mpmath.exp(mpmath.mpf(epsilon)) * q)
+        assert_bounds(sketch.guarantee_.profile(epsilon), exact)
+
+
+def test_deltas_of_bits_keep_their_digits_at_the_largest_loss():
+    """Three times the float nearest to 0.7 is no float: just below and above it, delta is all in the last bits."""
+    flip = 1 / (1 + mpmath.exp(mpmath.mpf(0.7)))
+    for epsilon in (np.nextafter(3 * 0.7, 0), 3 * 0.7, np.nextafter(3 * 0.7, 9)):
+        exact = max(mpmath.mpf(0), (1 - flip) ** 3 - mpmath.exp(mpmath.mpf(epsilon)) * flip**3)
+        assert_bounds(loss_of(randomised_response_profile, epsilon0=0.7, n_bits=3).profile(epsilon), exact)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("release_shift", [0.0, 0.01])
+def test_stated_deltas_of_objective_perturbation_are_upper_bounds(adjacency, release_shift):
+    known = {"scale": 7.3, "log_det": 0.1, "adjacency": adjacency, "release_shift": release_shift}
+    rows, shift = 2 if adjacency == "replace_one" else 1, mpmath.mpf(release_shift)
+    for epsilon in (0.2, 0.5, 1.0, 3.0):
+        left, ratio = mpmath.mpf(epsilon) - mpmath.mpf(0.1), 1 / mpmath.mpf(7.3)
+        exact = precise_gaussian_profile(left, mpmath.sqrt((rows * ratio) ** 2 + shift**2))
+        if release_shift and adjacency == "replace_one":
+            exact += mpmath.ncdf(shift / 2 - (left - ratio**2) / shift)
+        assert_bounds(loss_of(objective_perturbation_profile, **known).profile(epsilon), exact)
+
+
+def precise_softmax_profile(epsilon, ratio, n_classes):
+    """Expectation over the largest of the other classes' normals, by adaptive quadrature."""
+
+    def integrand(largest):
+        a = ratio * largest + ratio**2 - epsilon
+        excess = mpmath.ncdf(a / ratio) - mpmath.exp(ratio**2 / 2 - a) * mpmath.ncdf(a / ratio - ratio)
+        return excess * (n_classes - 1) * mpmath.npdf(largest) * mpmath.ncdf(largest) ** (n_classes - 2)
+
+    return mpmath.quad(integrand, range(-12, 26, 2))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_stated_deltas_of_the_softmax_are_upper_bounds(epsilon):
+    loss = loss_of(softmax_perturbation_profile, scale=3.0, n_classes=4, adjacency="add_remove")
+    assert_bounds(loss.profile(epsilon), precise_softmax_profile(mpmath.mpf(epsilon), 1 / mpmath.mpf(3), 4), small=1e-8)
+
+
+def test_stated_deltas_of_composed_gaussian_noise_are_upper_bounds():
+    for mus in ((0.3, 0.4), (1e-3,) * 50, (2.0, 1e-5, 0.7)):
+        mu = mpmath.sqrt(sum(mpmath.mpf(mu) ** 2 for mu in mus))
+        total = sum((PrivacyLoss(mu=mu) for mu in mus), start=PrivacyLoss())
+        for epsilon in (0.01, 0.3, 1.0):
+            exact = precise_gaussian_profile(epsilon, mu)
+            if exact > 1e-290:
+                assert_bounds(total.profile(epsilon), exact)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.3, 2.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+def test_stated_epsilons_are_upper_bounds(mu, delta):
+    for epsilon in (PrivacyLoss(mu=mu).epsilon(delta), gaussian_epsilon(delta, scale=1.0, sensitivity=mu)):
+        assert precise_gaussian_profile(epsilon, mu) <= mpmath.mpf(delta)
+        assert epsilon == 0 or precise_gaussian_profile(epsilon * (1 - 1e-8), mu) > mpmath.mpf(delta)
+
+
+def test_what_cannot_be_computed_is_no_small_delta():
+    for loss in (PrivacyLoss(mu=1.0), loss_of(randomised_response_profile, epsilon0=0.5, n_bits=3)):
+        assert loss.profile(float("nan")) == 1.0

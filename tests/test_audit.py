@@ -417,9 +417,23 @@ RESULT = AuditResult(
 
 
 def test_result_prints_itself_and_pickles():
-    assert "1.82" in repr(RESULT) and "1 - 1e-07" in repr(RESULT)
+    assert "epsilon >= 1.82 at delta=0.0" in repr(RESULT) and "1 - 1e-07" in repr(RESULT)
     assert "930 of 1000" in RESULT._repr_html_() and "&lt;x&gt;" in RESULT._repr_html_()
     assert pickle.loads(pickle.dumps(RESULT)) == RESULT
+
+
+def test_result_prints_no_more_than_was_shown():
+    result = dataclasses.replace(RESULT, epsilon=1.8299, delta=0.0546789, confidence=1 - 1.46e-5)
+    assert repr(result).startswith("epsilon >= 1.8299 at delta=0.0546789 with confidence 1 - 1.5e-05 ")
+    longer = dataclasses.replace(result, epsilon=1.829999999, delta=0.05467891234)
+    for text in (repr(longer), longer._repr_html_()):
+        assert "1.82" in text and "0.0546" in text and "1.83" not in text and "0.0547" not in text
+
+
+def test_result_that_shows_nothing_says_so():
+    nothing = dataclasses.replace(RESULT, epsilon=0.0)
+    assert repr(nothing).startswith("nothing shown at delta=0.0") and "nothing shown" in nothing._repr_html_()
+    assert ">=" not in repr(nothing)
 
 
 def test_result_refutes_guarantees_of_its_kind_only():
@@ -451,6 +465,59 @@ def test_result_is_written_into_a_guarantee():
     assert attached == dataclasses.replace(PrivacyGuarantee(1.0, 0.1), audited_epsilon=RESULT.epsilon_at(0.1))
     with pytest.raises(ValueError, match="nothing about MI-DP"):
         RESULT.attach_to(PrivacyGuarantee(1.0, 0.0, definition="MI-DP (bits)"))
+
+
+def test_a_refuted_guarantee_is_marked_wherever_its_profile_is_refuted():
+    """Half of the noise shows nothing above epsilon at the delta of the guarantee, but its profile is refuted."""
+    sketch = DPOPORP(1, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
+    sketch.scale_ /= 2
+    result = audit_epsilon(sketch, *worst_neighbours(sketch, None), delta=0.1, n_trials=20_000, confidence=SURE)
+    attached = result.attach_to(sketch.guarantee_)
+    assert attached.audited_epsilon < 1.0 and result.exceeds(sketch.guarantee_)
+    assert repr(attached).startswith("(1.0, 1e-06)-DP [VIOLATED: epsilon is at least 0.")
+    weaker = dataclasses.replace(result, hits=0, false_alarms=0)
+    assert weaker.attach_to(attached).violation == attached.violation  # what was shown stays shown
+    assert not weaker.attach_to(sketch.guarantee_).violation
+
+
+@pytest.mark.parametrize("method", ["exceeds", "attach_to"])
+@pytest.mark.parametrize("thing", [1.0, DPOPORP()])
+def test_results_are_compared_with_guarantees_only(method, thing):
+    with pytest.raises(TypeError, match=r"estimator\.guarantee_"):
+        getattr(RESULT, method)(thing)
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        RESULT.epsilon_at(2)
+
+
+ROWS, NARROW, LABELS = np.eye(6), np.eye(6)[:, :4], np.array([0, 1, 0, 1, 0, 1])
+
+
+@pytest.mark.parametrize(
+    ("release", "a", "b", "error", "message"),
+    [
+        (DPOPORP(2), (ROWS[:1], LABELS[:1]), (ROWS[1:2], LABELS[:1]), TypeError, "Rows alone .* not a tuple of 2"),
+        (DPOPORP(2), ROWS[:1], NARROW[:1], ValueError, r"a has shape \(1, 6\), b \(1, 4\)"),
+        (AMPClassifier(), ROWS, ROWS, TypeError, r"tuple \(X, y\), not ndarray"),
+        (AMPClassifier(), (ROWS, LABELS), ROWS, TypeError, r"tuple \(X, y\), not ndarray"),
+        (AMPClassifier(), (ROWS, LABELS), (ROWS, LABELS, None), TypeError, "not a tuple of 3"),
+        (AMPClassifier(), (ROWS, LABELS), (NARROW, LABELS), ValueError, "same columns"),
+        (AMPClassifier(), (ROWS, LABELS[:-1]), (ROWS, LABELS), ValueError, "inconsistent numbers of samples"),
+        (DPSGDClassifier(), ROWS, ROWS[:-1], TypeError, r"tuple \(X, y\), not ndarray"),
+        (MIDPRegressor(), ROWS, ROWS, TypeError, r"tuple \(X, y\), not ndarray"),
+        (MIDPRegressor(), (ROWS, LABELS), (NARROW, LABELS), ValueError, "same columns"),
+        (StandardScaler(), ROWS, NARROW, ValueError, "same columns"),
+        (AMPClassifier, ROWS, ROWS, TypeError, r"not its class: AMPClassifier\(\)"),
+    ],
+)
+def test_data_that_cannot_be_audited_are_refused(release, a, b, error, message):
+    with pytest.raises(error, match=message):
+        audit_epsilon(release, a, b, n_trials=8)
+
+
+@pytest.mark.parametrize("n_trials", ["many", 100.5])
+def test_trials_are_counted(n_trials):
+    with pytest.raises(TypeError, match="must be an integer"):
+        audit_epsilon(noisy_pair(), 0.0, 1.0, n_trials=n_trials)
 
 
 # Worst neighbours
@@ -549,6 +616,8 @@ def test_membership_inference_needs_scores_and_known_labels():
         membership_inference_auc(model, (X, y), (X, y + 1))
     with pytest.raises(ValueError, match="predict_proba or decision_function"):
         membership_inference_auc(NearestNeighbour().fit(X, y), (X, y), (X, y))
+    with pytest.raises(TypeError, match=r"tuple \(X, y\), not ndarray"):
+        membership_inference_auc(model, X, X)
 
 
 class NearestNeighbour(ClassifierMixin, BaseEstimator):

@@ -66,7 +66,7 @@ def test_gaussians_compose_in_closed_form_and_through_their_distribution_alike()
     assert closed.method == "closed form" and numeric.method == "privacy loss distribution"
     for epsilon in EPSILONS:
         exact = gaussian_profile(epsilon, scale=2.0)
-        assert closed.profile(epsilon) == pytest.approx(exact, rel=1e-12)
+        assert exact < closed.profile(epsilon) < exact * (1 + 1e-9)
         assert exact <= numeric.profile(epsilon) <= exact * 1.01 + 1e-11
 
 
@@ -118,7 +118,15 @@ def test_sampling_reaches_below_zero():
     """At epsilon < 2 s the profile of the other order of the neighbours is needed: exact for one bit."""
     loss = PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=1.0),), sampling=0.1)
     p = expit(1.0)
-    assert loss.profile(0.0) == pytest.approx(np.exp(0.1) * (p - np.exp(-0.2) * (1 - p)), rel=1e-12)
+    exact = np.exp(0.1) * (p - np.exp(-0.2) * (1 - p))
+    assert exact < loss.profile(0.0) < exact * (1 + 1e-9)
+
+
+def test_sampling_of_hardly_any_loss_keeps_its_digits():
+    """Gaussian noise far larger than what sampling costs: at epsilon = 0 delta is close to total variation."""
+    loss = PrivacyLoss(mu=1e-9, sampling=1e-9)
+    exact = -np.expm1(-2e-9) + np.exp(-2e-9) * gaussian_profile(2e-9, scale=1e9)
+    assert exact < loss.profile(0.0) < exact * (1 + 2e-9)
 
 
 def test_convex_minorant_is_convex_and_touches():
@@ -136,7 +144,7 @@ def test_a_bound_that_is_not_convex_composes_as_its_convex_minorant():
 
 def test_losses_without_loss_compose_to_none():
     nothing = loss_of(approximate_profile, epsilon0=0.0)
-    assert (nothing + nothing).profile(0.0) <= 2.0**-40
+    assert (nothing + nothing).profile(0.0) < 2.0**-39
 
 
 def test_composition_without_the_accountant_names_the_extra(monkeypatch):

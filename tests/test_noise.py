@@ -8,6 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.special import factorial, factorial2
 
 from skdprp import _noise, reproducible_noise
 
@@ -35,6 +36,23 @@ def test_additive_noise_has_its_tails(draw, law):
     noise = draw(10**6)
     for beyond in (noise < law.ppf(1e-3), noise > law.isf(1e-3)):
         assert stats.binomtest(int(beyond.sum()), len(noise), 1e-3).pvalue > FALSE_ALARM
+
+
+def gaussian_moment(order):
+    return 0 if order % 2 else factorial2(order - 1)
+
+
+def laplace_moment(order):
+    return 0 if order % 2 else factorial(order)
+
+
+@pytest.mark.parametrize(("draw", "moment"), [(gaussian, gaussian_moment), (laplace, laplace_moment)])
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_additive_noise_has_its_moments(draw, moment, order):
+    """A mean of so many powers is nearly normal; beyond six of its standard deviations, the chance is below 1e-7."""
+    noise = draw(10**6)
+    spread = np.sqrt((moment(2 * order) - moment(order) ** 2) / len(noise))
+    assert abs((noise**order).mean() - moment(order)) < 6 * spread
 
 
 def words_from(monkeypatch, *draws):

@@ -235,7 +235,7 @@ def set_array(name, change):
         (set_array("sketches", lambda S: S[0]), "shape"),
         (set_array("sketches", lambda S: S.astype(np.int8)), "dtype"),
         (set_array("sketches", lambda S: S + 1e-9), "does not release"),
-        (set_array("sketches", lambda S: S * np.inf), "does not release"),
+        (set_array("sketches", lambda S: np.full_like(S, np.inf)), "does not release"),
         (set_array("probe", lambda S: S + 1), "come back"),
         (set_array("probe", lambda S: S[:3]), "come back"),
         (lambda header, arrays: header.pop("guarantee"), "guarantee"),

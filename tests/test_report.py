@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
@@ -22,6 +23,7 @@ from sklearn.random_projection import GaussianRandomProjection
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    AuditResult,
     DPSignOPORP,
     MIDPRegressor,
     compose,
@@ -220,6 +222,7 @@ def test_report_shows_as_text_html_and_frame():
     report = privacy_report(make_pipeline(Normalizer(), MODEL).fit(X, Y))
     for text in (repr(report), report._repr_html_(), report.frame().to_string()):
         assert "ampclassifier" in text and "(0.5, 1e-06)-DP" in text
+    assert "released: coef_ and intercept_, once for each call of fit" in repr(report)
     assert "that its solver failed" in repr(report) and "the set of labels is public" in repr(report)
 
 
@@ -320,3 +323,31 @@ def test_columns_of_none_are_skipped():
 def test_what_is_no_estimator_is_refused(thing):
     with pytest.raises(TypeError, match="Reports are about estimators"):
         privacy_report(thing)
+
+
+def audited(estimator, hits):
+    """Attach the result of an audit in which an attack was right so often."""
+    counts = {"n_tested": 1000, "hits": hits, "false_alarms": 100, "distinguisher": "linear", "accused": "b"}
+    result = AuditResult(0.0, 0.0, 0.99, n_trials=2000, **counts)
+    estimator.guarantee_ = result.attach_to(estimator.guarantee_)
+    return estimator
+
+
+@pytest.mark.parametrize("hits", [100, 950])
+def test_a_step_that_an_audit_refuted_is_not_covered(hits):
+    pipeline = make_pipeline(clone(SIGNS), RidgeClassifier()).fit(X, Y)
+    audited(pipeline[0], hits)
+    report = privacy_report(pipeline)
+    assert (report.total is None) == ("not covered" in statuses(report)) == (hits == 950)
+    for text in (repr(report), report._repr_html_(), report.frame().to_string()):
+        assert ("VIOLATED by an audit" in text) == ("0.7-DP [VIOLATED: epsilon is at least 2." in text) == (hits == 950)
+    assert bool(report.private.violation) == (hits == 950)
+
+
+def test_a_refuted_step_voids_what_it_is_part_of():
+    union = make_union(clone(SIGNS), clone(NOISY)).fit(X, Y)
+    audited(union.transformer_list[0][1], 950)
+    report = privacy_report(make_pipeline(FrozenEstimator(union), RidgeClassifier()).fit(X, Y))
+    assert report.total is None and statuses(report)[:2] == ["not covered", "private"]
+    assert "dpsignoporp is VIOLATED by an audit: epsilon is at least 2." in report.not_covered[0]
+    assert "VIOLATED" in repr(report.private)

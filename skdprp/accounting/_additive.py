@@ -1,9 +1,11 @@
 """Profiles of Gaussian and Laplace noise."""
 
+from fractions import Fraction
+
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
-from ._bisection import bisect
+from ._rounding import LEAST_DELTA, bisect, rounded_up
 
 _SMALL = 0.1
 _LARGE_MU = 1000.0
@@ -25,7 +27,8 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     Returns
     -------
     float
-        Least delta such that the mechanism is (epsilon, delta)-DP.
+        Least delta such that the mechanism is (epsilon, delta)-DP; never 0 unless `sensitivity` is, also where floats
+        would underflow.
 
     References
     ----------
@@ -44,7 +47,8 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     if upper > _SMALL:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
     # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
-    return float(0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2)))
+    delta = 0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2))
+    return max(float(delta), LEAST_DELTA)  # in this order, which keeps nan
 
 
 def _mills_difference(x, step):
@@ -82,7 +86,11 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     >>> laplace_profile(1.0, scale=1.0)
     0.0
     """
-    return float(max(0.0, -np.expm1((epsilon - sensitivity / scale) / 2))) if sensitivity else 0.0
+    if not sensitivity or epsilon * scale >= 2 * sensitivity:  # far beyond the largest loss
+        return 0.0
+    # The two may nearly cancel, and all of delta be in their last bits.
+    left = float(Fraction(float(epsilon)) - Fraction(float(sensitivity)) / Fraction(float(scale)))
+    return float(max(0.0, -np.expm1(left / 2)))
 
 
 def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
@@ -110,11 +118,15 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
     """
     if scale == 0:
         return float("inf")
-    if gaussian_profile(0.0, scale=scale, sensitivity=sensitivity) <= delta:
+
+    def _meets(epsilon):
+        return rounded_up(gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity)) <= delta
+
+    if _meets(0.0):
         return 0.0
     mu = sensitivity / scale
     # There the first of the two terms of the profile alone is delta.
     high = (mu**2 / 2 - mu * ndtri(delta)) * (1 + 2.0**-40)
     if mu > _LARGE_MU:
         return float(high)
-    return bisect(lambda epsilon: gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity) <= delta, 0.0, high)
+    return bisect(_meets, 0.0, high)

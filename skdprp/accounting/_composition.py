@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from ._additive import gaussian_epsilon, gaussian_profile
-from ._bisection import bisect
+from ._rounding import bisect, plain, rounded_up
 
 _NEGLIGIBLE = 1e-16
 _LARGEST_REACH = 700.0
@@ -78,11 +78,11 @@ class Profile:
     @classmethod
     def of(cls, function, **parameters):
         """Build a profile from keywords."""
-        return cls(function, tuple(sorted(parameters.items())))
+        return cls(function, tuple(sorted((name, plain(value)) for name, value in parameters.items())))
 
     def __call__(self, epsilon):
-        """Delta at `epsilon`."""
-        return float(min(1.0, self.function(epsilon, **dict(self.parameters))))
+        """Delta at `epsilon`, rounded up."""
+        return rounded_up(self.function(epsilon, **dict(self.parameters)))
 
 
 @dataclass(frozen=True)
@@ -133,6 +133,8 @@ class PrivacyLoss:
     def __post_init__(self):
         if not (self.mu >= 0 and self.sampling >= 0 and self.slack >= 0):
             raise ValueError(f"mu, sampling and slack must be at least 0, got {self!r}.")
+        for name in ("mu", "sampling", "slack"):
+            object.__setattr__(self, name, plain(getattr(self, name)))
 
     def __add__(self, other):
         """Loss of two releases together; the second may depend on the first."""
@@ -159,7 +161,7 @@ class PrivacyLoss:
         Returns
         -------
         float
-            A delta such that the releases together are (epsilon, delta)-DP.
+            A delta such that the releases together are (epsilon, delta)-DP, rounded up.
 
         Raises
         ------
@@ -168,7 +170,7 @@ class PrivacyLoss:
         """
         # As in sampled_target: P~ <= e^s P <= e^s (e^eps Q + delta) <= e^(eps + 2 s) Q~ + e^s delta.
         delta = self._ideal_profile(epsilon - 2 * self.sampling) + self.slack
-        return float(min(1.0, np.exp(self.sampling) * delta))
+        return float(min(1.0, np.exp(self.sampling) * delta * _ROUND_UP))
 
     def epsilon(self, delta):
         """Bound epsilon at `delta`, to about one part in 10^12.
@@ -195,9 +197,8 @@ class PrivacyLoss:
             distribution = _distribution(self)
             delta = 1.0 if distribution is None else distribution.get_delta_for_epsilon(epsilon)
             return float(min(1.0, delta + _FFT_ERROR))
-        if not self.profiles:
-            return gaussian_profile(epsilon, scale=1.0, sensitivity=self.mu)
-        return self.profiles[0](epsilon) if epsilon >= 0 else _mirrored(-epsilon, self.profiles[0](-epsilon))
+        profile = self.profiles[0] if self.profiles else Profile.of(gaussian_profile, scale=1.0, sensitivity=self.mu)
+        return profile(epsilon) if epsilon >= 0 else _mirrored(-epsilon, profile(-epsilon))
 
 
 def largest_profile(epsilon, *, losses):

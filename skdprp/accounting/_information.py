@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import gammainccinv
 
 from ._additive import gaussian_epsilon
-from ._bisection import bisect
+from ._rounding import bisect
 
 
 def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0):

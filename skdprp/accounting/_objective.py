@@ -4,6 +4,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from ._additive import gaussian_profile
+from ._rounding import LEAST_DELTA
 from ._spherical import spherical_profile
 
 _QUADRATURE_ERROR, _CANCELLATION = 2.0**-28, 2.0**-46
@@ -210,7 +211,7 @@ def softmax_perturbation_profile(
     delta += _tail(rest, release_shift, log_factor=split)
     if adjacency == "replace_one":
         delta += _largest_of_normals_profile(split, ratio, n_classes)
-    return float(min(1.0, delta * (1 + _QUADRATURE_ERROR + _CANCELLATION / ratio)))
+    return float(np.clip(delta * (1 + _QUADRATURE_ERROR + _CANCELLATION / ratio), LEAST_DELTA, 1.0))
 
 
 def _largest_of_normals_profile(epsilon, ratio, n_classes, *, shift=0.0, log_factor=0.0):

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
-_RELATIVE_ERROR = 2.0**-42
+from ._rounding import LEAST_DELTA
 
 
 def _randomised_response_losses(epsilon0):
@@ -56,5 +56,7 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     """
     down, up = _randomised_response_losses(epsilon0)
     pmf = _convolution_power(np.array([changed * down, 1 - changed, changed * up]), n_bits)
-    loss = epsilon0 * np.arange(-n_bits, n_bits + 1)
-    return float(pmf @ -np.expm1(np.minimum(epsilon - loss, 0.0)))
+    bits, leading = np.arange(-n_bits, n_bits + 1), float(np.float32(epsilon0))
+    left = (epsilon - leading * bits) - (epsilon0 - leading) * bits  # products of so few digits do not round
+    delta = float(pmf @ -np.expm1(np.minimum(left, 0.0)))
+    return max(delta, LEAST_DELTA) if changed > 0 and left[-1] < 0 else delta

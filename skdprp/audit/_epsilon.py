@@ -1,6 +1,7 @@
 """audit_epsilon: choose an attack on some outputs, count its successes on others, bound epsilon."""
 
 from collections.abc import Mapping
+from numbers import Integral
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -78,9 +79,11 @@ def audit_epsilon(
     ------
     ValueError
         If there are fewer than 8 trials, the confidence is not in (0, 1), delta is not in [0, 1), a distinguisher is
-        unknown or does not return one number for each output, or outputs are not finite numbers of one shape.
+        unknown or does not return one number for each output, outputs are not finite numbers of one shape, or an
+        estimator is given data sets of different widths.
     TypeError
-        If `release` can neither be called nor fitted, or it is not known what of it is released.
+        If `release` can neither be called nor fitted, or it is not known what of it is released; or if `a` or `b` have
+        labels and should not, or should and do not.
 
     See Also
     --------
@@ -130,6 +133,8 @@ def audit_epsilon(
 
 
 def _check(delta, confidence, n_trials):
+    if not isinstance(n_trials, Integral):
+        raise TypeError(f"n_trials must be an integer, got {n_trials!r}.")
     if n_trials < 8:
         raise ValueError(f"An audit needs at least 8 trials, got n_trials={n_trials}.")
     if not 0 < confidence < 1:

@@ -5,6 +5,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
+from ._trials import labelled
+
 
 def membership_inference_auc(classifier, members, non_members):
     """Measure how well a classifier's confidence tells the rows it was trained on from others.
@@ -29,6 +31,8 @@ def membership_inference_auc(classifier, members, non_members):
 
     Raises
     ------
+    TypeError
+        If `members` or `non_members` is no tuple (X, y).
     ValueError
         If the classifier has neither method, or a label is not one of its classes.
 
@@ -60,7 +64,7 @@ def membership_inference_auc(classifier, members, non_members):
     True
     """
     check_is_fitted(classifier)
-    inside, outside = (_confidence(classifier, *data) for data in (members, non_members))
+    inside, outside = (_confidence(classifier, *labelled(data)) for data in (members, non_members))
     is_member = np.repeat([1, 0], [len(inside), len(outside)])
     return max(float(roc_auc_score(is_member, np.concatenate([inside, outside]))), 0.5)
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import betainccinv, betaincinv
 
+from .._digits import printed_down, printed_up
 from ..accounting import information_delta
-from ..guarantee import label_html
+from ..guarantee import PrivacyGuarantee, label_html, violation
 
 _N_PROMISES = 17
 
@@ -76,7 +77,7 @@ def epsilon_bound(power, false_alarm, delta):
 
 def _percentage(confidence):
     """Print a confidence so that it does not round to one."""
-    return f"{confidence:g}" if confidence <= 0.9999 else f"1 - {1 - confidence:.1g}"
+    return printed_down(confidence) if confidence <= 0.999 else f"1 - {printed_up(1 - confidence, digits=2)}"
 
 
 def _promises(guarantee):
@@ -85,6 +86,11 @@ def _promises(guarantee):
     if guarantee.definition == "DP" and guarantee.loss is not None and np.isfinite(guarantee.epsilon):
         epsilons = np.linspace(0, guarantee.epsilon, _N_PROMISES)
         yield from ((epsilon, guarantee.profile(epsilon)) for epsilon in epsilons)
+
+
+def _require_guarantee(guarantee):
+    if not isinstance(guarantee, PrivacyGuarantee):
+        raise TypeError(f"An audit is compared with a guarantee, estimator.guarantee_, got {type(guarantee).__name__}.")
 
 
 def _require_differential_privacy(guarantee):
@@ -121,8 +127,8 @@ class AuditResult:
     --------
     >>> from skdprp import AuditResult
     >>> counts = {"n_tested": 1000, "hits": 930, "false_alarms": 120}
-    >>> AuditResult(1.82, 0.0, 0.99, n_trials=2000, distinguisher="linear", accused="b", **counts)
-    epsilon >= 1.82 at delta=0 with confidence 0.99 (linear: 930 hits, 120 false alarms in 1000 tests each)
+    >>> AuditResult(2.2097, 0.0, 0.99, n_trials=2000, distinguisher="linear", accused="b", **counts)
+    epsilon >= 2.2097 at delta=0.0 with confidence 0.99 (linear: 930 hits, 120 false alarms in 1000 tests each)
     """
 
     epsilon: float
@@ -136,15 +142,16 @@ class AuditResult:
     false_alarms: int
 
     def __repr__(self):
+        shown = f"epsilon >= {printed_down(self.epsilon)}" if self.epsilon > 0 else "nothing shown"
         return (
-            f"epsilon >= {self.epsilon:.3g} at delta={self.delta:g} with confidence {_percentage(self.confidence)} "
+            f"{shown} at delta={printed_down(self.delta)} with confidence {_percentage(self.confidence)} "
             f"({self.distinguisher}: {self.hits} hits, {self.false_alarms} false alarms in {self.n_tested} tests each)"
         )
 
     def _repr_html_(self):
         facts = {
-            "epsilon is at least": f"{self.epsilon:.3g}",
-            "at delta": f"{self.delta:g}",
+            "epsilon is at least": printed_down(self.epsilon) if self.epsilon > 0 else "0: nothing shown",
+            "at delta": printed_down(self.delta),
             "with confidence": _percentage(self.confidence),
             "attack": self.distinguisher,
             f"accuses {self.accused}, rightly": f"{self.hits} of {self.n_tested}",
@@ -174,7 +181,14 @@ class AuditResult:
         Returns
         -------
         float
+
+        Raises
+        ------
+        ValueError
+            If `delta` is no probability.
         """
+        if not 0 <= delta <= 1:
+            raise ValueError(f"delta must be between 0 and 1, got {delta}.")
         return float(epsilon_bound(self.power_bound, self.false_alarm_bound, delta))
 
     def exceeds(self, guarantee):
@@ -193,17 +207,27 @@ class AuditResult:
 
         Raises
         ------
+        TypeError
+            If it is no guarantee.
         ValueError
             If the guarantee has another definition: outputs of two data sets say nothing about individual DP, which
             has the noise of one of them held fixed.
         """
+        _require_guarantee(guarantee)
         if guarantee.definition.startswith("MI-DP"):
             return bool(self.power_bound - self.false_alarm_bound > information_delta(guarantee.epsilon))
         _require_differential_privacy(guarantee)
-        return any(self.epsilon_at(delta) > epsilon for epsilon, delta in _promises(guarantee))
+        return bool(self._violation(guarantee))
+
+    def _violation(self, guarantee):
+        """Say what was shown that a guarantee excludes, if anything."""
+        for epsilon, delta in _promises(guarantee):
+            if (shown := self.epsilon_at(delta)) > epsilon:
+                return violation(shown, epsilon, delta)
+        return ""
 
     def attach_to(self, guarantee):
-        """Return a guarantee with this bound, at its own delta, written into it.
+        """Return a guarantee with this bound, at its own delta, written into it; marked as violated if it is.
 
         Parameters
         ----------
@@ -213,10 +237,12 @@ class AuditResult:
         Returns
         -------
         PrivacyGuarantee
-            With the field `audited_epsilon`.
+            With the fields `audited_epsilon` and, if the audit refutes the guarantee, `violation`.
 
         Raises
         ------
+        TypeError
+            If it is no guarantee.
         ValueError
             If the guarantee has another definition than differential privacy.
 
@@ -228,5 +254,7 @@ class AuditResult:
         >>> result.attach_to(sketch.guarantee_).audited_epsilon == result.epsilon
         True
         """
+        _require_guarantee(guarantee)
         _require_differential_privacy(guarantee)
-        return replace(guarantee, audited_epsilon=self.epsilon_at(guarantee.delta))
+        shown = self.epsilon_at(guarantee.delta)
+        return replace(guarantee, audited_epsilon=shown, violation=self._violation(guarantee) or guarantee.violation)

@@ -130,6 +130,8 @@ def trials_of(release, a, b, *, rows_are_trials=None, output=None):
     TypeError
         If it can be neither called nor fitted.
     """
+    if isinstance(release, type):
+        raise TypeError(f"An audit needs an estimator, not its class: {release.__name__}().")
     if not callable(release):
         raise TypeError(f"An audit needs a function of a data set or an estimator, got {type(release).__name__}.")
     return Trials(partial(_call_on_copies if rows_are_trials else _call, release), a, b, {}, in_threads=True)
@@ -141,6 +143,30 @@ def _fit_and_take(estimator, output, data, n):
 
 def _as_arguments(data):
     return data if isinstance(data, tuple) else (data,)
+
+
+def labelled(data):
+    """Return X and y; refuse what is no pair of them."""
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise TypeError(f"Rows and their labels are wanted, a tuple (X, y), not {_described(data)}.")
+    return data
+
+
+def _unlabelled(data):
+    """Return rows; refuse labels."""
+    if isinstance(data, tuple):
+        raise TypeError(f"Rows alone are wanted, one data set X, not {_described(data)}.")
+    return data
+
+
+def _described(data):
+    return f"a tuple of {len(data)}" if isinstance(data, tuple) else type(data).__name__
+
+
+def _require_one_width(a, b):
+    shapes = [X.shape for X in (a, b) if hasattr(X, "shape")]
+    if len({shape[1:] for shape in shapes}) > 1:
+        raise ValueError("Neighbours have the same columns: a has shape {}, b {}.".format(*shapes))
 
 
 def _released_weights(estimator):
@@ -156,6 +182,7 @@ def _transformed(estimator, data):
 def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, output=None):
     """Fit a clone at each trial: weights if it has them, the transformed data otherwise."""
     a, b = _as_arguments(a), _as_arguments(b)
+    _require_one_width(a[0], b[0])
     fitted = clone(estimator).fit(*a)
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
     if output is None and not hasattr(fitted, "coef_"):
@@ -166,6 +193,7 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
 
 
 def _with_public_labels(estimator, a, b):
+    _require_one_width(labelled(a)[0], labelled(b)[0])
     estimator = clone(estimator)
     if estimator.classes is None and not np.array_equal(np.unique(a[1]), np.unique(b[1])):
         estimator.set_params(classes=np.union1d(a[1], b[1]))
@@ -216,6 +244,7 @@ def _released_layers(estimator):
 @trials_of.register
 def _of_regressor(estimator: MIDPRegressor, a, b, *, rows_are_trials=None, output=None):
     """Audit at the delta for which the guarantee translates itself to differential privacy of one entry."""
+    _require_one_width(labelled(a)[0], labelled(b)[0])
     return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, 1e-5)
 
 
@@ -260,6 +289,7 @@ def _losses(outputs, X, y, classes):
 @trials_of.register
 def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None):
     """Release one row many times at once, or a whole data set again and again, with one public projection."""
+    _require_one_width(_unlabelled(a), _unlabelled(b))
     if getattr(estimator, "min_norm", None) is not None:  # delta includes the draw of the projection
         fresh = clone(estimator).set_params(random_state=None, output="sign")
         return Trials(partial(_call, partial(_signs_of_drawn_projection, fresh, a, b)), a, b, {}, estimator.delta)

@@ -198,7 +198,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     >>> X, y = load_digits(return_X_y=True)
     >>> model = DPSGDClassifier(epsilon=5.0).fit(X / 64, y)
     >>> model.guarantee_
-    (5.0, 3.096733596369885e-07)-DP
+    (5.0, 3.1e-07)-DP
     >>> model.score(X / 64, y) > 0.7
     True
 

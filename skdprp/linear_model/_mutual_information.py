@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,6 +9,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .. import _noise
+from .._digits import printed_up
 from .._params import FLOATS, Interval, StrOptions, _fit_context
 from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
 from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee, PrivacyWarning
@@ -17,7 +17,6 @@ from ..mechanisms import information_scale, published_information_scale, sampled
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
 _DELTA = 1e-5
-_FOUR_DIGITS_UP = Context(prec=4, rounding=ROUND_CEILING)
 _SKD = "Showkatbakhsh, Karakus and Diggavi, ISIT 2018"
 
 
@@ -28,11 +27,6 @@ class _Release:
     scale: float
     n_components: int | None = None
     is_private: bool = True
-
-
-def _round_up(bound):
-    """Print four digits of a bound, never less than it is."""
-    return f"{float(_FOUR_DIGITS_UP.create_decimal(bound)):g}"
 
 
 class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
@@ -351,8 +345,8 @@ class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
         facts = [
             "y is not protected, and what it says about X by itself is not counted",
             "the number of rows is public",
-            f"implies (0, {_round_up(information_delta(self.epsilon))})-DP of one entry",
-            f"implies ({_round_up(entry_epsilon)}, {_DELTA:g})-DP of one entry",
+            f"implies (0, {printed_up(information_delta(self.epsilon), digits=4)})-DP of one entry",
+            f"implies ({printed_up(entry_epsilon, digits=4)}, {_DELTA:g})-DP of one entry",
         ]
         if release.n_components is not None:
             facts.append("S X and S y are real numbers: the last bits of the float S y are not protected")

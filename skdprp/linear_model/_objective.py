@@ -156,7 +156,7 @@ class AMPClassifier(PrivateLinearClassifier):
     >>> model.coef_.shape
     (10, 64)
     >>> model.guarantee_
-    (10.0, 3.096733596369885e-07)-DP
+    (10.0, 3.1e-07)-DP
     """
 
     _parameter_constraints: dict = {

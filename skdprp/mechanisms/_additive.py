@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from ..accounting import check_spherical, gaussian_profile, spherical_profile
-from ._calibration import boundary, remembered, require_positive_delta
+from ._calibration import boundary, calibrated, remembered, require_positive_delta
 
 
 @remembered
@@ -43,8 +43,8 @@ def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     require_positive_delta(delta)
     if sensitivity == 0:
         return 0.0
-    return boundary(
-        lambda scale: gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity) <= delta, start=sensitivity
+    return calibrated(
+        lambda scale: gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity), delta, start=sensitivity
     )
 
 
@@ -238,9 +238,8 @@ def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
     if delta <= 0:
         return laplace_scale(epsilon, sensitivity=sensitivity)
     law = {"n_dims": n_dims, "shape": shape, "power": power}
-    return boundary(
-        lambda scale: spherical_profile(epsilon, scale=scale, sensitivity=sensitivity, **law) <= delta,
-        start=sensitivity,
+    return calibrated(
+        lambda scale: spherical_profile(epsilon, scale=scale, sensitivity=sensitivity, **law), delta, start=sensitivity
     )
 
 

@@ -5,7 +5,7 @@ from functools import lru_cache, wraps
 import numpy as np
 
 from .._noise import SAMPLING_LOSS
-from ..accounting._bisection import bisect
+from ..accounting._rounding import bisect, plain, rounded_up
 
 
 def boundary(meets, start, digits=2.0**-50):
@@ -20,6 +20,11 @@ def boundary(meets, start, digits=2.0**-50):
     return bisect(meets, low, high, digits)
 
 
+def calibrated(profile, delta, start):
+    """Bisect the least scale at which a profile is at most `delta`, for sure."""
+    return boundary(lambda scale: rounded_up(profile(scale)) <= delta, start)
+
+
 def remembered(calibrate):
     """Cache a calibration: a search, or an audit, makes the same again and again.
 
@@ -30,13 +35,9 @@ def remembered(calibrate):
 
     @wraps(calibrate)
     def _calibrate(*args, **known):
-        return cached(*map(_double, args), **{name: _double(value) for name, value in known.items()})
+        return cached(*map(plain, args), **{name: plain(value) for name, value in known.items()})
 
     return _calibrate
-
-
-def _double(value):
-    return value.item() if isinstance(value, np.floating) else value
 
 
 def sampled_target(epsilon, delta, *, n_changed):
@@ -63,7 +64,9 @@ def sampled_target(epsilon, delta, *, n_changed):
     -----
     Each sampled value has its ideal probability to within a factor exp(eta), so for every set of releases
     ``P~ <= e^(m eta) P <= e^(m eta) (e^eps' Q + delta') <= e^(eps' + 2 m eta) Q~ + e^(m eta) delta'``. Left out are
-    values so far in the tail that all of them together have a probability below 2^-288, taken as zero.
+    values so far in the tail that all of them together have a probability below 2^-288. Calibrations round deltas up by
+    2^-32 of their size, a hundred times their numerical error, which covers that m times if ``m (1 + e^epsilon)`` is
+    below 2^56 and `delta` above 2^-199; at ``delta = 0`` it is taken as zero.
 
     Examples
     --------

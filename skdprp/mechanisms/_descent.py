@@ -10,6 +10,7 @@ from ..accounting import (
     spherical_profile,
     subsampled_gaussian_profile,
 )
+from ..accounting._rounding import rounded_up
 from ._additive import gaussian_scale, published_product_noise_scale, spherical_scale
 from ._calibration import boundary, remembered, require_positive_delta, sampled_target
 
@@ -114,7 +115,8 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1):
         return likely * factor**_POWER
 
     def _meets(factor):
-        return subsampled_gaussian_profile(epsilon, scale=_scale(factor), rate=rate, n_steps=n_steps) <= delta
+        profile = subsampled_gaussian_profile(epsilon, scale=_scale(factor), rate=rate, n_steps=n_steps)
+        return rounded_up(profile) <= delta
 
     return _scale(boundary(_meets, start=1.0, digits=_DIGITS))
 
@@ -216,14 +218,16 @@ def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
     scale = float(np.sqrt(2) * sigma)
     step_delta = spherical_profile(sigmas[sigma], scale=scale, n_dims=n_dims, shape=1, power=2)
     step_epsilon, step_delta = amplified(sigmas[sigma], step_delta, rate=rate)
-    return scale, composed_profile(epsilon, step_epsilon=step_epsilon, step_delta=step_delta, n_steps=n_steps)
+    step = {"step_epsilon": step_epsilon * (1 + 2.0**-40), "step_delta": rounded_up(step_delta)}
+    return scale, rounded_up(composed_profile(epsilon, **step, n_steps=n_steps))
 
 
 def _step_target(epsilon, delta, share, rate, n_steps):
     """Guarantee of one step on its sample, such that all steps together meet (epsilon, delta)."""
 
     def _meets(factor):
-        return randomised_response_profile(epsilon, epsilon0=epsilon / factor, n_bits=n_steps) <= share * delta
+        profile = randomised_response_profile(epsilon, epsilon0=epsilon / factor, n_bits=n_steps)
+        return rounded_up(profile) <= share * delta
 
     step_epsilon = _deamplified(epsilon / boundary(_meets, start=float(n_steps)), rate)
     failure = (1 - share) * delta / (1 - share * delta)

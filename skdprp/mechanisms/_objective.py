@@ -9,7 +9,7 @@ from ..accounting import (
     product_perturbation_profile,
     softmax_perturbation_profile,
 )
-from ._calibration import boundary, remembered, require_positive_delta
+from ._calibration import calibrated, remembered, require_positive_delta
 
 
 def _require_room(epsilon, needed):
@@ -58,10 +58,9 @@ def objective_perturbation_scale(
     halves = 2 if n_outputs > 1 and adjacency == "replace_one" else 1
     _require_room(epsilon, halves * n_outputs * log_det)
     known = {"lipschitz": lipschitz, "log_det": log_det, "adjacency": adjacency, "n_outputs": n_outputs}
-    return boundary(
-        lambda scale: (
-            objective_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known) <= delta
-        ),
+    return calibrated(
+        lambda scale: objective_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known),
+        delta,
         start=lipschitz,
     )
 
@@ -106,8 +105,9 @@ def softmax_perturbation_scale(
     require_positive_delta(delta)
     _require_room(epsilon, log_det)
     known = {"n_classes": n_classes, "max_norm": max_norm, "log_det": log_det, "adjacency": adjacency}
-    return boundary(
-        lambda scale: softmax_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known) <= delta,
+    return calibrated(
+        lambda scale: softmax_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known),
+        delta,
         start=max_norm,
     )
 
@@ -151,10 +151,9 @@ def product_perturbation_scale(
     """
     _require_room(epsilon, log_det)
     known = {"n_dims": n_dims, "lipschitz": lipschitz, "n_vertices": n_vertices}
-    return boundary(
-        lambda scale: (
-            product_perturbation_profile(epsilon, scale=scale, log_det=log_det, adjacency=adjacency, **known) <= delta
-        ),
+    return calibrated(
+        lambda scale: product_perturbation_profile(epsilon, scale=scale, log_det=log_det, adjacency=adjacency, **known),
+        delta,
         start=lipschitz,
     )
 

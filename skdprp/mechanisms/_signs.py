@@ -7,6 +7,7 @@ from scipy.integrate import quad
 from scipy.special import expit, ndtr, ndtri
 
 from ..accounting import randomised_response_profile
+from ..accounting._rounding import rounded_up
 from ._calibration import boundary
 
 _MAX_LOSS = 16.0
@@ -116,7 +117,8 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
 
     def _meets(scale):
         loss = epsilon / scale
-        return randomised_response_profile(epsilon, epsilon0=loss, n_bits=n_components, changed=changed) <= delta
+        profile = randomised_response_profile(epsilon, epsilon0=loss, n_bits=n_components, changed=changed)
+        return rounded_up(profile) <= delta
 
     # A bit flipped with probability e^-64 is as good as kept; delta may be so large that no bit need be flipped.
     largest = max(epsilon, 64.0)

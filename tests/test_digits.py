@@ -1,0 +1,31 @@
+"""Bounds in print, against exact arithmetic."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from skdprp._digits import printed_down, printed_up
+
+NUMBERS = [*np.exp(np.random.default_rng(0).uniform(-60, 60, 1000)).tolist(), np.nextafter(1.0, 2), 1 - 2.0 ** (-53)]
+
+
+@pytest.mark.parametrize("digits", [2, 3, 4])
+def test_bounds_are_printed_on_their_safe_side(digits):
+    for number in NUMBERS:
+        low, high = (Fraction(printed(number, digits)) for printed in (printed_down, printed_up))
+        assert low <= Fraction(number) <= high <= low * (1 + Fraction(10) ** (1 - digits))
+
+
+@pytest.mark.parametrize("printed", [printed_down, printed_up])
+@pytest.mark.parametrize("text", ["1e-06", "1.0", "0.1", "12.75", "0.123456", "0.0", "2", "inf"])
+def test_what_was_asked_prints_as_asked(printed, text):
+    assert printed(int(text) if text == "2" else float(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "up", "down"),
+    [(9.9996e-07 + 1e-20, "1e-06", "9.99e-07"), (1.0000000000000002, "1.01", "1.0"), (99.95001, "100.0", "99.9")],
+)
+def test_rounding_carries(number, up, down):
+    assert (printed_up(number), printed_down(number)) == (up, down)
