@@ -20,6 +20,7 @@ from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, ProductNo
 # Distinguishable without colour vision: M. Okabe and K. Ito, "Color Universal Design", 2008.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
 MARKERS = "osD^vPX*"
+MEASURES = ("accuracy", "relative l2 error", "false-positive rate")
 
 
 def parse_arguments(*, full, data=None):
@@ -30,18 +31,18 @@ def parse_arguments(*, full, data=None):
     full : str
         What ``--full`` does.
     data : str or None, default=None
-        Which files ``--data DIR`` should hold; None if the script takes no data.
+        Which files ``--data DIR`` should hold; None if the script makes up its data, and does not look into it.
 
     Returns
     -------
     argparse.Namespace
-        ``full``, ``output`` and, if there is any, ``data``.
+        ``full``, ``data`` and ``output``.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--full", action="store_true", help=full)
     parser.add_argument("--output", type=Path, help="folder for the pictures (PNG) and their numbers (CSV)")
-    if data:
-        parser.add_argument("--data", type=Path, help=f"folder with {data}; default: data bundled with scikit-learn")
+    need = f"folder with {data}; default: data bundled with scikit-learn" if data else "not needed: data are made up"
+    parser.add_argument("--data", type=Path, help=need)
     plt.rcParams["axes.prop_cycle"] = plt.cycler(color=COLORS)
     plt.rcParams["legend.fontsize"] = "small"
     return parser.parse_args()
@@ -167,6 +168,9 @@ def published_sketches(n_components, epsilon, **public):
     return {
         "Raw-data-G-OPT": DPRandomProjection(projection="identity", **additive),
         "DP-RP-L": DPRandomProjection(n_components, projection="gaussian", noise="laplace", **additive),
+        "Analytic DP-RP-G": DPRandomProjection(
+            n_components, projection="gaussian", calibration="kenthapadi_bound", **additive
+        ),
         "DP-RP-G": DPRandomProjection(n_components, projection="gaussian", calibration="kenthapadi", **additive),
         "DP-RP-G-OPT": DPRandomProjection(n_components, projection="gaussian", **additive),
         "DP-RP-G-OPT-B": DPRandomProjection(n_components, **additive),
@@ -273,33 +277,42 @@ def _without_noise(model):
     return tuple(known.items())
 
 
-def draw_comparison(rows, styles, title):
-    """Draw accuracy, l2 error and false-positive rate against epsilon, a column for each problem.
+def report_comparison(options, name, title, rows, styles):
+    """Draw accuracy, l2 error and false-positive rate against epsilon, a column for each problem; save and print.
 
     Parameters
     ----------
+    options : argparse.Namespace
+        The command line.
+    name, title : str
+        Name of the files, and title of the picture.
     rows : list of dict
         From :func:`compare_models`.
-    styles : dict of str to dict
+    styles : dict of str to str
         How each model is drawn.
-    title : str
-        Title of the picture.
-
-    Returns
-    -------
-    Figure
     """
     problems = list(dict.fromkeys(row["data"] for row in rows))
-    measures = ("accuracy", "relative l2 error", "false-positive rate")
     fig, axes = plt.subplots(3, len(problems), figsize=(1 + 4 * len(problems), 9), layout="constrained", squeeze=False)
-    for column, problem in enumerate(problems):
-        for ax, measure in zip(axes[:, column], measures, strict=True):
-            for name, style in styles.items():
-                points = [(r["epsilon"], r[measure]) for r in rows if r["data"] == problem and r["method"] == name]
-                ax.plot(*zip(*points, strict=True), label=name, **style)
-            ax.set(xscale="log", ylabel="" if column else measure)
-        axes[0, column].set(title=problem, ylim=(0, 1))
-        axes[1, column].set(yscale="log")
-        axes[2, column].set(xlabel="epsilon", ylim=(0, None))
+    for problem, column in zip(problems, axes.T, strict=True):
+        _draw_problem(column, [row for row in rows if row["data"] == problem], styles)
+        column[0].set_title(problem)
+    for ax, measure in zip(axes[:, 0], MEASURES, strict=True):
+        ax.set_ylabel(measure)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
-    return fig
+    save(options, name, fig, rows)
+    for row in rows:
+        if row["epsilon"] == 1.0:
+            print("{data:>25}  {method:30}  accuracy {accuracy:.3f}  true delta {true delta:.2g}".format(**row))
+
+
+def _draw_problem(column, rows, styles):
+    for ax, measure in zip(column, MEASURES, strict=True):
+        for name, style in styles.items():
+            points = [(row["epsilon"], row[measure]) for row in rows if row["method"] == name]
+            ax.plot(*zip(*points, strict=True), style, label=name)
+        ax.set(xscale="log")
+    ceiling = max(row["not private"] for row in rows)
+    column[0].axhline(ceiling, color="black", linewidth=1, linestyle="-.", label="without noise, best of the penalties")
+    column[0].set(ylim=(0, 1))
+    column[1].set(yscale="log")
+    column[2].set(xlabel="epsilon", ylim=(0, None))

@@ -106,7 +106,8 @@ for ax, measure in zip(axes, titles, strict=True):
     )
     ax.set_ylim(0.45 if measure == "accuracy" else 0, 1)
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
-save(options, "ll_individual", fig, results)
+unprotected = {"method": "signs of RP", "epsilon": np.inf, "definition": "not private", **reference}
+save(options, "ll_individual", fig, [*results, unprotected])
 plt.show()
 
 # %%

@@ -94,7 +94,14 @@ right.set_title(f"All steps, delta = {DELTA:g}, sampling rate {RATE:g}")
 right.set_xticks(epochs, [str(n) for n in epochs])
 right.minorticks_off()
 fig.legend(*right.get_legend_handles_labels(), loc="outside upper center", ncols=3)
-save(options, "pn_figure_7", fig, rows_of({"epochs": epochs} | curves))
+deltas = {name: [delta for _, delta in steps] for name, steps in guarantees.items()}
+save(
+    options,
+    "pn_figure_7",
+    fig,
+    rows_of({"epochs": epochs} | curves),
+    step=rows_of({"epsilon of one step": epsilons_of_a_step} | deltas),
+)
 plt.show()
 
 # %%

@@ -18,7 +18,7 @@ to the norm of the weights without noise at the same penalty; a strong penalty m
 import warnings
 
 import matplotlib.pyplot as plt
-from _reproduction import compare_models, draw_comparison, linear_problems, parse_arguments, save
+from _reproduction import compare_models, linear_problems, parse_arguments, report_comparison
 
 from skdprp import AMPClassifier, PrivacyWarning
 
@@ -31,31 +31,16 @@ CALIBRATIONS = {
     "Gamma, exact": {"noise": "product"},
     "Gaussian, exact (default)": {},
 }
-STYLES = dict(
-    zip(
-        CALIBRATIONS,
-        [
-            {"color": "C1", "marker": "x", "linestyle": "--"},
-            {"color": "C6", "marker": "^", "linestyle": ":"},
-            {"color": "C2", "marker": "o"},
-            {"color": "C0", "marker": "s"},
-        ],
-        strict=True,
-    )
-)
+STYLES = dict(zip(CALIBRATIONS, ("C1x--", "C6^:", "C2o-", "C0s-"), strict=True))
 problems = linear_problems(options)
 warnings.simplefilter("ignore", PrivacyWarning)
 
 
 def reproduce(loss):
-    """Compare the calibrations for one loss; draw and save."""
+    """Compare the calibrations for one loss."""
     models = {name: AMPClassifier(loss=loss, **calibration) for name, calibration in CALIBRATIONS.items()}
     rows = compare_models(problems, models, epsilons, draws=draws, penalty=lambda n: "auto")
-    fig = draw_comparison(rows, STYLES, f"Objective perturbation, {loss}")
-    save(options, f"pn_objective_perturbation_{loss}", fig, rows)
-    for row in rows:
-        if row["epsilon"] == 1.0:
-            print("{data:>24}  {method:30}  accuracy {accuracy:.3f}  true delta {true delta:.2g}".format(**row))
+    report_comparison(options, f"pn_objective_perturbation_{loss}", f"Objective perturbation, {loss}", rows, STYLES)
 
 
 reproduce("log_loss")

@@ -17,7 +17,7 @@ since it holds below epsilon = 1 only.
 import warnings
 
 import matplotlib.pyplot as plt
-from _reproduction import compare_models, draw_comparison, linear_problems, parse_arguments, save
+from _reproduction import compare_models, linear_problems, parse_arguments, report_comparison
 
 from skdprp import PrivacyWarning, ProductNoiseOutputPerturbation
 
@@ -28,34 +28,19 @@ C_PER_ROW = 1e-6
 RADII = {
     "chi_1, published (not private)": {"radius": "chi1", "calibration": "published"},
     "chi_1, exact": {"radius": "chi1"},
-    "Gaussian, exact": {"radius": "gaussian"},
     "Gamma, exact (default)": {"radius": "gamma"},
+    "Gaussian, exact": {"radius": "gaussian"},
 }
-STYLES = dict(
-    zip(
-        RADII,
-        [
-            {"color": "C1", "marker": "x", "linestyle": "--"},
-            {"color": "C1", "marker": "o"},
-            {"color": "C6", "alpha": 0.4, "linewidth": 4},
-            {"color": "C0", "marker": "s"},
-        ],
-        strict=True,
-    )
-)
+STYLES = dict(zip(RADII, ("C1x--", "C1o-", "C0s-", "C6^:"), strict=True))
 problems = linear_problems(options)
 warnings.simplefilter("ignore", PrivacyWarning)
 
 
 def reproduce(loss):
-    """Compare the radii for one loss; draw and save."""
+    """Compare the radii for one loss."""
     models = {name: ProductNoiseOutputPerturbation(loss=loss, **radius) for name, radius in RADII.items()}
     rows = compare_models(problems, models, epsilons, draws=draws, penalty=lambda n: n * C_PER_ROW)
-    fig = draw_comparison(rows, STYLES, f"Output perturbation, {loss}")
-    save(options, f"pn_output_perturbation_{loss}", fig, rows)
-    for row in rows:
-        if row["epsilon"] == 1.0:
-            print("{data:>24}  {method:30}  accuracy {accuracy:.3f}  true delta {true delta:.2g}".format(**row))
+    report_comparison(options, f"pn_output_perturbation_{loss}", f"Output perturbation, {loss}", rows, STYLES)
 
 
 reproduce("log_loss")
