@@ -32,6 +32,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from skdprp import DPOPORP, AMPClassifier, DPRandomProjection, DPSignOPORP, ProductNoiseOutputPerturbation, _noise
 
 EPSILONS = (0.1, 1.0, 10.0)
+ROWS = 10_000
 PACKAGES = ("skdprp", "scikit-learn", "numpy", "scipy", "diffprivlib", "opendp")
 
 
@@ -187,6 +188,7 @@ def report(options):
     problems = read_data(options.data)
     columns = ["data", "estimator", "guarantee", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS)]
     flags = "--data DIR " * (options.data is not None) + f"--draws {options.draws}"
+    flags += f" --rows {options.rows}" * (options.rows != ROWS)
     parts = [
         f"From ``python benchmarks/bench_peers.py {flags}``, one thread of {processor()}, Python "
         f"{platform.python_version()}; {versions()}.\n",
@@ -219,7 +221,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder with a9a and MNIST; default: bundled data")
     parser.add_argument("--draws", type=int, default=5, help="fits to average over (default: 5)")
-    parser.add_argument("--rows", type=int, default=10_000, help="rows to sketch (default: 10,000)")
+    parser.add_argument("--rows", type=int, default=ROWS, help=f"rows to sketch (default: {ROWS})")
     parser.add_argument("--output", type=Path, help="file to write; default: standard output")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # peers warn of what their defaults do; the figures stand beside them

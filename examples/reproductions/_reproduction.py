@@ -113,6 +113,8 @@ def read_digits(folder):
         X, y = load_digits(return_X_y=True)
         return X / 16, y, "small digits"
     parts = [part for part in ("train", "t10k") if (folder / f"{part}-images-idx3-ubyte.gz").exists()]
+    if not parts:
+        raise FileNotFoundError(f"{folder} has no t10k-images-idx3-ubyte.gz.")
     images = [_read_idx(folder / f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 784) for part in parts]
     labels = [_read_idx(folder / f"{part}-labels-idx1-ubyte.gz", 8) for part in parts]
     return np.vstack(images) / 255, np.concatenate(labels), "MNIST"
@@ -313,6 +315,5 @@ def _draw_problem(column, rows, styles):
         ax.set(xscale="log")
     ceiling = max(row["not private"] for row in rows)
     column[0].axhline(ceiling, color="black", linewidth=1, linestyle="-.", label="without noise, best of the penalties")
-    column[0].set(ylim=(0, 1))
     column[1].set(yscale="log")
     column[2].set(xlabel="epsilon", ylim=(0, None))

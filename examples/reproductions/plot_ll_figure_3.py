@@ -18,7 +18,7 @@ from skdprp import DPOPORP, DPRandomProjection
 from skdprp.similarity import inner_product_variance, inner_products
 
 options = parse_arguments(full="more draws of the check")
-draws = 2000 if options.full else 200
+draws = 5000 if options.full else 1000
 rng = np.random.default_rng(0)
 p = 1000
 u, v = rng.uniform(0, 1, (2, p))
