@@ -16,8 +16,7 @@ sketched privately, means of 3 draws; right are the 50 rows with the largest cos
 # nothing but the released sketches.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import MARKERS, parse_arguments, published_sketches, read_digits, save
-from sklearn.preprocessing import normalize
+from _reproduction import MARKERS, nearest, parse_arguments, published_sketches, read_digits, save
 
 from skdprp import DPSignRP
 
@@ -29,23 +28,14 @@ RIGHT, FEW, MANY, DRAWS, MIN_NORM = 50, 10, 100, 3, 2.5
 epsilons = np.geomspace(0.5, 50, 13 if options.full else 9)
 
 
-def nearest(sketches, size):
-    """Rows most similar to each query, the most similar first; the first rows are the queries."""
-    rows = normalize(sketches.astype(np.float32))
-    similarity = rows[:n_queries] @ rows[n_queries:].T
-    candidates = np.argpartition(-similarity, size, axis=1)[:, :size]
-    order = np.argsort(-np.take_along_axis(similarity, candidates, axis=1), axis=1)
-    return np.take_along_axis(candidates, order, axis=1)
-
-
-right_rows = nearest(X, RIGHT)
+right_rows = nearest(X, n_queries, RIGHT)
 is_right = np.zeros((n_queries, len(X) - n_queries), bool)
 np.put_along_axis(is_right, right_rows, True, axis=1)
 
 
 def precision_and_recall(sketch):
     """Search among released sketches."""
-    found = np.take_along_axis(is_right, nearest(sketch.fit_transform(X), MANY), axis=1)
+    found = np.take_along_axis(is_right, nearest(sketch.fit_transform(X), n_queries, MANY), axis=1)
     return found[:, :FEW].mean(), found.sum(axis=1).mean() / RIGHT
 
 
