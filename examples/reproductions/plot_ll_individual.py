@@ -97,11 +97,11 @@ save(options, "ll_individual", fig, [*results, unprotected])
 plt.show()
 
 # %%
-# The individual curves of SignRP hardly depend on epsilon: few of its signs are near zero. That is not a better trade
-# of privacy for utility, but a promise that leaves most signs alone. A bin of OPORP adds up few features, nearly all of
-# its signs may flip, and its curves rise with epsilon as those under DP do. They can end above the signs of RP: few
-# features share a bin, and an empty bin comes out as -1, which tells something, where :class:`~skdprp.DPSignOPORP`
-# tosses a coin.
+# The individual curves of SignRP hardly depend on epsilon, and on MNIST not at all: where a projection adds up many
+# features, few signs are near zero. That is not a better trade of privacy for utility, but a promise that leaves most
+# signs alone. A bin of OPORP adds up few features, nearly all of its signs may flip, and its curves rise with epsilon
+# as those under DP do. They can end above the signs of RP: few features share a bin, and an empty bin comes out as -1,
+# which tells something, where :class:`~skdprp.DPSignOPORP` tosses a coin.
 for measure in titles:
     print(measure, *(f"{epsilon:6.2g}" for epsilon in epsilons))
     for method in sketches:

@@ -83,11 +83,12 @@ save(options, "ll_retrieval", fig, results)
 plt.show()
 
 # %%
-# OPT is above G: the exact calibration of the same mechanism. Rademacher (B) is above Gaussian, and OPORP equals it.
-# Smooth flips are above RR, by far for SignRP. SignOPORP is above OPORP where epsilon is small, and below it where it
-# is large, since signs lose information even if none is flipped. SignRP has to share its epsilon among k bits; to
-# promise a length helps RR there, less than smooth flips do. Laplace noise on a dense projection has to hide the l1
-# norm of a row of W, which grows with k.
+# OPT is above G: the exact calibration of the same mechanism. Rademacher (B) is above Gaussian, and OPORP equals it
+# (with as many bins as features, as in the small digits, it loses nothing and is above). Smooth flips are above RR, by
+# far for SignRP. SignOPORP is above OPORP where epsilon is small, and below it where it is large, since signs lose
+# information even if none is flipped. SignRP has to share its epsilon among k bits; to promise a length helps RR there,
+# on MNIST less than smooth flips do. Laplace noise on a dense projection has to hide the l1 norm of a row of W, which
+# grows with k.
 print("precision", *(f"{epsilon:8.2g}" for epsilon in epsilons))
 for method in methods:
     print(f"{method:24}", *(f"{row['precision']:8.3f}" for row in results if row["method"] == method))
