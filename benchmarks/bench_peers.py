@@ -8,8 +8,8 @@ are optional: one that cannot be imported is reported with its error. diffprivli
 
     pip install "scikit-learn==1.7.2" "diffprivlib==0.6.6" opendp -e .
 
-Threads are pinned to one. Durations are processor time, which other work on the machine disturbs little, and medians
-over repeats taken in turn with the others of the same group.
+Threads are pinned to one. Durations are processor time, and the least over repeats taken in turn with the others of the
+same group: other work on the machine, which empties caches, disturbs that least.
 """
 
 import argparse
@@ -52,15 +52,15 @@ def load_diffprivlib():
     return PrivateLogisticRegression, GaussianAnalytic
 
 
-def medians(calls, repeats):
-    """Median processor time of each call, all taken in turn."""
+def least_times(calls, repeats):
+    """Least processor time of each call, all taken in turn."""
     durations = {name: [] for name in calls}
     for _ in range(repeats):
         for name, call in calls.items():
             start = time.process_time()
             call()
             durations[name].append(time.process_time() - start)
-    return {name: float(np.median(times)) for name, times in durations.items()}
+    return {name: min(times) for name, times in durations.items()}
 
 
 def dense(X):
@@ -107,7 +107,7 @@ def fit_rows(problems, diffprivlib, repeats):
         models["scikit-learn LogisticRegression"] = LogisticRegression(max_iter=1000)
         rows = {who: dense(X) if who.startswith("diffprivlib") else X for who in models}
         calls = {who: partial(model.fit, rows[who], y) for who, model in models.items()}
-        for who, seconds in medians(calls, repeats).items():
+        for who, seconds in least_times(calls, repeats).items():
             yield name, who, f"{seconds:.2f} s"
 
 
@@ -127,7 +127,7 @@ def noise_rows(diffprivlib, opendp, repeats):
         mechanism = diffprivlib[1](epsilon=1.0, delta=1e-5, sensitivity=1.0)
         who = ("diffprivlib GaussianAnalytic", len(few), "one value at a time")
         calls[who] = lambda: [mechanism.randomise(value) for value in few]
-    for (who, size, note), seconds in medians(calls, repeats).items():
+    for (who, size, note), seconds in least_times(calls, repeats).items():
         yield who, note, f"{size / seconds / 1e6:.3g} million"
 
 
@@ -145,7 +145,7 @@ def sketch_rows(n, repeats):
             "scikit-learn SparseRandomProjection, not private": SparseRandomProjection(k, random_state=0),
         }
         calls = {who: partial(sketch.fit(X).transform, X) for who, sketch in sketches.items()}
-        for who, seconds in medians(calls, repeats).items():
+        for who, seconds in least_times(calls, repeats).items():
             yield name, who, f"{seconds * 1000:.0f} ms"
 
 
@@ -210,7 +210,7 @@ def report(options):
         table(
             "Processor time to sketch rows to 256 components",
             ["rows", "estimator", "time"],
-            sketch_rows(options.rows, 3),
+            sketch_rows(options.rows, 9),
         ),
     ]
     return "\n".join(parts)
