@@ -17,7 +17,9 @@ import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import MARKERS, parse_arguments, published_sketches, read_text, save, svm_accuracy
 
-options = parse_arguments(full="2^16 hashed features instead of 2^14, k = 512, more repeats", data="SMSSpamCollection")
+options = parse_arguments(
+    full="2^16 hashed features instead of 2^14, k = 512, more repeats: ten minutes", data="SMSSpamCollection"
+)
 X, y, name = read_text(options.data, 2**16 if options.full else 2**14)
 k = 512 if options.full else 256
 repeats = 10 if options.full else 5
