@@ -25,7 +25,7 @@ from _reproduction import compare_models, linear_problems, parse_arguments, repo
 from skdprp import AMPClassifier, PrivacyWarning
 
 options = parse_arguments(
-    full="larger data, more epsilons and repeats: half an hour", data="MNIST (t10k-*.gz), a9a and a9a.t"
+    full="larger data, more epsilons and repeats: a quarter of an hour", data="MNIST (t10k-*.gz), a9a and a9a.t"
 )
 epsilons = (0.1, 0.3, 1.0, 3.0, 10.0) if options.full else (0.1, 1.0, 10.0)
 draws = 10 if options.full else 5
