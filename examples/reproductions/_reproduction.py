@@ -1,4 +1,4 @@
-"""What the reproductions share: command line, data sets, colours, the sketches by their published names, and output."""
+"""What the reproductions share: command line, data, colours, sketches by their published names, measures, output."""
 
 import argparse
 import csv
@@ -12,14 +12,17 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_svmlight_files
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import PolynomialFeatures, normalize
+from sklearn.svm import LinearSVC
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, ProductNoiseOutputPerturbation
 
 # Distinguishable without colour vision: M. Okabe and K. Ito, "Color Universal Design", 2008.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
 MARKERS = "osD^vPX*"
+MEASURES = ("accuracy", "relative l2 error", "false-positive rate")
 
 
 def parse_arguments(*, full, data=None):
@@ -30,18 +33,18 @@ def parse_arguments(*, full, data=None):
     full : str
         What ``--full`` does.
     data : str or None, default=None
-        Which files ``--data DIR`` should hold; None if the script takes no data.
+        Which files ``--data DIR`` should hold; None if the script makes up its data, and does not look into it.
 
     Returns
     -------
     argparse.Namespace
-        ``full``, ``output`` and, if there is any, ``data``.
+        ``full``, ``data`` and ``output``.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("--full", action="store_true", help=full)
     parser.add_argument("--output", type=Path, help="folder for the pictures (PNG) and their numbers (CSV)")
-    if data:
-        parser.add_argument("--data", type=Path, help=f"folder with {data}; default: data bundled with scikit-learn")
+    need = f"folder with {data}; default: data bundled with scikit-learn" if data else "not needed: data are made up"
+    parser.add_argument("--data", type=Path, help=need)
     plt.rcParams["axes.prop_cycle"] = plt.cycler(color=COLORS)
     plt.rcParams["legend.fontsize"] = "small"
     return parser.parse_args()
@@ -112,6 +115,8 @@ def read_digits(folder):
         X, y = load_digits(return_X_y=True)
         return X / 16, y, "small digits"
     parts = [part for part in ("train", "t10k") if (folder / f"{part}-images-idx3-ubyte.gz").exists()]
+    if not parts:
+        raise FileNotFoundError(f"{folder} has no t10k-images-idx3-ubyte.gz.")
     images = [_read_idx(folder / f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 784) for part in parts]
     labels = [_read_idx(folder / f"{part}-labels-idx1-ubyte.gz", 8) for part in parts]
     return np.vstack(images) / 255, np.concatenate(labels), "MNIST"
@@ -167,6 +172,9 @@ def published_sketches(n_components, epsilon, **public):
     return {
         "Raw-data-G-OPT": DPRandomProjection(projection="identity", **additive),
         "DP-RP-L": DPRandomProjection(n_components, projection="gaussian", noise="laplace", **additive),
+        "Analytic DP-RP-G": DPRandomProjection(
+            n_components, projection="gaussian", calibration="kenthapadi_bound", **additive
+        ),
         "DP-RP-G": DPRandomProjection(n_components, projection="gaussian", calibration="kenthapadi", **additive),
         "DP-RP-G-OPT": DPRandomProjection(n_components, projection="gaussian", **additive),
         "DP-RP-G-OPT-B": DPRandomProjection(n_components, **additive),
@@ -176,6 +184,49 @@ def published_sketches(n_components, epsilon, **public):
         "DP-SignOPORP-RR": DPSignOPORP(n_components, method="rr", **signs),
         "DP-SignOPORP-RR-smooth": DPSignOPORP(n_components, **signs),
     }
+
+
+def nearest(rows, n_queries, size):
+    """Find the rows with the largest cosine to each query.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows, n_features)
+        The first are the queries.
+    n_queries, size : int
+        How many queries, and how many rows to find for each.
+
+    Returns
+    -------
+    ndarray of int, shape (n_queries, size)
+        Places among the rows that are no queries, the most similar first.
+    """
+    rows = normalize(rows.astype(np.float32))
+    similarity = rows[:n_queries] @ rows[n_queries:].T
+    candidates = np.argpartition(-similarity, size, axis=1)[:, :size]
+    order = np.argsort(-np.take_along_axis(similarity, candidates, axis=1), axis=1)
+    return np.take_along_axis(candidates, order, axis=1)
+
+
+def svm_accuracy(rows, y, *, C):
+    """Balanced accuracy, on three tenths of the rows, of a support vector machine that learns from the others.
+
+    Parameters
+    ----------
+    rows : {ndarray, sparse array} of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+        Two classes.
+    C : float
+        As :class:`sklearn.svm.LinearSVC` has it.
+
+    Returns
+    -------
+    float
+    """
+    train, test = train_test_split(np.arange(len(y)), test_size=0.3, stratify=y, random_state=0)
+    # With fewer columns than rows the primal problem is the smaller one.
+    model = LinearSVC(C=C, class_weight="balanced", dual=rows.shape[1] > len(train), tol=1e-3)
+    return balanced_accuracy_score(y[test], model.fit(rows[train], y[train]).predict(rows[test]))
 
 
 def _synthetic(n_samples, n_features, seed=0):
@@ -273,33 +324,41 @@ def _without_noise(model):
     return tuple(known.items())
 
 
-def draw_comparison(rows, styles, title):
-    """Draw accuracy, l2 error and false-positive rate against epsilon, a column for each problem.
+def report_comparison(options, name, title, rows, styles):
+    """Draw accuracy, l2 error and false-positive rate against epsilon, a column for each problem; save and print.
 
     Parameters
     ----------
+    options : argparse.Namespace
+        The command line.
+    name, title : str
+        Name of the files, and title of the picture.
     rows : list of dict
         From :func:`compare_models`.
-    styles : dict of str to dict
+    styles : dict of str to str
         How each model is drawn.
-    title : str
-        Title of the picture.
-
-    Returns
-    -------
-    Figure
     """
     problems = list(dict.fromkeys(row["data"] for row in rows))
-    measures = ("accuracy", "relative l2 error", "false-positive rate")
     fig, axes = plt.subplots(3, len(problems), figsize=(1 + 4 * len(problems), 9), layout="constrained", squeeze=False)
-    for column, problem in enumerate(problems):
-        for ax, measure in zip(axes[:, column], measures, strict=True):
-            for name, style in styles.items():
-                points = [(r["epsilon"], r[measure]) for r in rows if r["data"] == problem and r["method"] == name]
-                ax.plot(*zip(*points, strict=True), label=name, **style)
-            ax.set(xscale="log", ylabel="" if column else measure)
-        axes[0, column].set(title=problem, ylim=(0, 1))
-        axes[1, column].set(yscale="log")
-        axes[2, column].set(xlabel="epsilon", ylim=(0, None))
+    for problem, column in zip(problems, axes.T, strict=True):
+        _draw_problem(column, [row for row in rows if row["data"] == problem], styles)
+        column[0].set_title(problem)
+    for ax, measure in zip(axes[:, 0], MEASURES, strict=True):
+        ax.set_ylabel(measure)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
-    return fig
+    save(options, name, fig, rows)
+    for row in rows:
+        if row["epsilon"] == 1.0:
+            print("{data:>25}  {method:30}  accuracy {accuracy:.3f}  true delta {true delta:.2g}".format(**row))
+
+
+def _draw_problem(column, rows, styles):
+    for ax, measure in zip(column, MEASURES, strict=True):
+        for name, style in styles.items():
+            points = [(row["epsilon"], row[measure]) for row in rows if row["method"] == name]
+            ax.plot(*zip(*points, strict=True), style, label=name)
+        ax.set(xscale="log")
+    ceiling = max(row["not private"] for row in rows)
+    column[0].axhline(ceiling, color="black", linewidth=1, linestyle="-.", label="without noise, best of the penalties")
+    column[1].set(yscale="log")
+    column[2].set(xlabel="epsilon", ylim=(0, None))

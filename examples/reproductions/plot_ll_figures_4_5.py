@@ -85,7 +85,8 @@ for ax in (middle, right):
     ax.legend()
 counts = {"k": sizes, "N_+": n_plus, "exact quantile": quantile, "exact loss of a bit": loss}
 columns = {"beta / m": relative_changes, "exact": pair, **{f"F, p = {p}": curve for p, curve in bound.items()}}
-save(options, "ll_figures_4_5", fig, rows_of(columns), counts=rows_of(counts))
+crosses = {"beta / m": simulated_at, **{f"simulated, p = {p}": shares for p, shares in simulated.items()}}
+save(options, "ll_figures_4_5", fig, rows_of(columns), counts=rows_of(counts), simulated=rows_of(crosses))
 plt.show()
 
 # %%

@@ -80,7 +80,16 @@ right.set(xscale="log", xlabel="epsilon of one row", ylabel="P_+: share of signs
 right.set_title(f"Released sketches of {name}, k = {N_COMPONENTS}")
 right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
 columns = {f"{kind}, {method}": curve for (kind, method), curve in kept.items()}
-save(options, "ll_figures_6_9", fig, rows_of({"epsilon": epsilons} | columns))
+shares = np.linspace(0, 1, 101)
+quantiles = {kind: np.quantile(level, shares) for kind, level in levels.items()}
+save(
+    options,
+    "ll_figures_6_9",
+    fig,
+    rows_of({"epsilon": epsilons} | columns),
+    flips=rows_of({"level": range(1, 41)} | {f"epsilon' = {epsilon:g}": curve for epsilon, curve in flips.items()}),
+    levels=rows_of({"share of signs at or below": shares} | quantiles),
+)
 plt.show()
 
 # %%

@@ -76,7 +76,7 @@ plt.show()
 # %%
 # As published, product noise is far smaller than Gaussian noise in high dimension: this is the paper's claim. It rests
 # on a privacy loss that leaves out a Jacobian, M - 1 times the logarithm of the ratio of two norms. With it, the true
-# delta is 0.2 and more from a hundred dimensions on, and the same noise calibrated to what it claims is some hundred
+# delta is above 0.1 from a hundred dimensions on, and the same noise calibrated to what it claims is some hundred
 # million times larger than Gaussian noise. The density of chi_1 noise is infinite at its centre, and that gives the
 # centre away. What does hold is modest: noise with a Gamma radius is never larger than Gaussian noise, much smaller in
 # few dimensions, and the same in many.

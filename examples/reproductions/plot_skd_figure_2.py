@@ -19,8 +19,8 @@ from skdprp import MIDPRegressor, PrivacyWarning
 from skdprp.accounting import information_delta
 from skdprp.linear_model import least_residual
 
-options = parse_arguments(full="half a million rows, and more repeats")
-n, d, repeats = (500_000, 10, 20) if options.full else (20_000, 10, 8)
+options = parse_arguments(full="half a million rows, and more epsilons")
+n, d, repeats = 500_000 if options.full else 20_000, 10, 30
 epsilons = np.geomspace(0.02, 2, 9 if options.full else 6)
 
 rng = np.random.default_rng(0)

@@ -61,7 +61,9 @@ ax.axhline(0.5, color="grey", linestyle=":", label="chance")
 ax.set(xscale="log", xlabel="epsilon in bits, of one pixel", ylabel="share of right signs", ylim=(0.4, 1.02))
 ax.set_title(f"{source}, 4 against 9, n = {len(X_train)}, d = {X.shape[1]}")
 ax.legend(loc="center right")
-save(options, "skd_figure_3", fig, rows_of({"epsilon": epsilons} | curves))
+save(
+    options, "skd_figure_3", fig, rows_of({"epsilon": epsilons} | curves | {"not private": [reference] * len(epsilons)})
+)
 plt.show()
 
 # %%
