@@ -212,10 +212,10 @@ class PrivacyGuarantee:
     >>> PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)")
     0.2-MI-DP (bits)
 
-    Long numbers are printed with three digits, rounded up; the attributes keep them all:
+    Long numbers are printed with few digits, rounded up; the attributes keep them all:
 
     >>> PrivacyGuarantee(1.4032566772702921, 2e-6)
-    (1.41, 2e-06)-DP
+    (1.40326, 2e-06)-DP
     """
 
     epsilon: float
@@ -242,7 +242,7 @@ class PrivacyGuarantee:
             object.__setattr__(self, "violation", violation(self.audited_epsilon, self.epsilon, self.delta))
 
     def __repr__(self):
-        epsilon, delta = printed_up(self.epsilon), printed_up(self.delta)
+        epsilon, delta = printed_up(self.epsilon, digits=6), printed_up(self.delta)
         bound = f"({epsilon}, {delta})" if self.delta else epsilon
         violated = f" [VIOLATED: {self.violation}]" if self.violation else ""
         return f"{bound}-{self.definition}{violated}" + " [seeded: not private]" * self.seeded

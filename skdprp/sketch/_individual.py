@@ -131,7 +131,6 @@ class iDPSignRP(SignSketch):
                 "individual DP of the released data set, noise parameters held fixed",
                 "not differential privacy",
                 "does not compose",
-                "the projection is public and does not depend on the data",
             ),
         )
 
