@@ -22,9 +22,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, normalize
 
 from skdprp import DPSGDClassifier, _noise, reproducible_noise
-from skdprp.linear_model._batches import batches, block_size, blocks, rounding_slack
+from skdprp.linear_model._batches import batches, block_size, blocks
 from skdprp.linear_model._descent_loop import UPDATES
 from skdprp.linear_model._network import Network, add_clipped_gradients, score
+from skdprp.linear_model._rounding import rounding_slack
 
 NETWORKS = [
     Network((6, 1), "relu", bias=0.3),

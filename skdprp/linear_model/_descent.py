@@ -5,6 +5,7 @@ from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse as sp
 
 from .. import _noise
 from .._params import POSITIVE, Interval, StrOptions
@@ -18,12 +19,12 @@ from ..mechanisms import (
     sampled_target,
 )
 from ._base import PrivateClassifier
-from ._batches import rounding_slack
 from ._descent_loop import UPDATES, Average, noisy_descent
 from ._descent_plan import Plan, plan_descent
 from ._erm import clip_rows, relative_intercept
 from ._network import ACTIVATIONS, Network, score
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
+from ._rounding import plan_rounding
 
 _LARGEST_NORM = 1e50
 
@@ -40,12 +41,15 @@ class DescentProblem:
         The network.
     bound : float
         Norm of the gradient of one row, at most.
+    dtype : dtype, default=float64
+        Type of the numbers of the rows.
     """
 
     n_samples: int
     n_classes: int
     network: Network
     bound: float
+    dtype: np.dtype = np.dtype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,8 @@ class Descent:
         Norm of the gradient of one row, at most.
     radius : tuple of float or None
         Shape and power of the radius of the noise; None if Gaussian.
+    dtype : type
+        In which products of rows and derivatives are summed.
     guarantee : PrivacyGuarantee
         What is true.
     claimed : PrivacyGuarantee or None
@@ -75,6 +81,7 @@ class Descent:
     scale: float
     bound: float
     radius: tuple[float, float] | None
+    dtype: type
     guarantee: PrivacyGuarantee
     claimed: PrivacyGuarantee | None = None
 
@@ -292,17 +299,19 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         return super().fit(X, y)
 
     def _bounded(self, X):
-        return clip_rows(X, self.max_norm or _LARGEST_NORM)
+        if X.dtype == np.float64 or self.max_norm is not None or sp.issparse(X):
+            return clip_rows(X, self.max_norm or _LARGEST_NORM).astype(X.dtype, copy=False)
+        return np.ascontiguousarray(X)  # float32 ends before the largest norm
 
-    def _problem(self, shape, n_classes):
+    def _problem(self, X, n_classes):
         hidden = self._hidden_layers()
         known = self.max_norm if self.max_norm is not None else self.max_grad_norm
         bias = 1.0 if hidden else relative_intercept(True, known)
-        network = Network((shape[1], *hidden, n_classes if n_classes > 2 else 1), self.activation, bias)
+        network = Network((X.shape[1], *hidden, n_classes if n_classes > 2 else 1), self.activation, bias)
         bound = self.max_grad_norm
         if self.max_norm is not None and not hidden:
             bound = network.lipschitz * float(np.hypot(self.max_norm, bias))
-        return DescentProblem(shape[0], n_classes, network, bound)
+        return DescentProblem(X.shape[0], n_classes, network, bound, X.dtype)
 
     def _hidden_layers(self):
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
@@ -323,12 +332,13 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if self.calibration == "published":
             return self._calibrate_as_published(problem, plan, delta)
         n_weights = problem.network.n_weights
-        multiplier = self._noise_multiplier(plan, delta, n_weights)
-        slack = rounding_slack(problem.network, problem.n_samples, plan.batch_size)
-        scale = multiplier * problem.bound * (1 + slack)
-        loss = self._loss(plan, multiplier, n_changed=plan.n_steps * n_weights)
+        rounding = plan_rounding(problem, plan, delta)
+        multiplier = self._noise_multiplier(plan, delta - rounding.failure, n_weights)
+        scale = multiplier * problem.bound * (1 + rounding.slack)
+        loss = self._loss(plan, multiplier, n_changed=plan.n_steps * n_weights, slack=rounding.failure)
         radius = (n_weights, 1) if self.noise == "product" else None
-        return Descent(plan, delta, scale, problem.bound, radius, self._state(delta, plan, scale, problem.bound, loss))
+        guarantee = self._state(delta, plan, scale, problem.bound, loss)
+        return Descent(plan, delta, scale, problem.bound, radius, rounding.dtype, guarantee)
 
     def _calibrate_as_published(self, problem, plan, delta):
         if self.noise != "product":
@@ -337,10 +347,11 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=plan.n_steps * n_weights)
         known = {"rate": plan.rate, "n_steps": plan.n_steps, "n_dims": n_weights}
         multiplier, true_delta = published_product_descent(epsilon, delta, **known)
-        scale = multiplier * problem.bound * (1 + rounding_slack(problem.network, problem.n_samples, plan.batch_size))
-        guarantee = self._state(min(true_delta / share, 1.0), plan, scale, problem.bound, None)
+        rounding = plan_rounding(problem, plan, delta)
+        scale = multiplier * problem.bound * (1 + rounding.slack)
+        guarantee = self._state(min(true_delta / share + rounding.failure, 1.0), plan, scale, problem.bound, None)
         claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step")
-        return Descent(plan, delta, scale, problem.bound, (1, 2), guarantee, claimed)
+        return Descent(plan, delta, scale, problem.bound, (1, 2), rounding.dtype, guarantee, claimed)
 
     def _noise_multiplier(self, plan, delta, n_weights):
         known = {"rate": plan.rate, "n_steps": plan.n_steps}
@@ -350,15 +361,15 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             return product_descent_scale(*target, **known, n_dims=n_weights)
         return descent_scale(*sampled_steps_target(self.epsilon, delta, n_changed=n_changed), **known)
 
-    def _loss(self, plan, multiplier, n_changed):
+    def _loss(self, plan, multiplier, n_changed, slack):
         """Privacy loss at every epsilon, sampled values priced at their worst; None where only a pair is known."""
         sampling = n_changed * _noise.SAMPLING_LOSS
         if self.noise == "product":
             return None
         if plan.rate == 1:
-            return PrivacyLoss(mu=float(np.sqrt(plan.n_steps)) / multiplier, sampling=sampling)
+            return PrivacyLoss(mu=float(np.sqrt(plan.n_steps)) / multiplier, sampling=sampling, slack=slack)
         steps = {"scale": multiplier, "rate": plan.rate, "n_steps": plan.n_steps}
-        return PrivacyLoss(profiles=(Profile.of(subsampled_gaussian_profile, **steps),), sampling=sampling)
+        return PrivacyLoss(profiles=(Profile.of(subsampled_gaussian_profile, **steps),), sampling=sampling, slack=slack)
 
     def _state(self, delta, plan, scale, bound, loss):
         law = "Gaussian noise of standard deviation"
