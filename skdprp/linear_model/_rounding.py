@@ -60,7 +60,7 @@ def plan_rounding(problem, plan, delta):
         n_rows = min(n_rows, plan.batch_size + np.sqrt(2 * plan.batch_size * log) + log)
     slack = short_sum_slack(problem.network, n_rows, problem.bound)
     if problem.dtype == np.float32 and slack <= _LARGEST_SLACK and problem.bound < 1e30:
-        return Rounding(np.float32, slack, failure)
+        return Rounding(np.float32, float(slack), failure)
     return Rounding(np.float64, rounding_slack(problem.network, plan.n_samples, plan.batch_size), 0.0)
 
 
