@@ -304,7 +304,14 @@ ATTACKED = {
     "bounded rows": DPSGDClassifier(**OPEN, n_epochs=1, max_norm=2.0),
 }
 # What is found of epsilon = 2, by 25,000 rows that are there and as many that are not; below, a bit less.
-FOUND = {"one step": 1.7, "two steps": 1.6, "four steps": 1.5, "random batches": 1.4, "product": 1.6, "bounded rows": 0.3}
+FOUND = {
+    "one step": 1.7,
+    "two steps": 1.6,
+    "four steps": 1.5,
+    "random batches": 1.4,
+    "product": 1.6,
+    "bounded rows": 0.3,
+}
 
 
 @pytest.mark.parametrize("name", ATTACKED)

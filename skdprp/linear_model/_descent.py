@@ -41,7 +41,7 @@ class DescentProblem:
         The network.
     bound : float
         Norm of the gradient of one row, at most.
-    dtype : dtype, default=float64
+    dtype : dtype
         Type of the numbers of the rows.
     """
 
@@ -49,7 +49,7 @@ class DescentProblem:
     n_classes: int
     network: Network
     bound: float
-    dtype: np.dtype = np.dtype(np.float64)
+    dtype: np.dtype
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         C: norm to which the gradient of each row is shortened. A linear model with `max_norm` does not need it.
     batch_size : int, None or "auto", default="auto"
         Expected number of rows of a batch; None for all rows at each step, which is accounted for exactly and without
-        further packages. "auto" is all rows for linear models, and a sample for networks.
+        further packages. "auto" is all rows for linear models; for networks the smallest sample that costs next to
+        nothing in noise, from the number of rows, `epsilon` and `delta`: the smaller `epsilon`, the smaller it is.
     n_epochs : int or "auto", default="auto"
         How often each row is used, on average. "auto", like all of these, depends on the numbers of rows, features and
         classes, `epsilon`, `delta` and the other parameters only, never on the values of the data.
@@ -185,6 +186,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     The norm of the gradient of a layer, an outer product, is the product of two norms: no gradient of a single row is
     formed. The linear model has the intercept as the weight of a constant feature of 0.3 `max_norm` (or, without it,
     0.3 `max_grad_norm`), a network has a constant feature of 1 in each layer.
+
+    Rows in float32 have their gradients computed in float32, which is faster, and the norms of these in float64. Sums
+    of batches of up to some hundred dense rows are in float32 too: what it may round off is added to the noise, less
+    than 0.8% of it.
 
     There is no loss curve, no early stopping and no `sample_weight`: each would be one more release. `verbose` and
     scikit-learn's callbacks see the number of the step.
