@@ -26,7 +26,7 @@ from ._network import ACTIVATIONS, Network, score
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
 from ._rounding import plan_rounding
 
-_LARGEST_NORM = 1e50
+_LARGEST_NORM, _LARGEST_SHORT_NORM = 1e50, 1e15  # of float64, and of float32 with room for what is computed
 
 
 @dataclass(frozen=True)
@@ -304,9 +304,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         return super().fit(X, y)
 
     def _bounded(self, X):
-        if X.dtype == np.float64 or self.max_norm is not None or sp.issparse(X):
-            return clip_rows(X, self.max_norm or _LARGEST_NORM).astype(X.dtype, copy=False)
-        return np.ascontiguousarray(X)  # float32 ends before the largest norm
+        norms = self.max_grad_norm, 1.0 if self.max_norm is None else self.max_norm
+        if X.dtype == np.float64 or min(norms) < 1 / _LARGEST_SHORT_NORM or max(norms) > _LARGEST_SHORT_NORM:
+            return clip_rows(X, self.max_norm or _LARGEST_NORM)
+        if self.max_norm is None and not sp.issparse(X):
+            return np.ascontiguousarray(X)  # float32 ends before the largest norm
+        return clip_rows(X, self.max_norm or _LARGEST_NORM).astype(X.dtype)
 
     def _problem(self, X, n_classes):
         hidden = self._hidden_layers()

@@ -112,8 +112,7 @@ def sampling_rate(mu, n_samples, *, n_steps, n_epochs):
 
     References
     ----------
-    .. [1] Z. Bu, J. Dong, Q. Long and W. Su, "Deep Learning with Gaussian Differential Privacy", Harvard Data Science
-       Review 2020, Theorem 5 for Poisson samples.
+    .. [1] "Deep Learning with Gaussian Differential Privacy", arXiv:1911.11607, Theorem 5, for Poisson samples.
 
     Examples
     --------

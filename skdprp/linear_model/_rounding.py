@@ -59,7 +59,7 @@ def plan_rounding(problem, plan, delta):
         log = np.log(plan.n_steps / failure)
         n_rows = min(n_rows, plan.batch_size + np.sqrt(2 * plan.batch_size * log) + log)
     slack = short_sum_slack(problem.network, n_rows, problem.bound)
-    if problem.dtype == np.float32 and slack <= _LARGEST_SLACK and problem.bound < 1e30:
+    if problem.dtype == np.float32 and slack <= _LARGEST_SLACK:
         return Rounding(np.float32, float(slack), failure)
     return Rounding(np.float64, rounding_slack(problem.network, plan.n_samples, plan.batch_size), 0.0)
 
@@ -107,7 +107,7 @@ def short_sum_slack(network, n_rows, bound):
     -------
     float
     """
-    single = n_rows * (SHORT_SUM + 2) + 2 + 16 * max(network.sizes) / bound
+    single = n_rows * (SHORT_SUM + 2) + 2 + 4 * max(network.sizes) / bound
     double = n_rows * (n_rows / SHORT_SUM + 64) + _norm_errors(network)
     return 2.0**-23 * single + 2.0**-52 * double
 
