@@ -132,12 +132,13 @@ def test_sixteen_bits_decide_what_the_whole_word_would(rest, steps, beside, monk
     assert beside is not None or n_words < 2**14
 
 
-def test_bounds_of_a_cell_are_needed(monkeypatch):
-    """Control: without them the first bits decide what they cannot know."""
-    noise = whole_word_noise(1500.3, 2**47, monkeypatch)
-    fractions = np.random.default_rng(0).uniform(-0.5, 0.5, 2**16)
-    monkeypatch.setattr(_noise, "_EDGES", np.repeat(_noise._EDGES[1::2], 2)[:-1])
-    released, _ = rounded_by_first_bits(fractions, 1500.3, 2**47, monkeypatch)
+def test_the_margin_at_the_ends_of_a_cell_is_needed(monkeypatch):
+    """Control: without it float32 takes noise at an end of its cell for noise beyond a boundary beside it."""
+    monkeypatch.setattr(_noise, "_EDGE_MARGIN", np.float32(0.0))
+    noise = whole_word_noise(2047.99, 0, monkeypatch)
+    fractions = np.rint(noise) - noise
+    fractions += np.copysign(0.5 - 2.0**-30, -fractions) + 2.0**-30
+    released, _ = rounded_by_first_bits(fractions, 2047.99, 0, monkeypatch)
     assert (released != np.rint(fractions + noise)).sum() > 1000
 
 
