@@ -7,8 +7,9 @@ held-out rows, mean over fresh noise, beside AMPClassifier for the same neighbou
 of 128 on MNIST (8000 rows to learn from, 2000 to test, pixels in [0, 1]) beside the linear model, the non-private
 MLPClassifier, and Opacus (where it is installed, with PyTorch) with the same noise, sampling, clipping, steps and step
 length. Last, the time of one pass over the rows as a ratio to MLPClassifier's for the same batches, timed in turn in
-one process. DIR holds a9a and a9a.t in svmlight format, and the ten thousand MNIST test images and labels as gzipped
-idx files; without --data, sets bundled with scikit-learn stand in.
+one process. ``--only batches`` compares numbers of rows of a batch, for a network of 32 and for the linear model. DIR
+holds a9a and a9a.t in svmlight format, and the ten thousand MNIST test images and labels as gzipped idx files; without
+--data, sets bundled with scikit-learn stand in.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from pathlib import Path
 import measure  # pins the threads, so before numpy
 import numpy as np
 from bench_linear_model import bundled, mean_score, read_a9a, read_mnist
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
@@ -26,6 +28,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import normalize
 
 from skdprp import AMPClassifier, DPSGDClassifier
+from skdprp.linear_model._descent_plan import sampling_rate
 
 GOALS = {0.03: 0.805, 0.1: 0.830, 1.0: 0.840}
 HIDDEN = 128
@@ -119,6 +122,28 @@ def table_of_times(split, repeats):
             row(f"{batch_size}", np.dtype(dtype).name, f"{own:.3f}", f"{other:.3f}", f"{ratio:.2f}")
 
 
+def table_of_batches(split, hidden, epsilons, draws):
+    """Accuracy, noise and time by the number of rows of a batch, around the automatic one of networks."""
+    X, X_test, y, y_test = split
+    print(f"\nHidden layers {hidden}, {X.shape[0]} rows, {X.shape[1]} features, delta = 1 / n^2\n")
+    auto = 1 if hidden else None
+    row = measure.table("epsilon", "rows of a batch", "noise beside all rows", "accuracy", "seconds of a fit")
+    for epsilon in epsilons:
+        every = DPSGDClassifier(epsilon=epsilon, hidden_layer_sizes=hidden, batch_size=None).fit(X, y)
+        mu = every.n_iter_**0.5 / every.noise_multiplier_
+        rate = sampling_rate(mu, len(y), n_steps=every.n_iter_, n_epochs="auto")
+        for factor in (0.25, 0.5, 1, 2, None):
+            batch_size = None if factor is None else max(1, round(factor * rate * len(y)))
+            model = clone(every).set_params(batch_size=batch_size).fit(X, y)  # calibrates, before the clock starts
+            start = time.thread_time()
+            scores = [model.fit(X, y).score(X_test, y_test) for _ in range(draws)]
+            seconds = (time.thread_time() - start) / draws
+            noise = model.noise_multiplier_ * mu / (model.sampling_rate_ * model.n_iter_**0.5)
+            mean, error = np.mean(scores), np.std(scores) / max(draws - 1, 1) ** 0.5
+            name = ("all" if batch_size is None else str(batch_size)) + (", auto" if factor == auto else "")
+            row(f"{epsilon:g}", name, f"{noise:.3f}", f"{mean:.4f} ± {error:.4f}", f"{seconds:.2f}")
+
+
 def times_of_a_pass(X, y, batch_size, repeats):
     """Seconds of ours and of the peer's, and their ratio; what calibrates once for all fits is not counted."""
     ours = DPSGDClassifier(hidden_layer_sizes=(HIDDEN,), batch_size=batch_size, n_epochs=1)
@@ -139,7 +164,7 @@ def parse_arguments():
     )
     parser.add_argument("--network-epsilon", type=float, nargs="+", default=(2.0, 10.0), help="for the networks")
     parser.add_argument("--repeats", type=int, default=7, help="timed fits (default: 7)")
-    parser.add_argument("--only", choices=("linear", "network", "time"), help="print one table only")
+    parser.add_argument("--only", choices=("linear", "network", "time", "batches"), help="print one table only")
     args = parser.parse_args()
     needed = ["a9a", "a9a.t", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
     missing = [] if args.data is None else [name for name in needed if not (args.data / name).is_file()]
@@ -159,5 +184,9 @@ if __name__ == "__main__":
             table_of_linear_models(unit, arguments.epsilon, draws, {} if bundle else goals)
     if arguments.only in (None, "network"):
         table_of_networks(digits, arguments.network_epsilon, arguments.network_draws)
+    if arguments.only == "batches":
+        table_of_batches(digits, (32,), arguments.network_epsilon, arguments.network_draws)
+        unit = (normalize(binary[0]), normalize(binary[1]), *binary[2:])
+        table_of_batches(unit, (), arguments.network_epsilon, arguments.network_draws)
     if arguments.only in (None, "time"):
         table_of_times(digits, arguments.repeats)

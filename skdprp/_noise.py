@@ -30,7 +30,7 @@ _BLOCK = 1 << 14
 _LOW_63 = np.uint64(2**63 - 1)
 _DEEP = 2.0**-17
 _GRID_BITS = 10
-_CELL_MARGIN = 2.0**-21
+_EDGE_MARGIN = np.float32(2.0**-8)
 SAMPLING_LOSS = 2.0**-31
 _SEEDED = ContextVar("seeded noise of this context: (process id, generator)", default=None)
 
@@ -116,30 +116,36 @@ def _grid(scale):
     return np.ldexp(1.0, np.frexp(scale)[1] - 1 - _GRID_BITS)
 
 
-def _gaussian_cells():
-    """Bounds on the standard Gaussian noise of all words that share their first 16 bits, for each value of these.
-
-    They are wide enough for what float32 rounds, in them and in steps * bound + f: shares of 3 * 2^-24 and 2^-25.
-    """
-    far = np.append(np.inf, -ndtri(np.arange(1, 2**15 + 1) * 2.0**-16))
-    near, far = far[1:] - _CELL_MARGIN * (1 + far[1:]), far[:-1] + _CELL_MARGIN * (1 + far[:-1])
-    return np.append(near, -far).astype(np.float32), np.append(far, -near).astype(np.float32)
+def _gaussian_edges():
+    """Standard Gaussian noise at the ends of 2^16 cells of equal probability, in float32."""
+    edges = -ndtri(np.arange(1, 2**15 + 1) * 2.0**-16)
+    return np.concatenate([[-np.inf], -edges, edges[-2::-1], [np.inf]]).astype(np.float32)
 
 
-_CELL_LOW, _CELL_HIGH = _gaussian_cells()
+_EDGES = _gaussian_edges()
+
+
+def _word_of_cell(cell):
+    """First 16 bits of the words of a cell: a sign, and a tail probability that grows towards the middle."""
+    return np.where(cell < 2**15, cell | np.uint16(2**15), ~cell)
 
 
 def _rounded_to_gaussian(fractions, steps):
-    """Rounded sums of fractions and Gaussian noise of a standard deviation of so many steps."""
-    first = np.frombuffer(random_bytes(2 * fractions.size), np.uint16)
-    short, steps_short = fractions.astype(np.float32), np.float32(steps)
-    low, high = np.take(_CELL_LOW, first), np.take(_CELL_HIGH, first)
-    for bound in (low, high):
+    """Rounded sums of fractions and Gaussian noise of a standard deviation of so many steps, at most 2048.
+
+    Noise at the ends of a cell but the outermost is below 4.18 * 2048 steps, of which float32 rounds off less than
+    3 * 2^-24: together with fractions less than half of `_EDGE_MARGIN`.
+    """
+    cells = np.frombuffer(random_bytes(2 * fractions.size), np.uint16)
+    index, short, steps_short = cells.astype(np.intp), fractions.astype(np.float32), np.float32(steps)
+    low, high = np.take(_EDGES[:-1], index, mode="clip"), np.take(_EDGES[1:], index, mode="clip")
+    for bound, margin in ((low, -_EDGE_MARGIN), (high, _EDGE_MARGIN)):
         bound *= steps_short
         bound += short
+        bound += margin
         np.rint(bound, out=bound)
     rounded, undecided = low.astype(np.float64), np.flatnonzero(low != high)
-    words = first[undecided].astype(np.uint64) << np.uint64(48)
+    words = _word_of_cell(cells[undecided]).astype(np.uint64) << np.uint64(48)
     words |= _random_words(undecided.size) >> np.uint64(16)
     rounded[undecided] = np.rint(fractions[undecided] + steps * _gaussian_quantile(*_split(words)))
     return rounded

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.special import expit, softmax
-from scipy.stats import chi2
+from scipy.stats import binom, chi2
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.model_selection import GridSearchCV
@@ -22,9 +22,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, normalize
 
 from skdprp import DPSGDClassifier, _noise, reproducible_noise
-from skdprp.linear_model._batches import batches, block_size, blocks, rounding_slack
+from skdprp.linear_model._batches import batches, block_size, blocks
+from skdprp.linear_model._descent import DescentProblem
 from skdprp.linear_model._descent_loop import UPDATES
+from skdprp.linear_model._descent_plan import Plan, sampling_rate
 from skdprp.linear_model._network import Network, add_clipped_gradients, score
+from skdprp.linear_model._rounding import plan_rounding, rounding_slack, short_sum_slack
+from skdprp.mechanisms import descent_scale
 
 NETWORKS = [
     Network((6, 1), "relu", bias=0.3),
@@ -134,15 +138,17 @@ def test_sums_of_all_rows_that_overflow_tell_nobody(hidden, make):
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("size", [32, 64, 256, 1024])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("width", [1, 3, 10])
-def test_the_arithmetic_of_a_row_does_not_depend_on_its_place(width, size, make):
+def test_the_arithmetic_of_a_row_does_not_depend_on_its_place(width, dtype, size, make):
     """What the guarantee assumes of the linear algebra library: the same bits at every place of a block."""
     rng = np.random.default_rng(0)
     for sizes in ((37, width), (37, 19, width), (128, 128, 10)):
-        network = Network(sizes, "relu", bias=1.0)
-        layers = network.layers(random_weights(network))
-        X = rng.normal(size=(size, sizes[0]))
+        network = Network(sizes, "tanh", bias=1.0)
+        layers = network.layers(random_weights(network).astype(dtype))
+        X = rng.normal(size=(size, sizes[0])).astype(dtype)
         scores = network.forward(layers, make(X))[-1]
+        assert scores.dtype == dtype
         for shift in (1, 2, 5, size // 2):
             moved = np.roll(X, shift, axis=0)
             np.testing.assert_array_equal(network.forward(layers, make(moved))[-1], np.roll(scores, shift, axis=0))
@@ -184,6 +190,124 @@ def test_rounding_stays_within_its_slack(size):
     sums = [clipped_sum(network, weights, X[p], codes[p], 0.5, size) for p in (np.arange(5000), order)]
     slack = rounding_slack(network, 5000, size if size == 32 else 5000)
     assert 0 < np.linalg.norm(sums[0] - sums[1]) <= 0.5 * slack < 1e-6
+
+
+# Rows in float32
+
+
+def short_and_long_sums(network, X, codes, bound):
+    """Sums of the same gradients in float32 and in float64."""
+    sums = [np.zeros(network.n_weights) for _ in range(2)]
+    weights = random_weights(network)
+    for block in blocks(X, codes, 256):
+        for total, dtype in zip(sums, (np.float32, np.float64), strict=True):
+            add_clipped_gradients(total, network, weights, block, bound, dtype)
+    return sums
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=repr)
+def test_sums_in_float32_stay_within_their_slack(network):
+    """Far off what float64 gives, but by less than is paid for; also where all rows push one way."""
+    rng = np.random.default_rng(0)
+    for X in (rng.normal(size=(1000, 6)), np.repeat(rng.normal(size=(1, 6)), 1000, axis=0)):
+        codes = np.zeros(1000, int)
+        short, long = short_and_long_sums(network, X.astype(np.float32), codes, 0.5)
+        off = np.linalg.norm(short - long)
+        assert 1e-9 < off <= 0.5 * short_sum_slack(network, 1000, 0.5) / 2
+
+
+@pytest.mark.parametrize("network", NETWORKS, ids=repr)
+def test_no_row_in_float32_adds_more_than_the_bound(network, rows):
+    """Also rows at both ends of the range of float32, where squares overflow or vanish."""
+    slack = short_sum_slack(network, 1, 0.5)
+    for factor in (1e-40, 1e-20, 1.0, 1e20, 1e37):
+        for x, code in zip((factor * rows[0]).astype(np.float32), rows[1] % max(network.sizes[-1], 2), strict=True):
+            for total in short_and_long_sums(network, x[None], np.array([code]), 0.5):
+                assert np.linalg.norm(total) <= 0.5 * (1 + slack)
+
+
+def test_huge_rows_and_tiny_derivatives_are_shortened_too():
+    """Derivatives whose squares float32 has no numbers for: computed in it, the norm would be 0."""
+    network = Network((1, 1), "relu", bias=1e-30)
+    X = np.array([[1e30]], np.float32)
+    weights = np.array([69e-30, 0.0])
+    total = np.zeros(2)
+    add_clipped_gradients(total, network, weights, next(blocks(X, np.array([1]), 32)), 0.5, np.float32)
+    assert np.linalg.norm(total) == pytest.approx(0.5, rel=1e-3)
+
+
+def rounding_of(dtype, n_samples, rate, bound=1.0, n_steps=100):
+    problem = DescentProblem(n_samples, 10, Network((784, 128, 10), "relu", bias=1.0), bound, np.dtype(dtype))
+    return plan_rounding(problem, Plan(n_samples, rate, n_steps, 1.0), 1e-8)
+
+
+def test_float32_sums_only_where_they_are_cheap():
+    """Small batches of float32; neither all rows, nor large batches, nor a bound near what float32 loses."""
+    assert rounding_of(np.float32, 8000, 0.025).dtype == np.float32
+    for other in (
+        rounding_of(np.float64, 8000, 0.025),
+        rounding_of(np.float32, 8000, 1.0),
+        rounding_of(np.float32, 8000, 0.2),
+        rounding_of(np.float32, 8000, 0.025, bound=1e-4),
+    ):
+        assert (other.dtype, other.failure) == (np.float64, 0.0)
+
+
+@pytest.mark.parametrize(("n_samples", "rate"), [(8000, 0.025), (200, 0.3), (10**6, 1e-5), (100, 0.01)])
+def test_batches_are_too_large_for_float32_as_seldom_as_is_said(n_samples, rate):
+    """The binomial tail of all steps, beyond the number of rows that the slack pays for, is paid out of delta."""
+    found = rounding_of(np.float32, n_samples, rate)
+    assert found.dtype == np.float32
+    assert found.failure == 2.0**-40 * 1e-8
+    log = np.log(100 / found.failure)
+    largest = n_samples * rate + np.sqrt(2 * n_samples * rate * log) + log
+    network = Network((784, 128, 10), "relu", bias=1.0)
+    assert found.slack == pytest.approx(short_sum_slack(network, min(largest, n_samples), 1.0), rel=1e-12)
+    assert 100 * binom.sf(np.floor(largest), n_samples, rate) <= found.failure
+
+
+@pytest.mark.parametrize("known", [{"max_norm": 1e-40}, {"max_norm": 1e40}, {"max_grad_norm": 1e45}], ids=str)
+def test_norms_beyond_float32_are_computed_in_float64(known, binary, silenced_noise):
+    """The same weights as from rows in float64, where float32 has no such numbers."""
+    X, y = binary[0].astype(np.float32), binary[1]
+    short, long = (
+        DPSGDClassifier(n_epochs=3, learning_rate=1.0, **known).fit(rows, y) for rows in (X, X.astype(float))
+    )
+    assert np.abs(long.coef_).max() > 0
+    np.testing.assert_array_equal(short.coef_, long.coef_)
+
+
+def test_float32_pays_for_its_rounding(binary):
+    """By a little more noise, and by a share of delta where it is composed further."""
+    X, y = binary
+    known = {"hidden_layer_sizes": (5,), "batch_size": 30, "n_epochs": 3, "epsilon": 4.0}
+    long, short = (DPSGDClassifier(**known).fit(X.astype(dtype), y) for dtype in (np.float64, np.float32))
+    assert 1.0001 < short.scale_ / long.scale_ < 1.01
+    assert (long.guarantee_.loss.slack, short.guarantee_.loss.slack) == (0.0, 2.0**-40 * short.delta_)
+    assert short.guarantee_.loss.profile(4.0) <= short.delta_
+
+
+# Batches
+
+
+def test_automatic_batches_cost_next_to_nothing_in_noise():
+    """About 1% more than all rows in the limit of many steps, and less than 10% by the exact accounting."""
+    mu, n_steps = 0.386, 244
+    rate = sampling_rate(mu, 8000, n_steps=n_steps, n_epochs="auto")
+    assert rate == pytest.approx(sampling_rate(mu, 8000, n_steps=None, n_epochs=rate * n_steps))
+    sampled, whole = (descent_scale(2.0, 1 / 8000**2, rate=p, n_steps=n_steps) / p for p in (rate, 1.0))
+    assert 1.01 < sampled / whole < 1.1
+    assert sampling_rate(1e-9, 8000, n_steps=50, n_epochs="auto") == 64 / 8000
+    assert sampling_rate(1e9, 8000, n_steps=50, n_epochs="auto") == 1.0
+
+
+@pytest.mark.parametrize("n_epochs", ["auto", 2])
+def test_the_smaller_epsilon_the_smaller_the_automatic_batch(n_epochs, binary):
+    X, y = np.tile(binary[0], (10, 1)), np.tile(binary[1], 10)
+    known = {"hidden_layer_sizes": (3,), "n_epochs": n_epochs}
+    rates = [DPSGDClassifier(epsilon=epsilon, **known).fit(X, y).sampling_rate_ for epsilon in (0.3, 1.0, 3.0)]
+    assert 64 / 3000 <= rates[0] < rates[1] < rates[2] <= 1
+    assert DPSGDClassifier(n_epochs=2).fit(X, y).sampling_rate_ == 1.0
 
 
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])

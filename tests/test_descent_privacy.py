@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.integrate import quad
 from scipy.stats import norm
@@ -271,65 +272,77 @@ def test_every_step_lies_on_a_public_grid(known, monkeypatch):
 
 # Attacks
 
-N_CANARIES, N_FITS = 100, 100
-OPEN = {"epsilon": 2.0, "delta": 0.01, "classes": [0, 1]}
+N_CANARIES, N_FITS = 1000, 100
+OPEN = {"epsilon": 2.0, "delta": 0.1, "classes": [0, 1]}
 
 
-def canary_attack(model, n_fits=N_FITS):
+def canary_attack(model, n_fits=N_FITS, dtype=np.float64):
     """Lower bound on epsilon from rows along an axis each, which are there or not: their weights are the statistics.
 
     A step so short that all scores stay near zero leaves each canary a gradient along its axis of norm C at every step.
+    The weight after one step or two is the sum of the steps, in which the likelihood ratio grows: no attack is better.
     Rows that are not there are zero, so that the number of rows is the same. Seeded: the outcome is always this one.
     """
     signs = np.resize([1.0, 1.0, -1.0, -1.0], N_CANARIES)
     there = np.resize([True, False], N_CANARIES)
-    X = 1e3 * np.diag(there.astype(float))
+    X = sp.diags_array(1e3 * there, format="csr") if dtype == np.float64 else np.diag(1e3 * there).astype(dtype)
     model = clone(model).set_params(learning_rate=1e-7 * N_CANARIES)
     with reproducible_noise(0):
         weights = [signs * model.fit(X, signs > 0).coef_[0] for _ in range(n_fits)]
     held, absent = (np.concatenate([w[chosen] for w in weights]) for chosen in (there, ~there))
-    known = {"delta": model.delta, "n_trials": len(held), "confidence": 1 - 1e-4, "distinguishers": ["linear"]}
-    return audit_epsilon(next, iter(held), iter(absent), n_jobs=1, **known).epsilon
+    known = {"delta": model.delta, "n_trials": len(held), "confidence": 1 - 1e-4}
+    score = {"likelihood": lambda weights: -weights[:, 0]}  # of a row that is not there
+    return audit_epsilon(next, iter(held), iter(absent), n_jobs=1, distinguishers=score, **known).epsilon
 
 
 ATTACKED = {
     "one step": DPSGDClassifier(**OPEN, n_epochs=1),
+    "two steps": DPSGDClassifier(**OPEN, n_epochs=2),
     "four steps": DPSGDClassifier(**OPEN, n_epochs=4),
-    "random batches": DPSGDClassifier(**OPEN, n_epochs=2, batch_size=25),
-    "product": DPSGDClassifier(**OPEN, n_epochs=2, noise="product"),
+    "random batches": DPSGDClassifier(**OPEN, n_epochs=1, batch_size=500),
+    "product": DPSGDClassifier(**OPEN, n_epochs=1, noise="product"),
     "bounded rows": DPSGDClassifier(**OPEN, n_epochs=1, max_norm=2.0),
+}
+# What is found of epsilon = 2, by 25,000 rows that are there and as many that are not; below, a bit less.
+FOUND = {
+    "one step": 1.7,
+    "two steps": 1.6,
+    "four steps": 1.5,
+    "random batches": 1.4,
+    "product": 1.6,
+    "bounded rows": 0.3,
 }
 
 
 @pytest.mark.parametrize("name", ATTACKED)
-def test_a_canary_stays_below_epsilon(name):
-    assert canary_attack(ATTACKED[name]) <= 2.0
+def test_a_canary_finds_most_of_epsilon_and_never_more(name):
+    """The better the attack, the closer; the gradient of a bounded row at zero is half of what is allowed."""
+    assert FOUND[name] < canary_attack(ATTACKED[name]) <= 2.0
 
 
-def test_the_attack_is_not_trivial():
-    """It finds more than half of epsilon where all of it can be found."""
-    assert canary_attack(ATTACKED["one step"]) > 1.1
+def test_a_canary_of_float32_rows_stays_below_epsilon():
+    """Sums in float32, with the price of what they round."""
+    assert 1.3 < canary_attack(ATTACKED["random batches"], dtype=np.float32) <= 2.0
 
 
 @pytest.mark.parametrize("name", ["one step", "four steps", "random batches", "product"])
 def test_gradients_that_are_not_shortened_are_caught(name, monkeypatch):
     """Positive control: without clipping the canary is seen."""
     monkeypatch.setattr(_network, "clip_factors", lambda squared_norms, bound: np.ones_like(squared_norms))
-    assert canary_attack(ATTACKED[name], n_fits=10) > 2.0
+    assert canary_attack(ATTACKED[name], n_fits=5) > 2.0
 
 
-def test_half_the_noise_is_caught(monkeypatch):
+def test_a_fifth_less_noise_is_caught(monkeypatch):
     """Positive control, at the calibration of the noise."""
     add = _noise.add_gaussian
-    monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: add(values, scale / 2))
-    assert canary_attack(ATTACKED["one step"], n_fits=100) > 2.0
+    monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: add(values, 0.8 * scale))
+    assert canary_attack(ATTACKED["one step"]) > 2.0
 
 
 def test_a_row_of_every_batch_is_caught(monkeypatch):
     """Positive control: accounting for samples while taking all rows."""
-    model = DPSGDClassifier(**OPEN, n_epochs=1, batch_size=25)
     monkeypatch.setattr(_noise, "poisson_sample", lambda n, rate: np.arange(n))
-    assert canary_attack(model, n_fits=100) > 2.0
+    assert canary_attack(ATTACKED["random batches"], n_fits=20) > 2.0
 
 
 TWO_CLASSES = np.random.default_rng(0).normal(size=(60, 8)), np.arange(60) % 2

@@ -95,9 +95,10 @@ def test_boundaries_of_the_grid_are_where_they_should_be(name, exact_tail, farth
 
 
 def whole_word_noise(steps, rest, monkeypatch):
-    """Noise of the words with every value of the first 16 bits and the others `rest`."""
+    """Noise of the words of all cells, with `rest` for all but their first 16 bits."""
     monkeypatch.setattr(_noise, "_random_words", lambda size: np.full(size, 2**62, np.uint64))
-    words = (np.arange(2**16, dtype=np.uint64) << np.uint64(48)) | np.uint64(rest)
+    tail = np.append(np.arange(2**15), np.arange(2**15)[::-1]).astype(np.uint64)  # its first 15 bits
+    words = (np.repeat([2**15, 0], 2**15).astype(np.uint64) | tail) << np.uint64(48) | np.uint64(rest)
     return steps * _noise._gaussian_quantile(*_noise._split(words))
 
 
@@ -131,13 +132,13 @@ def test_sixteen_bits_decide_what_the_whole_word_would(rest, steps, beside, monk
     assert beside is not None or n_words < 2**14
 
 
-def test_bounds_of_a_cell_are_needed(monkeypatch):
-    """Control: without them the first bits decide what they cannot know."""
-    noise = whole_word_noise(1500.3, 2**47, monkeypatch)
-    fractions = np.random.default_rng(0).uniform(-0.5, 0.5, 2**16)
-    high = np.where(np.isinf(_noise._CELL_HIGH), np.inf, _noise._CELL_LOW)
-    monkeypatch.setattr(_noise, "_CELL_HIGH", high)
-    released, _ = rounded_by_first_bits(fractions, 1500.3, 2**47, monkeypatch)
+def test_the_margin_at_the_ends_of_a_cell_is_needed(monkeypatch):
+    """Control: without it float32 takes noise at an end of its cell for noise beyond a boundary beside it."""
+    monkeypatch.setattr(_noise, "_EDGE_MARGIN", np.float32(0.0))
+    noise = whole_word_noise(2047.99, 0, monkeypatch)
+    fractions = np.rint(noise) - noise
+    fractions += np.copysign(0.5 - 2.0**-30, -fractions) + 2.0**-30
+    released, _ = rounded_by_first_bits(fractions, 2047.99, 0, monkeypatch)
     assert (released != np.rint(fractions + noise)).sum() > 1000
 
 

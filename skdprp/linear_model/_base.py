@@ -75,7 +75,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
         check_classification_targets(y)
         classes, codes = self._encode(y)
         X = self._bounded(X)
-        problem = self._problem(X.shape, len(classes))
+        problem = self._problem(X, len(classes))
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         release = self._calibrate(problem, delta)
         weights = self._release(problem, release, X, codes)
@@ -188,7 +188,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
         """Return validated rows as the guarantee assumes them."""
 
     @abstractmethod
-    def _problem(self, shape, n_classes):
+    def _problem(self, X, n_classes):
         """Collect what is public of the problem; at least its `n_samples`."""
 
     @abstractmethod
@@ -250,9 +250,9 @@ class PrivateLinearClassifier(PrivateClassifier):
     def _scores(self, X):
         return clip_rows(X, self.max_norm) @ self.coef_.T + self.intercept_
 
-    def _problem(self, shape, n_classes):
+    def _problem(self, X, n_classes):
         return Problem(
-            *shape,
+            *X.shape,
             n_classes,
             self.loss,
             multinomial=self._is_multinomial(n_classes),

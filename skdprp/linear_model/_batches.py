@@ -78,7 +78,7 @@ def _fill_up(X, size):
     if sp.issparse(X):
         indptr = np.pad(X.indptr, (0, size - X.shape[0]), mode="edge")
         return sp.csr_array((X.data, X.indices, indptr), shape=(size, X.shape[1]))
-    filled = np.zeros((size, X.shape[1]))
+    filled = np.zeros((size, X.shape[1]), X.dtype)
     filled[: X.shape[0]] = X
     return filled
 
@@ -105,27 +105,3 @@ def batches(X, codes, *, rate, n_steps):
     whole = list(blocks(X, codes, size)) if rate == 1.0 else None
     for _ in range(n_steps):
         yield whole if rate == 1.0 else blocks(X, codes, size, _noise.poisson_sample(X.shape[0], rate))
-
-
-def rounding_slack(network, n_samples, batch_size):
-    """Share of the clipping norm by which rounding may move a sum of clipped gradients between two neighbours.
-
-    A sum of n vectors of norm C by blocks of B is off by ``(B + n / B) 2^-53 n C`` at most, for each neighbour; each
-    of the vectors, its norm being computed from sums of as many squares as a layer is wide, by ``width 2^-52 C``.
-
-    Parameters
-    ----------
-    network : Network
-        The network.
-    n_samples : int
-        Number of rows.
-    batch_size : float
-        Expected number of rows of a batch.
-
-    Returns
-    -------
-    float
-    """
-    size = block_size(batch_size)
-    additions = size + n_samples / size + 8
-    return 2.0**-52 * (n_samples * additions + 2 * max(network.sizes) + 32)

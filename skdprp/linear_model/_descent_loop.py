@@ -34,7 +34,7 @@ def noisy_descent(problem, release, X, codes, *, update, add_noise):
     for batch in batches(X, codes, rate=plan.rate, n_steps=plan.n_steps):
         gradient = np.zeros_like(weights)
         for block in batch:
-            add_clipped_gradients(gradient, network, weights, block, problem.bound)
+            add_clipped_gradients(gradient, network, weights, block, problem.bound, release.dtype)
         add_noise(gradient, release.scale)
         gradient /= plan.batch_size
         weights = weights - update(gradient)

@@ -4,11 +4,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import expit
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from ..losses import LogisticLoss, SoftmaxLoss
+
+SHORT_SUM = 64  # rows
 
 
 def _relu(z):
@@ -104,7 +107,8 @@ class Network:
         return deltas
 
     def loss_gradient(self, codes, scores):
-        """Derivative of each row's loss by its scores."""
+        """Derivative of each row's loss by its scores, computed in float64."""
+        scores = scores.astype(np.float64, copy=False)
         if scores.shape[1] == 1:
             return LogisticLoss().gradient(2.0 * codes - 1.0, scores[:, 0])[:, None]
         return SoftmaxLoss(scores.shape[1]).gradient(codes, scores)
@@ -148,7 +152,12 @@ def squared_gradient_norms(network, outputs, deltas):
     ndarray of shape (n_rows,)
     """
     pairs = zip(outputs, deltas, strict=True)
-    return sum((row_norms(a, squared=True) + network.bias**2) * row_norms(d, squared=True) for a, d in pairs)
+    return sum((_squared_norms(a) + network.bias**2) * _squared_norms(d) for a, d in pairs)
+
+
+def _squared_norms(rows):
+    """In float64, where squares of float32 are exact and do not vanish."""
+    return row_norms(rows.astype(np.float64, copy=False), squared=True)
 
 
 def clip_factors(squared_norms, bound):
@@ -169,8 +178,10 @@ def clip_factors(squared_norms, bound):
     return np.where(np.isfinite(squared_norms), factors, 0.0)
 
 
-def add_clipped_gradients(total, network, weights, block, bound):
+def add_clipped_gradients(total, network, weights, block, bound, dtype=np.float64):
     """Add the clipped gradients of a block of rows to `total`, in place.
+
+    Gradients are computed in the precision of the rows, their norms in float64.
 
     Parameters
     ----------
@@ -184,18 +195,31 @@ def add_clipped_gradients(total, network, weights, block, bound):
         Rows and their classes.
     bound : float
         Norm to which longer gradients are shortened. A row whose gradient overflows adds nothing.
+    dtype : type, default=float64
+        In which products with dense rows are summed, a few of them if it is float32.
     """
-    layers = network.layers(weights)
+    precision = block.X.dtype
     with np.errstate(all="ignore"):  # a warning would tell of a row
+        layers = network.layers(weights.astype(precision, copy=False))
         outputs = network.forward(layers, block.X)
-        deltas = network.backward(layers, outputs, network.loss_gradient(block.codes, outputs[-1]))
+        gradient = network.loss_gradient(block.codes, outputs[-1]).astype(precision, copy=False)
+        deltas = network.backward(layers, outputs, gradient)
         factors = clip_factors(squared_gradient_norms(network, outputs[:-1], deltas), bound)
     factors[block.n_rows :] = 0.0
     _forget(np.flatnonzero(factors == 0.0), outputs[1:-1] + deltas)
     for layer, output, delta in zip(network.layers(total), outputs[:-1], deltas, strict=True):
-        delta *= factors[:, None]
-        layer[:-1] += output.T @ delta
-        layer[-1] += network.bias * delta.sum(axis=0)
+        shortened = delta * factors[:, None]
+        _add_products(layer[:-1], output, shortened, np.float64 if sp.issparse(output) else dtype)
+        layer[-1] += network.bias * shortened.sum(axis=0)
+
+
+def _add_products(total, output, delta, dtype):
+    """Add the sum of outer products of rows, in float32 a few at a time."""
+    size = len(delta) if dtype == np.float64 else SHORT_SUM
+    delta = delta.astype(dtype, copy=False)
+    for start in range(0, len(delta), size):
+        rows = slice(start, start + size)
+        total += output[rows].T @ delta[rows]
 
 
 def _forget(rows, arrays):
