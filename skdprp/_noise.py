@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv, ndtri
 
-_BLOCK = 1 << 14
+_BLOCK = 1 << 15
 _LOW_63 = np.uint64(2**63 - 1)
 _DEEP = 2.0**-17
 _GRID_BITS = 10
