@@ -37,7 +37,7 @@ def test_repr_names_bound_and_definition():
 
 def test_repr_prints_long_numbers_short_and_never_too_small():
     """What was asked for prints as asked; all digits of anything else are in the attributes and the dictionary."""
-    assert repr(PrivacyGuarantee(0.1 + 0.2, 0.0)) == "0.301-DP"
+    assert repr(PrivacyGuarantee(0.1 + 0.2, 0.0)) == "0.300001-DP"
     guarantee = PrivacyGuarantee(0.12345, 9.9996e-7 + 1e-20)
     assert repr(guarantee) == "(0.12345, 1e-06)-DP" and "| (0.12345, 1e-06)-DP |" in guarantee.to_markdown()
     assert guarantee.delta == guarantee.to_dict()["delta"] == 9.9996e-7 + 1e-20
