@@ -1,10 +1,10 @@
 """Accuracy, fit time, noise and sketch speed beside diffprivlib, OpenDP and what is not private, in one run.
 
-    python benchmarks/bench_peers.py --data DIR --output doc/peers.inc
+    python benchmarks/bench_peers.py --data DIR > doc/peers.md
 
-writes a table in reStructuredText, with versions, machine and command; without --output it is printed. DIR holds a9a,
-a9a.t and the ten thousand MNIST test images and labels; without --data, sets bundled with scikit-learn are used. Peers
-are optional: one that cannot be imported is reported with its error. diffprivlib 0.6.6 needs an environment of its own:
+prints one table in Markdown, after versions, machine and command. DIR holds a9a, a9a.t and the ten thousand MNIST test
+images and labels; without --data, sets bundled with scikit-learn are used. Peers are optional: one that cannot be
+imported is reported with its error. diffprivlib 0.6.6 needs an environment of its own:
 
     pip install "scikit-learn==1.7.2" "diffprivlib==0.6.6" opendp -e .
 
@@ -14,11 +14,11 @@ same group: other work on the machine, which empties caches, disturbs that least
 
 import argparse
 import platform
-import sys
 import time
 import warnings
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 
 import measure  # pins the threads, so before numpy
@@ -33,6 +33,7 @@ from skdprp import DPOPORP, AMPClassifier, DPRandomProjection, DPSignOPORP, Prod
 
 EPSILONS = (0.1, 1.0, 10.0)
 ROWS = 10_000
+NOT_PRIVATE = ("scikit-learn", "LogisticRegression", "none")
 PACKAGES = ("skdprp", "scikit-learn", "numpy", "scipy", "diffprivlib", "opendp")
 
 
@@ -68,16 +69,21 @@ def dense(X):
     return X.toarray() if issparse(X) else X
 
 
+def at_one(figure):
+    """Cells of a figure that was measured at epsilon = 1 only."""
+    return [figure if epsilon == 1.0 else None for epsilon in EPSILONS]
+
+
 def classifiers(epsilon, diffprivlib):
-    """Return the private classifiers at one epsilon, with their guarantee and the neighbours it is for."""
+    """Return the private classifiers at one epsilon, by their library, name and guarantee."""
     models = {
-        ("skdprp AMPClassifier", "(epsilon, 1/n²)-DP"): AMPClassifier(epsilon=epsilon),
-        ("skdprp ProductNoiseOutputPerturbation", "epsilon-DP"): ProductNoiseOutputPerturbation(
+        ("skdprp", "AMPClassifier", "(epsilon, 1/n²)-DP"): AMPClassifier(epsilon=epsilon),
+        ("skdprp", "ProductNoiseOutputPerturbation", "epsilon-DP"): ProductNoiseOutputPerturbation(
             epsilon=epsilon, delta=0
         ),
     }
     if not isinstance(diffprivlib, str):
-        who = ("diffprivlib LogisticRegression", "epsilon-DP, as documented")
+        who = ("diffprivlib", "LogisticRegression", "epsilon-DP, as documented")
         models[who] = diffprivlib[0](epsilon=epsilon, data_norm=1.0)
     return models
 
@@ -89,46 +95,47 @@ def mean_score(model, X, X_test, y, y_test, draws):
 
 
 def accuracy_rows(problems, diffprivlib, draws):
-    """Yield a line for each data set and classifier, with an accuracy for each epsilon."""
+    """Yield a row for each data set and classifier, with an accuracy for each epsilon."""
     for name, (X, X_test, y, y_test) in problems.items():
         by_epsilon = [classifiers(epsilon, diffprivlib) for epsilon in EPSILONS]
         for who in by_epsilon[0]:
-            rows = (dense(X), dense(X_test)) if who[0].startswith("diffprivlib") else (X, X_test)
+            rows = (dense(X), dense(X_test)) if who[0] == "diffprivlib" else (X, X_test)
             scores = [mean_score(models[who], *rows, y, y_test, draws) for models in by_epsilon]
-            yield name, *who, *scores
+            yield "accuracy", name, *who, *scores
         bare = LogisticRegression(C=10.0, max_iter=10_000).fit(X, y).score(X_test, y_test)
-        yield name, "scikit-learn LogisticRegression", "none", *[f"{bare:.3f}"] * len(EPSILONS)
+        yield "accuracy", name, *NOT_PRIVATE, *[f"{bare:.3f}"] * len(EPSILONS)
 
 
 def fit_rows(problems, diffprivlib, repeats):
     """Yield the time of a fit at epsilon = 1, for each data set and classifier."""
     for name, (X, _, y, _) in problems.items():
-        models = {who[0]: model for who, model in classifiers(1.0, diffprivlib).items()}
-        models["scikit-learn LogisticRegression"] = LogisticRegression(max_iter=1000)
-        rows = {who: dense(X) if who.startswith("diffprivlib") else X for who in models}
+        models = classifiers(1.0, diffprivlib) | {NOT_PRIVATE: LogisticRegression(max_iter=1000)}
+        rows = {who: dense(X) if who[0] == "diffprivlib" else X for who in models}
         calls = {who: partial(model.fit, rows[who], y) for who, model in models.items()}
         for who, seconds in least_times(calls, repeats).items():
-            yield name, who, f"{seconds:.2f} s"
+            yield "time of a fit", name, *who, *at_one(f"{seconds:.2f} s")
 
 
 def noise_rows(diffprivlib, opendp, repeats):
     """Yield how many values per second get Gaussian noise, for each library."""
     values, few = np.zeros(1_000_000), [0.0] * 10_000
     rng = np.random.default_rng(0)
+    array, numbers = f"array of {len(values):,}", f"list of {len(few):,}"
     calls = {
-        ("skdprp", len(values), "kernel entropy, rounded to a public grid"): lambda: _noise.add_gaussian(values, 1.0),
-        ("numpy, not private", len(values), "PCG64, plain floating point"): lambda: (
-            values + rng.standard_normal(len(values))
+        (array, "skdprp", "kernel entropy, rounded to a public grid", "(epsilon, delta)-DP"): lambda: (
+            _noise.add_gaussian(values, 1.0)
         ),
+        (array, "numpy", "PCG64, plain floating point", "none"): lambda: values + rng.standard_normal(len(values)),
     }
     if not isinstance(opendp, str):
-        calls["OpenDP make_gaussian", len(few), "a list of floats"] = lambda: opendp(few)
+        calls[numbers, "OpenDP", "make_gaussian", "zCDP, as documented"] = lambda: opendp(few)
     if not isinstance(diffprivlib, str):
         mechanism = diffprivlib[1](epsilon=1.0, delta=1e-5, sensitivity=1.0)
-        who = ("diffprivlib GaussianAnalytic", len(few), "one value at a time")
-        calls[who] = lambda: [mechanism.randomise(value) for value in few]
-    for (who, size, note), seconds in least_times(calls, repeats).items():
-        yield who, note, f"{size / seconds / 1e6:.3g} million"
+        what = (numbers, "diffprivlib", "GaussianAnalytic, one value at a time", "(epsilon, delta)-DP, as documented")
+        calls[what] = lambda: [mechanism.randomise(value) for value in few]
+    for what, seconds in least_times(calls, repeats).items():
+        size = len(values) if what[0] == array else len(few)
+        yield "Gaussian noise, values per second", *what, *at_one(f"{size / seconds / 1e6:.3g} million")
 
 
 def sketch_rows(n, repeats):
@@ -138,23 +145,16 @@ def sketch_rows(n, repeats):
         (f"{n // 5} x 250,000, 200 nonzero each", measure.sparse(n // 5, 250_000, 200), 256),
     ):
         sketches = {
-            "skdprp DPOPORP": DPOPORP(k, random_state=0),
-            "skdprp DPSignOPORP, packed bits": DPSignOPORP(k, output="packed", random_state=0),
-            "skdprp DPRandomProjection": DPRandomProjection(k, random_state=0),
-            "scikit-learn GaussianRandomProjection, not private": GaussianRandomProjection(k, random_state=0),
-            "scikit-learn SparseRandomProjection, not private": SparseRandomProjection(k, random_state=0),
+            ("skdprp", "DPOPORP"): DPOPORP(k, random_state=0),
+            ("skdprp", "DPSignOPORP, packed bits"): DPSignOPORP(k, output="packed", random_state=0),
+            ("skdprp", "DPRandomProjection"): DPRandomProjection(k, random_state=0),
+            ("scikit-learn", "GaussianRandomProjection"): GaussianRandomProjection(k, random_state=0),
+            ("scikit-learn", "SparseRandomProjection"): SparseRandomProjection(k, random_state=0),
         }
         calls = {who: partial(sketch.fit(X).transform, X) for who, sketch in sketches.items()}
         for who, seconds in least_times(calls, repeats).items():
-            yield name, who, f"{seconds * 1000:.0f} ms"
-
-
-def table(title, header, rows):
-    """Lay out lines as a list-table."""
-    lines = [f".. list-table:: {title}", "   :header-rows: 1", ""]
-    for row in (header, *rows):
-        lines += [f"   {'* -' if i == 0 else '  -'} {cell}" for i, cell in enumerate(row)]
-    return "\n".join([*lines, "", ""])
+            guarantee = repr(sketches[who].guarantee_) if who[0] == "skdprp" else "none"
+            yield f"time to sketch to {k}", name, *who, guarantee, *at_one(f"{seconds * 1000:.0f} ms")
 
 
 def versions():
@@ -178,58 +178,40 @@ def processor():
 
 
 def report(options):
-    """Measure everything and lay it out."""
+    """Measure everything, and print each row as it is known."""
     diffprivlib, opendp = peer(load_diffprivlib), peer(load_opendp)
-    failed = {
-        name: loaded
-        for name, loaded in {"diffprivlib": diffprivlib, "OpenDP": opendp}.items()
-        if isinstance(loaded, str)
-    }
     problems = read_data(options.data)
-    columns = ["data", "estimator", "guarantee", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS)]
     flags = "--data DIR " * (options.data is not None) + f"--draws {options.draws}"
     flags += f" --rows {options.rows}" * (options.rows != ROWS)
-    parts = [
-        f"From ``python benchmarks/bench_peers.py {flags}``, one thread of {processor()}, Python "
-        f"{platform.python_version()}; {versions()}.\n",
-        *(f"{name} could not be imported: ``{error}``.\n" for name, error in failed.items()),
-        table(
-            f"Accuracy on held-out rows, mean ± standard deviation of {options.draws} fits, default parameters, rows "
-            "of unit norm",
-            columns,
-            accuracy_rows(problems, diffprivlib, options.draws),
-        ),
-        table(
-            "Processor time of a fit at epsilon = 1", ["data", "estimator", "time"], fit_rows(problems, diffprivlib, 3)
-        ),
-        table(
-            "Gaussian noise, values per second of processor time",
-            ["library", "what", "values per second"],
-            noise_rows(diffprivlib, opendp, 5),
-        ),
-        table(
-            "Processor time to sketch rows to 256 components",
-            ["rows", "estimator", "time"],
-            sketch_rows(options.rows, 9),
-        ),
-    ]
-    return "\n".join(parts)
+    print(
+        f"From `python benchmarks/bench_peers.py {flags}`, one thread of {processor()}, Python "
+        f"{platform.python_version()}; {versions()}. Accuracy is that on held-out rows, mean ± standard deviation of "
+        f"{options.draws} fits, default parameters, rows of unit norm. Times, and what is done per second, are of the "
+        "processor and at epsilon = 1; the scale of the noise is 1, but for diffprivlib.\n"
+    )
+    for name, error in {"diffprivlib": diffprivlib, "OpenDP": opendp}.items():
+        if isinstance(error, str):
+            print(f"{name} could not be imported: `{error}`.\n")
+    row = measure.table(
+        "task", "data", "library", "estimator", "guarantee", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS)
+    )
+    for cells in chain(
+        accuracy_rows(problems, diffprivlib, options.draws),
+        fit_rows(problems, diffprivlib, 3),
+        noise_rows(diffprivlib, opendp, 5),
+        sketch_rows(options.rows, 9),
+    ):
+        row(*cells)
 
 
 def main():
-    """Write the table."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder with a9a and MNIST; default: bundled data")
     parser.add_argument("--draws", type=int, default=5, help="fits to average over (default: 5)")
     parser.add_argument("--rows", type=int, default=ROWS, help=f"rows to sketch (default: {ROWS})")
-    parser.add_argument("--output", type=Path, help="file to write; default: standard output")
-    options = parser.parse_args()
     warnings.simplefilter("ignore")  # peers warn of what their defaults do; the figures stand beside them
-    text = report(options)
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
-    else:
-        sys.stdout.write(text)
+    report(parser.parse_args())
 
 
 if __name__ == "__main__":

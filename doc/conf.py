@@ -14,10 +14,11 @@ version = release = skdprp.__version__
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "myst_parser",
     "numpydoc",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "generated/unreleased.rst"]
+exclude_patterns = ["_build", "generated/unreleased.rst", "peers.md"]  # the last two are parts of pages
 default_role = "literal"  # single backticks in docstrings name parameters
 autosummary_generate = True
 templates_path = ["_templates"]
