@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import (
     parametrize_with_checks,
 )
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, iDPSignRP
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning"),
@@ -82,6 +82,6 @@ def test_checks_without_noise(estimator, check, silenced_noise):
         check_transformer_get_feature_names_out_pandas,
     ],
 )
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, PublicScaler()], ids=repr)
 def test_checks_outside_the_suite(estimator, check, silenced_noise):
     check(type(estimator).__name__, clone(estimator))

@@ -10,16 +10,7 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
-from sklearn.utils.estimator_checks import (
-    check_dataframe_column_names_consistency,
-    check_param_validation,
-    check_set_output_transform,
-    check_set_output_transform_pandas,
-    check_set_output_transform_polars,
-    check_transformer_get_feature_names_out,
-    check_transformer_get_feature_names_out_pandas,
-    parametrize_with_checks,
-)
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdprp import AMPClassifier, DPSignOPORP, PublicScaler, privacy_report
 
@@ -31,23 +22,6 @@ ESTIMATORS = [PublicScaler(), PublicScaler((-3, 3), feature_range=(-1, 1))]
 @parametrize_with_checks(ESTIMATORS)
 def test_checks(estimator, check):
     check(estimator)
-
-
-@pytest.mark.filterwarnings("ignore:X (has|does not have valid) feature names:UserWarning")
-@pytest.mark.parametrize(
-    "check",
-    [
-        check_dataframe_column_names_consistency,
-        check_param_validation,
-        check_set_output_transform,
-        check_set_output_transform_pandas,
-        check_set_output_transform_polars,
-        check_transformer_get_feature_names_out,
-        check_transformer_get_feature_names_out_pandas,
-    ],
-)
-def test_checks_outside_the_suite(check):
-    check("PublicScaler", PublicScaler())
 
 
 @pytest.mark.parametrize("feature_range", [(-0.5, 0.5), (0, 1), (2, 7)])
