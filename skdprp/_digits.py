@@ -29,18 +29,7 @@ def printed_up(bound, digits=3):
 
 
 def printed_down(bound, digits=3):
-    """Print a lower bound, never as more than it is.
-
-    Parameters
-    ----------
-    bound : float
-        A number that takes at most six digits is printed as it is.
-    digits : int, default=3
-        Number of significant digits of all others.
-
-    Returns
-    -------
-    str
+    """Print a lower bound as :func:`printed_up` an upper one, never as more than it is.
 
     Examples
     --------

@@ -343,7 +343,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         rounding = plan_rounding(problem, plan, delta)
         multiplier = self._noise_multiplier(plan, delta - rounding.failure, n_weights)
         scale = multiplier * problem.bound * (1 + rounding.slack)
-        loss = self._loss(plan, multiplier, n_changed=plan.n_steps * n_weights, slack=rounding.failure)
+        loss = self._loss(plan, multiplier, n_changed=plan.n_steps * n_weights, failure=rounding.failure)
         radius = (n_weights, 1) if self.noise == "product" else None
         guarantee = self._state(delta, plan, scale, problem.bound, loss)
         return Descent(plan, delta, scale, problem.bound, radius, rounding.dtype, guarantee)
@@ -369,15 +369,15 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             return product_descent_scale(*target, **known, n_dims=n_weights)
         return descent_scale(*sampled_steps_target(self.epsilon, delta, n_changed=n_changed), **known)
 
-    def _loss(self, plan, multiplier, n_changed, slack):
+    def _loss(self, plan, multiplier, n_changed, failure):
         """Privacy loss at every epsilon, sampled values priced at their worst; None where only a pair is known."""
-        sampling = n_changed * _noise.SAMPLING_LOSS
+        rest = {"sampling": n_changed * _noise.SAMPLING_LOSS, "slack": failure}
         if self.noise == "product":
             return None
         if plan.rate == 1:
-            return PrivacyLoss(mu=float(np.sqrt(plan.n_steps)) / multiplier, sampling=sampling, slack=slack)
+            return PrivacyLoss(mu=float(np.sqrt(plan.n_steps)) / multiplier, **rest)
         steps = {"scale": multiplier, "rate": plan.rate, "n_steps": plan.n_steps}
-        return PrivacyLoss(profiles=(Profile.of(subsampled_gaussian_profile, **steps),), sampling=sampling, slack=slack)
+        return PrivacyLoss(profiles=(Profile.of(subsampled_gaussian_profile, **steps),), **rest)
 
     def _state(self, delta, plan, scale, bound, loss):
         law = "Gaussian noise of standard deviation"
