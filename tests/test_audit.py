@@ -446,17 +446,22 @@ def test_result_refutes_guarantees_of_its_kind_only():
         RESULT.exceeds(PrivacyGuarantee(1.0, 0.0, definition="individual DP"))
 
 
+def audit_with_a_share_of_the_noise(share):
+    """Audit of a sketch at a delta far above that of its guarantee; half of the noise is far enough off to be found each time."""
+    sketch = DPOPORP(1, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
+    sketch.scale_ *= share
+    options = {"delta": 0.1, "n_trials": 200_000, "confidence": SURE, "distinguishers": ["likelihood"]}
+    return audit_epsilon(sketch, *worst_neighbours(sketch, None), **options), sketch.guarantee_
+
+
 def test_result_is_compared_with_the_whole_profile():
     """With a delta of 1e-6, half of the noise hides below epsilon, but not from the profile at smaller ones."""
-    sketch = DPOPORP(1, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
-    pair = worst_neighbours(sketch, None)
-    options = {"delta": 0.1, "n_trials": 200_000, "confidence": SURE, "distinguishers": ["likelihood"]}
-    assert not audit_epsilon(sketch, *pair, **options).exceeds(sketch.guarantee_)
-    sketch.scale_ /= 2
-    result = audit_epsilon(sketch, *pair, **options)
+    result, guarantee = audit_with_a_share_of_the_noise(1)
+    assert not result.exceeds(guarantee)
+    result, guarantee = audit_with_a_share_of_the_noise(0.5)
     assert result.epsilon_at(1e-6) < 1.0
-    assert result.exceeds(sketch.guarantee_)
-    assert not result.exceeds(dataclasses.replace(sketch.guarantee_, loss=None))
+    assert result.exceeds(guarantee)
+    assert not result.exceeds(dataclasses.replace(guarantee, loss=None))
 
 
 def test_result_is_written_into_a_guarantee():
@@ -469,15 +474,13 @@ def test_result_is_written_into_a_guarantee():
 
 def test_a_refuted_guarantee_is_marked_wherever_its_profile_is_refuted():
     """Half of the noise shows nothing above epsilon at the delta of the guarantee, but its profile is refuted."""
-    sketch = DPOPORP(1, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
-    sketch.scale_ /= 2
-    result = audit_epsilon(sketch, *worst_neighbours(sketch, None), delta=0.1, n_trials=20_000, confidence=SURE)
-    attached = result.attach_to(sketch.guarantee_)
-    assert attached.audited_epsilon < 1.0 and result.exceeds(sketch.guarantee_)
+    result, guarantee = audit_with_a_share_of_the_noise(0.5)
+    attached = result.attach_to(guarantee)
+    assert attached.audited_epsilon < 1.0 and result.exceeds(guarantee)
     assert repr(attached).startswith("(1.0, 1e-06)-DP [VIOLATED: epsilon is at least 0.")
     weaker = dataclasses.replace(result, hits=0, false_alarms=0)
     assert weaker.attach_to(attached).violation == attached.violation  # what was shown stays shown
-    assert not weaker.attach_to(sketch.guarantee_).violation
+    assert not weaker.attach_to(guarantee).violation
 
 
 @pytest.mark.parametrize("method", ["exceeds", "attach_to"])

@@ -163,7 +163,8 @@ def test_bounds_bring_columns_of_different_units_to_one_scale(points, folder, ca
     rows = [line.split(",") for line in points[1:]]
     lines = [",".join([str(1000 * float(row[0])), *row[1:]]) for row in rows]
     (folder / "points.csv").write_text("\n".join([points[0], *lines]))
-    main("points.csv --target kind --epsilon 1 50 --bounds a=-4e3:8e3 --default-bounds -4 8".split())
+    bounds = ["--bounds", "a=-4e3:8e3", "--default-bounds", "-4", "8"]
+    main(["points.csv", "--target", "kind", "--epsilon", "1", "50", *bounds])
     out = capsys.readouterr().out
     assert "1 is the width of a column's bounds" in out and "Most features range over 0." in out
     assert table(out)["50"][0] > 0.9 > table(out)["1"][0]
