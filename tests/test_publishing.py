@@ -83,7 +83,7 @@ def test_queries_are_sketched_by_the_same_projection(sketch, rows, path, silence
     assert release.estimator.get_params() == parameters
 
 
-def test_words_come_back(rows, path):
+def test_descriptions_come_back(rows, path):
     """Any text up to a bound, also with what would break a line or a format; without, there is none."""
     sketch = DPOPORP(8).fit(rows)
     S = sketch.transform(rows)
@@ -95,7 +95,7 @@ def test_words_come_back(rows, path):
     assert load_release(path).description == ""
 
 
-def test_a_release_without_words_is_read(rows, path):
+def test_a_release_without_a_description_is_read(rows, path):
     """As files were before there was a place for them."""
     saved(path, rows)
     forge(path, lambda header, arrays: header.pop("description"))
@@ -103,7 +103,7 @@ def test_a_release_without_words_is_read(rows, path):
 
 
 @pytest.mark.parametrize("words", [None, b"bytes", 3, ["list"], "x" * 10_001])
-def test_words_out_of_bounds_are_not_saved(words, rows, path):
+def test_descriptions_out_of_bounds_are_not_saved(words, rows, path):
     sketch = DPOPORP(8).fit(rows)
     with pytest.raises(ValueError, match=r"string of at most 10,000 characters"):
         save_release(path, sketch.transform(rows), sketch, description=words)
