@@ -27,7 +27,7 @@ from skdprp.linear_model._descent import DescentProblem
 from skdprp.linear_model._descent_loop import UPDATES
 from skdprp.linear_model._descent_plan import Plan, sampling_rate
 from skdprp.linear_model._network import Network, add_clipped_gradients, score
-from skdprp.linear_model._rounding import plan_rounding, rounding_slack, short_sum_slack
+from skdprp.linear_model._rounding import float32_slack, float64_slack, plan_rounding
 from skdprp.mechanisms import descent_scale
 
 NETWORKS = [
@@ -188,14 +188,14 @@ def test_rounding_stays_within_its_slack(size):
     weights = random_weights(network)
     order = rng.permutation(5000)
     sums = [clipped_sum(network, weights, X[p], codes[p], 0.5, size) for p in (np.arange(5000), order)]
-    slack = rounding_slack(network, 5000, size if size == 32 else 5000)
+    slack = float64_slack(network, 5000, size if size == 32 else 5000)
     assert 0 < np.linalg.norm(sums[0] - sums[1]) <= 0.5 * slack < 1e-6
 
 
 # Rows in float32
 
 
-def short_and_long_sums(network, X, codes, bound):
+def float32_and_float64_sums(network, X, codes, bound):
     """Sums of the same gradients in float32 and in float64."""
     sums = [np.zeros(network.n_weights) for _ in range(2)]
     weights = random_weights(network)
@@ -211,18 +211,18 @@ def test_sums_in_float32_stay_within_their_slack(network):
     rng = np.random.default_rng(0)
     for X in (rng.normal(size=(1000, 6)), np.repeat(rng.normal(size=(1, 6)), 1000, axis=0)):
         codes = np.zeros(1000, int)
-        short, long = short_and_long_sums(network, X.astype(np.float32), codes, 0.5)
+        short, long = float32_and_float64_sums(network, X.astype(np.float32), codes, 0.5)
         off = np.linalg.norm(short - long)
-        assert 1e-9 < off <= 0.5 * short_sum_slack(network, 1000, 0.5) / 2
+        assert 1e-9 < off <= 0.5 * float32_slack(network, 1000, 0.5) / 2
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=repr)
 def test_no_row_in_float32_adds_more_than_the_bound(network, rows):
     """Also rows at both ends of the range of float32, where squares overflow or vanish."""
-    slack = short_sum_slack(network, 1, 0.5)
+    slack = float32_slack(network, 1, 0.5)
     for factor in (1e-40, 1e-20, 1.0, 1e20, 1e37):
         for x, code in zip((factor * rows[0]).astype(np.float32), rows[1] % max(network.sizes[-1], 2), strict=True):
-            for total in short_and_long_sums(network, x[None], np.array([code]), 0.5):
+            for total in float32_and_float64_sums(network, x[None], np.array([code]), 0.5):
                 assert np.linalg.norm(total) <= 0.5 * (1 + slack)
 
 
@@ -262,7 +262,7 @@ def test_batches_are_too_large_for_float32_as_seldom_as_is_said(n_samples, rate)
     log = np.log(100 / found.failure)
     largest = n_samples * rate + np.sqrt(2 * n_samples * rate * log) + log
     network = Network((784, 128, 10), "relu", bias=1.0)
-    assert found.slack == pytest.approx(short_sum_slack(network, min(largest, n_samples), 1.0), rel=1e-12)
+    assert found.slack == pytest.approx(float32_slack(network, min(largest, n_samples), 1.0), rel=1e-12)
     assert 100 * binom.sf(np.floor(largest), n_samples, rate) <= found.failure
 
 

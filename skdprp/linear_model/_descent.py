@@ -26,7 +26,7 @@ from ._network import ACTIVATIONS, Network, score
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
 from ._rounding import plan_rounding
 
-_LARGEST_NORM, _LARGEST_SHORT_NORM = 1e50, 1e15  # of float64, and of float32 with room for what is computed
+_LARGEST_NORM, _LARGEST_FLOAT32_NORM = 1e50, 1e15  # of float64, and of float32 with room for what is computed
 
 
 @dataclass(frozen=True)
@@ -305,7 +305,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
 
     def _bounded(self, X):
         norms = self.max_grad_norm, 1.0 if self.max_norm is None else self.max_norm
-        if X.dtype == np.float64 or min(norms) < 1 / _LARGEST_SHORT_NORM or max(norms) > _LARGEST_SHORT_NORM:
+        if X.dtype == np.float64 or min(norms) < 1 / _LARGEST_FLOAT32_NORM or max(norms) > _LARGEST_FLOAT32_NORM:
             return clip_rows(X, self.max_norm or _LARGEST_NORM)
         if self.max_norm is None and not sp.issparse(X):
             return np.ascontiguousarray(X)  # float32 ends before the largest norm

@@ -11,7 +11,7 @@ from sklearn.utils.extmath import row_norms
 from .. import _noise
 from ..losses import LogisticLoss, SoftmaxLoss
 
-SHORT_SUM = 64  # rows
+FLOAT32_ROWS = 64  # summed in float32 at a time
 
 
 def _relu(z):
@@ -215,7 +215,7 @@ def add_clipped_gradients(total, network, weights, block, bound, dtype=np.float6
 
 def _add_products(total, output, delta, dtype):
     """Add the sum of outer products of rows, in float32 a few at a time."""
-    size = len(delta) if dtype == np.float64 else SHORT_SUM
+    size = len(delta) if dtype == np.float64 else FLOAT32_ROWS
     delta = delta.astype(dtype, copy=False)
     for start in range(0, len(delta), size):
         rows = slice(start, start + size)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ._batches import block_size
-from ._network import SHORT_SUM
+from ._network import FLOAT32_ROWS
 
 _LARGEST_SLACK = 2.0**-7  # of sums in float32: the share of noise that they may cost
 _FAILURE = 2.0**-40
@@ -31,7 +31,7 @@ class Rounding:
 
 
 def plan_rounding(problem, plan, delta):
-    """Sum in float32 where the rows are that short and it costs little noise, otherwise in float64.
+    """Sum in float32 where the rows have that type and it costs little noise, otherwise in float64.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ def plan_rounding(problem, plan, delta):
         failure = _FAILURE * delta
         log = np.log(plan.n_steps / failure)
         n_rows = min(n_rows, plan.batch_size + np.sqrt(2 * plan.batch_size * log) + log)
-    slack = short_sum_slack(problem.network, n_rows, problem.bound)
+    slack = float32_slack(problem.network, n_rows, problem.bound)
     if problem.dtype == np.float32 and slack <= _LARGEST_SLACK:
         return Rounding(np.float32, float(slack), failure)
-    return Rounding(np.float64, rounding_slack(problem.network, plan.n_samples, plan.batch_size), 0.0)
+    return Rounding(np.float64, float64_slack(problem.network, plan.n_samples, plan.batch_size), 0.0)
 
 
-def rounding_slack(network, n_samples, batch_size):
+def float64_slack(network, n_samples, batch_size):
     """Slack of sums in float64.
 
     A sum of n vectors of norm C by blocks of B is off by ``(B + n / B) 2^-53 n C`` at most, for each neighbour; each
@@ -88,10 +88,10 @@ def rounding_slack(network, n_samples, batch_size):
     return 2.0**-52 * (n_samples * additions + _norm_errors(network))
 
 
-def short_sum_slack(network, n_rows, bound):
-    """Slack of sums in float32 of `SHORT_SUM` rows each, which float64 adds up.
+def float32_slack(network, n_rows, bound):
+    """Slack of sums in float32 of `FLOAT32_ROWS` rows each, which float64 adds up.
 
-    Each is off by ``(SHORT_SUM + 2) 2^-24`` of the norms of its vectors. A derivative is rounded to float32 after it
+    Each is off by ``(FLOAT32_ROWS + 2) 2^-24`` of the norms of its vectors. A derivative is rounded to float32 after it
     was shortened: by a share of 2^-24, and below the normal numbers by 2^-149, times at most sqrt(width) 2^128.
 
     Parameters
@@ -107,8 +107,8 @@ def short_sum_slack(network, n_rows, bound):
     -------
     float
     """
-    single = n_rows * (SHORT_SUM + 2) + 2 + 4 * max(network.sizes) / bound
-    double = n_rows * (n_rows / SHORT_SUM + 64) + _norm_errors(network)
+    single = n_rows * (FLOAT32_ROWS + 2) + 2 + 4 * max(network.sizes) / bound
+    double = n_rows * (n_rows / FLOAT32_ROWS + 64) + _norm_errors(network)
     return 2.0**-23 * single + 2.0**-52 * double
 
 
