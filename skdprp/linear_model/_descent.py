@@ -27,6 +27,7 @@ from ._progress import CallbackSupportMixin, report_steps, with_callbacks
 from ._rounding import plan_rounding
 
 _LARGEST_NORM, _LARGEST_FLOAT32_NORM = 1e50, 1e15  # of float64, and of float32 with room for what is computed
+_END_OF_FLOAT32 = 1e38  # which sums of repeated entries may pass
 
 
 @dataclass(frozen=True)
@@ -309,7 +310,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             return clip_rows(X, self.max_norm or _LARGEST_NORM)
         if self.max_norm is None and not sp.issparse(X):
             return np.ascontiguousarray(X)  # float32 ends before the largest norm
-        return clip_rows(X, self.max_norm or _LARGEST_NORM).astype(X.dtype)
+        return clip_rows(X, self.max_norm or _END_OF_FLOAT32).astype(X.dtype)
 
     def _problem(self, X, n_classes):
         hidden = self._hidden_layers()
@@ -381,7 +382,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
 
     def _state(self, delta, plan, scale, bound, loss):
         law = "Gaussian noise of standard deviation"
-        assumptions = ("the gradient of a row is rounded in one way wherever it lies in its block of rows",)
+        assumptions = ("linear algebra rounds a row in one way wherever it lies in its block, as it did in trials",)
         if self.noise == "product":
             law = "multivariate Laplace noise of scale"
         if self.calibration == "published":

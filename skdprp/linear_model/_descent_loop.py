@@ -4,6 +4,7 @@ import numpy as np
 
 from ._batches import batches
 from ._network import add_clipped_gradients
+from ._products import try_products_again
 
 
 def noisy_descent(problem, release, X, codes, *, update, add_noise):
@@ -30,6 +31,7 @@ def noisy_descent(problem, release, X, codes, *, update, add_noise):
         The weights after each step: everything since the last noise is computed from noisy sums alone.
     """
     plan, network = release.plan, problem.network
+    try_products_again()
     weights = network.initial_weights()
     for batch in batches(X, codes, rate=plan.rate, n_steps=plan.n_steps):
         gradient = np.zeros_like(weights)

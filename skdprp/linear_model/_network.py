@@ -10,6 +10,7 @@ from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from ..losses import LogisticLoss, SoftmaxLoss
+from ._products import row_products
 
 FLOAT32_ROWS = 64  # summed in float32 at a time
 
@@ -91,7 +92,7 @@ class Network:
         apply, _ = ACTIVATIONS[self.activation]
         outputs = [X]
         for layer in layers:
-            z = outputs[-1] @ layer[:-1]
+            z = row_products(outputs[-1], layer[:-1])
             z += self.bias * layer[-1]
             outputs.append(apply(z) if layer is not layers[-1] else z)
         return outputs
@@ -101,7 +102,7 @@ class Network:
         _, derivative = ACTIVATIONS[self.activation]
         deltas = [gradient]
         for layer, output in zip(layers[:0:-1], outputs[-2:0:-1], strict=True):
-            delta = deltas[0] @ layer[:-1].T
+            delta = row_products(deltas[0], layer[:-1].T)
             delta *= derivative(output)
             deltas.insert(0, delta)
         return deltas

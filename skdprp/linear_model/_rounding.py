@@ -99,7 +99,7 @@ def float32_slack(network, n_rows, bound):
     network : Network
         The network.
     n_rows : float
-        Number of rows of a batch, at most.
+        Number of rows of a batch, at most, besides the one that neighbours differ in.
     bound : float
         Clipping norm C.
 
@@ -107,7 +107,7 @@ def float32_slack(network, n_rows, bound):
     -------
     float
     """
-    single = n_rows * (FLOAT32_ROWS + 2) + 2 + 4 * max(network.sizes) / bound
+    single = (n_rows + 1) * (FLOAT32_ROWS + 2) + 2 + 4 * max(network.sizes) / bound
     double = n_rows * (n_rows / FLOAT32_ROWS + 64) + _norm_errors(network)
     return 2.0**-23 * single + 2.0**-52 * double
 
