@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._params import without_values
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._descent import DPSGDClassifier
 from ..linear_model._mutual_information import MIDPRegressor
@@ -260,7 +261,7 @@ def _only_in(data, other):
 
 
 def _dense(X):
-    return X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    return X.toarray() if sp.issparse(X) else without_values(np.asarray, X, dtype=np.float64)
 
 
 def _keys(X, y):
