@@ -22,6 +22,7 @@ _SENTENCES = {
     "entry": "any value of one entry, of absolute value at most {bound}; all others and y are known",
 }
 _DISJOINT = ("which rows each release saw does not depend on what is in them",)
+_MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
 _CELL = "text-align:left;vertical-align:top"
 _FRAME = (
     "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
@@ -153,7 +154,9 @@ class Adjacency:
         distances = [one for one in (self, other) if one.is_distance]
         nested = self.relation == other.relation or {self.relation, other.relation} <= set(_NESTED)
         if not nested or len({one.after for one in distances}) > 1:
-            raise ValueError(f"Guarantees for different neighbours do not compose: {self}, and {other}.")
+            mixed = {self.relation, other.relation} == {"replace_one", "add_remove"}
+            cure = ' Fit all with adjacency="add_remove", or all with "replace_one".' * mixed
+            raise ValueError(f"Guarantees for different neighbours do not compose: {self}, and {other}.{cure}")
         relation = (
             self.relation if self.relation == other.relation else min(self.relation, other.relation, key=_NESTED.index)
         )
@@ -481,7 +484,8 @@ def compose(*guarantees, delta=None, disjoint=False):
     PrivacyGuarantee
         The total, for the neighbours that all guarantees have in common. Its `mechanism` says how it was computed:
         in closed form (Gaussian noise only), by privacy loss distributions, or, where dp-accounting is not installed
-        or the definition is mutual information, by adding up all epsilons and all deltas ("basic").
+        or the definition is mutual information, by adding up all epsilons and all deltas ("basic"). It says where
+        ``pip install "skdprp[pld]"`` may prove less.
 
     Notes
     -----
@@ -590,7 +594,7 @@ def _stated(guarantees, loss, delta):
     except ImportError:
         if delta < basic_delta:
             raise
-        how = 'basic composition (python -m pip install "skdprp[pld]" for less)'
+        how = "basic composition" + _MAY_PROVE_LESS * (delta > 0)
         return {**basic, "loss": None, "mechanism": _named(how, guarantees)}
     if delta >= basic_delta and epsilon >= basic_epsilon:
         return {**basic, "loss": loss}
@@ -620,7 +624,9 @@ def _disjoint_total(guarantees, delta):
     weakest = PrivacyGuarantee(
         max(guarantee.epsilon for guarantee in guarantees), max(guarantee.delta for guarantee in guarantees)
     )
-    return {**_stated([weakest], loss, delta), "mechanism": _named("disjoint rows", guarantees)}
+    stated = _stated([weakest], loss, delta)
+    how = "disjoint rows" + _MAY_PROVE_LESS * (_MAY_PROVE_LESS in stated["mechanism"])
+    return {**stated, "mechanism": _named(how, guarantees)}
 
 
 def _named(how, guarantees):
