@@ -5,8 +5,8 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils import validation
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils import _param_validation, validation
+from sklearn.utils._param_validation import StrOptions
 
 __all__ = [
     "FLOATS",
@@ -19,6 +19,15 @@ __all__ = [
     "validate_data",
     "without_values",
 ]
+
+
+class Interval(_param_validation.Interval):
+    """An interval of numbers, of which True and False are none."""
+
+    def is_satisfied_by(self, val):
+        """Whether a parameter is a number in the interval."""
+        return not isinstance(val, bool | np.bool_) and super().is_satisfied_by(val)
+
 
 FLOATS = (np.float64, np.float32)
 POSITIVE = [Interval(Real, 0, None, closed="neither")]

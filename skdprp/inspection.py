@@ -7,8 +7,9 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import check_cv, cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.validation import check_is_fitted
 
 from ._digits import printed_down
 from .sketch import DPSignOPORP, iDPSignRP
@@ -293,6 +294,8 @@ class PrivacyUtilityDisplay:
 
         Raises
         ------
+        TypeError
+            If `estimator` is none, such as a list of several.
         ValueError
             If no parameter or several parameters could be meant, or an epsilon or `n_repeats` is not positive.
 
@@ -309,6 +312,8 @@ class PrivacyUtilityDisplay:
         >>> bool(display.chance_score < display.scores[0].mean() < display.scores[1].mean())
         True
         """
+        if not hasattr(estimator, "fit"):
+            raise TypeError("One estimator at a call: draw the next by plot(ax=first.ax_), where first was plotted.")
         name, epsilons = param_name or _private_parameter(estimator), _increasing(epsilons)
         owner = _owner(estimator, name)
         label = label or type(owner).__name__
@@ -618,7 +623,20 @@ class PrivacyProfileDisplay:
         Returns
         -------
         PrivacyProfileDisplay
+
+        Raises
+        ------
+        TypeError
+            If it is a Pipeline, or no estimator.
+        NotFittedError
+            If it has no guarantee.
         """
+        if isinstance(estimator, Pipeline):
+            raise TypeError(
+                "The guarantee of a Pipeline depends on all its steps: pass privacy_report(pipeline).total to "
+                "from_guarantee, or the private step alone, pipeline[-1]."
+            )
+        check_is_fitted(estimator, "guarantee_", msg="%(name)s has no guarantee_: it is not fitted, or not private.")
         guarantee = estimator.guarantee_
         label = label or f"{type(estimator).__name__}, {guarantee!r}"
         return cls.from_guarantee(guarantee, epsilons=epsilons, label=label)

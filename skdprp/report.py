@@ -54,6 +54,7 @@ _SCORES = "scores, and what is chosen by them, are computed from held-out rows w
 _LEARNED = "learns from the rows without noise"
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _UNKNOWN = "what the candidates promise does not follow from their parameters and the refit"
+_NO_REFIT = "what the candidates promise is not known without a refit: search with refit=True"
 _VIOLATED = "VIOLATED by an audit"
 _ONCE = "no row is twice in a training set"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
@@ -241,12 +242,14 @@ def privacy_report(estimator):
     >>> report.not_covered
     ('standardscaler learns from the rows without noise',)
     """
+    if isinstance(estimator, type):
+        raise TypeError(f"Reports are about fitted estimators, not their class: {estimator.__name__}().fit(X, y).")
     if not isinstance(estimator, Mapping) and not hasattr(estimator, "get_params"):
         raise TypeError(f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}.")
     part = _of_results(estimator) if isinstance(estimator, Mapping) else _walk(estimator, "", _Flow())
     not_covered = part.not_covered
     private = None
-    if part.charges and _UNKNOWN not in not_covered:
+    if part.charges and not {_UNKNOWN, _NO_REFIT} & set(not_covered):
         try:
             private = compose(*part.charges)
         except ValueError as error:
@@ -447,8 +450,9 @@ def _of_search(search, name, flow):
     candidates = [_of_candidate(search, params, refit, flow) for params in results["params"]]
     dearest = _dearest(candidates, refit)
     if dearest is None:
-        uncovered = (_UNKNOWN, f"{name}: {_SCORES}")
-        return _Part((ReportedStep(name, count, "not covered", _UNKNOWN),), (), uncovered, _Flow(learned=name))
+        unknown = _UNKNOWN if search.refit else _NO_REFIT
+        uncovered = (unknown, f"{name}: {_SCORES}")
+        return _Part((ReportedStep(name, count, "not covered", unknown),), (), uncovered, _Flow(learned=name))
     if "n_resources" in results:  # the rows choose which candidates go on
         candidates = [dearest] * len(candidates)
     scorings = _n_scorers(search) + int(search.return_train_score)

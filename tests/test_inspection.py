@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -356,3 +357,20 @@ def test_markers_of_equal_profiles_are_apart():
     profile = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2)))
     lines = [profile.plot().line_, profile.plot(ax=profile.ax_).line_, profile.plot(ax=profile.ax_).line_]
     assert len({line.get_markevery() for line in lines}) == 3
+
+
+def test_what_has_no_guarantee_of_its_own_is_refused_with_what_to_do():
+    from_estimator = PrivacyProfileDisplay.from_estimator
+    with pytest.raises(TypeError, match=r"privacy_report\(pipeline\)\.total"):
+        from_estimator(make_pipeline(MaxAbsScaler(), DPOPORP(2)).fit(np.eye(3)))
+    with pytest.raises(NotFittedError, match="DPOPORP has no guarantee_: it is not fitted"):
+        from_estimator(DPOPORP(2))
+    with pytest.raises(NotFittedError, match="or not private"):
+        from_estimator(LinearRegression().fit(np.eye(3), np.ones(3)))
+    with pytest.raises(TypeError, match="class"):
+        from_estimator(DPOPORP)
+
+
+def test_several_estimators_are_several_calls(two_digits):
+    with pytest.raises(TypeError, match=r"One estimator at a call: draw the next by plot\(ax="):
+        PrivacyUtilityDisplay.from_estimator([AMPClassifier(), DPOPORP()], *two_digits)

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.utils._param_validation import InvalidParameterError
 
 from skdprp import (
     DPOPORP,
@@ -152,3 +153,11 @@ def test_memory_errors_pass():
 
     with pytest.raises(MemoryError):
         without_values(exhaust, SECRET)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[:-1], ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("value", [True, np.True_])
+def test_truth_is_no_epsilon(estimator, value):
+    """Though Python counts it as 1."""
+    with pytest.raises(InvalidParameterError, match="'epsilon' parameter"):
+        clone(estimator).set_params(epsilon=value).fit(ROWS, labels(estimator))

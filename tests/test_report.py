@@ -174,7 +174,6 @@ def test_a_random_search_with_a_fixed_delta_needs_no_sizes():
     "search",
     [
         GridSearchCV(AMPClassifier(), {"C": [0.1, 1.0]}, cv=ShuffleSplit(2)),
-        GridSearchCV(MODEL, {"C": [0.1, 1.0]}, refit=False),
     ],
 )
 def test_a_search_whose_candidates_cannot_be_known_says_so(search):
@@ -351,3 +350,13 @@ def test_a_refuted_step_voids_what_it_is_part_of():
     assert report.total is None and statuses(report)[:2] == ["not covered", "private"]
     assert "dpsignoporp is VIOLATED by an audit: epsilon is at least 2." in report.not_covered[0]
     assert "VIOLATED" in repr(report.private)
+
+
+def test_class_is_no_estimator():
+    with pytest.raises(TypeError, match=r"AMPClassifier\(\)\.fit"):
+        privacy_report(AMPClassifier)
+
+
+def test_search_without_refit_is_told_to_refit():
+    report = privacy_report(GridSearchCV(MODEL, {"C": [0.1, 1.0]}, refit=False, cv=2).fit(X, Y))
+    assert report.total is None and "search with refit=True" in repr(report)

@@ -188,7 +188,10 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
     if output is None and not hasattr(fitted, "coef_"):
         if not hasattr(fitted, "transform"):
-            raise TypeError(f"Say by `output` what a fitted {type(estimator).__name__} releases.")
+            raise TypeError(
+                f"Say by `output` what a fitted {type(estimator).__name__} releases, such as "
+                "output=lambda pipeline: pipeline[-1].coef_ for a Pipeline that ends in a linear model."
+            )
         return Trials(partial(_call, partial(_transformed, estimator)), a, b, {}, delta)
     return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, delta)
 
