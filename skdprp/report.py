@@ -11,7 +11,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
@@ -22,10 +22,16 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
 )
 from sklearn.random_projection import BaseRandomProjection
 
@@ -45,6 +51,24 @@ _ROW_BY_ROW = (
     PolynomialFeatures,
     PublicScaler,
 )
+_SPREADING = (
+    AdditiveChi2Sampler,
+    BaseRandomProjection,
+    FeatureHasher,
+    FunctionTransformer,
+    HashingVectorizer,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+)
+_CURES = (
+    (
+        (MaxAbsScaler, MinMaxScaler, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler),
+        "use PublicScaler",
+    ),
+    (SimpleImputer, 'set strategy="constant", keep_empty_features=True'),
+    (CountVectorizer, "use HashingVectorizer"),
+)
 _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",
     PublicScaler: "its bounds are trusted to be public",
@@ -52,6 +76,8 @@ _TRUST = {
 _K_FOLDS = (KFold, StratifiedKFold, RepeatedKFold, RepeatedStratifiedKFold)
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
+_MAY_LEARN = "may learn from the rows without noise"
+_SPREADS = "; one change before it may move several coordinates after it"
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _UNKNOWN = "what the candidates promise does not follow from their parameters and the refit"
 _NO_REFIT = "what the candidates promise is not known without a refit: search with refit=True"
@@ -331,13 +357,27 @@ def _of_step(estimator, name, flow):
         raise NotFittedError(f"{_kind(estimator)} is not fitted, or its last fit failed: its guarantee is unknown.")
     if isinstance(estimator, _ROW_BY_ROW) or _fills_with_a_constant(estimator) or _encodes_given_categories(estimator):
         remark = _TRUST.get(type(estimator), "learns nothing from the rows")
+        remark += _SPREADS * (isinstance(estimator, _SPREADING) and not flow.released)
         step = ReportedStep(name, _kind(estimator), "post-processing" if flow.released else "fixed map", remark)
         return _Part((step,), flow=replace(flow, maps=(*flow.maps, name)))
     if flow.released:
         step = ReportedStep(name, _kind(estimator), "post-processing", _LABELS)
         return _Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
-    step = ReportedStep(name, _kind(estimator), "not covered", _LEARNED)
-    return _Part((step,), not_covered=(f"{name} {_LEARNED}",), flow=_Flow(learned=name))
+    learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else _MAY_LEARN
+    step = ReportedStep(name, _kind(estimator), "not covered", "; ".join(filter(None, (learned, _cure(estimator)))))
+    return _Part((step,), not_covered=(f"{name} {learned}",), flow=_Flow(learned=name))
+
+
+def _cure(estimator):
+    """What to do about a step that learns from the rows; "" where there is no general answer."""
+    if isinstance(estimator, OneHotEncoder | OrdinalEncoder):
+        listed = not isinstance(estimator.categories, str)
+        return "leave out min_frequency and max_categories" if listed else "list its categories"
+    if isinstance(estimator, SimpleImputer) and estimator.strategy == "constant":
+        if not estimator.keep_empty_features:
+            return "drops columns that are empty: set keep_empty_features=True"
+        return "leave out add_indicator"
+    return next((cure for kinds, cure in _CURES if isinstance(estimator, kinds)), "")
 
 
 def _fills_with_a_constant(estimator):

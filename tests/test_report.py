@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import RFECV, SelectKBest, chi2, f_classif
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -17,7 +19,14 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, RepeatedKFold, ShuffleSplit, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
@@ -26,6 +35,7 @@ from skdprp import (
     AuditResult,
     DPSignOPORP,
     MIDPRegressor,
+    PublicScaler,
     compose,
     iDPSignRP,
     privacy_report,
@@ -360,3 +370,36 @@ def test_class_is_no_estimator():
 def test_search_without_refit_is_told_to_refit():
     report = privacy_report(GridSearchCV(MODEL, {"C": [0.1, 1.0]}, refit=False, cv=2).fit(X, Y))
     assert report.total is None and "search with refit=True" in repr(report)
+
+
+class Mystery(BaseEstimator):
+    """An estimator that the report does not know."""
+
+
+@pytest.mark.parametrize(
+    ("step", "remark"),
+    [
+        (StandardScaler(), "learns from the rows without noise; use PublicScaler"),
+        (OneHotEncoder(), "learns from the rows without noise; list its categories"),
+        (OneHotEncoder(categories=[[0, 1]], min_frequency=2), "leave out min_frequency and max_categories"),
+        (SimpleImputer(strategy="constant"), "set keep_empty_features=True"),
+        (SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True), "leave out add_indicator"),
+        (SimpleImputer(), 'set strategy="constant", keep_empty_features=True'),
+        (CountVectorizer(), "use HashingVectorizer"),
+        (PCA(), "learns from the rows without noise"),
+        (Mystery(), "may learn from the rows without noise"),
+        (Normalizer(), "learns nothing from the rows; one change before it may move several coordinates after it"),
+        (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
+        (FeatureHasher(), "move several coordinates after it"),
+        (PublicScaler(), "its bounds are trusted to be public"),
+        (OrdinalEncoder(categories=[[0, 1]]), "learns nothing from the rows"),
+    ],
+)
+def test_remarks_name_the_cure(step, remark):
+    """The ends are compared, so that a remark without a cure has none."""
+    assert privacy_report(step).steps[0].remark.endswith(remark)
+
+
+def test_maps_of_what_was_released_move_nothing_private():
+    model = make_pipeline(DPOPORP(2), Normalizer(), RidgeClassifier()).fit(X, Y)
+    assert "several coordinates" not in privacy_report(model).steps[1].remark
