@@ -2,6 +2,7 @@
 
 import html
 import math
+import textwrap
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 
@@ -56,6 +57,32 @@ def label_html(title, facts):
         for name, fact in facts.items()
     )
     return f"<div style='{_FRAME}'><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
+
+
+def hung(text, indent):
+    """Wrap a line at 100 columns, the lines after the first indented.
+
+    Parameters
+    ----------
+    text : str
+        One line; its words and spaces stay as they are.
+    indent : int
+        Columns before the lines that follow.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from skdprp.guarantee import hung
+    >>> print(hung("fact  " + "word " * 21, indent=6))
+    fact  word word word word word word word word word word word word word word word word word word word
+          word word
+    """
+    return textwrap.fill(
+        text, width=100, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def violation(shown, epsilon, delta):
@@ -251,7 +278,7 @@ class PrivacyGuarantee:
         return f"{bound}-{self.definition}{violated}" + " [seeded: not private]" * self.seeded
 
     def __str__(self):
-        return "\n".join(f"{name:<12}{fact}" for name, fact in self._facts().items())
+        return "\n".join(hung(f"{name:<12}{fact}", indent=12) for name, fact in self._facts().items())
 
     def _repr_html_(self):
         return label_html("Privacy", self._facts())

@@ -35,7 +35,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import BaseRandomProjection
 
-from .guarantee import Adjacency, PrivacyGuarantee, compose, label_html
+from .guarantee import Adjacency, PrivacyGuarantee, compose, hung, label_html
 from .preprocessing import PublicScaler
 from .sketch._base import AT_EACH_TRANSFORM
 
@@ -164,7 +164,7 @@ class PrivacyReport:
         table = [_COLUMNS, *(step.cells() for step in self.steps)]
         widths = [max(len(cells[i]) for cells in table) for i in range(len(_COLUMNS))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table]
-        facts = [f"{name}: {fact}" for name, fact in self._conclusions().items()]
+        facts = [hung(f"{name}: {fact}", indent=4) for name, fact in self._conclusions().items()]
         return "\n".join(line.rstrip() for line in [*lines, "", *facts])
 
     def _repr_html_(self):
@@ -177,18 +177,19 @@ class PrivacyReport:
         return f"<table><tr>{head}</tr>{body}</table>" + label_html("Privacy of the whole", self._conclusions())
 
     def _conclusions(self):
+        """What holds of the whole, under the names that a printed guarantee has for it."""
         facts = {"total": "none" if self.total is None else repr(self.total)}
+        uncovered = self.not_covered
         if self.not_covered:
-            facts["not covered"] = "; ".join(self.not_covered)
             facts["private steps alone"] = "none" if self.private is None else repr(self.private)
         if self.private is not None:
-            facts["released"] = self.private.released
             facts["unit"] = self.private.unit
             facts["neighbours"] = str(self.private.adjacency)
+            facts["released"] = self.private.released
             facts["assumed"] = "; ".join(self.private.assumptions)
-            facts["outside it"] = "; ".join(self.private.not_covered)
-            facts["computed by"] = self.private.mechanism.partition(":")[0]
-        return facts
+            facts["mechanism"] = self.private.mechanism.partition(":")[0]
+            uncovered += self.private.not_covered
+        return facts | ({"not covered": "; ".join(uncovered)} if uncovered else {})
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,11 @@ SIGNS = DPSignOPORP(16, epsilon=0.7)
 NOISY = DPOPORP(16, epsilon=1.0, delta=1e-6)
 
 
+def unwrapped(report):
+    """What a report prints, in one line."""
+    return " ".join(repr(report).split())
+
+
 def statuses(report):
     return [step.status for step in report.steps]
 
@@ -231,15 +236,15 @@ def test_report_shows_as_text_html_and_frame():
     report = privacy_report(make_pipeline(Normalizer(), MODEL).fit(X, Y))
     for text in (repr(report), report._repr_html_(), report.frame().to_string()):
         assert "ampclassifier" in text and "(0.5, 1e-06)-DP" in text
-    assert "released: coef_ and intercept_, once for each call of fit" in repr(report)
-    assert "that its solver failed" in repr(report) and "the set of labels is public" in repr(report)
+    assert "released: coef_ and intercept_, once for each call of fit" in unwrapped(report)
+    assert "that its solver failed" in unwrapped(report) and "the set of labels is public" in unwrapped(report)
 
 
 @pytest.mark.parametrize("step", [FunctionTransformer(lambda Z: 1000 * Z), PolynomialFeatures(2), Normalizer()])
 def test_after_a_fixed_map_neighbours_are_rows_as_they_leave_it(step):
     report = privacy_report(make_pipeline(step, NOISY, RidgeClassifier()).fit(X, Y))
     name = type(step).__name__.lower()
-    assert report.total.adjacency == Adjacency("l1", 1.0, after=name) and f"as they leave {name}" in repr(report)
+    assert report.total.adjacency == Adjacency("l1", 1.0, after=name) and f"as they leave {name}" in unwrapped(report)
     assert privacy_report(make_pipeline(step, MODEL).fit(X, Y)).total.adjacency == Adjacency("replace_one")
 
 
@@ -403,3 +408,12 @@ def test_remarks_name_the_cure(step, remark):
 def test_maps_of_what_was_released_move_nothing_private():
     model = make_pipeline(DPOPORP(2), Normalizer(), RidgeClassifier()).fit(X, Y)
     assert "several coordinates" not in privacy_report(model).steps[1].remark
+
+
+def test_names_of_facts_are_those_of_the_guarantee():
+    """What no step covers and what the guarantee leaves out stand under one name."""
+    report = privacy_report(make_pipeline(StandardScaler(), MODEL).fit(X, Y))
+    facts, printed = report._conclusions(), repr(report).split("\n\n")[1]
+    assert set(facts) - {"total", "private steps alone"} <= set(report.private._facts())
+    assert "standardscaler learns" in facts["not covered"] and "solver failed" in facts["not covered"]
+    assert max(map(len, printed.splitlines())) <= 100
