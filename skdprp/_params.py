@@ -1,12 +1,33 @@
-"""Parameter constraints shared by the estimators, and the only import of scikit-learn's semi-private validators."""
+"""What the estimators ask of parameters and data, and the only import of scikit-learn's semi-private validators."""
 
+import re
 from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils import _param_validation, validation
+from sklearn.utils._param_validation import StrOptions
 
-__all__ = ["FLOATS", "POSITIVE", "PRIVACY_CONSTRAINTS", "SKETCH_CONSTRAINTS", "Interval", "StrOptions", "_fit_context"]
+__all__ = [
+    "FLOATS",
+    "POSITIVE",
+    "PRIVACY_CONSTRAINTS",
+    "SKETCH_CONSTRAINTS",
+    "Interval",
+    "StrOptions",
+    "_fit_context",
+    "validate_data",
+    "without_values",
+]
+
+
+class Interval(_param_validation.Interval):
+    """An interval of numbers, of which True and False are none."""
+
+    def is_satisfied_by(self, val):
+        """Whether a parameter is a number in the interval."""
+        return not isinstance(val, bool | np.bool_) and super().is_satisfied_by(val)
+
 
 FLOATS = (np.float64, np.float32)
 POSITIVE = [Interval(Real, 0, None, closed="neither")]
@@ -22,3 +43,91 @@ SKETCH_CONSTRAINTS = {
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
 }
+
+_TEXT = "{} has text where numbers should be: encode it by listed categories."
+_WITHHELD = "{} cannot be read ({}; what it says is withheld, for it may quote the data)."
+_QUOTES = ("Complex data not supported", "Expected 2D array")  # the rest of these is the array itself
+_RESHAPE = ": one row or one column? Reshape your data by .reshape(1, -1) or .reshape(-1, 1)."
+_SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, types and columns, and no values
+    r"Input (X |y )?contains (NaN|infinity)|Found (array|input variables) with|X has \d+ features|Feature names |"
+    r"The feature names should match|Sparse data was passed|Only sparse matrices with|This \w+ estimator requires y|"
+    r"Expected (2D input|a 2-dimensional container|sequence or array-like, got <class)|y should be a 1d array, got an|"
+    r"(float|int)\(\) argument must be|setting an array element with a sequence|Unknown label type|"
+    r"Classification metrics can't handle"
+)
+
+
+def without_values(function, *data, name="X", **options):
+    """Call a function of data that may be refused, and let no error quote the data.
+
+    Parameters
+    ----------
+    function : callable
+        Such as a validator of scikit-learn, whose errors may quote a cell, or print the array.
+    *data, **options
+        Its arguments.
+    name : str, default="X"
+        What the data are called in an error.
+
+    Returns
+    -------
+    object
+        What `function` returns.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Without the first error as its context, which a traceback would print.
+    """
+    try:
+        return function(*data, **options)
+    except MemoryError:
+        raise
+    except Exception as error:
+        kind, message = TypeError if isinstance(error, TypeError) else ValueError, _public(error, name)
+    raise kind(message)  # here and not in the handler, or the first error were its context
+
+
+def validate_data(estimator, X, y="no_validation", **options):
+    """Validate as scikit-learn does, with errors that quote none of the data.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose data they are.
+    X : {array-like, sparse matrix}
+        Rows.
+    y : array-like or "no_validation", default="no_validation"
+        Labels or targets, if they belong to it.
+    **options
+        Passed on to :func:`sklearn.utils.validation.validate_data`.
+
+    Returns
+    -------
+    X, or a tuple of X and y
+
+    Raises
+    ------
+    TypeError, ValueError
+        As scikit-learn does.
+    """
+    is_numeric = options.pop("y_numeric", False)
+    data = without_values(validation.validate_data, estimator, X, y, **options)
+    return (data[0], without_values(_numbers, data[1], name="y")) if is_numeric else data
+
+
+def _numbers(y):
+    y = y.astype(np.float64, copy=False)
+    validation.assert_all_finite(y, input_name="y")
+    return y
+
+
+def _public(error, name):
+    """What an error says, if it is known to quote no data."""
+    message = str(error)
+    if "convert string" in message or "bytes/strings" in message:
+        return _TEXT.format(name)
+    if message.startswith(_QUOTES):
+        first = re.split("[:\\n]", message)[0]
+        return first + _RESHAPE * first.startswith("Expected")
+    return message if _SAFE.match(message) else _WITHHELD.format(name, type(error).__name__)

@@ -2,6 +2,7 @@
 
 import html
 import math
+import textwrap
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 
@@ -22,6 +23,7 @@ _SENTENCES = {
     "entry": "any value of one entry, of absolute value at most {bound}; all others and y are known",
 }
 _DISJOINT = ("which rows each release saw does not depend on what is in them",)
+_MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
 _CELL = "text-align:left;vertical-align:top"
 _FRAME = (
     "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
@@ -55,6 +57,32 @@ def label_html(title, facts):
         for name, fact in facts.items()
     )
     return f"<div style='{_FRAME}'><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
+
+
+def hung(text, indent):
+    """Wrap a line at 100 columns, the lines after the first indented.
+
+    Parameters
+    ----------
+    text : str
+        One line; its words and spaces stay as they are.
+    indent : int
+        Columns before the lines that follow.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from skdprp.guarantee import hung
+    >>> print(hung("fact  " + "word " * 21, indent=6))
+    fact  word word word word word word word word word word word word word word word word word word word
+          word word
+    """
+    return textwrap.fill(
+        text, width=100, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def violation(shown, epsilon, delta):
@@ -153,7 +181,9 @@ class Adjacency:
         distances = [one for one in (self, other) if one.is_distance]
         nested = self.relation == other.relation or {self.relation, other.relation} <= set(_NESTED)
         if not nested or len({one.after for one in distances}) > 1:
-            raise ValueError(f"Guarantees for different neighbours do not compose: {self}, and {other}.")
+            mixed = {self.relation, other.relation} == {"replace_one", "add_remove"}
+            cure = ' Fit all with adjacency="add_remove", or all with "replace_one".' * mixed
+            raise ValueError(f"Guarantees for different neighbours do not compose: {self}, and {other}.{cure}")
         relation = (
             self.relation if self.relation == other.relation else min(self.relation, other.relation, key=_NESTED.index)
         )
@@ -248,7 +278,7 @@ class PrivacyGuarantee:
         return f"{bound}-{self.definition}{violated}" + " [seeded: not private]" * self.seeded
 
     def __str__(self):
-        return "\n".join(f"{name:<12}{fact}" for name, fact in self._facts().items())
+        return "\n".join(hung(f"{name:<12}{fact}", indent=12) for name, fact in self._facts().items())
 
     def _repr_html_(self):
         return label_html("Privacy", self._facts())
@@ -481,7 +511,8 @@ def compose(*guarantees, delta=None, disjoint=False):
     PrivacyGuarantee
         The total, for the neighbours that all guarantees have in common. Its `mechanism` says how it was computed:
         in closed form (Gaussian noise only), by privacy loss distributions, or, where dp-accounting is not installed
-        or the definition is mutual information, by adding up all epsilons and all deltas ("basic").
+        or the definition is mutual information, by adding up all epsilons and all deltas ("basic"). It says where
+        ``pip install "skdprp[pld]"`` may prove less.
 
     Notes
     -----
@@ -590,7 +621,7 @@ def _stated(guarantees, loss, delta):
     except ImportError:
         if delta < basic_delta:
             raise
-        how = 'basic composition (python -m pip install "skdprp[pld]" for less)'
+        how = "basic composition" + _MAY_PROVE_LESS * (delta > 0)
         return {**basic, "loss": None, "mechanism": _named(how, guarantees)}
     if delta >= basic_delta and epsilon >= basic_epsilon:
         return {**basic, "loss": loss}
@@ -620,7 +651,9 @@ def _disjoint_total(guarantees, delta):
     weakest = PrivacyGuarantee(
         max(guarantee.epsilon for guarantee in guarantees), max(guarantee.delta for guarantee in guarantees)
     )
-    return {**_stated([weakest], loss, delta), "mechanism": _named("disjoint rows", guarantees)}
+    stated = _stated([weakest], loss, delta)
+    how = "disjoint rows" + _MAY_PROVE_LESS * (_MAY_PROVE_LESS in stated["mechanism"])
+    return {**stated, "mechanism": _named(how, guarantees)}
 
 
 def _named(how, guarantees):

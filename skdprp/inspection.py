@@ -7,10 +7,12 @@ from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import check_cv, cross_val_score
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.validation import check_is_fitted
 
 from ._digits import printed_down
+from .sketch import DPSignOPORP, iDPSignRP
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
 
@@ -20,7 +22,9 @@ _COLOURS = ("#0077BB", "#EE7733", "#009988", "#CC3311", "#EE3377")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE, _LEVEL, _TARGET = "privacy curve", "score without a curve", "guarantee as stated"
 _CAVEAT = "computed from the data without protection: this curve is not private"
+_CHANGES = {"coordinate": "one coordinate by {:g}", "l1": "l1 change of {:g}", "l2": "l2 change of {:g}"}
 _SPREADS = ("both", "noise", "folds")
+_MOST_TICKS = 12
 _LEAST_DELTA = 1e-12
 
 
@@ -39,6 +43,12 @@ def _next_style(ax):
     return {"color": colour, "marker": marker, "markersize": 5, "gid": _CURVE}
 
 
+def _staggered(ax):
+    """Where the next curve has its markers, in parts of the diagonal: off those of curves that may coincide with it."""
+    drawn = sum(line.get_gid() == _CURVE for line in ax.lines)
+    return 0.2 * (drawn % len(_MARKERS) + 0.5) / len(_MARKERS), 0.2
+
+
 def _draw_level(ax, score, label, **style):
     """Draw a horizontal line, unless it is there already; only the first of a name is in the legend."""
     levels = [line for line in ax.lines if line.get_gid() == f"{_LEVEL}: {label}"]
@@ -48,10 +58,13 @@ def _draw_level(ax, score, label, **style):
 
 
 def _finish(ax, **labels):
-    """Label an axis over epsilon."""
+    """Label an axis over epsilon, with ticks at the points of its curves where they are few and apart."""
     ax.set(xscale="log", **labels)
     low, high = ax.get_xlim()
-    ax.xaxis.set_major_locator(_log_locator(subs=(1, 2, 5) if high < 300 * low else (1,)))
+    points = np.unique(np.concatenate([line.get_xdata() for line in ax.lines if line.get_gid() == _CURVE]))
+    apart = 1 < len(points) <= _MOST_TICKS and np.diff(np.log(points)).min() > 0.06 * np.log(high / low)
+    ax.xaxis.set_major_locator(_locator(points if apart else None, subs=(1, 2, 5) if high < 300 * low else (1,)))
+    ax.xaxis.set_minor_locator(_locator([] if apart else None, subs=(2, 5)))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_formatter("")
     _draw_legend(ax)
@@ -72,10 +85,10 @@ def _lowest(deltas, ax):
     return min(delta for delta in [*deltas, *drawn] if delta > 0)
 
 
-def _log_locator(subs):
-    from matplotlib.ticker import LogLocator
+def _locator(points, subs):
+    from matplotlib.ticker import FixedLocator, LogLocator
 
-    return LogLocator(subs=subs)
+    return LogLocator(subs=subs) if points is None else FixedLocator(points)
 
 
 def _private_parameter(estimator):
@@ -102,10 +115,17 @@ def _owner(estimator, name):
 def _hidden(owner):
     """What a step hides, in few words."""
     if hasattr(owner, "max_change"):
-        return f"row changed by {owner.max_change:g}"
+        relation = getattr(owner, "adjacency", "coordinate" if _hides_one_coordinate(owner) else "l1")
+        return _CHANGES[relation].format(owner.max_change)
     if hasattr(owner, "max_abs"):
         return "one entry, in bits"
     return {"replace_one": "row replaced", "add_remove": "row more or less"}.get(getattr(owner, "adjacency", ""), "")
+
+
+def _hides_one_coordinate(sketch):
+    """Whether the change that a sign sketch hides has to be in one coordinate."""
+    only_signs_of_bins = isinstance(sketch, iDPSignRP) and (sketch.projection, sketch.method) == ("oporp", "rr")
+    return isinstance(sketch, DPSignOPORP) or only_signs_of_bins
 
 
 def _without_privacy(estimator, name):
@@ -263,7 +283,8 @@ class PrivacyUtilityDisplay:
         chance : bool, default=True
             Whether to score a guess that does not look at the features.
         label : str or None, default=None
-            Name of the curve; None is the class of the private step.
+            Name of the curve; None is the class of the private step. Two of one class need names that tell their
+            parameters.
         verbose : int, default=0
             Above 0, print a line for each epsilon when it is done.
 
@@ -273,6 +294,8 @@ class PrivacyUtilityDisplay:
 
         Raises
         ------
+        TypeError
+            If `estimator` is none, such as a list of several.
         ValueError
             If no parameter or several parameters could be meant, or an epsilon or `n_repeats` is not positive.
 
@@ -289,6 +312,8 @@ class PrivacyUtilityDisplay:
         >>> bool(display.chance_score < display.scores[0].mean() < display.scores[1].mean())
         True
         """
+        if not hasattr(estimator, "fit"):
+            raise TypeError("One estimator at a call: draw the next by plot(ax=first.ax_), where first was plotted.")
         name, epsilons = param_name or _private_parameter(estimator), _increasing(epsilons)
         owner = _owner(estimator, name)
         label = label or type(owner).__name__
@@ -598,13 +623,26 @@ class PrivacyProfileDisplay:
         Returns
         -------
         PrivacyProfileDisplay
+
+        Raises
+        ------
+        TypeError
+            If it is a Pipeline, or no estimator.
+        NotFittedError
+            If it has no guarantee.
         """
+        if isinstance(estimator, Pipeline):
+            raise TypeError(
+                "The guarantee of a Pipeline depends on all its steps: pass privacy_report(pipeline).total to "
+                "from_guarantee, or the private step alone, pipeline[-1]."
+            )
+        check_is_fitted(estimator, "guarantee_", msg="%(name)s has no guarantee_: it is not fitted, or not private.")
         guarantee = estimator.guarantee_
         label = label or f"{type(estimator).__name__}, {guarantee!r}"
         return cls.from_guarantee(guarantee, epsilons=epsilons, label=label)
 
     def plot(self, ax=None, *, label=None, **line_options):
-        """Draw delta against epsilon, with the target as a marker and the audited bound as an arrow to the right.
+        """Draw delta against epsilon, with the target as a large marker and the audited bound as an arrow to the right.
 
         Parameters
         ----------
@@ -622,16 +660,17 @@ class PrivacyProfileDisplay:
         """
         ax = _axes(ax)
         floor = _lowest([_LEAST_DELTA, self.target[1]], ax)
-        style = _next_style(ax) | {"label": label or self.label, "markevery": []} | line_options
+        style = _next_style(ax) | {"label": label or self.label, "markevery": _staggered(ax)} | line_options
         (self.line_,) = ax.plot(self.epsilons, np.maximum(self.deltas, np.finfo(float).tiny), **style)
         at_target = {"color": self.line_.get_color(), "linestyle": "none", "clip_on": False, "zorder": 3}
+        hollow = {"marker": style["marker"], "markersize": 10, "markerfacecolor": "none"}
         epsilon, delta = self.target
-        ax.plot(epsilon, max(delta, floor), marker=style["marker"], gid=_TARGET, **at_target)
+        ax.plot(epsilon, max(delta, floor), gid=_TARGET, **hollow, **at_target)
         if self.audited_epsilon is not None:
             audited = f"audited: epsilon at least {printed_down(self.audited_epsilon)}"
             ax.plot(self.audited_epsilon, max(delta, floor), marker=">", markersize=9, label=audited, **at_target)
         ax.set(yscale="log", ylim=(floor, 1))
-        _finish(ax, xlabel="epsilon", ylabel="delta (markers: the guarantee as stated)")
+        _finish(ax, xlabel="epsilon", ylabel="delta (large markers: the guarantee as stated)")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

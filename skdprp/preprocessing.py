@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from ._params import FLOATS, _fit_context
+from ._params import FLOATS, _fit_context, validate_data, without_values
 
 __all__ = ["PublicScaler"]
 
@@ -137,7 +137,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Values in the units of the bounds.
         """
         check_is_fitted(self)
-        X = check_array(X, accept_sparse="csr", dtype=FLOATS)
+        X = without_values(check_array, X, accept_sparse="csr", dtype=FLOATS, input_name="X")
         if X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {X.shape[1]} columns where {self.n_features_in_} were scaled.")
         self._refuse_to_fill(X)

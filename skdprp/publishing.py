@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, gen_batches
 
 from . import _noise, random_projection, sketch
@@ -69,6 +70,8 @@ def save_release(path, sketches, estimator, *, description=""):
 
     Raises
     ------
+    TypeError
+        If `estimator` is a Pipeline: its maps are not saved.
     ValueError
         If `estimator` is no sketch of this package, was changed after fit, or cannot have made `sketches`, or if
         `description` is no such string. Nothing is written then.
@@ -99,6 +102,8 @@ def save_release(path, sketches, estimator, *, description=""):
     >>> release.sketches.shape, release.estimator.transform(X[:100]).shape
     ((1697, 8), (100, 8))
     """
+    if isinstance(estimator, Pipeline):
+        raise TypeError("Pass the sketch alone, pipeline[-1], and say in description what rows pass before it.")
     if type(estimator) not in _SKETCHES.values():
         raise ValueError(f"{type(estimator).__name__} is no sketch of skdprp.")
     estimator._check_calibrated()

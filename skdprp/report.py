@@ -11,7 +11,7 @@ from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
@@ -22,14 +22,20 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
 )
 from sklearn.random_projection import BaseRandomProjection
 
-from .guarantee import Adjacency, PrivacyGuarantee, compose, label_html
+from .guarantee import Adjacency, PrivacyGuarantee, compose, hung, label_html
 from .preprocessing import PublicScaler
 from .sketch._base import AT_EACH_TRANSFORM
 
@@ -45,6 +51,24 @@ _ROW_BY_ROW = (
     PolynomialFeatures,
     PublicScaler,
 )
+_SPREADING = (
+    AdditiveChi2Sampler,
+    BaseRandomProjection,
+    FeatureHasher,
+    FunctionTransformer,
+    HashingVectorizer,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+)
+_CURES = (
+    (
+        (MaxAbsScaler, MinMaxScaler, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler),
+        "use PublicScaler",
+    ),
+    (SimpleImputer, 'set strategy="constant", keep_empty_features=True'),
+    (CountVectorizer, "use HashingVectorizer"),
+)
 _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",
     PublicScaler: "its bounds are trusted to be public",
@@ -52,8 +76,11 @@ _TRUST = {
 _K_FOLDS = (KFold, StratifiedKFold, RepeatedKFold, RepeatedStratifiedKFold)
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
+_MAY_LEARN = "may learn from the rows without noise"
+_SPREADS = "; one change before it may move several coordinates after it"
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _UNKNOWN = "what the candidates promise does not follow from their parameters and the refit"
+_NO_REFIT = "what the candidates promise is not known without a refit: search with refit=True"
 _VIOLATED = "VIOLATED by an audit"
 _ONCE = "no row is twice in a training set"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
@@ -137,7 +164,7 @@ class PrivacyReport:
         table = [_COLUMNS, *(step.cells() for step in self.steps)]
         widths = [max(len(cells[i]) for cells in table) for i in range(len(_COLUMNS))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table]
-        facts = [f"{name}: {fact}" for name, fact in self._conclusions().items()]
+        facts = [hung(f"{name}: {fact}", indent=4) for name, fact in self._conclusions().items()]
         return "\n".join(line.rstrip() for line in [*lines, "", *facts])
 
     def _repr_html_(self):
@@ -150,18 +177,19 @@ class PrivacyReport:
         return f"<table><tr>{head}</tr>{body}</table>" + label_html("Privacy of the whole", self._conclusions())
 
     def _conclusions(self):
+        """What holds of the whole, under the names that a printed guarantee has for it."""
         facts = {"total": "none" if self.total is None else repr(self.total)}
+        uncovered = self.not_covered
         if self.not_covered:
-            facts["not covered"] = "; ".join(self.not_covered)
             facts["private steps alone"] = "none" if self.private is None else repr(self.private)
         if self.private is not None:
-            facts["released"] = self.private.released
             facts["unit"] = self.private.unit
             facts["neighbours"] = str(self.private.adjacency)
+            facts["released"] = self.private.released
             facts["assumed"] = "; ".join(self.private.assumptions)
-            facts["outside it"] = "; ".join(self.private.not_covered)
-            facts["computed by"] = self.private.mechanism.partition(":")[0]
-        return facts
+            facts["mechanism"] = self.private.mechanism.partition(":")[0]
+            uncovered += self.private.not_covered
+        return facts | ({"not covered": "; ".join(uncovered)} if uncovered else {})
 
 
 @dataclass(frozen=True)
@@ -241,12 +269,14 @@ def privacy_report(estimator):
     >>> report.not_covered
     ('standardscaler learns from the rows without noise',)
     """
+    if isinstance(estimator, type):
+        raise TypeError(f"Reports are about fitted estimators, not their class: {estimator.__name__}().fit(X, y).")
     if not isinstance(estimator, Mapping) and not hasattr(estimator, "get_params"):
         raise TypeError(f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}.")
     part = _of_results(estimator) if isinstance(estimator, Mapping) else _walk(estimator, "", _Flow())
     not_covered = part.not_covered
     private = None
-    if part.charges and _UNKNOWN not in not_covered:
+    if part.charges and not {_UNKNOWN, _NO_REFIT} & set(not_covered):
         try:
             private = compose(*part.charges)
         except ValueError as error:
@@ -328,13 +358,27 @@ def _of_step(estimator, name, flow):
         raise NotFittedError(f"{_kind(estimator)} is not fitted, or its last fit failed: its guarantee is unknown.")
     if isinstance(estimator, _ROW_BY_ROW) or _fills_with_a_constant(estimator) or _encodes_given_categories(estimator):
         remark = _TRUST.get(type(estimator), "learns nothing from the rows")
+        remark += _SPREADS * (isinstance(estimator, _SPREADING) and not flow.released)
         step = ReportedStep(name, _kind(estimator), "post-processing" if flow.released else "fixed map", remark)
         return _Part((step,), flow=replace(flow, maps=(*flow.maps, name)))
     if flow.released:
         step = ReportedStep(name, _kind(estimator), "post-processing", _LABELS)
         return _Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
-    step = ReportedStep(name, _kind(estimator), "not covered", _LEARNED)
-    return _Part((step,), not_covered=(f"{name} {_LEARNED}",), flow=_Flow(learned=name))
+    learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else _MAY_LEARN
+    step = ReportedStep(name, _kind(estimator), "not covered", "; ".join(filter(None, (learned, _cure(estimator)))))
+    return _Part((step,), not_covered=(f"{name} {learned}",), flow=_Flow(learned=name))
+
+
+def _cure(estimator):
+    """What to do about a step that learns from the rows; "" where there is no general answer."""
+    if isinstance(estimator, OneHotEncoder | OrdinalEncoder):
+        listed = not isinstance(estimator.categories, str)
+        return "leave out min_frequency and max_categories" if listed else "list its categories"
+    if isinstance(estimator, SimpleImputer) and estimator.strategy == "constant":
+        if not estimator.keep_empty_features:
+            return "drops columns that are empty: set keep_empty_features=True"
+        return "leave out add_indicator"
+    return next((cure for kinds, cure in _CURES if isinstance(estimator, kinds)), "")
 
 
 def _fills_with_a_constant(estimator):
@@ -447,8 +491,9 @@ def _of_search(search, name, flow):
     candidates = [_of_candidate(search, params, refit, flow) for params in results["params"]]
     dearest = _dearest(candidates, refit)
     if dearest is None:
-        uncovered = (_UNKNOWN, f"{name}: {_SCORES}")
-        return _Part((ReportedStep(name, count, "not covered", _UNKNOWN),), (), uncovered, _Flow(learned=name))
+        unknown = _UNKNOWN if search.refit else _NO_REFIT
+        uncovered = (unknown, f"{name}: {_SCORES}")
+        return _Part((ReportedStep(name, count, "not covered", unknown),), (), uncovered, _Flow(learned=name))
     if "n_resources" in results:  # the rows choose which candidates go on
         candidates = [dearest] * len(candidates)
     scorings = _n_scorers(search) + int(search.return_train_score)

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
@@ -669,3 +670,17 @@ def test_a_sketch_of_named_columns_is_audited_on_arrays():
     pair = worst_neighbours(sketch, None)
     assert not audit_epsilon(sketch, *pair, n_trials=400, confidence=SURE).exceeds(sketch.guarantee_)
     assert list(sketch.feature_names_in_) == list("abcd")
+
+
+def test_pipeline_is_asked_what_it_releases():
+    pipeline, rows = make_pipeline(StandardScaler(), LogisticRegression()), (np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(TypeError, match=r"output=lambda pipeline: pipeline\[-1\]\.coef_"):
+        audit_epsilon(pipeline, rows, rows, n_trials=8)
+
+
+def test_audit_that_shows_nothing_counts_nothing():
+    counts = {"n_trials": 1000, "n_tested": 500, "hits": 500, "false_alarms": 500}
+    nothing = AuditResult(0.0, 0.0, 0.99, distinguisher="membership", accused="b", **counts)
+    assert repr(nothing) == "nothing shown at delta=0.0 with confidence 0.99 (membership: 500 tests each)"
+    assert "hits" not in repr(nothing) and "wrongly" not in nothing._repr_html_()
+    assert "wrongly" in dataclasses.replace(nothing, epsilon=0.1, false_alarms=10)._repr_html_()

@@ -243,6 +243,10 @@ def test_mutual_information_adds_up():
         ((dataclasses.replace(PURE, definition="DP as claimed, not as proved"),) * 2, "this definition"),
         ((PURE, dataclasses.replace(PURE, unit="one user")), "different units"),
         ((PURE, dataclasses.replace(PURE, adjacency=Adjacency("add_remove"))), "different neighbours"),
+        (
+            [dataclasses.replace(PURE, adjacency=Adjacency(name)) for name in ("replace_one", "add_remove")],
+            'all with adjacency="add_remove"',
+        ),
         ((PURE, dataclasses.replace(PURE, adjacency=None)), "names no neighbours"),
         ((), "at least one"),
         ((PURE, dataclasses.replace(PURE, adjacency=Adjacency("l1", 1.0, after="scaler"))), "as they leave scaler"),
@@ -258,6 +262,7 @@ def test_without_the_accountant_composition_is_basic_and_says_so(monkeypatch):
     other = dataclasses.replace(GAUSSIAN, loss=None, epsilon=0.123)
     total = compose(GAUSSIAN, other)
     assert (total.epsilon, total.delta) == (1.123, 2e-6) and "basic" in total.mechanism and "pld" in total.mechanism
+    assert "may prove less" in total.mechanism and "may prove less" not in compose(PURE, PURE).mechanism
     assert total.profile(1.123) == 2e-6 and "best guess" in str(total)
     with pytest.raises(ImportError, match=r"skdprp\[pld\]"):
         compose(GAUSSIAN, other, delta=1e-7)

@@ -9,12 +9,23 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
-from skdprp import DPOPORP, AMPClassifier, DPSignOPORP, MIDPRegressor, PrivacyGuarantee, iDPSignRP, reproducible_noise
+from skdprp import (
+    DPOPORP,
+    AMPClassifier,
+    DPSignOPORP,
+    DPSignRP,
+    MIDPRegressor,
+    PrivacyGuarantee,
+    iDPSignRP,
+    inspection,
+    reproducible_noise,
+)
 from skdprp.accounting import gaussian_profile
 from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 
@@ -296,7 +307,11 @@ def test_other_definitions_have_no_profile():
     [
         (AMPClassifier(), "row replaced"),
         (AMPClassifier(adjacency="add_remove"), "row more or less"),
-        (DPSignOPORP(2, max_change=0.5), "row changed by 0.5"),
+        (DPSignOPORP(2, max_change=0.5), "one coordinate by 0.5"),
+        (DPSignRP(2, max_change=0.5), "l1 change of 0.5"),
+        (DPOPORP(2, adjacency="l2"), "l2 change of 1"),
+        (iDPSignRP(2, method="rr", projection="oporp"), "one coordinate by 1"),
+        (iDPSignRP(2), "l1 change of 1"),
         (MIDPRegressor(), "one entry, in bits"),
     ],
 )
@@ -321,3 +336,41 @@ def test_legends_of_five_long_names_stay_in_the_figure(display):
     legend, page = display.ax_.get_legend().get_window_extent(), display.figure_.bbox
     assert page.x0 <= legend.x0 < legend.x1 <= page.x1 and legend.y1 <= page.y1
     assert display.ax_.get_window_extent().height > page.height / 3, "and the curves keep their room"
+
+
+@pytest.mark.parametrize("sketch", [DPSignOPORP(4), DPSignRP(4), DPOPORP(4, adjacency="l2"), iDPSignRP(4)])
+def test_legend_names_the_neighbours_of_the_guarantee(sketch):
+    relation = sketch.fit(np.zeros((1, 4))).guarantee_.adjacency.relation
+    assert inspection._hidden(sketch) == inspection._CHANGES[relation].format(1.0)
+
+
+def test_ticks_are_at_the_points(display):
+    """Where there are few; a profile has many, and ticks of the decades."""
+    display.plot().figure_.canvas.draw()
+    assert display.ax_.get_xticks().tolist() == display.epsilons.tolist()
+    profile = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2))).plot()
+    assert len(profile.ax_.get_xticks()) < 12
+
+
+def test_markers_of_equal_profiles_are_apart():
+    """The curves coincide, and each still shows markers of its own."""
+    profile = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2)))
+    lines = [profile.plot().line_, profile.plot(ax=profile.ax_).line_, profile.plot(ax=profile.ax_).line_]
+    assert len({line.get_markevery() for line in lines}) == 3
+
+
+def test_what_has_no_guarantee_of_its_own_is_refused_with_what_to_do():
+    from_estimator = PrivacyProfileDisplay.from_estimator
+    with pytest.raises(TypeError, match=r"privacy_report\(pipeline\)\.total"):
+        from_estimator(make_pipeline(MaxAbsScaler(), DPOPORP(2)).fit(np.eye(3)))
+    with pytest.raises(NotFittedError, match="DPOPORP has no guarantee_: it is not fitted"):
+        from_estimator(DPOPORP(2))
+    with pytest.raises(NotFittedError, match="or not private"):
+        from_estimator(LinearRegression().fit(np.eye(3), np.ones(3)))
+    with pytest.raises(TypeError, match="class"):
+        from_estimator(DPOPORP)
+
+
+def test_several_estimators_are_several_calls(two_digits):
+    with pytest.raises(TypeError, match=r"One estimator at a call: draw the next by plot\(ax="):
+        PrivacyUtilityDisplay.from_estimator([AMPClassifier(), DPOPORP()], *two_digits)

@@ -417,7 +417,7 @@ def test_published_amp_with_product_noise_has_no_guarantee(binary):
 
 @pytest.mark.parametrize("estimator", BOTH)
 def test_the_guarantee_is_stated_in_full(estimator, binary):
-    text = str(estimator(epsilon=0.5, adjacency="add_remove").fit(*binary).guarantee_)
+    text = " ".join(str(estimator(epsilon=0.5, adjacency="add_remove").fit(*binary).guarantee_).split())
     for fact in (
         "one more row",
         "coef_ and intercept_",

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
@@ -316,3 +318,10 @@ def test_what_is_no_release_is_not_saved(rows, path):
     with pytest.raises(NotFittedError):
         save_release(path, S, DPOPORP(8))
     assert not path.exists()
+
+
+def test_pipeline_is_refused_with_what_to_do(tmp_path):
+    pipeline = make_pipeline(Normalizer(), DPOPORP(2)).fit(np.eye(3))
+    with pytest.raises(TypeError, match=r"pipeline\[-1\], and say in description"):
+        save_release(tmp_path / "rows.npz", pipeline.transform(np.eye(3)), pipeline)
+    assert not list(tmp_path.iterdir())

@@ -2,13 +2,15 @@
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.feature_selection import RFECV, SelectKBest, chi2, f_classif
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -17,7 +19,14 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, RepeatedKFold, ShuffleSplit, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
@@ -26,6 +35,7 @@ from skdprp import (
     AuditResult,
     DPSignOPORP,
     MIDPRegressor,
+    PublicScaler,
     compose,
     iDPSignRP,
     privacy_report,
@@ -41,6 +51,11 @@ N = len(X)
 MODEL = AMPClassifier(epsilon=0.5, delta=1e-6)
 SIGNS = DPSignOPORP(16, epsilon=0.7)
 NOISY = DPOPORP(16, epsilon=1.0, delta=1e-6)
+
+
+def unwrapped(report):
+    """What a report prints, in one line."""
+    return " ".join(repr(report).split())
 
 
 def statuses(report):
@@ -174,7 +189,6 @@ def test_a_random_search_with_a_fixed_delta_needs_no_sizes():
     "search",
     [
         GridSearchCV(AMPClassifier(), {"C": [0.1, 1.0]}, cv=ShuffleSplit(2)),
-        GridSearchCV(MODEL, {"C": [0.1, 1.0]}, refit=False),
     ],
 )
 def test_a_search_whose_candidates_cannot_be_known_says_so(search):
@@ -222,15 +236,15 @@ def test_report_shows_as_text_html_and_frame():
     report = privacy_report(make_pipeline(Normalizer(), MODEL).fit(X, Y))
     for text in (repr(report), report._repr_html_(), report.frame().to_string()):
         assert "ampclassifier" in text and "(0.5, 1e-06)-DP" in text
-    assert "released: coef_ and intercept_, once for each call of fit" in repr(report)
-    assert "that its solver failed" in repr(report) and "the set of labels is public" in repr(report)
+    assert "released: coef_ and intercept_, once for each call of fit" in unwrapped(report)
+    assert "that its solver failed" in unwrapped(report) and "the set of labels is public" in unwrapped(report)
 
 
 @pytest.mark.parametrize("step", [FunctionTransformer(lambda Z: 1000 * Z), PolynomialFeatures(2), Normalizer()])
 def test_after_a_fixed_map_neighbours_are_rows_as_they_leave_it(step):
     report = privacy_report(make_pipeline(step, NOISY, RidgeClassifier()).fit(X, Y))
     name = type(step).__name__.lower()
-    assert report.total.adjacency == Adjacency("l1", 1.0, after=name) and f"as they leave {name}" in repr(report)
+    assert report.total.adjacency == Adjacency("l1", 1.0, after=name) and f"as they leave {name}" in unwrapped(report)
     assert privacy_report(make_pipeline(step, MODEL).fit(X, Y)).total.adjacency == Adjacency("replace_one")
 
 
@@ -351,3 +365,55 @@ def test_a_refuted_step_voids_what_it_is_part_of():
     assert report.total is None and statuses(report)[:2] == ["not covered", "private"]
     assert "dpsignoporp is VIOLATED by an audit: epsilon is at least 2." in report.not_covered[0]
     assert "VIOLATED" in repr(report.private)
+
+
+def test_class_is_no_estimator():
+    with pytest.raises(TypeError, match=r"AMPClassifier\(\)\.fit"):
+        privacy_report(AMPClassifier)
+
+
+def test_search_without_refit_is_told_to_refit():
+    report = privacy_report(GridSearchCV(MODEL, {"C": [0.1, 1.0]}, refit=False, cv=2).fit(X, Y))
+    assert report.total is None and "search with refit=True" in repr(report)
+
+
+class Mystery(BaseEstimator):
+    """An estimator that the report does not know."""
+
+
+@pytest.mark.parametrize(
+    ("step", "remark"),
+    [
+        (StandardScaler(), "learns from the rows without noise; use PublicScaler"),
+        (OneHotEncoder(), "learns from the rows without noise; list its categories"),
+        (OneHotEncoder(categories=[[0, 1]], min_frequency=2), "leave out min_frequency and max_categories"),
+        (SimpleImputer(strategy="constant"), "set keep_empty_features=True"),
+        (SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True), "leave out add_indicator"),
+        (SimpleImputer(), 'set strategy="constant", keep_empty_features=True'),
+        (CountVectorizer(), "use HashingVectorizer"),
+        (PCA(), "learns from the rows without noise"),
+        (Mystery(), "may learn from the rows without noise"),
+        (Normalizer(), "learns nothing from the rows; one change before it may move several coordinates after it"),
+        (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
+        (FeatureHasher(), "move several coordinates after it"),
+        (PublicScaler(), "its bounds are trusted to be public"),
+        (OrdinalEncoder(categories=[[0, 1]]), "learns nothing from the rows"),
+    ],
+)
+def test_remarks_name_the_cure(step, remark):
+    """The ends are compared, so that a remark without a cure has none."""
+    assert privacy_report(step).steps[0].remark.endswith(remark)
+
+
+def test_maps_of_what_was_released_move_nothing_private():
+    model = make_pipeline(DPOPORP(2), Normalizer(), RidgeClassifier()).fit(X, Y)
+    assert "several coordinates" not in privacy_report(model).steps[1].remark
+
+
+def test_names_of_facts_are_those_of_the_guarantee():
+    """What no step covers and what the guarantee leaves out stand under one name."""
+    report = privacy_report(make_pipeline(StandardScaler(), MODEL).fit(X, Y))
+    facts, printed = report._conclusions(), repr(report).split("\n\n")[1]
+    assert set(facts) - {"total", "private steps alone"} <= set(report.private._facts())
+    assert "standardscaler learns" in facts["not covered"] and "solver failed" in facts["not covered"]
+    assert max(map(len, printed.splitlines())) <= 100

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from .._params import without_values
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._descent import DPSGDClassifier
 from ..linear_model._mutual_information import MIDPRegressor
@@ -134,7 +135,7 @@ def _with_row(X, row):
 def _arrays(X, y):
     if y is None:
         raise ValueError("Neighbours of a model need labels or targets: give y.")
-    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.array(X, dtype=np.float64)
+    X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else without_values(np.array, X, dtype=np.float64)
     return X, np.asarray(y)
 
 

@@ -142,20 +142,23 @@ class AuditResult:
     false_alarms: int
 
     def __repr__(self):
-        shown = f"epsilon >= {printed_down(self.epsilon)}" if self.epsilon > 0 else "nothing shown"
-        return (
-            f"{shown} at delta={printed_down(self.delta)} with confidence {_percentage(self.confidence)} "
-            f"({self.distinguisher}: {self.hits} hits, {self.false_alarms} false alarms in {self.n_tested} tests each)"
-        )
+        at = f"at delta={printed_down(self.delta)} with confidence {_percentage(self.confidence)}"
+        if not self.epsilon > 0:  # hits that are as many as false alarms only frighten
+            return f"nothing shown {at} ({self.distinguisher}: {self.n_tested} tests each)"
+        counts = f"{self.hits} hits, {self.false_alarms} false alarms in {self.n_tested} tests each"
+        return f"epsilon >= {printed_down(self.epsilon)} {at} ({self.distinguisher}: {counts})"
 
     def _repr_html_(self):
+        counts = {
+            f"accuses {self.accused}, rightly": f"{self.hits} of {self.n_tested}",
+            f"accuses {self.accused}, wrongly": f"{self.false_alarms} of {self.n_tested}",
+        }
         facts = {
             "epsilon is at least": printed_down(self.epsilon) if self.epsilon > 0 else "0: nothing shown",
             "at delta": printed_down(self.delta),
             "with confidence": _percentage(self.confidence),
             "attack": self.distinguisher,
-            f"accuses {self.accused}, rightly": f"{self.hits} of {self.n_tested}",
-            f"accuses {self.accused}, wrongly": f"{self.false_alarms} of {self.n_tested}",
+            **(counts if self.epsilon > 0 else {}),
             "outputs drawn from each data set": f"{self.n_trials}",
         }
         return label_html("Audit of a release", facts)

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._params import without_values
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._descent import DPSGDClassifier
 from ..linear_model._mutual_information import MIDPRegressor
@@ -187,7 +188,10 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
     delta = getattr(getattr(fitted, "guarantee_", None), "delta", None)
     if output is None and not hasattr(fitted, "coef_"):
         if not hasattr(fitted, "transform"):
-            raise TypeError(f"Say by `output` what a fitted {type(estimator).__name__} releases.")
+            raise TypeError(
+                f"Say by `output` what a fitted {type(estimator).__name__} releases, such as "
+                "output=lambda pipeline: pipeline[-1].coef_ for a Pipeline that ends in a linear model."
+            )
         return Trials(partial(_call, partial(_transformed, estimator)), a, b, {}, delta)
     return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, delta)
 
@@ -260,7 +264,7 @@ def _only_in(data, other):
 
 
 def _dense(X):
-    return X.toarray() if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    return X.toarray() if sp.issparse(X) else without_values(np.asarray, X, dtype=np.float64)
 
 
 def _keys(X, y):

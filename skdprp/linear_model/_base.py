@@ -7,13 +7,14 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context
+from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context, validate_data, without_values
 from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee, PrivacyWarning
 from ._erm import Problem, clip_rows, relative_intercept
 
@@ -72,7 +73,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
         """
         with np.errstate(all="ignore"):  # a warning of an overflow would tell of a row
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
-        check_classification_targets(y)
+        without_values(check_classification_targets, y, name="y")
         classes, codes = self._encode(y)
         X = self._bounded(X)
         problem = self._problem(X, len(classes))
@@ -132,6 +133,24 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
         """
         scores = self.decision_function(X)
         return softmax(scores, axis=1) if scores.ndim > 1 else np.column_stack([expit(-scores), expit(scores)])
+
+    def score(self, X, y, sample_weight=None):
+        """Return the share of rows whose label is predicted.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        return without_values(accuracy_score, y, self.predict(X), sample_weight=sample_weight, name="y")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -6,11 +6,12 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._digits import printed_up
-from .._params import FLOATS, Interval, StrOptions, _fit_context
+from .._params import FLOATS, Interval, StrOptions, _fit_context, validate_data, without_values
 from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
 from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee, PrivacyWarning
 from ..mechanisms import information_scale, published_information_scale, sampled_information
@@ -244,6 +245,24 @@ class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return clip_entries(X, self.max_abs) @ self.coef_ + self.intercept_
+
+    def score(self, X, y, sample_weight=None):
+        """Return the coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        return without_values(r2_score, y, self.predict(X), sample_weight=sample_weight, name="y")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

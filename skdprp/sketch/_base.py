@@ -9,10 +9,10 @@ from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils import check_random_state, extmath, gen_batches
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._params import FLOATS, _fit_context
+from .._params import FLOATS, _fit_context, validate_data
 from .._threads import in_threads
 from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee
 from ..random_projection import make_projection, rows_of
