@@ -7,48 +7,20 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
-from sklearn.impute import SimpleImputer
-from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.model_selection import KFold, RepeatedKFold, RepeatedStratifiedKFold, StratifiedKFold, check_cv
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
-    Normalizer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    PolynomialFeatures,
-)
-from sklearn.random_projection import BaseRandomProjection
 
+from ._fixed_maps import chooses_by_name, is_fixed_map, remark_on
 from .guarantee import Adjacency, PrivacyGuarantee, compose, label_html
-from .preprocessing import PublicScaler
 from .sketch._base import AT_EACH_TRANSFORM
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
-_ROW_BY_ROW = (
-    AdditiveChi2Sampler,
-    BaseRandomProjection,
-    Binarizer,
-    FeatureHasher,
-    FunctionTransformer,
-    HashingVectorizer,
-    Normalizer,
-    PolynomialFeatures,
-    PublicScaler,
-)
-_TRUST = {
-    FunctionTransformer: "is trusted to treat each row by itself",
-    PublicScaler: "its bounds are trusted to be public",
-}
 _K_FOLDS = (KFold, StratifiedKFold, RepeatedKFold, RepeatedStratifiedKFold)
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
@@ -318,7 +290,7 @@ def _side_by_side(estimator, branches, name, flow):
 def _chooses_columns(estimator):
     """Whether a function chooses the columns in view of the rows, and not by their names and types."""
     columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
-    return any(callable(choice) and not isinstance(choice, make_column_selector) for choice in columns)
+    return any(not chooses_by_name(choice) for choice in columns)
 
 
 def _of_step(estimator, name, flow):
@@ -326,8 +298,8 @@ def _of_step(estimator, name, flow):
         return _of_private_step(estimator, name, flow)
     if _is_private(estimator):
         raise NotFittedError(f"{_kind(estimator)} is not fitted, or its last fit failed: its guarantee is unknown.")
-    if isinstance(estimator, _ROW_BY_ROW) or _fills_with_a_constant(estimator) or _encodes_given_categories(estimator):
-        remark = _TRUST.get(type(estimator), "learns nothing from the rows")
+    if is_fixed_map(estimator):
+        remark = remark_on(estimator)
         step = ReportedStep(name, _kind(estimator), "post-processing" if flow.released else "fixed map", remark)
         return _Part((step,), flow=replace(flow, maps=(*flow.maps, name)))
     if flow.released:
@@ -335,26 +307,6 @@ def _of_step(estimator, name, flow):
         return _Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
     step = ReportedStep(name, _kind(estimator), "not covered", _LEARNED)
     return _Part((step,), not_covered=(f"{name} {_LEARNED}",), flow=_Flow(learned=name))
-
-
-def _fills_with_a_constant(estimator):
-    """Whether an imputer fills in what it is told, in every column."""
-    return (
-        isinstance(estimator, SimpleImputer)
-        and estimator.strategy == "constant"
-        and estimator.keep_empty_features
-        and not estimator.add_indicator
-    )
-
-
-def _encodes_given_categories(estimator):
-    """Whether an encoder is told all categories, and counts none of them."""
-    return (
-        isinstance(estimator, OneHotEncoder | OrdinalEncoder)
-        and not isinstance(estimator.categories, str)
-        and estimator.min_frequency is None
-        and estimator.max_categories is None
-    )
 
 
 def _of_private_step(estimator, name, flow):

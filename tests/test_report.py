@@ -1,10 +1,11 @@
 """Reports over pipelines and searches, against what each costs by hand."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import make_column_transformer
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.ensemble import VotingRegressor
@@ -17,7 +18,14 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, RepeatedKFold, ShuffleSplit, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
@@ -26,6 +34,7 @@ from skdprp import (
     AuditResult,
     DPSignOPORP,
     MIDPRegressor,
+    PublicScaler,
     compose,
     iDPSignRP,
     privacy_report,
@@ -351,3 +360,84 @@ def test_a_refuted_step_voids_what_it_is_part_of():
     assert report.total is None and statuses(report)[:2] == ["not covered", "private"]
     assert "dpsignoporp is VIOLATED by an audit: epsilon is at least 2." in report.not_covered[0]
     assert "VIOLATED" in repr(report.private)
+
+
+class _LearnedBounds(PublicScaler):
+    def fit(self, X, y=None):
+        self.bounds = np.column_stack([X.min(axis=0), X.max(axis=0) + 1])
+        return super().fit(X)
+
+
+class _LearnedCategories(OneHotEncoder):
+    def fit(self, X, y=None):
+        self.categories = [np.unique(column) for column in X.T]
+        return super().fit(X)
+
+
+class _Centring(FunctionTransformer):
+    def fit(self, X, y=None):
+        self.mean_ = X.mean(axis=0)
+        return self
+
+    def transform(self, X):
+        return X - self.mean_
+
+
+class _Widest(make_column_selector):
+    def __call__(self, table):
+        return list(table.columns[table.max() > 0.9])
+
+
+LISTED = [list(range(17))] * X.shape[1]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        _LearnedBounds((0, 1)),
+        _LearnedCategories(categories=LISTED, handle_unknown="ignore"),
+        _Centring(),
+        make_column_transformer((PublicScaler((0, 1)), _Widest())),
+    ],
+)
+def test_subclasses_may_learn_whatever_they_inherit_from(step):
+    rows = pd.DataFrame(X) if hasattr(step, "transformers") else X
+    report = privacy_report(make_pipeline(step, MODEL).fit(rows, Y))
+    assert report.total is None and "learns from the rows" in report.not_covered[0]
+
+
+@pytest.mark.parametrize(
+    ("step", "changed"),
+    [
+        (OneHotEncoder(handle_unknown="ignore"), {"categories": LISTED}),
+        (OneHotEncoder(categories=LISTED, handle_unknown="ignore", min_frequency=50), {"min_frequency": None}),
+        (SimpleImputer(), {"strategy": "constant", "keep_empty_features": True}),
+        (SimpleImputer(add_indicator=True), {"strategy": "constant", "fill_value": 0.0, "add_indicator": False}),
+        (PublicScaler((0, 1)), {"feature_range": (-5, 5)}),
+        (PublicScaler((0, 1)), {"bounds": (0, 2)}),
+    ],
+)
+def test_parameters_that_were_changed_after_fit_do_not_make_a_map_fixed(step, changed):
+    pipeline = make_pipeline(clone(step), clone(MODEL)).fit((16 * X).astype(int), Y)
+    pipeline[0].set_params(**changed)
+    assert privacy_report(pipeline).total is None and statuses(privacy_report(pipeline))[0] == "not covered"
+
+
+def test_listed_categories_that_the_type_of_the_rows_has_changed_are_not_fixed():
+    encoder = OneHotEncoder(categories=[[0.0, 0.5, 1.0]], handle_unknown="ignore")
+    totals = [privacy_report(make_pipeline(encoder, MODEL).fit(Y[:, None].astype(t), Y)).total for t in (int, float)]
+    assert totals[0] is None and totals[1].epsilon == 0.5
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder(categories=LISTED), OrdinalEncoder(categories=LISTED)])
+def test_encoders_that_quote_unknown_values_are_remarked_on(encoder):
+    report = privacy_report(make_pipeline(encoder, MODEL).fit((16 * X).astype(int), Y))
+    assert report.total.epsilon == 0.5 and "its errors quote unknown values" in report.steps[0].remark
+
+
+def test_missing_is_a_category_and_a_fill_value_as_good_as_another():
+    rows = np.array([[np.nan, 1.0], [2.0, np.nan]] * 10)
+    filled = SimpleImputer(strategy="constant", fill_value=np.nan, keep_empty_features=True)
+    encoder = OneHotEncoder(categories=[[2.0, np.nan], [1.0, np.nan]], handle_unknown="ignore")
+    report = privacy_report(make_pipeline(filled, encoder, MODEL).fit(rows, [0, 1] * 10))
+    assert report.total.epsilon == 0.5
