@@ -142,7 +142,7 @@ def _spelled(thing):
     if isinstance(thing, Mapping):
         return f"{{{sorted((_spelled(name), _spelled(value)) for name, value in thing.items())}}}"
     if isinstance(thing, np.ndarray) and thing.dtype != object:
-        return f"{thing.shape}{_spelled(thing.tolist()) if thing.size < 10_000 else _digest(thing)}"
+        return _spelled(thing.tolist()) if thing.size < 10_000 else _digest(thing)
     if isinstance(thing, list | tuple | np.ndarray):
         return f"[{','.join(map(_spelled, thing))}]"
     if isinstance(thing, FunctionType):
@@ -158,11 +158,14 @@ def _what_it_does(estimator):
         components = estimator.components_
         return [components.data, components.indices, components.indptr] if sp.issparse(components) else components
     parameters = estimator.get_params(deep=False)
+    if "transformer_weights" in parameters:  # the branches are maps of their own
+        columns = [columns for *_, columns in parameters.get("transformers", [])]
+        return [parameters["transformer_weights"], columns]
     return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
 
 
 def _digest(array):
-    return array.dtype.str + hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
+    return f"{array.shape}{array.dtype.str}" + hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
 
 
 def _spelled_function(function):

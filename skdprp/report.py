@@ -16,7 +16,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from ._fixed_maps import chooses_by_name, is_fixed_map, remark_on
+from ._fixed_maps import chooses_by_name, is_fixed_map, map_label, remark_on
 from .guarantee import Adjacency, PrivacyGuarantee, compose, label_html
 from .sketch._base import AT_EACH_TRANSFORM
 
@@ -140,7 +140,7 @@ class PrivacyReport:
 class _Flow:
     """What reaches a step: rows by way of fixed maps, rows that something was fitted on, or what was released."""
 
-    maps: tuple[str, ...] = ()
+    maps: tuple[tuple[str, object], ...] = ()
     learned: str = ""
     released: bool = False
     labels_used_by: str = ""
@@ -283,6 +283,8 @@ def _side_by_side(estimator, branches, name, flow):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_LEARNED}"), flow=_Flow(learned=name))
     learned = next((out.learned for out in flows if out.learned), "")
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
+    if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
+        maps += ((name, estimator),)
     labels = next((out.labels_used_by for out in flows if out.labels_used_by), "")
     return replace(part, flow=_Flow(maps, learned, all(out.released for out in flows), labels))
 
@@ -301,7 +303,7 @@ def _of_step(estimator, name, flow):
     if is_fixed_map(estimator):
         remark = remark_on(estimator)
         step = ReportedStep(name, _kind(estimator), "post-processing" if flow.released else "fixed map", remark)
-        return _Part((step,), flow=replace(flow, maps=(*flow.maps, name)))
+        return _Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))))
     if flow.released:
         step = ReportedStep(name, _kind(estimator), "post-processing", _LABELS)
         return _Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
@@ -340,10 +342,10 @@ def _after_maps(guarantee, maps):
     """State a guarantee of rows that passed fixed maps: distances are those of the rows that leave them."""
     if not maps:
         return guarantee
-    assumption = f"{', '.join(maps)}: fixed maps that treat each row by itself"
+    assumption = f"{', '.join(name for name, _ in maps)}: fixed maps that treat each row by itself"
     adjacency = guarantee.adjacency
     if adjacency is not None and adjacency.is_distance:
-        adjacency = replace(adjacency, after=", ".join(maps))
+        adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))
     return replace(guarantee, adjacency=adjacency, assumptions=(*guarantee.assumptions, assumption))
 
 
@@ -421,7 +423,11 @@ def _dearest(candidates, refit):
     first = candidates[0] if refit is None else refit
     if any(len(one.charges) != len(first.charges) for one in candidates):
         return None
-    return replace(first, charges=tuple(map(_weakest, zip(*(one.charges for one in candidates), strict=True))))
+    try:
+        weakest = tuple(map(_weakest, zip(*(one.charges for one in candidates), strict=True)))
+    except ValueError:  # their neighbours are not the same
+        return None
+    return replace(first, charges=weakest)
 
 
 def _weakest(guarantees):

@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import make_column_selector, make_column_transformer
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import RFECV, SelectKBest, chi2, f_classif
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -17,7 +18,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, RepeatedKFold, ShuffleSplit, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import Pipeline, make_pipeline, make_union
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
@@ -40,6 +41,7 @@ from skdprp import (
     privacy_report,
     reproducible_noise,
 )
+from skdprp._fixed_maps import map_label
 from skdprp.accounting import gaussian_profile
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_scale
@@ -239,7 +241,8 @@ def test_report_shows_as_text_html_and_frame():
 def test_after_a_fixed_map_neighbours_are_rows_as_they_leave_it(step):
     report = privacy_report(make_pipeline(step, NOISY, RidgeClassifier()).fit(X, Y))
     name = type(step).__name__.lower()
-    assert report.total.adjacency == Adjacency("l1", 1.0, after=name) and f"as they leave {name}" in repr(report)
+    assert report.total.adjacency == Adjacency("l1", 1.0, after=map_label(name, step))
+    assert f"as they leave {name}" in repr(report)
     assert privacy_report(make_pipeline(step, MODEL).fit(X, Y)).total.adjacency == Adjacency("replace_one")
 
 
@@ -424,7 +427,7 @@ def test_parameters_that_were_changed_after_fit_do_not_make_a_map_fixed(step, ch
 
 
 def test_listed_categories_that_the_type_of_the_rows_has_changed_are_not_fixed():
-    encoder = OneHotEncoder(categories=[[0.0, 0.5, 1.0]], handle_unknown="ignore")
+    encoder = OneHotEncoder(categories=[[0.5, 1.0]], handle_unknown="ignore")
     totals = [privacy_report(make_pipeline(encoder, MODEL).fit(Y[:, None].astype(t), Y)).total for t in (int, float)]
     assert totals[0] is None and totals[1].epsilon == 0.5
 
@@ -441,3 +444,74 @@ def test_missing_is_a_category_and_a_fill_value_as_good_as_another():
     encoder = OneHotEncoder(categories=[[2.0, np.nan], [1.0, np.nan]], handle_unknown="ignore")
     report = privacy_report(make_pipeline(filled, encoder, MODEL).fit(rows, [0, 1] * 10))
     assert report.total.epsilon == 0.5
+
+
+def total_after(step):
+    return privacy_report(make_pipeline(step, DPOPORP(2)).fit(X, Y)).total
+
+
+def scaled(factor):
+    return FunctionTransformer(lambda Z: factor * Z)
+
+
+ALL = slice(0, X.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("step", "other"),
+    [
+        (PublicScaler((0, 1)), PublicScaler((0, 2))),
+        (scaled(1), scaled(100)),
+        (FunctionTransformer(np.sqrt), FunctionTransformer(np.square)),
+        (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=1)),
+        (PolynomialFeatures(2), PolynomialFeatures(1)),
+        (make_column_transformer((Normalizer(), [0, 1])), make_column_transformer((Normalizer(), [2, 3]))),
+        ("passthrough", make_union("passthrough", "passthrough")),
+        ("passthrough", make_column_transformer(("passthrough", ALL), ("passthrough", ALL))),
+        (
+            FeatureUnion([("a", Normalizer())]),
+            FeatureUnion([("a", Normalizer())], transformer_weights={"a": 1000.0}),
+        ),
+        (
+            ColumnTransformer([("a", "passthrough", ALL)]),
+            ColumnTransformer([("a", "passthrough", ALL)], transformer_weights={"a": 1000.0}),
+        ),
+    ],
+)
+def test_distances_after_different_maps_do_not_compose(step, other):
+    one, two = total_after(step), total_after(other)
+    assert one.adjacency != two.adjacency
+    with pytest.raises(ValueError, match="different neighbours"):
+        compose(one, two)
+
+
+@pytest.mark.parametrize(
+    ("step", "same"),
+    [
+        (PublicScaler((0, 1)), PublicScaler(np.array([0.0, 1.0]))),
+        (scaled(3), scaled(3)),
+        (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=0)),
+        (HashingVectorizer(), HashingVectorizer()),
+    ],
+)
+def test_the_same_map_has_the_same_label(step, same):
+    assert map_label("a", step.fit(X)) == map_label("a", same.fit(X)) != map_label("b", same)
+
+
+def test_a_search_over_maps_before_a_sketch_has_no_common_neighbours():
+    def searched(name, values, model):
+        pipeline = make_pipeline(PublicScaler((0, 1)), *model)
+        return privacy_report(GridSearchCV(pipeline, {name: values}, cv=2).fit(X, Y))
+
+    sketched = [clone(NOISY), RidgeClassifier()]
+    wider = [(-0.5, 0.5), (-500, 500)]
+    report = searched("publicscaler__feature_range", wider, sketched)
+    assert report.private is None and "does not follow" in report.not_covered[0]
+    assert searched("dpoporp__epsilon", [0.5, 1.0], sketched).private.adjacency.bound == 1.0
+    assert searched("publicscaler__feature_range", wider, [clone(MODEL)]).private.epsilon > 0.5
+
+
+def test_a_search_after_an_unseeded_random_projection_has_no_common_neighbours():
+    pipeline = make_pipeline(GaussianRandomProjection(8), DPOPORP(2), RidgeClassifier())
+    report = privacy_report(GridSearchCV(pipeline, {"dpoporp__epsilon": [0.5, 1.0]}, cv=2).fit(X, Y))
+    assert report.private is None and "does not follow" in report.not_covered[0]
