@@ -373,16 +373,26 @@ def _is_sketch(guarantee):
 
 
 def _repeated(folds, name, count):
-    """Add up fits of the same steps: the lines of the last of them, with the number of releases of all."""
-    last = "; guarantees differ, this is the last" if len({_guarantees(fold) for fold in folds}) > 1 else ""
+    """Add up fits of the same steps: the worst line of each, or the last, with the number of releases of all."""
+    last = (
+        "; guarantees differ, this is the worst or the last" if len({_guarantees(fold) for fold in folds}) > 1 else ""
+    )
     lines = [
-        replace(step, releases=_total_releases(folds, i), remark=step.remark + (last if step.releases else ""))
-        for i, step in enumerate(folds[-1].steps)
+        replace(worst, releases=_total_releases(folds, i), remark=worst.remark + last * bool(worst.releases))
+        for i, worst in enumerate(_worst(folds, i) for i in range(len(folds[-1].steps)))
     ]
     head = ReportedStep(name, count, "not covered", _SCORES)
     charges = tuple(replace(one, assumptions=(*one.assumptions, _ONCE)) for fold in folds for one in fold.charges)
     uncovered = tuple(text for fold in folds for text in fold.not_covered)
     return _Part((head, *lines), charges, (*uncovered, f"{name}: {_SCORES}"), _Flow(learned=name))
+
+
+def _worst(folds, i):
+    """Line of a violated or uncovered fit of a step, or of its last fit."""
+    lines = [fold.steps[i] for fold in reversed(folds) if i < len(fold.steps)]
+    return max(
+        lines, key=lambda line: (bool(line.guarantee and line.guarantee.violation), line.status == "not covered")
+    )
 
 
 def _total_releases(folds, i):
@@ -438,7 +448,8 @@ def _weakest(guarantees):
     adjacency = guarantees[0].adjacency
     for one in guarantees:
         adjacency = adjacency.narrower(one.adjacency)
-    return replace(guarantees[0], epsilon=epsilon, delta=delta, adjacency=adjacency, loss=None)
+    violation = next((one.violation for one in guarantees if one.violation), "")
+    return replace(guarantees[0], epsilon=epsilon, delta=delta, adjacency=adjacency, loss=None, violation=violation)
 
 
 def _of_candidate(search, params, refit, flow):
@@ -471,7 +482,7 @@ def _promise(step, reference, search):
     known = reference.guarantee_
     if hasattr(step, "transform"):  # fitted from the number of features alone
         promise = clone(step).set_params(random_state=0).fit(np.zeros((1, reference.n_features_in_))).guarantee_
-        return replace(promise, seeded=known.seeded)
+        return replace(promise, seeded=known.seeded, violation=known.violation)
     if known.definition != "DP":
         if step.get_params() != reference.get_params():
             raise ValueError("The guarantee depends on more than the parameters.")

@@ -515,3 +515,23 @@ def test_a_search_after_an_unseeded_random_projection_has_no_common_neighbours()
     pipeline = make_pipeline(GaussianRandomProjection(8), DPOPORP(2), RidgeClassifier())
     report = privacy_report(GridSearchCV(pipeline, {"dpoporp__epsilon": [0.5, 1.0]}, cv=2).fit(X, Y))
     assert report.private is None and "does not follow" in report.not_covered[0]
+
+
+@pytest.mark.parametrize("epsilons", [[0.7], [0.5, 0.7]])
+def test_a_search_with_a_refuted_refit_is_refuted(epsilons):
+    pipeline = make_pipeline(clone(SIGNS), RidgeClassifier())
+    search = GridSearchCV(pipeline, {"dpsignoporp__epsilon": epsilons}, cv=2).fit(X, Y)
+    audited(search.best_estimator_[0], 950)
+    report = privacy_report(search)
+    assert report.private.violation and report.private.guess_probability == 1.0
+    assert any("VIOLATED by an audit" in text for text in report.not_covered)
+    assert report.steps[1].status == "not covered"
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_a_refuted_fold_shows_in_its_line(fold):
+    results = cross_validate(make_pipeline(clone(SIGNS), RidgeClassifier()), X, Y, cv=2, return_estimator=True)
+    audited(results["estimator"][fold][0], 950)
+    step = privacy_report(results).steps[1]
+    assert step.status == "not covered" and step.releases == 2 and step.guarantee.violation
+    assert "VIOLATED by an audit" in step.remark
