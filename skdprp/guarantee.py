@@ -22,6 +22,7 @@ _SENTENCES = {
     "entry": "any value of one entry, of absolute value at most {bound}; all others and y are known",
 }
 _DISJOINT = ("which rows each release saw does not depend on what is in them",)
+_OF_ONE = "of one of these releases, "
 _CELL = "text-align:left;vertical-align:top"
 _FRAME = (
     "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
@@ -77,8 +78,10 @@ def violation(shown, epsilon, delta):
     >>> violation(1.9269, 1.0, 1e-6)
     'epsilon is at least 1.9269 at delta=1e-06, where 1.0 is promised'
     """
-    shown, delta = printed_down(shown), printed_down(delta)
-    return f"epsilon is at least {shown} at delta={delta}, where {printed_up(epsilon)} is promised"
+    numbers = ((printed_down(shown, digits), printed_up(epsilon, digits)) for digits in range(3, 17))
+    exact = str(plain(shown)), str(plain(epsilon))
+    shown, promised = next((pair for pair in numbers if float(pair[0]) > float(pair[1])), exact)
+    return f"epsilon is at least {shown} at delta={plain(delta)}, where {promised} is promised"
 
 
 class PrivacyWarning(UserWarning):
@@ -534,7 +537,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
         audited_epsilon=None,
-        violation=_joined(guarantee.violation for guarantee in guarantees),
+        violation=_violation_of_one(guarantees),
         seeded=any(guarantee.seeded for guarantee in guarantees),
         **total,
     )
@@ -560,6 +563,12 @@ def _common_adjacency(guarantees):
             raise ValueError("A guarantee that names no neighbours cannot be composed.")
         first = first.narrower(other)
     return first
+
+
+def _violation_of_one(guarantees):
+    """Say that what was shown of one release is not about the total."""
+    shown = _joined(guarantee.violation.removeprefix(_OF_ONE) for guarantee in guarantees)
+    return _OF_ONE + shown if shown else ""
 
 
 def _worst_loss(guarantee):
