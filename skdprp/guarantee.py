@@ -203,7 +203,7 @@ class PrivacyGuarantee:
     Raises
     ------
     ValueError
-        If epsilon is negative or delta no probability.
+        If epsilon or what was audited is negative or nan, delta no probability, or not 0 for MI-DP.
 
     Examples
     --------
@@ -237,10 +237,14 @@ class PrivacyGuarantee:
     seeded: bool = False
 
     def __post_init__(self):
-        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
-            raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
         for name in ("epsilon", "delta", "audited_epsilon"):
             object.__setattr__(self, name, plain(getattr(self, name)))
+        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
+            raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
+        if self.audited_epsilon is not None and not self.audited_epsilon >= 0:
+            raise ValueError(f"No audit shows that epsilon is at least {self.audited_epsilon!r}.")
+        if self.definition == "MI-DP (bits)" and self.delta:
+            raise ValueError(f"MI-DP has no delta, got {self.delta!r}.")
         if self.audited_epsilon is not None and self.audited_epsilon > self.epsilon and not self.violation:
             object.__setattr__(self, "violation", violation(self.audited_epsilon, self.epsilon, self.delta))
 
@@ -609,7 +613,10 @@ def _stated(guarantees, loss, delta):
 def _sum_up(values):
     """Sum, rounded up."""
     values = list(values)
-    total = math.fsum(values)
+    try:
+        total = math.fsum(values)
+    except OverflowError:
+        return math.inf
     if math.isinf(total) or sum(map(Fraction, values)) <= Fraction(total):
         return total
     return math.nextafter(total, math.inf)

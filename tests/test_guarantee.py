@@ -366,6 +366,29 @@ def test_a_violation_prints_as_one(shown, epsilon, delta):
     assert epsilon <= float(printed[3]) < float(printed[1]) <= shown and float(printed[2]) == delta
 
 
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"delta": 0.5, "definition": "MI-DP (bits)"}, "MI-DP has no delta"),
+        ({"delta": 0.0, "audited_epsilon": float("nan")}, "No audit shows"),
+        ({"delta": 0.0, "audited_epsilon": -1.0}, "No audit shows"),
+    ],
+)
+def test_facts_that_no_guarantee_has_are_refused(facts, message):
+    with pytest.raises(ValueError, match=message):
+        PrivacyGuarantee(1.0, **facts)
+
+
+def test_arrays_of_one_number_are_numbers():
+    guarantee = PrivacyGuarantee(np.array(0.1, np.float32), np.array(0.0))
+    assert type(guarantee.epsilon) is float and float(repr(guarantee).removesuffix("-DP")) >= guarantee.epsilon > 0.1
+
+
+def test_sums_beyond_all_floats_are_infinite():
+    huge = dataclasses.replace(PURE, epsilon=1e308)
+    assert compose(huge, huge).epsilon == float("inf")
+
+
 def test_dictionaries_of_earlier_guarantees_still_load():
     facts = PURE.to_dict()
     del facts["violation"]
