@@ -154,7 +154,9 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _scale(self, values, column):
         clipped = np.clip(values, *self.bounds_[column].T)
-        return np.clip(clipped * self.scale_[column] + self.offset_[column], *self.feature_range_)
+        # Rounding overshoots, here and again in float32.
+        scaled = clipped * self.scale_[column] + self.offset_[column]
+        return np.clip(scaled, *_rounded_inward(self.feature_range_, values.dtype))
 
     def _matches_parameters(self):
         """Whether the parameters still are those of the last fit."""
@@ -173,8 +175,18 @@ def _on_values(function, X):
     if not sp.issparse(X):
         return function(X, slice(None)).astype(X.dtype, copy=False)
     out = X.copy()
-    out.data = function(X.data, X.indices).astype(X.dtype, copy=False)
+    out.sum_duplicates()
+    out.data = function(out.data, out.indices).astype(X.dtype, copy=False)
     return out
+
+
+def _rounded_inward(interval, dtype):
+    """Round the ends of an interval to a dtype, so that they stay inside of it."""
+    with np.errstate(over="ignore"):
+        low, high = np.array(interval, dtype=dtype)
+    low = np.nextafter(low, high) if low < np.float64(interval[0]) else low
+    high = np.nextafter(high, low) if high > np.float64(interval[1]) else high
+    return np.float64(low), np.float64(high)
 
 
 def _of_columns(bounds, n_features, names):
