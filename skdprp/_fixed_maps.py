@@ -60,6 +60,13 @@ def chooses_by_name(columns):
     return not callable(columns) or type(columns) is make_column_selector
 
 
+def varies_in_zeros(estimator):
+    """Whether a map gives sparse rows that have as many zeros as the values say."""
+    if type(estimator) is OneHotEncoder:
+        return estimator.sparse_output and (estimator.handle_unknown != "error" or estimator.drop is not None)
+    return type(estimator) in (FeatureHasher, HashingVectorizer)
+
+
 def remark_on(estimator):
     """Say what is trusted of a fixed map, or how it may still show a value."""
     kind = type(estimator)

@@ -16,7 +16,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 
-from ._fixed_maps import chooses_by_name, is_fixed_map, map_label, remark_on
+from ._fixed_maps import chooses_by_name, is_fixed_map, map_label, remark_on, varies_in_zeros
 from .guarantee import Adjacency, PrivacyGuarantee, compose, label_html
 from .sketch._base import AT_EACH_TRANSFORM
 
@@ -24,6 +24,7 @@ _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, 
 _K_FOLDS = (KFold, StratifiedKFold, RepeatedKFold, RepeatedStratifiedKFold)
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
+_DENSITY = "keeps whether most values were zero in sparse_output_: set sparse_threshold=0"
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _UNKNOWN = "what the candidates promise does not follow from their parameters and the refit"
 _VIOLATED = "VIOLATED by an audit"
@@ -281,12 +282,30 @@ def _side_by_side(estimator, branches, name, flow):
         flows.append(part.flow)
     if _chooses_columns(estimator):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_LEARNED}"), flow=_Flow(learned=name))
+    if _keeps_density(estimator, branches) and not flow.released:
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     learned = next((out.learned for out in flows if out.learned), "")
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
     if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
         maps += ((name, estimator),)
     labels = next((out.labels_used_by for out in flows if out.labels_used_by), "")
     return replace(part, flow=_Flow(maps, learned, all(out.released for out in flows), labels))
+
+
+def _keeps_density(estimator, branches):
+    """Whether the share of zeros in the rows decides if a column transformer gives sparse output, now and later."""
+    if getattr(estimator, "sparse_threshold", 0) == 0:
+        return False
+    steps = [step for _, branch in branches for step in _all_steps(branch)]
+    return any(map(varies_in_zeros, steps))
+
+
+def _all_steps(estimator):
+    """Yield an estimator and everything inside of it."""
+    inside = estimator.steps if isinstance(estimator, Pipeline) else _branches(estimator)
+    for _, step in inside:
+        yield from _all_steps(step)
+    yield estimator
 
 
 def _chooses_columns(estimator):

@@ -158,7 +158,7 @@ def test_reports_count_it_as_a_fixed_map():
 def test_reports_count_encoders_of_given_categories_as_fixed_maps(encoder, is_covered):
     """Categories that are found or counted in the rows tell about them; those that are given do not."""
     X = pd.DataFrame({"age": np.arange(100.0), "smokes": ["no", "yes"] * 50})
-    columns = make_column_transformer((PublicScaler((0, 120)), ["age"]), (encoder, ["smokes"]))
+    columns = make_column_transformer((PublicScaler((0, 120)), ["age"]), (encoder, ["smokes"]), sparse_threshold=0)
     report = privacy_report(make_pipeline(columns, AMPClassifier()).fit(X, X["age"] > 50))
     assert (report.total is not None) == is_covered
 

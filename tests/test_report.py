@@ -535,3 +535,21 @@ def test_a_refuted_fold_shows_in_its_line(fold):
     step = privacy_report(results).steps[1]
     assert step.status == "not covered" and step.releases == 2 and step.guarantee.violation
     assert "VIOLATED by an audit" in step.remark
+
+
+@pytest.mark.parametrize(
+    ("encoder", "threshold", "is_covered"),
+    [
+        (OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore"), 0.3, False),
+        (make_pipeline("passthrough", OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore")), 1.0, False),
+        (OneHotEncoder(categories=LISTED[:2], drop="first"), 0.3, False),
+        (OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore"), 0, True),
+        (OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore", sparse_output=False), 0.3, True),
+        (OneHotEncoder(categories=LISTED[:2]), 0.3, True),
+    ],
+)
+def test_a_column_transformer_that_keeps_how_many_values_were_zero_is_not_covered(encoder, threshold, is_covered):
+    columns = make_column_transformer((encoder, [0, 1]), (PublicScaler((0, 16)), [2]), sparse_threshold=threshold)
+    report = privacy_report(make_pipeline(columns, MODEL).fit((16 * X).astype(int), Y))
+    assert (report.total is not None) == is_covered == ("sparse_output_" not in "".join(report.not_covered))
+    assert report.private.epsilon == 0.5
