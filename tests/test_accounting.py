@@ -261,6 +261,11 @@ def test_profile_of_little_noise_is_computed_to_twelve_digits(mu):
         assert PrivacyLoss(mu=mu).profile(epsilon) >= min(exact, 1)
 
 
+@pytest.mark.parametrize("mu", [1e20, 1e200, math.inf])
+def test_profile_without_noise_worth_the_name_is_one(mu):
+    assert PrivacyLoss(mu=mu).profile(1.0) == 1.0 and PrivacyLoss(mu=mu).epsilon(1e-6) == math.inf
+
+
 @pytest.mark.parametrize("mu", [5e-324, 1e-300, 1e-160])
 def test_profile_of_hardly_any_loss_is_hardly_anything(mu):
     loss = PrivacyLoss(mu=mu)

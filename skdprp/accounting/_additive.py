@@ -49,7 +49,7 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     if upper < _FAR_BELOW:
         return LEAST_DELTA
     if upper > _SMALL and mu > _EXACT_MU and lower < 0:
-        return float(ndtr(upper) - 0.5 * np.exp(-(upper**2) / 2) * erfcx(-lower / np.sqrt(2)))
+        return float(ndtr(upper) - 0.5 * np.exp(-upper * upper / 2) * erfcx(-lower / np.sqrt(2)))
     if upper > _SMALL:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
     # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
