@@ -24,6 +24,7 @@ _SENTENCES = {
 }
 _DISJOINT = ("which rows each release saw does not depend on what is in them",)
 _MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
+_OF_ONE = "of one of these releases, "
 _CELL = "text-align:left;vertical-align:top"
 _FRAME = (
     "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
@@ -105,8 +106,10 @@ def violation(shown, epsilon, delta):
     >>> violation(1.9269, 1.0, 1e-6)
     'epsilon is at least 1.9269 at delta=1e-06, where 1.0 is promised'
     """
-    shown, delta = printed_down(shown), printed_down(delta)
-    return f"epsilon is at least {shown} at delta={delta}, where {printed_up(epsilon)} is promised"
+    numbers = ((printed_down(shown, digits), printed_up(epsilon, digits)) for digits in range(3, 17))
+    exact = str(plain(shown)), str(plain(epsilon))
+    shown, promised = next((pair for pair in numbers if float(pair[0]) > float(pair[1])), exact)
+    return f"epsilon is at least {shown} at delta={plain(delta)}, where {promised} is promised"
 
 
 class PrivacyWarning(UserWarning):
@@ -230,7 +233,7 @@ class PrivacyGuarantee:
     Raises
     ------
     ValueError
-        If epsilon is negative or delta no probability.
+        If epsilon or what was audited is negative or nan, delta no probability, or not 0 for MI-DP.
 
     Examples
     --------
@@ -264,10 +267,14 @@ class PrivacyGuarantee:
     seeded: bool = False
 
     def __post_init__(self):
-        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
-            raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
         for name in ("epsilon", "delta", "audited_epsilon"):
             object.__setattr__(self, name, plain(getattr(self, name)))
+        if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
+            raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
+        if self.audited_epsilon is not None and not self.audited_epsilon >= 0:
+            raise ValueError(f"No audit shows that epsilon is at least {self.audited_epsilon!r}.")
+        if self.definition == "MI-DP (bits)" and self.delta:
+            raise ValueError(f"MI-DP has no delta, got {self.delta!r}.")
         if self.audited_epsilon is not None and self.audited_epsilon > self.epsilon and not self.violation:
             object.__setattr__(self, "violation", violation(self.audited_epsilon, self.epsilon, self.delta))
 
@@ -565,7 +572,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
         audited_epsilon=None,
-        violation=_joined(guarantee.violation for guarantee in guarantees),
+        violation=_violation_of_one(guarantees),
         seeded=any(guarantee.seeded for guarantee in guarantees),
         **total,
     )
@@ -591,6 +598,12 @@ def _common_adjacency(guarantees):
             raise ValueError("A guarantee that names no neighbours cannot be composed.")
         first = first.narrower(other)
     return first
+
+
+def _violation_of_one(guarantees):
+    """Say that what was shown of one release is not about the total."""
+    shown = _joined(guarantee.violation.removeprefix(_OF_ONE) for guarantee in guarantees)
+    return _OF_ONE + shown if shown else ""
 
 
 def _worst_loss(guarantee):
@@ -631,7 +644,10 @@ def _stated(guarantees, loss, delta):
 def _sum_up(values):
     """Sum, rounded up."""
     values = list(values)
-    total = math.fsum(values)
+    try:
+        total = math.fsum(values)
+    except OverflowError:
+        return math.inf
     if math.isinf(total) or sum(map(Fraction, values)) <= Fraction(total):
         return total
     return math.nextafter(total, math.inf)

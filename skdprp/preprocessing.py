@@ -38,6 +38,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         A clipped column is multiplied by the one, and then the other is added.
     bounds_ : ndarray of shape (n_features, 2)
         Least and largest value of each column.
+    feature_range_ : tuple (low, high)
+        Where the bounds go.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -102,6 +104,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         # Where zero stays zero it does so exactly, and not up to rounding, for the sake of sparse rows.
         scale, zero_stays = (b - a) / (high - low), a * high == b * low
         self.bounds_, self.scale_, self.offset_ = bounds, scale, np.where(zero_stays, 0.0, a - low * scale)
+        self.feature_range_ = (float(a), float(b))
         self._refuse_to_fill(X)
         return self
 
@@ -151,7 +154,14 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _scale(self, values, column):
         clipped = np.clip(values, *self.bounds_[column].T)
-        return np.clip(clipped * self.scale_[column] + self.offset_[column], *self.feature_range)  # rounding overshoots
+        # Rounding overshoots, here and again in float32.
+        scaled = clipped * self.scale_[column] + self.offset_[column]
+        return np.clip(scaled, *_rounded_inward(self.feature_range_, values.dtype))
+
+    def _matches_parameters(self):
+        """Whether the parameters still are those of the last fit."""
+        bounds = _of_columns(self.bounds, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        return np.array_equal(bounds, self.bounds_) and np.array_equal(self.feature_range, self.feature_range_)
 
     def _refuse_to_fill(self, X):
         if sp.issparse(X) and self.offset_.any():
@@ -165,8 +175,18 @@ def _on_values(function, X):
     if not sp.issparse(X):
         return function(X, slice(None)).astype(X.dtype, copy=False)
     out = X.copy()
-    out.data = function(X.data, X.indices).astype(X.dtype, copy=False)
+    out.sum_duplicates()
+    out.data = function(out.data, out.indices).astype(X.dtype, copy=False)
     return out
+
+
+def _rounded_inward(interval, dtype):
+    """Round the ends of an interval to a dtype, so that they stay inside of it."""
+    with np.errstate(over="ignore"):
+        low, high = np.array(interval, dtype=dtype)
+    low = np.nextafter(low, high) if low < np.float64(interval[0]) else low
+    high = np.nextafter(high, low) if high > np.float64(interval[1]) else high
+    return np.float64(low), np.float64(high)
 
 
 def _of_columns(bounds, n_features, names):

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import zipfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -242,6 +242,8 @@ def _rebuild(header, sketches, probe):
     estimator._fit_projection(projection)
     guarantee = PrivacyGuarantee.from_dict(header["guarantee"])
     _check_guarantee(guarantee, header["fitted"], estimator)
+    facts = {name: getattr(guarantee, name) for name in ("audited_epsilon", "violation")}
+    estimator.guarantee_ = replace(estimator.guarantee_, **facts)
     _check_sketches(sketches, estimator)
     description = header.get("description", "")
     _check_description(description)

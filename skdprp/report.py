@@ -7,7 +7,7 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
@@ -20,7 +20,6 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
-    Binarizer,
     FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
@@ -35,22 +34,11 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import BaseRandomProjection
 
+from ._fixed_maps import chooses_by_name, is_fixed_map, map_label, remark_on, varies_in_zeros
 from .guarantee import Adjacency, PrivacyGuarantee, compose, hung, label_html
-from .preprocessing import PublicScaler
 from .sketch._base import AT_EACH_TRANSFORM
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
-_ROW_BY_ROW = (
-    AdditiveChi2Sampler,
-    BaseRandomProjection,
-    Binarizer,
-    FeatureHasher,
-    FunctionTransformer,
-    HashingVectorizer,
-    Normalizer,
-    PolynomialFeatures,
-    PublicScaler,
-)
 _SPREADING = (
     AdditiveChi2Sampler,
     BaseRandomProjection,
@@ -69,15 +57,12 @@ _CURES = (
     (SimpleImputer, 'set strategy="constant", keep_empty_features=True'),
     (CountVectorizer, "use HashingVectorizer"),
 )
-_TRUST = {
-    FunctionTransformer: "is trusted to treat each row by itself",
-    PublicScaler: "its bounds are trusted to be public",
-}
 _K_FOLDS = (KFold, StratifiedKFold, RepeatedKFold, RepeatedStratifiedKFold)
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
 _MAY_LEARN = "may learn from the rows without noise"
 _SPREADS = "; one change before it may move several coordinates after it"
+_DENSITY = "keeps whether most values were zero in sparse_output_: set sparse_threshold=0"
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _UNKNOWN = "what the candidates promise does not follow from their parameters and the refit"
 _NO_REFIT = "what the candidates promise is not known without a refit: search with refit=True"
@@ -196,7 +181,7 @@ class PrivacyReport:
 class _Flow:
     """What reaches a step: rows by way of fixed maps, rows that something was fitted on, or what was released."""
 
-    maps: tuple[str, ...] = ()
+    maps: tuple[tuple[str, object], ...] = ()
     learned: str = ""
     released: bool = False
     labels_used_by: str = ""
@@ -339,16 +324,36 @@ def _side_by_side(estimator, branches, name, flow):
         flows.append(part.flow)
     if _chooses_columns(estimator):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_LEARNED}"), flow=_Flow(learned=name))
+    if _keeps_density(estimator, branches) and not flow.released:
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     learned = next((out.learned for out in flows if out.learned), "")
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
+    if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
+        maps += ((name, estimator),)
     labels = next((out.labels_used_by for out in flows if out.labels_used_by), "")
     return replace(part, flow=_Flow(maps, learned, all(out.released for out in flows), labels))
+
+
+def _keeps_density(estimator, branches):
+    """Whether the share of zeros in the rows decides if a column transformer gives sparse output, now and later."""
+    if getattr(estimator, "sparse_threshold", 0) == 0:
+        return False
+    steps = [step for _, branch in branches for step in _all_steps(branch)]
+    return any(map(varies_in_zeros, steps))
+
+
+def _all_steps(estimator):
+    """Yield an estimator and everything inside of it."""
+    inside = estimator.steps if isinstance(estimator, Pipeline) else _branches(estimator)
+    for _, step in inside:
+        yield from _all_steps(step)
+    yield estimator
 
 
 def _chooses_columns(estimator):
     """Whether a function chooses the columns in view of the rows, and not by their names and types."""
     columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
-    return any(callable(choice) and not isinstance(choice, make_column_selector) for choice in columns)
+    return any(not chooses_by_name(choice) for choice in columns)
 
 
 def _of_step(estimator, name, flow):
@@ -356,11 +361,11 @@ def _of_step(estimator, name, flow):
         return _of_private_step(estimator, name, flow)
     if _is_private(estimator):
         raise NotFittedError(f"{_kind(estimator)} is not fitted, or its last fit failed: its guarantee is unknown.")
-    if isinstance(estimator, _ROW_BY_ROW) or _fills_with_a_constant(estimator) or _encodes_given_categories(estimator):
-        remark = _TRUST.get(type(estimator), "learns nothing from the rows")
+    if is_fixed_map(estimator):
+        remark = remark_on(estimator)
         remark += _SPREADS * (isinstance(estimator, _SPREADING) and not flow.released)
         step = ReportedStep(name, _kind(estimator), "post-processing" if flow.released else "fixed map", remark)
-        return _Part((step,), flow=replace(flow, maps=(*flow.maps, name)))
+        return _Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))))
     if flow.released:
         step = ReportedStep(name, _kind(estimator), "post-processing", _LABELS)
         return _Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
@@ -379,26 +384,6 @@ def _cure(estimator):
             return "drops columns that are empty: set keep_empty_features=True"
         return "leave out add_indicator"
     return next((cure for kinds, cure in _CURES if isinstance(estimator, kinds)), "")
-
-
-def _fills_with_a_constant(estimator):
-    """Whether an imputer fills in what it is told, in every column."""
-    return (
-        isinstance(estimator, SimpleImputer)
-        and estimator.strategy == "constant"
-        and estimator.keep_empty_features
-        and not estimator.add_indicator
-    )
-
-
-def _encodes_given_categories(estimator):
-    """Whether an encoder is told all categories, and counts none of them."""
-    return (
-        isinstance(estimator, OneHotEncoder | OrdinalEncoder)
-        and not isinstance(estimator.categories, str)
-        and estimator.min_frequency is None
-        and estimator.max_categories is None
-    )
 
 
 def _of_private_step(estimator, name, flow):
@@ -432,10 +417,10 @@ def _after_maps(guarantee, maps):
     """State a guarantee of rows that passed fixed maps: distances are those of the rows that leave them."""
     if not maps:
         return guarantee
-    assumption = f"{', '.join(maps)}: fixed maps that treat each row by itself"
+    assumption = f"{', '.join(name for name, _ in maps)}: fixed maps that treat each row by itself"
     adjacency = guarantee.adjacency
     if adjacency is not None and adjacency.is_distance:
-        adjacency = replace(adjacency, after=", ".join(maps))
+        adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))
     return replace(guarantee, adjacency=adjacency, assumptions=(*guarantee.assumptions, assumption))
 
 
@@ -463,16 +448,26 @@ def _is_sketch(guarantee):
 
 
 def _repeated(folds, name, count):
-    """Add up fits of the same steps: the lines of the last of them, with the number of releases of all."""
-    last = "; guarantees differ, this is the last" if len({_guarantees(fold) for fold in folds}) > 1 else ""
+    """Add up fits of the same steps: the worst line of each, or the last, with the number of releases of all."""
+    last = (
+        "; guarantees differ, this is the worst or the last" if len({_guarantees(fold) for fold in folds}) > 1 else ""
+    )
     lines = [
-        replace(step, releases=_total_releases(folds, i), remark=step.remark + (last if step.releases else ""))
-        for i, step in enumerate(folds[-1].steps)
+        replace(worst, releases=_total_releases(folds, i), remark=worst.remark + last * bool(worst.releases))
+        for i, worst in enumerate(_worst(folds, i) for i in range(len(folds[-1].steps)))
     ]
     head = ReportedStep(name, count, "not covered", _SCORES)
     charges = tuple(replace(one, assumptions=(*one.assumptions, _ONCE)) for fold in folds for one in fold.charges)
     uncovered = tuple(text for fold in folds for text in fold.not_covered)
     return _Part((head, *lines), charges, (*uncovered, f"{name}: {_SCORES}"), _Flow(learned=name))
+
+
+def _worst(folds, i):
+    """Line of a violated or uncovered fit of a step, or of its last fit."""
+    lines = [fold.steps[i] for fold in reversed(folds) if i < len(fold.steps)]
+    return max(
+        lines, key=lambda line: (bool(line.guarantee and line.guarantee.violation), line.status == "not covered")
+    )
 
 
 def _total_releases(folds, i):
@@ -514,7 +509,11 @@ def _dearest(candidates, refit):
     first = candidates[0] if refit is None else refit
     if any(len(one.charges) != len(first.charges) for one in candidates):
         return None
-    return replace(first, charges=tuple(map(_weakest, zip(*(one.charges for one in candidates), strict=True))))
+    try:
+        weakest = tuple(map(_weakest, zip(*(one.charges for one in candidates), strict=True)))
+    except ValueError:  # their neighbours are not the same
+        return None
+    return replace(first, charges=weakest)
 
 
 def _weakest(guarantees):
@@ -525,7 +524,8 @@ def _weakest(guarantees):
     adjacency = guarantees[0].adjacency
     for one in guarantees:
         adjacency = adjacency.narrower(one.adjacency)
-    return replace(guarantees[0], epsilon=epsilon, delta=delta, adjacency=adjacency, loss=None)
+    violation = next((one.violation for one in guarantees if one.violation), "")
+    return replace(guarantees[0], epsilon=epsilon, delta=delta, adjacency=adjacency, loss=None, violation=violation)
 
 
 def _of_candidate(search, params, refit, flow):
@@ -558,7 +558,7 @@ def _promise(step, reference, search):
     known = reference.guarantee_
     if hasattr(step, "transform"):  # fitted from the number of features alone
         promise = clone(step).set_params(random_state=0).fit(np.zeros((1, reference.n_features_in_))).guarantee_
-        return replace(promise, seeded=known.seeded)
+        return replace(promise, seeded=known.seeded, violation=known.violation)
     if known.definition != "DP":
         if step.get_params() != reference.get_params():
             raise ValueError("The guarantee depends on more than the parameters.")

@@ -249,3 +249,25 @@ def test_stated_epsilons_are_upper_bounds(mu, delta):
 def test_what_cannot_be_computed_is_no_small_delta():
     for loss in (PrivacyLoss(mu=1.0), loss_of(randomised_response_profile, epsilon0=0.5, n_bits=3)):
         assert loss.profile(float("nan")) == 1.0
+
+
+@pytest.mark.parametrize("mu", [1e3, 1e5, 1e7, 1e8, 1e10])
+def test_profile_of_little_noise_is_computed_to_twelve_digits(mu):
+    """About half of mu^2, where delta is neither 0 nor 1, epsilon and its reach nearly cancel."""
+    epsilons = [mu**2 / 2 - z * mu for z in (5.0, 1.0, 0.3, 0.05, 0.0, -1.0, -5.0, -30.0)]
+    for epsilon in epsilons:
+        exact = precise_gaussian_profile(epsilon, mu)
+        assert abs(gaussian_profile(epsilon, scale=1.0, sensitivity=mu) - exact) <= 1e-12 * exact
+        assert PrivacyLoss(mu=mu).profile(epsilon) >= min(exact, 1)
+
+
+@pytest.mark.parametrize("mu", [1e20, 1e200, math.inf])
+def test_profile_without_noise_worth_the_name_is_one(mu):
+    assert PrivacyLoss(mu=mu).profile(1.0) == 1.0 and PrivacyLoss(mu=mu).epsilon(1e-6) == math.inf
+
+
+@pytest.mark.parametrize("mu", [5e-324, 1e-300, 1e-160])
+def test_profile_of_hardly_any_loss_is_hardly_anything(mu):
+    loss = PrivacyLoss(mu=mu)
+    assert loss.epsilon(1e-6) == 0.0 <= loss.epsilon(1e-300) < 1e-150
+    assert 0 < loss.profile(1.0) < 1e-300 and loss.profile(0.0) < 1e-150

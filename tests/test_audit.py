@@ -484,6 +484,14 @@ def test_a_refuted_guarantee_is_marked_wherever_its_profile_is_refuted():
     assert not weaker.attach_to(guarantee).violation
 
 
+def test_a_weaker_audit_erases_nothing():
+    claim = PrivacyGuarantee(5.0, 0.0)
+    weaker = dataclasses.replace(RESULT, hits=0, false_alarms=0)
+    strong = RESULT.attach_to(claim)
+    assert strong.audited_epsilon > 0 and not strong.violation
+    assert weaker.attach_to(strong) == strong == RESULT.attach_to(weaker.attach_to(claim))
+
+
 @pytest.mark.parametrize("method", ["exceeds", "attach_to"])
 @pytest.mark.parametrize("thing", [1.0, DPOPORP()])
 def test_results_are_compared_with_guarantees_only(method, thing):

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pickle
+import re
 import sys
 from fractions import Fraction
 
@@ -354,8 +355,43 @@ def test_an_audited_bound_above_the_claim_voids_it():
     for text in (str(violated), violated.to_markdown(), violated._repr_html_()):
         assert "VIOLATED: attacks show that epsilon is at least 0.876" in text and "guarantee is violated" in text
     total = compose(GAUSSIAN, violated)
-    assert total.violation == violated.violation and total.audited_epsilon is None
+    assert total.violation == f"of one of these releases, {violated.violation}" == compose(total, total).violation
+    assert total.audited_epsilon is None
     assert PrivacyGuarantee.from_dict(json.loads(json.dumps(total.to_dict()))) == total
+
+
+@pytest.mark.parametrize(
+    ("shown", "epsilon", "delta"),
+    [(1.00000012, 1.0, 1e-6), (1.2399999, 1.2350001, 1e-6), (1.0000123, 1.0000001, 0.0123456789), (1 + 2**-52, 1.0, 0)],
+)
+def test_a_violation_prints_as_one(shown, epsilon, delta):
+    """However close the two numbers are, each on its safe side."""
+    violated = PrivacyGuarantee(epsilon, delta, audited_epsilon=shown).violation
+    printed = re.fullmatch(r"epsilon is at least (\S+) at delta=(\S+), where (\S+) is promised", violated)
+    assert epsilon <= float(printed[3]) < float(printed[1]) <= shown and float(printed[2]) == delta
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"delta": 0.5, "definition": "MI-DP (bits)"}, "MI-DP has no delta"),
+        ({"delta": 0.0, "audited_epsilon": float("nan")}, "No audit shows"),
+        ({"delta": 0.0, "audited_epsilon": -1.0}, "No audit shows"),
+    ],
+)
+def test_facts_that_no_guarantee_has_are_refused(facts, message):
+    with pytest.raises(ValueError, match=message):
+        PrivacyGuarantee(1.0, **facts)
+
+
+def test_arrays_of_one_number_are_numbers():
+    guarantee = PrivacyGuarantee(np.array(0.1, np.float32), np.array(0.0))
+    assert type(guarantee.epsilon) is float and float(repr(guarantee).removesuffix("-DP")) >= guarantee.epsilon > 0.1
+
+
+def test_sums_beyond_all_floats_are_infinite():
+    huge = dataclasses.replace(PURE, epsilon=1e308)
+    assert compose(huge, huge).epsilon == float("inf")
 
 
 def test_dictionaries_of_earlier_guarantees_still_load():

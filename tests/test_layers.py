@@ -11,7 +11,7 @@ PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"accounting", "_digits", "_noise", "_params", "_threads"},
     {"guarantee", "random_projection", "losses", "preprocessing"},
-    {"sensitivity", "mechanisms", "similarity"},
+    {"_fixed_maps", "sensitivity", "mechanisms", "similarity"},
     {"sketch", "linear_model"},
     {"audit", "inspection", "out_of_core", "publishing", "report"},
 ]

@@ -158,6 +158,23 @@ def test_reports_count_it_as_a_fixed_map():
 def test_reports_count_encoders_of_given_categories_as_fixed_maps(encoder, is_covered):
     """Categories that are found or counted in the rows tell about them; those that are given do not."""
     X = pd.DataFrame({"age": np.arange(100.0), "smokes": ["no", "yes"] * 50})
-    columns = make_column_transformer((PublicScaler((0, 120)), ["age"]), (encoder, ["smokes"]))
+    columns = make_column_transformer((PublicScaler((0, 120)), ["age"]), (encoder, ["smokes"]), sparse_threshold=0)
     report = privacy_report(make_pipeline(columns, AMPClassifier()).fit(X, X["age"] > 50))
     assert (report.total is not None) == is_covered
+
+
+def test_entries_that_a_sparse_row_holds_twice_are_one_value():
+    rows = sp.csr_matrix((np.array([100.0, 100.0, -0.5]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
+    kept = rows.copy()
+    scaler = PublicScaler((-1, 1), feature_range=(-0.5, 0.5)).fit(rows)
+    np.testing.assert_array_equal(scaler.transform(rows).toarray(), scaler.transform(rows.toarray()))
+    np.testing.assert_array_equal(scaler.inverse_transform(rows).toarray(), scaler.inverse_transform(rows.toarray()))
+    np.testing.assert_array_equal(rows.data, kept.data)
+
+
+@pytest.mark.parametrize("end", [0.1, 0.3, 0.7, 1.1, 1e-3])
+def test_rows_of_float32_do_not_leave_the_range(end):
+    scaler = PublicScaler((-1, 1), feature_range=(-end, end)).fit([[0.0]])
+    out = scaler.transform(np.array([[-1.0], [1.0]], dtype=np.float32))
+    assert out.dtype == np.float32 and np.abs(out.astype(np.float64)).max() <= end
+    np.testing.assert_allclose(out.ravel(), [-end, end], rtol=1e-6)

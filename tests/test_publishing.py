@@ -85,6 +85,15 @@ def test_queries_are_sketched_by_the_same_projection(sketch, rows, path, silence
     assert release.estimator.get_params() == parameters
 
 
+def test_the_sketch_of_a_release_keeps_what_audits_have_shown(rows, path):
+    sketch = DPOPORP(8).fit(rows)
+    S = sketch.transform(rows)
+    sketch.guarantee_ = dataclasses.replace(sketch.guarantee_, audited_epsilon=5.0)
+    save_release(path, S, sketch)
+    release = load_release(path)
+    assert release.estimator.guarantee_ == release.guarantee and "VIOLATED" in repr(release.estimator.guarantee_)
+
+
 def test_descriptions_come_back(rows, path):
     """Any text up to a bound, also with what would break a line or a format; without, there is none."""
     sketch = DPOPORP(8).fit(rows)

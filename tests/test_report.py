@@ -1,16 +1,19 @@
 """Reports over pipelines and searches, against what each costs by hand."""
 
+import re
+
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import make_column_transformer
+from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
-from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.feature_selection import RFECV, SelectKBest, chi2, f_classif
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -18,7 +21,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV, RepeatedKFold, ShuffleSplit, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
-from sklearn.pipeline import Pipeline, make_pipeline, make_union
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
     Normalizer,
@@ -41,6 +44,7 @@ from skdprp import (
     privacy_report,
     reproducible_noise,
 )
+from skdprp._fixed_maps import map_label
 from skdprp.accounting import gaussian_profile
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_scale
@@ -244,7 +248,8 @@ def test_report_shows_as_text_html_and_frame():
 def test_after_a_fixed_map_neighbours_are_rows_as_they_leave_it(step):
     report = privacy_report(make_pipeline(step, NOISY, RidgeClassifier()).fit(X, Y))
     name = type(step).__name__.lower()
-    assert report.total.adjacency == Adjacency("l1", 1.0, after=name) and f"as they leave {name}" in unwrapped(report)
+    assert report.total.adjacency == Adjacency("l1", 1.0, after=map_label(name, step))
+    assert f"as they leave {name}" in unwrapped(report)
     assert privacy_report(make_pipeline(step, MODEL).fit(X, Y)).total.adjacency == Adjacency("replace_one")
 
 
@@ -397,7 +402,7 @@ class Mystery(BaseEstimator):
         (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
         (FeatureHasher(), "move several coordinates after it"),
         (PublicScaler(), "its bounds are trusted to be public"),
-        (OrdinalEncoder(categories=[[0, 1]]), "learns nothing from the rows"),
+        (SimpleImputer(strategy="constant", keep_empty_features=True), "learns nothing from the rows"),
     ],
 )
 def test_remarks_name_the_cure(step, remark):
@@ -417,3 +422,193 @@ def test_names_of_facts_are_those_of_the_guarantee():
     assert set(facts) - {"total", "private steps alone"} <= set(report.private._facts())
     assert "standardscaler learns" in facts["not covered"] and "solver failed" in facts["not covered"]
     assert max(map(len, printed.splitlines())) <= 100
+
+
+class _LearnedBounds(PublicScaler):
+    def fit(self, X, y=None):
+        self.bounds = np.column_stack([X.min(axis=0), X.max(axis=0) + 1])
+        return super().fit(X)
+
+
+class _LearnedCategories(OneHotEncoder):
+    def fit(self, X, y=None):
+        self.categories = [np.unique(column) for column in X.T]
+        return super().fit(X)
+
+
+class _Centring(FunctionTransformer):
+    def fit(self, X, y=None):
+        self.mean_ = X.mean(axis=0)
+        return self
+
+    def transform(self, X):
+        return X - self.mean_
+
+
+class _Widest(make_column_selector):
+    def __call__(self, table):
+        return list(table.columns[table.max() > 0.9])
+
+
+LISTED = [list(range(17))] * X.shape[1]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        _LearnedBounds((0, 1)),
+        _LearnedCategories(categories=LISTED, handle_unknown="ignore"),
+        _Centring(),
+        make_column_transformer((PublicScaler((0, 1)), _Widest())),
+    ],
+)
+def test_subclasses_may_learn_whatever_they_inherit_from(step):
+    rows = pd.DataFrame(X) if hasattr(step, "transformers") else X
+    report = privacy_report(make_pipeline(step, MODEL).fit(rows, Y))
+    assert report.total is None and re.search("learns? from the rows", report.not_covered[0])
+
+
+@pytest.mark.parametrize(
+    ("step", "changed"),
+    [
+        (OneHotEncoder(handle_unknown="ignore"), {"categories": LISTED}),
+        (OneHotEncoder(categories=LISTED, handle_unknown="ignore", min_frequency=50), {"min_frequency": None}),
+        (SimpleImputer(), {"strategy": "constant", "keep_empty_features": True}),
+        (SimpleImputer(add_indicator=True), {"strategy": "constant", "fill_value": 0.0, "add_indicator": False}),
+        (PublicScaler((0, 1)), {"feature_range": (-5, 5)}),
+        (PublicScaler((0, 1)), {"bounds": (0, 2)}),
+    ],
+)
+def test_parameters_that_were_changed_after_fit_do_not_make_a_map_fixed(step, changed):
+    pipeline = make_pipeline(clone(step), clone(MODEL)).fit((16 * X).astype(int), Y)
+    pipeline[0].set_params(**changed)
+    assert privacy_report(pipeline).total is None and statuses(privacy_report(pipeline))[0] == "not covered"
+
+
+def test_listed_categories_that_the_type_of_the_rows_has_changed_are_not_fixed():
+    encoder = OneHotEncoder(categories=[[0.5, 1.0]], handle_unknown="ignore")
+    totals = [privacy_report(make_pipeline(encoder, MODEL).fit(Y[:, None].astype(t), Y)).total for t in (int, float)]
+    assert totals[0] is None and totals[1].epsilon == 0.5
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder(categories=LISTED), OrdinalEncoder(categories=LISTED)])
+def test_encoders_that_quote_unknown_values_are_remarked_on(encoder):
+    report = privacy_report(make_pipeline(encoder, MODEL).fit((16 * X).astype(int), Y))
+    assert report.total.epsilon == 0.5 and "its errors quote unknown values" in report.steps[0].remark
+
+
+def test_missing_is_a_category_and_a_fill_value_as_good_as_another():
+    rows = np.array([[np.nan, 1.0], [2.0, np.nan]] * 10)
+    filled = SimpleImputer(strategy="constant", fill_value=np.nan, keep_empty_features=True)
+    encoder = OneHotEncoder(categories=[[2.0, np.nan], [1.0, np.nan]], handle_unknown="ignore")
+    report = privacy_report(make_pipeline(filled, encoder, MODEL).fit(rows, [0, 1] * 10))
+    assert report.total.epsilon == 0.5
+
+
+def total_after(step):
+    return privacy_report(make_pipeline(step, DPOPORP(2)).fit(X, Y)).total
+
+
+def scaled(factor):
+    return FunctionTransformer(lambda Z: factor * Z)
+
+
+ALL = slice(0, X.shape[1])
+
+
+@pytest.mark.parametrize(
+    ("step", "other"),
+    [
+        (PublicScaler((0, 1)), PublicScaler((0, 2))),
+        (scaled(1), scaled(100)),
+        (FunctionTransformer(np.sqrt), FunctionTransformer(np.square)),
+        (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=1)),
+        (PolynomialFeatures(2), PolynomialFeatures(1)),
+        (make_column_transformer((Normalizer(), [0, 1])), make_column_transformer((Normalizer(), [2, 3]))),
+        ("passthrough", make_union("passthrough", "passthrough")),
+        ("passthrough", make_column_transformer(("passthrough", ALL), ("passthrough", ALL))),
+        (
+            FeatureUnion([("a", Normalizer())]),
+            FeatureUnion([("a", Normalizer())], transformer_weights={"a": 1000.0}),
+        ),
+        (
+            ColumnTransformer([("a", "passthrough", ALL)]),
+            ColumnTransformer([("a", "passthrough", ALL)], transformer_weights={"a": 1000.0}),
+        ),
+    ],
+)
+def test_distances_after_different_maps_do_not_compose(step, other):
+    one, two = total_after(step), total_after(other)
+    assert one.adjacency != two.adjacency
+    with pytest.raises(ValueError, match="different neighbours"):
+        compose(one, two)
+
+
+@pytest.mark.parametrize(
+    ("step", "same"),
+    [
+        (PublicScaler((0, 1)), PublicScaler(np.array([0.0, 1.0]))),
+        (scaled(3), scaled(3)),
+        (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=0)),
+        (HashingVectorizer(), HashingVectorizer()),
+    ],
+)
+def test_the_same_map_has_the_same_label(step, same):
+    assert map_label("a", step.fit(X)) == map_label("a", same.fit(X)) != map_label("b", same)
+
+
+def test_a_search_over_maps_before_a_sketch_has_no_common_neighbours():
+    def searched(name, values, model):
+        pipeline = make_pipeline(PublicScaler((0, 1)), *model)
+        return privacy_report(GridSearchCV(pipeline, {name: values}, cv=2).fit(X, Y))
+
+    sketched = [clone(NOISY), RidgeClassifier()]
+    wider = [(-0.5, 0.5), (-500, 500)]
+    report = searched("publicscaler__feature_range", wider, sketched)
+    assert report.private is None and "does not follow" in report.not_covered[0]
+    assert searched("dpoporp__epsilon", [0.5, 1.0], sketched).private.adjacency.bound == 1.0
+    assert searched("publicscaler__feature_range", wider, [clone(MODEL)]).private.epsilon > 0.5
+
+
+def test_a_search_after_an_unseeded_random_projection_has_no_common_neighbours():
+    pipeline = make_pipeline(GaussianRandomProjection(8), DPOPORP(2), RidgeClassifier())
+    report = privacy_report(GridSearchCV(pipeline, {"dpoporp__epsilon": [0.5, 1.0]}, cv=2).fit(X, Y))
+    assert report.private is None and "does not follow" in report.not_covered[0]
+
+
+@pytest.mark.parametrize("epsilons", [[0.7], [0.5, 0.7]])
+def test_a_search_with_a_refuted_refit_is_refuted(epsilons):
+    pipeline = make_pipeline(clone(SIGNS), RidgeClassifier())
+    search = GridSearchCV(pipeline, {"dpsignoporp__epsilon": epsilons}, cv=2).fit(X, Y)
+    audited(search.best_estimator_[0], 950)
+    report = privacy_report(search)
+    assert report.private.violation and report.private.guess_probability == 1.0
+    assert any("VIOLATED by an audit" in text for text in report.not_covered)
+    assert report.steps[1].status == "not covered"
+
+
+@pytest.mark.parametrize("fold", [0, 1])
+def test_a_refuted_fold_shows_in_its_line(fold):
+    results = cross_validate(make_pipeline(clone(SIGNS), RidgeClassifier()), X, Y, cv=2, return_estimator=True)
+    audited(results["estimator"][fold][0], 950)
+    step = privacy_report(results).steps[1]
+    assert step.status == "not covered" and step.releases == 2 and step.guarantee.violation
+    assert "VIOLATED by an audit" in step.remark
+
+
+@pytest.mark.parametrize(
+    ("encoder", "threshold", "is_covered"),
+    [
+        (OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore"), 0.3, False),
+        (make_pipeline("passthrough", OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore")), 1.0, False),
+        (OneHotEncoder(categories=LISTED[:2], drop="first"), 0.3, False),
+        (OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore"), 0, True),
+        (OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore", sparse_output=False), 0.3, True),
+        (OneHotEncoder(categories=LISTED[:2]), 0.3, True),
+    ],
+)
+def test_a_column_transformer_that_keeps_how_many_values_were_zero_is_not_covered(encoder, threshold, is_covered):
+    columns = make_column_transformer((encoder, [0, 1]), (PublicScaler((0, 16)), [2]), sparse_threshold=threshold)
+    report = privacy_report(make_pipeline(columns, MODEL).fit((16 * X).astype(int), Y))
+    assert (report.total is not None) == is_covered == ("sparse_output_" not in "".join(report.not_covered))
+    assert report.private.epsilon == 0.5

@@ -9,6 +9,8 @@ from ._rounding import LEAST_DELTA, bisect, rounded_up
 
 _SMALL = 0.1
 _LARGE_MU = 1000.0
+_EXACT_MU = 100.0
+_FAR_BELOW = -100.0  # where the normal distribution function is below all floats
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -42,13 +44,25 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     """
     if sensitivity == 0:
         return max(0.0, float(-np.expm1(epsilon)))
-    mu = sensitivity / scale
-    upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    mu = max(sensitivity / scale, LEAST_DELTA)
+    upper, lower = _upper_point(epsilon, scale, sensitivity, mu), -mu / 2 - epsilon / mu
+    if upper < _FAR_BELOW:
+        return LEAST_DELTA
+    if upper > _SMALL and mu > _EXACT_MU and lower < 0:
+        return float(ndtr(upper) - 0.5 * np.exp(-upper * upper / 2) * erfcx(-lower / np.sqrt(2)))
     if upper > _SMALL:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
     # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
     delta = 0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2))
     return max(float(delta), LEAST_DELTA)  # in this order, which keeps nan
+
+
+def _upper_point(epsilon, scale, sensitivity, mu):
+    """Subtract ``mu / 2 - epsilon / mu``; exactly where the two are large and may nearly cancel."""
+    if mu <= _EXACT_MU or np.isinf(mu) or np.isinf(epsilon):
+        return mu / 2 - epsilon / mu
+    exact = Fraction(float(sensitivity)) / Fraction(float(scale))
+    return float(exact / 2 - Fraction(float(epsilon)) / exact)
 
 
 def _mills_difference(x, step):

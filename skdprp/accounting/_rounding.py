@@ -34,7 +34,7 @@ def rounded_up(delta):
 
 
 def plain(number):
-    """Convert a number of NumPy to one of Python, exactly: short ones would round what is computed with them.
+    """Convert a scalar of NumPy to a number of Python, exactly: short ones would round what is computed with them.
 
     Parameters
     ----------
@@ -49,10 +49,10 @@ def plain(number):
     --------
     >>> import numpy as np
     >>> from skdprp.accounting._rounding import plain
-    >>> plain(np.float32(0.1)), plain(np.int64(2)), plain("coordinate")
+    >>> plain(np.float32(0.1)), plain(np.array(2)), plain("coordinate")
     (0.10000000149011612, 2, 'coordinate')
     """
-    return number.item() if isinstance(number, np.generic) else number
+    return number.item() if isinstance(number, np.generic | np.ndarray) and number.ndim == 0 else number
 
 
 def bisect(meets, low, high, digits=2.0**-50):

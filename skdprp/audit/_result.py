@@ -232,6 +232,8 @@ class AuditResult:
     def attach_to(self, guarantee):
         """Return a guarantee with this bound, at its own delta, written into it; marked as violated if it is.
 
+        What another audit has shown stays where it is more.
+
         Parameters
         ----------
         guarantee : PrivacyGuarantee
@@ -259,5 +261,5 @@ class AuditResult:
         """
         _require_guarantee(guarantee)
         _require_differential_privacy(guarantee)
-        shown = self.epsilon_at(guarantee.delta)
+        shown = max(self.epsilon_at(guarantee.delta), guarantee.audited_epsilon or 0.0)
         return replace(guarantee, audited_epsilon=shown, violation=self._violation(guarantee) or guarantee.violation)

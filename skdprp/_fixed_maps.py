@@ -1,0 +1,192 @@
+"""Maps that are known to treat each row by itself and to learn nothing: which they are, and which one it is."""
+
+import hashlib
+import pickle
+from collections.abc import Mapping
+from numbers import Real
+from types import FunctionType
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.compose import make_column_selector
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
+
+from .preprocessing import PublicScaler
+
+_PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
+_ROW_BY_ROW = (
+    *_PROJECTIONS,
+    AdditiveChi2Sampler,
+    Binarizer,
+    FeatureHasher,
+    FunctionTransformer,
+    HashingVectorizer,
+    Normalizer,
+    PolynomialFeatures,
+)
+_TRUST = {
+    FunctionTransformer: "is trusted to treat each row by itself",
+    PublicScaler: "its bounds are trusted to be public",
+}
+_SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
+_NOT_THE_MAP = ("copy", "n_jobs", "verbose")
+
+
+def is_fixed_map(estimator):
+    """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
+    kind = type(estimator)
+    return (
+        kind in _ROW_BY_ROW
+        or (kind is PublicScaler and _is_up_to_date(estimator))
+        or (kind is SimpleImputer and _fills_with_a_constant(estimator))
+        or (kind in _SAFER_UNKNOWN and _encodes_given_categories(estimator))
+    )
+
+
+def chooses_by_name(columns):
+    """Whether columns are chosen without a look at the rows: as listed, or by their names and types."""
+    return not callable(columns) or type(columns) is make_column_selector
+
+
+def varies_in_zeros(estimator):
+    """Whether a map gives sparse rows that have as many zeros as the values say."""
+    if type(estimator) is OneHotEncoder:
+        return estimator.sparse_output and (estimator.handle_unknown != "error" or estimator.drop is not None)
+    return type(estimator) in (FeatureHasher, HashingVectorizer)
+
+
+def remark_on(estimator):
+    """Say what is trusted of a fixed map, or how it may still show a value."""
+    kind = type(estimator)
+    if kind in _SAFER_UNKNOWN and estimator.handle_unknown == "error":
+        return f"its errors quote unknown values: use handle_unknown={_SAFER_UNKNOWN[kind]!r}"
+    return _TRUST.get(kind, "learns nothing from the rows")
+
+
+def _is_up_to_date(scaler):
+    """Whether a scaler, if it is fitted, scales as its parameters say."""
+    return not hasattr(scaler, "bounds_") or scaler._matches_parameters()
+
+
+def _fills_with_a_constant(imputer):
+    """Whether an imputer fills in what it is told, in every column, and was told so when it was fitted."""
+    if imputer.strategy != "constant" or not imputer.keep_empty_features or imputer.add_indicator:
+        return False
+    told = {0, "missing_value"} if imputer.fill_value is None else {imputer.fill_value}
+    filled = getattr(imputer, "statistics_", [])
+    return getattr(imputer, "indicator_", None) is None and all(_is_among(value, told) for value in filled)
+
+
+def _encodes_given_categories(encoder):
+    """Whether an encoder is told all categories, and counts none of them; and so it was when it was fitted."""
+    if isinstance(encoder.categories, str) or encoder.min_frequency is not None or encoder.max_categories is not None:
+        return False
+    if not hasattr(encoder, "categories_"):
+        return True
+    pairs = list(zip(encoder.categories, encoder.categories_, strict=False))
+    complete = len(encoder.categories) == len(encoder.categories_)
+    counted = getattr(encoder, "_infrequent_enabled", False)
+    return complete and not counted and all(_are_equal(listed, fitted) for listed, fitted in pairs)
+
+
+def _are_equal(listed, fitted):
+    pairs = zip(fitted, listed, strict=False)
+    return len(listed) == len(fitted) and all(_is_among(one, {other}) for one, other in pairs)
+
+
+def _is_among(value, expected):
+    """Whether a value is one of those expected; nan is equal to itself here."""
+    return value in expected or (value != value and any(one != one for one in expected))
+
+
+def map_label(name, thing):
+    """Name a map and what it does, so that different ones have different labels.
+
+    Parameters
+    ----------
+    name : str
+        Where the map is.
+    thing : estimator or plain values
+        A fixed map, or all that makes it the map that it is.
+
+    Returns
+    -------
+    str
+        The name and a short digest of the parameters.
+
+    Raises
+    ------
+    ValueError
+        If a random projection is not fitted, so that nothing says which it will be.
+
+    Examples
+    --------
+    >>> from skdprp import PublicScaler
+    >>> from skdprp._fixed_maps import map_label
+    >>> ages, shares = PublicScaler((0, 120)), PublicScaler((0, 1))
+    >>> map_label("a", ages) == map_label("a", PublicScaler((0.0, 120.0))) != map_label("a", shares)
+    True
+    """
+    return f"{name} ({hashlib.sha256(_spelled(thing).encode()).hexdigest()[:12]})"
+
+
+def _spelled(thing):
+    """Write out a value, so that equal texts mean equal values."""
+    if hasattr(thing, "get_params"):
+        return f"{type(thing).__module__}.{type(thing).__qualname__}{_spelled(_what_it_does(thing))}"
+    if isinstance(thing, Mapping):
+        return f"{{{sorted((_spelled(name), _spelled(value)) for name, value in thing.items())}}}"
+    if isinstance(thing, np.ndarray) and thing.dtype != object:
+        return _spelled(thing.tolist()) if thing.size < 10_000 else _digest(thing)
+    if isinstance(thing, list | tuple | np.ndarray):
+        return f"[{','.join(map(_spelled, thing))}]"
+    if isinstance(thing, FunctionType):
+        return _spelled_function(thing)
+    return repr(float(thing)) if isinstance(thing, Real) and abs(thing) < 2**53 else _spelled_other(thing)
+
+
+def _what_it_does(estimator):
+    """Parameters that make a map what it is, or what it has drawn."""
+    if type(estimator) in _PROJECTIONS:
+        if not hasattr(estimator, "components_"):
+            raise ValueError("Which random projection it is depends on its fit.")
+        components = estimator.components_
+        return [components.data, components.indices, components.indptr] if sp.issparse(components) else components
+    parameters = estimator.get_params(deep=False)
+    if "transformer_weights" in parameters:  # the branches are maps of their own
+        columns = [columns for *_, columns in parameters.get("transformers", [])]
+        return [parameters["transformer_weights"], columns]
+    return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
+
+
+def _digest(array):
+    return f"{array.shape}{array.dtype.str}" + hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
+
+
+def _spelled_function(function):
+    """Write out a function by its place, its code and what it has captured."""
+    code = function.__code__
+    captured = [cell.cell_contents for cell in function.__closure__ or ()]
+    facts = [code.co_filename, code.co_firstlineno, code.co_code.hex(), code.co_names, code.co_consts, captured]
+    return f"{function.__module__}.{function.__qualname__}{_spelled([*facts, function.__defaults__])}"
+
+
+def _spelled_other(thing):
+    if thing is None or isinstance(thing, str | bytes | Real | type):
+        return repr(thing)
+    try:
+        return pickle.dumps(thing, protocol=4).hex()
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return repr(thing)
