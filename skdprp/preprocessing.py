@@ -24,7 +24,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict, default=(-1.0, 1.0)
+    bounds : tuple (low, high), array-like of shape (n_features, 2) or dict
         Least and largest value: one pair for all columns, a pair for each column, or pairs by the names of the columns.
         Take them from what is known of the quantity (ages are 0 to 120), **never from the rows**: nothing can detect
         that afterwards.
@@ -72,7 +72,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     _parameter_constraints: dict = {"bounds": ["array-like", dict], "feature_range": ["array-like"]}
 
-    def __init__(self, bounds=(-1.0, 1.0), *, feature_range=(-0.5, 0.5)):
+    def __init__(self, bounds, *, feature_range=(-0.5, 0.5)):
         self.bounds = bounds
         self.feature_range = feature_range
 
@@ -100,7 +100,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
         bounds = _of_columns(self.bounds, X.shape[1], getattr(self, "feature_names_in_", None))
-        (low, high), (a, b) = bounds.T, _pairs(self.feature_range, (2,), "feature_range")
+        (low, high), (a, b) = bounds.T, _pair(self.feature_range, "feature_range")
         # Where zero stays zero it does so exactly, and not up to rounding, for the sake of sparse rows.
         scale, zero_stays = (b - a) / (high - low), a * high == b * low
         self.bounds_, self.scale_, self.offset_ = bounds, scale, np.where(zero_stays, 0.0, a - low * scale)
@@ -193,8 +193,14 @@ def _of_columns(bounds, n_features, names):
     """Bounds of each column, of shape (n_features, 2)."""
     if isinstance(bounds, Mapping):
         bounds = _by_name(bounds, names)
-    shape = (2,) if np.ndim(bounds) == 1 else (n_features, 2)
-    return np.broadcast_to(_pairs(bounds, shape, "bounds"), (n_features, 2)).copy()
+    else:
+        bounds = np.asarray(bounds, dtype=object).tolist()
+        if all(np.ndim(number) == 0 for number in bounds):
+            return np.tile(_pair(bounds, "bounds"), (n_features, 1))
+    if len(bounds) != n_features:
+        raise ValueError(f"bounds hold {len(bounds)} pairs, but X has {n_features} columns.")
+    columns = range(n_features) if names is None else names
+    return np.array([_pair(pair, f"bounds of column {name!r}") for name, pair in zip(columns, bounds, strict=True)])
 
 
 def _by_name(bounds, names):
@@ -209,13 +215,14 @@ def _by_name(bounds, names):
     return [bounds[name] for name in names]
 
 
-def _pairs(values, shape, parameter):
-    """Check pairs of a low and a high number, one or many."""
-    pairs = np.asarray(values, dtype=np.float64)
-    if pairs.shape != shape:
-        raise ValueError(f"{parameter} must be low and high, of shape {shape}; got {pairs.shape}.")
-    with np.errstate(over="ignore", invalid="ignore"):
-        width = pairs[..., 1] - pairs[..., 0]
-    if not ((width > 1e-100) & (width < 1e100)).all():
-        raise ValueError(f"Each low number in {parameter} must be finite and below its high one, by 1e-100 to 1e100.")
-    return pairs
+def _pair(pair, whose):
+    """Check a low and a high number, and return them as floats."""
+    try:
+        low, high = map(float, pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"{whose} must be two numbers, low and high; got {pair!r}.") from None
+    if low > high:
+        raise ValueError(f"{whose} are {low:g} and {high:g}: low and high exchanged?")
+    if not 1e-100 < high - low < 1e100:
+        raise ValueError(f"{whose} must be finite, low below high by 1e-100 to 1e100; got {low:g} and {high:g}.")
+    return low, high

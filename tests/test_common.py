@@ -82,6 +82,6 @@ def test_checks_without_noise(estimator, check, silenced_noise):
         check_transformer_get_feature_names_out_pandas,
     ],
 )
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, PublicScaler()], ids=repr)
+@pytest.mark.parametrize("estimator", [*ESTIMATORS, PublicScaler((-1, 1))], ids=repr)
 def test_checks_outside_the_suite(estimator, check, silenced_noise):
     check(type(estimator).__name__, clone(estimator))

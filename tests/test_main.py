@@ -196,7 +196,7 @@ def test_fit_on_sparse_rows(points, folder, capsys):
         (FIT, "no bounds for 'a', 'b', 'c', 'd'"),
         ([*FIT, "--bounds", "a=0:1", "b=0:1", "c=0:1"], "no bounds for 'd'"),
         ([*FIT, *BOUNDS, "--bounds", "e=0:1"], "no column 'e'"),
-        ([*FIT, *BOUNDS, "--bounds", "a=1:0"], "below its high one"),
+        ([*FIT, *BOUNDS, "--bounds", "a=1:0"], "low and high exchanged?"),
         ([*FIT, *BOUNDS, "--bounds", "a=0-1"], "invalid COLUMN=LOW:HIGH"),
         ([*FIT, *BOUNDS, "--bounds", "0:1"], "invalid COLUMN=LOW:HIGH"),
         ([*FIT, *BOUNDS, "--delta", "2"], "delta"),

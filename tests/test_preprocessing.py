@@ -16,7 +16,7 @@ from skdprp import AMPClassifier, DPSignOPORP, PublicScaler, privacy_report
 
 BY_NAME = {"income": (0, 200_000), "age": (0, 120)}
 TABLE = pd.DataFrame({"age": [30, 90, 200], "income": [50_000.0, 900_000.0, -1.0]})
-ESTIMATORS = [PublicScaler(), PublicScaler((-3, 3), feature_range=(-1, 1))]
+ESTIMATORS = [PublicScaler((-1, 1)), PublicScaler((-3, 3), feature_range=(-1, 1))]
 
 
 @parametrize_with_checks(ESTIMATORS)
@@ -103,19 +103,38 @@ def test_sparse_rows_that_would_fill_up_are_refused():
     [
         ({"bounds": {"age": (0, 120)}}, r"missing for the columns \['income'\]"),
         ({"bounds": BY_NAME | {"aeg": (0, 1)}}, r"given for \['aeg'\]"),
-        ({"bounds": [(0, 1)]}, r"of shape \(2, 2\); got \(1, 2\)"),
-        ({"bounds": (0, 1, 2)}, r"of shape \(2,\); got \(3,\)"),
-        ({"bounds": (1, 1)}, "bounds must be finite and below"),
-        ({"bounds": (0, np.inf)}, "bounds must be finite and below"),
-        ({"bounds": (np.nan, 1)}, "bounds must be finite and below"),
-        ({"bounds": (-1.7e308, 1.7e308)}, "bounds must be finite and below"),
-        ({"feature_range": (1, -1)}, "feature_range must be finite and below"),
-        ({"feature_range": [(0, 1), (0, 1)]}, "feature_range must be low and high"),
+        ({"bounds": [(0, 1)]}, "hold 1 pairs, but X has 2 columns"),
+        ({"bounds": (0, 1, 2)}, r"bounds must be two numbers, low and high; got \[0, 1, 2\]"),
+        ({"bounds": []}, r"bounds must be two numbers, low and high; got \[\]"),
+        ({"bounds": ("low", "high")}, "bounds must be two numbers"),
+        (
+            {"bounds": {"age": (0, 120), "income": (0, 1, 2)}},
+            r"bounds of column 'income' must be two .* got \(0, 1, 2\)",
+        ),
+        ({"bounds": {"age": 0, "income": 1}}, "bounds of column 'age' must be two numbers, low and high; got 0"),
+        ({"bounds": {"age": (0, 120), "income": (2e5, 0)}}, "'income' are 200000 and 0: low and high exchanged?"),
+        ({"bounds": [(0, 120), (0, 0)]}, "bounds of column 'income' must be finite, low below high"),
+        ({"bounds": (1, 1)}, "bounds must be finite, low below high .* got 1 and 1"),
+        ({"bounds": (0, np.inf)}, "bounds must be finite"),
+        ({"bounds": (np.nan, 1)}, "bounds must be finite"),
+        ({"bounds": (-1.7e308, 1.7e308)}, "bounds must be finite"),
+        ({"bounds": (0, 1), "feature_range": (1, -1)}, "feature_range are 1 and -1: low and high exchanged?"),
+        ({"bounds": (0, 1), "feature_range": [(0, 1), (0, 1)]}, "feature_range must be two numbers, low and high"),
     ],
 )
 def test_bad_bounds(options, message):
     with pytest.raises(ValueError, match=message):
         PublicScaler(**options).fit(TABLE)
+
+
+def test_bounds_have_no_default():
+    with pytest.raises(TypeError, match="bounds"):
+        PublicScaler()
+
+
+def test_errors_name_columns_without_names_by_their_number():
+    with pytest.raises(ValueError, match="bounds of column 1 are 5 and 0"):
+        PublicScaler([(0, 120), (5, 0)]).fit(TABLE.to_numpy())
 
 
 def test_bounds_by_name_need_names():
@@ -127,9 +146,9 @@ def test_bounds_by_name_need_names():
 def test_missing_and_infinite_values_are_refused(bad):
     X = np.array([[0.0, bad]])
     with pytest.raises(ValueError, match=r"NaN|infinity"):
-        PublicScaler().fit(X)
+        PublicScaler((-1, 1)).fit(X)
     with pytest.raises(ValueError, match=r"NaN|infinity"):
-        PublicScaler().fit(np.zeros((1, 2))).transform(X)
+        PublicScaler((-1, 1)).fit(np.zeros((1, 2))).transform(X)
 
 
 def test_reports_count_it_as_a_fixed_map():

@@ -57,7 +57,8 @@ class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
     max_abs : float, default=1.0
         Largest absolute value of an entry. Entries are clipped to it, in fit and in predict. A public choice.
     fit_intercept : bool, default=False
-        Whether to add a constant column. It is public and gets no noise, so that the intercept is not shrunk.
+        Whether to add a constant column. It is public and gets no noise, so that the intercept is not shrunk. Without
+        it y should be centred by a public constant, above all after :class:`~skdprp.PublicScaler`, which centres X.
 
     Attributes
     ----------
