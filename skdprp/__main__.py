@@ -2,6 +2,7 @@
 
 import argparse
 import gzip
+import os
 import re
 import sys
 import warnings
@@ -26,6 +27,7 @@ SKETCHES = (DPOPORP, DPSignOPORP)
 N_NEIGHBORS = 10
 N_QUERIES = 500
 _TARGET = "column of a CSV with the labels"
+_TWO_NUMBERS = re.compile(r"(-?[\d.]+)\s*(?:-|,|;|\.\.)\s*(-?[\d.]+)")
 _LIBSVM_LINE = re.compile(r"\S+(\s+\d+:\S+)+\s*(#.*)?")
 
 
@@ -50,16 +52,26 @@ def _positive(kind):
     return _parse
 
 
+def _named(text, form):
+    """Split COLUMN=... at its last sign; a FILE that follows such a list is taken for a member of it."""
+    column, _, value = text.rpartition("=")
+    if not column:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {form}; FILE goes first, before all options")
+    return column, value
+
+
 def _column_bounds(text):
     """Read COLUMN=LOW:HIGH; a name may contain both signs."""
-    column, _, bounds = text.rpartition("=")
-    low, high = bounds.split(":")
-    if not column:
-        raise ValueError
-    return column, (float(low), float(high))
-
-
-_column_bounds.__name__ = "COLUMN=LOW:HIGH"
+    column, bounds = _named(text, "COLUMN=LOW:HIGH")
+    try:
+        low, high = map(float, bounds.split(":"))
+    except ValueError:
+        numbers = _TWO_NUMBERS.fullmatch(bounds)
+        right = f"{column}={numbers[1]}:{numbers[2]}" if numbers else "COLUMN=LOW:HIGH"
+        raise argparse.ArgumentTypeError(f"{text!r}: write {right}") from None
+    if not low < high:
+        raise argparse.ArgumentTypeError(f"{text!r}: LOW must be below HIGH; low and high exchanged?")
+    return column, (low, high)
 
 
 def _add_bounds(parser):
@@ -67,6 +79,7 @@ def _add_bounds(parser):
         "--bounds",
         type=_column_bounds,
         nargs="+",
+        action="extend",
         default=[],
         metavar="COLUMN=LOW:HIGH",
         help="least and largest value of columns, known in public and not read off the file: they become -1/2 and 1/2,"
@@ -80,10 +93,13 @@ def _add_bounds(parser):
 def _parser():
     parser = _OneLineParser(
         prog="python -m skdprp",
+        usage="%(prog)s [FILE --target COLUMN --bounds COLUMN=LOW:HIGH ...] [options]",
         description="Sketch rows privately, train and search on the sketches, and show the utility against epsilon.",
         epilog="python -m skdprp fit --help: train a private classifier on a file, and save it.",
     )
-    parser.add_argument("file", nargs="?", type=Path, help="CSV with a header, or LIBSVM; default: handwritten digits")
+    parser.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="CSV with a header, or LIBSVM; default: handwritten digits"
+    )
     parser.add_argument("--target", metavar="COLUMN", help=_TARGET)
     parser.add_argument(
         "--max-change",
@@ -112,9 +128,10 @@ def _parser():
 def _fit_parser():
     parser = _OneLineParser(
         prog="python -m skdprp fit",
+        usage="%(prog)s FILE --target COLUMN --bounds COLUMN=LOW:HIGH ... [options]",
         description="Train a linear classifier that hides each row of a file among the others, and save it.",
     )
-    parser.add_argument("file", type=Path, help="private rows: CSV with a header, or LIBSVM")
+    parser.add_argument("file", type=Path, metavar="FILE", help="private rows: CSV with a header, or LIBSVM")
     parser.add_argument("--target", metavar="COLUMN", help=_TARGET)
     parser.add_argument("--epsilon", type=_positive(float), default=1.0, help="privacy of the model (default: 1)")
     parser.add_argument("--delta", type=_positive(float), help="failure of it (default: 1 / n_rows**2)")
@@ -429,6 +446,10 @@ def main(arguments=None):
     warnings.simplefilter("ignore", DataDimensionalityWarning)
     try:
         run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output, such as head, has enough; nothing is left to flush at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, SolverError) as error:
         parser.error(" ".join(str(error).split()))
     except ImportError as error:

@@ -2,6 +2,8 @@
 
 import gzip
 import re
+import subprocess
+import sys
 
 import joblib
 import numpy as np
@@ -194,17 +196,20 @@ def test_fit_on_sparse_rows(points, folder, capsys):
     ("arguments", "message"),
     [
         (FIT, "no bounds for 'a', 'b', 'c', 'd'"),
-        ([*FIT, "--bounds", "a=0:1", "b=0:1", "c=0:1"], "no bounds for 'd'"),
+        ([*FIT, "--bounds", "a=0:1", "b=0:1", "--bounds", "c=0:1"], "no bounds for 'd'"),
         ([*FIT, *BOUNDS, "--bounds", "e=0:1"], "no column 'e'"),
-        ([*FIT, *BOUNDS, "--bounds", "a=1:0"], "below its high one"),
-        ([*FIT, *BOUNDS, "--bounds", "a=0-1"], "invalid COLUMN=LOW:HIGH"),
-        ([*FIT, *BOUNDS, "--bounds", "0:1"], "invalid COLUMN=LOW:HIGH"),
+        ([*FIT, *BOUNDS, "--bounds", "a=1:0"], "'a=1:0': LOW must be below HIGH; low and high exchanged?"),
+        ([*FIT, *BOUNDS, "--bounds", "a=0-1"], "'a=0-1': write a=0:1"),
+        ([*FIT, *BOUNDS, "--bounds", "a=-.5 .. 1"], "write a=-.5:1"),
+        ([*FIT, *BOUNDS, "--bounds", "a=low:1"], "'a=low:1': write COLUMN=LOW:HIGH"),
+        ([*FIT, *BOUNDS, "--bounds", "0:1"], "'0:1' is not COLUMN=LOW:HIGH"),
+        (["fit", "--target", "kind", *BOUNDS[:3], "points.csv"], "FILE goes first, before all options"),
         ([*FIT, *BOUNDS, "--delta", "2"], "delta"),
         ([*FIT, *BOUNDS, "--output", "points.csv"], "not the name of a model, like points.joblib"),
         ([*FIT, *BOUNDS, "--test", "nowhere.csv"], "No such file"),
         (["fit", "nowhere.csv", "--target", "kind"], "No such file"),
         (["fit", "points.svm", "--default-bounds", "0", "9"], "would not stay zero"),
-        (["fit"], "the following arguments are required: file"),
+        (["fit"], "the following arguments are required: FILE"),
     ],
 )
 def test_bad_input_to_fit_is_one_line_and_leaves_no_model(points, folder, capsys, arguments, message):
@@ -214,3 +219,12 @@ def test_bad_input_to_fit_is_one_line_and_leaves_no_model(points, folder, capsys
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_closed_pipe_ends_quietly(folder):
+    """As with ``| head``: no traceback, and nothing said at the end about what could not be flushed."""
+    command = [sys.executable, "-m", "skdprp", "--epsilon", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
