@@ -149,6 +149,7 @@ def _fit_parser():
         default=Path("skdprp_model.joblib"),
         help="where the model goes, for joblib.load (default: skdprp_model.joblib)",
     )
+    parser.add_argument("--force", action="store_true", help="overwrite a model that is there already")
     return parser
 
 
@@ -176,7 +177,7 @@ def read_file(path, target):
     Returns
     -------
     X : DataFrame or CSR sparse of shape (n_rows, n_features)
-        Features, as float64.
+        Features, as they are: `check_features` makes numbers of them.
     y : ndarray of shape (n_rows,)
         Labels.
 
@@ -213,40 +214,55 @@ def _read_csv(path, target, header):
     if not header:
         raise ValueError(f"{path}: the file is empty")
     separator = max(",;\t", key=header.count)
-    index = 0 if header.strip('"').startswith(separator) else None  # a first column without a name numbers the rows
+    numbered = header.removeprefix('""').startswith(separator)
     try:
-        table = pd.read_csv(path, sep=separator, index_col=index)
+        table = pd.read_csv(path, sep=separator, index_col=0 if numbered else None)
     except pd.errors.ParserError:
         raise ValueError(f"{path}: not a CSV with a header") from None
+    if numbered:
+        print(f"{path}: the first column has no name, so it numbers the rows and is left out")
     if target not in table.columns:
         names = [repr(str(column)) for column in table.columns[:10]]
         raise ValueError(f"{path}: no column {target!r}; there are {', '.join(names)}{' ...' * (table.shape[1] > 10)}")
     if len(table) == 0:
         raise ValueError(f"{path}: there are no rows")
-    features = table.drop(columns=target)
-    for column in features:
-        if not pd.api.types.is_numeric_dtype(features[column]):
-            raise ValueError(f"{path}: column {str(column)!r} holds text where numbers should be: encode it or drop it")
-        if not np.isfinite(features[column].to_numpy(dtype=np.float64, na_value=np.nan)).all():
-            raise ValueError(f"{path}: column {str(column)!r} has missing or infinite values")
-    return features.astype(np.float64), table[target].to_numpy()
+    return table.drop(columns=target), table[target].to_numpy()
 
 
-def check_data(X, y, rows_of_each_class=1):
-    """Raise ValueError unless X and y make a classification problem with finite features and so many rows."""
-    values = X.data if sp.issparse(X) else X
+def check_features(path, X):
+    """Return X as finite float64, or raise ValueError with the file and the column, and without data."""
     if X.shape[1] == 0:
-        raise ValueError("there is no column of features")
-    if not np.isfinite(values).all(axis=None):
-        raise ValueError("some features are missing or infinite")
+        raise ValueError(f"{path}: there is no column of features")
+    if sp.issparse(X):
+        if not np.isfinite(X.data).all():
+            raise ValueError(f"{path}: some features are missing or infinite")
+        return X
+    try:
+        return X.apply(_numbers)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _numbers(column):
+    from pandas.api.types import is_numeric_dtype
+
+    if not is_numeric_dtype(column):
+        raise ValueError(f"column {column.name!r} holds text where numbers should be: encode it or drop it")
+    if not np.isfinite(column).all():
+        raise ValueError(f"column {column.name!r} has missing or infinite values")
+    return column.astype(np.float64)
+
+
+def check_labels(path, y, rows_of_each_class=1):
+    """Raise ValueError with the file unless there are two classes or more, with so many rows each."""
     if any(label is None or label != label for label in y):
-        raise ValueError("some labels are missing")
+        raise ValueError(f"{path}: some labels are missing")
     if type_of_target(y).startswith("continuous"):
-        raise ValueError("the labels are real numbers; this command needs classes")
+        raise ValueError(f"{path}: the labels are real numbers; this command needs classes")
     counts = np.unique(y, return_counts=True)[1]
     if len(counts) < 2 or counts.min() < rows_of_each_class:
         each = f", and each needs at least {rows_of_each_class} rows" * (rows_of_each_class > 1)
-        raise ValueError(f"there must be two classes or more{each}")
+        raise ValueError(f"{path}: there must be two classes or more{each}")
 
 
 def utility(X, y, split):
@@ -328,16 +344,22 @@ def _check_output(path, kind, types):
     """Refuse a file that cannot be written, or by its name is something else, such as the table."""
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{path}: no such folder")
+    if path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise ValueError(f"{path}: cannot be written")
     if path.suffix[1:] not in types:
         like = "png" if "png" in types else types[0]
         raise ValueError(f"{path}: not the name of a {kind}, like {path.stem or kind}.{like}")
 
 
 def _read(options):
-    if options.file is None and (options.target is not None or _scales(options)):
-        raise ValueError("--target and bounds go with a FILE")
-    X, y = read_digits() if options.file is None else read_file(options.file, options.target)
-    check_data(X, y, rows_of_each_class=4)
+    if options.file is None:
+        if options.target is not None or _scales(options):
+            raise ValueError("--target and bounds go with a FILE")
+        X, y = read_digits()
+        return X - options.center, y
+    X, y = read_file(options.file, options.target)
+    X = check_features(options.file, X)
+    check_labels(options.file, y, rows_of_each_class=4)
     if _scales(options):
         return _scaler(options, X).fit_transform(X), y
     if options.center and sp.issparse(X):
@@ -410,6 +432,30 @@ def _classifier(options, X):
     return make_pipeline(_scaler(options, X), model)
 
 
+def _read_test(options, X, y):
+    """Return other rows with the columns of X, in their order, and labels among those of y."""
+    other, labels = read_file(options.test, options.target)
+    other = check_features(options.test, _columns_of(X, other, options))
+    if any(label is None or label != label for label in labels):
+        raise ValueError(f"{options.test}: some labels are missing")
+    if not set(labels) <= set(y):
+        raise ValueError(f"{options.test}: some labels are not among those of {options.file}")
+    return other, labels
+
+
+def _columns_of(X, other, options):
+    if sp.issparse(X) != sp.issparse(other):
+        raise ValueError(f"{options.test}: not of the format of {options.file}")
+    if sp.issparse(X):
+        if other.shape[1] > X.shape[1]:
+            raise ValueError(f"{options.test}: more features than in {options.file}")
+        other.resize(other.shape[0], X.shape[1])
+        return other
+    if missing := [name for name in X if name not in other]:
+        raise ValueError(f"{options.test}: no column {missing[0]!r}, which {options.file} has")
+    return other[list(X)]
+
+
 def _count_right(model, path, X, y):
     chance = f"the most frequent label alone would be right on {_chance(y)[0]:.3f}"
     print(f"{path}: right on {model.score(X, y):.3f} of {len(y)} rows; {chance}")
@@ -418,16 +464,18 @@ def _count_right(model, path, X, y):
 
 def _fit(options):
     _check_output(options.output, "model", ("joblib",))
+    if options.output.exists() and not options.force:
+        raise ValueError(f"{options.output}: exists already; --force overwrites it")
     X, y = read_file(options.file, options.target)
-    check_data(X, y)
-    test = None if options.test is None else read_file(options.test, options.target)
+    X = check_features(options.file, X)
+    check_labels(options.file, y)
+    test = options.test and _read_test(options, X, y)
     model = _classifier(options, X)
     print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes\n")
-    model.fit(X, y)
-    if test is not None:
+    joblib.dump(model.fit(X, y), options.output)  # at once: what fails below must not cost the release
+    if test:
         _count_right(model, options.test, *test)
     print(privacy_report(model).total)
-    joblib.dump(model, options.output)
     print(f"\nwrote {options.output}: one release of all rows; each run is one more, and those published add up")
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from skdprp import AMPClassifier
 from skdprp.__main__ import EPSILONS, main
 
 FIT = ["fit", "points.csv", "--target", "kind"]
@@ -71,7 +72,12 @@ def test_column_of_row_numbers_is_no_feature(points, folder, capsys):
     numbered = [f"{i or ''},{line}" for i, line in enumerate(points)]
     (folder / "points.csv").write_text("\n".join(numbered))
     main(["points.csv", "--target", "kind", "--epsilon", "1"])
-    assert "200 rows, 4 features" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "200 rows, 4 features" in out
+    assert out.startswith("points.csv: the first column has no name, so it numbers the rows and is left out\n")
+    main([*FIT, *BOUNDS])
+    model, table = joblib.load("skdprp_model.joblib"), pd.read_csv("points.csv", index_col=0)
+    assert model.predict(table.drop(columns="kind")).shape == (200,)
 
 
 def test_public_centre_makes_signs_tell_something(points, folder, capsys):
@@ -107,10 +113,18 @@ def with_line(position, line):
         (with_line(3, "secret,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' holds text"),
         (with_line(3, ",1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has missing"),
         (with_line(3, "inf,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has missing or infinite"),
-        (with_line(3, "1,1,,2,3"), ["points.csv", "--target", "kind"], "labels are missing"),
-        (with_line(3, "1,1,rare,2,3"), ["points.csv", "--target", "kind"], "at least 4 rows"),
+        (with_line(3, "1,1,,2,3"), ["points.csv", "--target", "kind"], "points.csv: some labels are missing"),
+        (
+            with_line(3, "1,1,rare,2,3"),
+            ["points.csv", "--target", "kind"],
+            "points.csv: there must be two classes or more, and each needs at least 4 rows",
+        ),
         (with_line(3, "1,1,yes,2,3,4,5,6"), ["points.csv", "--target", "kind"], "not a CSV"),
-        (lambda lines: ["kind", *["yes", "no"] * 20], ["points.csv", "--target", "kind"], "no column of features"),
+        (
+            lambda lines: ["kind", *["yes", "no"] * 20],
+            ["points.csv", "--target", "kind"],
+            "points.csv: there is no column of features",
+        ),
         (lambda lines: [], ["points.csv", "--target", "kind"], "is empty"),
         (lambda lines: lines[:1], ["points.csv", "--target", "kind"], "no rows"),
         (list, ["--target", "kind"], "go with a FILE"),
@@ -119,7 +133,11 @@ def with_line(position, line):
         (list, ["points.svm", "--center", "1"], "sparse"),
         (list, ["--n-components", "0"], "positive int"),
         (list, ["--output", "out.foo"], "not the name of a picture"),
-        (lambda lines: ["a,y", *[f"{i},{i + 0.5}" for i in range(30)]], ["points.csv", "--target", "y"], "classes"),
+        (
+            lambda lines: ["a,y", *[f"{i},{i + 0.5}" for i in range(30)]],
+            ["points.csv", "--target", "y"],
+            "points.csv: the labels are real",
+        ),
         (list, ["points.csv", "--target", "kind", "--epsilon", "0"], "argument --epsilon: invalid positive float"),
         (list, ["points.csv", "--target", "kind", "--epsilon", "nan"], "argument --epsilon: invalid positive float"),
         (
@@ -206,19 +224,65 @@ def test_fit_on_sparse_rows(points, folder, capsys):
         (["fit", "--target", "kind", *BOUNDS[:3], "points.csv"], "FILE goes first, before all options"),
         ([*FIT, *BOUNDS, "--delta", "2"], "delta"),
         ([*FIT, *BOUNDS, "--output", "points.csv"], "not the name of a model, like points.joblib"),
+        ([*FIT, *BOUNDS, "--output", "old.joblib"], "old.joblib: exists already; --force overwrites it"),
+        ([*FIT, *BOUNDS, "--output", "folder.joblib"], "folder.joblib: cannot be written"),
         ([*FIT, *BOUNDS, "--test", "nowhere.csv"], "No such file"),
+        ([*FIT, *BOUNDS, "--test", "points.svm"], "points.svm: a LIBSVM file has its labels first"),
+        (
+            ["fit", "points.svm", "--default-bounds", "-8", "8", "--test", "wide.svm"],
+            "more features than in points.svm",
+        ),
         (["fit", "nowhere.csv", "--target", "kind"], "No such file"),
         (["fit", "points.svm", "--default-bounds", "0", "9"], "would not stay zero"),
         (["fit"], "the following arguments are required: FILE"),
     ],
 )
 def test_bad_input_to_fit_is_one_line_and_leaves_no_model(points, folder, capsys, arguments, message):
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    (folder / "folder.joblib").mkdir()
+    (folder / "old.joblib").write_bytes(b"an older model")
+    (folder / "wide.svm").write_text("1 1:1\n0 5:1\n")
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and message in error
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["a,b,kind,c", "1,2,yes,3"], "no column 'd', which points.csv has"),
+        (["a,b,c,d", "1,2,3,4"], "no column 'kind'"),
+        (["a,b,c,d,kind", "1,2,3,4,secret"], "some labels are not among those of points.csv"),
+        (["a,b,c,d,kind", "1,2,3,4,", "1,2,3,4,yes"], "some labels are missing"),
+        (["a,b,c,d,kind", "1,2,secret,4,yes"], "column 'c' holds text"),
+        (["a,b,c,d,kind", "1,2,,4,yes"], "column 'c' has missing"),
+        (["a,b,c,d,kind"], "there are no rows"),
+    ],
+)
+def test_other_rows_are_checked_before_the_fit(points, folder, capsys, monkeypatch, lines, message):
+    """A mistake in them costs no release: nothing is fitted."""
+    monkeypatch.setattr(AMPClassifier, "fit", lambda *_: pytest.fail("fitted"))
+    (folder / "more.csv").write_text("\n".join(lines))
+    with pytest.raises(SystemExit, match="2"):
+        main([*FIT, *BOUNDS, "--test", "more.csv"])
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"error: more.csv: {message}" in error and "secret" not in error
+    assert not (folder / "skdprp_model.joblib").exists()
+
+
+def test_columns_of_other_rows_are_taken_by_name(points, folder, capsys):
+    """In any order, with more beside them; as sparse rows they may end early."""
+    table = pd.read_csv("points.csv")
+    table[["d", "kind", "a", "c", "b"]].assign(note="text").to_csv("more.csv", index=False)
+    main([*FIT, *BOUNDS, "--epsilon", "20", "--test", "more.csv"])
+    share = float(re.search(r"right on ([\d.]+) of 200 rows", capsys.readouterr().out)[1])
+    model = joblib.load("skdprp_model.joblib")
+    assert share == pytest.approx(model.score(table[["a", "b", "c", "d"]], table["kind"]), abs=1e-3)
+    (folder / "more.svm").write_text("1 1:4\n0 2:0.5\n")
+    main(["fit", "points.svm", "--default-bounds", "-8", "8", "--test", "more.svm", "--force"])
+    assert "of 2 rows" in capsys.readouterr().out
 
 
 def test_a_closed_pipe_ends_quietly(folder):
