@@ -371,24 +371,18 @@ def _scales(options):
     return bool(options.bounds) or options.default_bounds is not None
 
 
-def _ranges(X):
-    """Tell how far the features range; the command is for whoever holds the data, and protects none of its output."""
-    ranges = np.asarray((X.max(axis=0) - X.min(axis=0)).todense() if sp.issparse(X) else np.ptp(X, axis=0)).ravel()
-    small, large = np.quantile(ranges[ranges > 0] if ranges.any() else ranges, [0.1, 0.9], method="nearest")
-    told = f"Most features range over {small:g} to {large:g} of these units"
-    if large > 10 * small:
-        return f"{told}: one number means little for all of them, give what is known of each by --bounds."
-    return f"{told}."
-
-
 def _introduce(X, y, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
     units = "where 1 is the width of a column's bounds" if _scales(options) else "in the units of its features"
     print(f"What is hidden: a change of a row by {options.max_change:g}, {units} (--max-change).")
-    print(_ranges(X))
+    if options.file and not _scales(options):
+        print(
+            "One number for all features means little where their units differ: give what is known of each by --bounds."
+        )
     print("Labels are not hidden. Each sketch at each epsilon is one release of all rows; publishing several adds up.")
     print("accuracy: logistic regression on the sketches of 70% of the rows, right on the sketches of the others")
-    print(f"search: share of the {N_NEIGHBORS} sketches nearest to a query's that have its label\n")
+    print(f"search: share of the {N_NEIGHBORS} sketches nearest to a query's that have its label")
+    print("These shares are computed from the rows, in part without noise: keep them with the rows, unless public.\n")
 
 
 def _run(options):
