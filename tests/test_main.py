@@ -1,6 +1,7 @@
 """The command: its main job, its own files, and one clear line for what it cannot use."""
 
 import gzip
+import pickle
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skdprp import AMPClassifier
+from skdprp import AMPClassifier, privacy_report
 from skdprp.__main__ import EPSILONS, main
 
 FIT = ["fit", "points.csv", "--target", "kind"]
@@ -111,8 +112,12 @@ def with_line(position, line):
         (list, ["points.svm", "--target", "kind"], "leave --target out"),
         (list, ["points.csv", "--target", "a"], "column 'kind' holds text"),
         (with_line(3, "secret,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' holds text"),
-        (with_line(3, ",1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has missing"),
-        (with_line(3, "inf,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has missing or infinite"),
+        (
+            with_line(3, ",1,yes,2,3"),
+            ["points.csv", "--target", "kind"],
+            "column 'a' has missing values: name a public constant for them by --fill a=VALUE",
+        ),
+        (with_line(3, "inf,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has infinite"),
         (with_line(3, "1,1,,2,3"), ["points.csv", "--target", "kind"], "points.csv: some labels are missing"),
         (
             with_line(3, "1,1,rare,2,3"),
@@ -224,6 +229,18 @@ def test_fit_on_sparse_rows(points, folder, capsys):
         ([*FIT, *BOUNDS, "--bounds", "a=low:1"], "'a=low:1': write COLUMN=LOW:HIGH"),
         ([*FIT, *BOUNDS, "--bounds", "0:1"], "'0:1' is not COLUMN=LOW:HIGH"),
         (["fit", "--target", "kind", *BOUNDS[:3], "points.csv"], "FILE goes first, before all options"),
+        ([*FIT, *BOUNDS, "--categories", "e=1,2"], "--categories: no column 'e'"),
+        ([*FIT, *BOUNDS, "--categories", "a=1,2"], "--bounds: column 'a' has categories already"),
+        ([*FIT, *BOUNDS, "--categories", "c=1,2", "--fill", "c=1"], "--fill: column 'c' has categories already"),
+        (
+            [*FIT, *BOUNDS, "--categories", "c=few,many"],
+            "points.csv: column 'c' holds numbers, unlike its --categories",
+        ),
+        ([*FIT, *BOUNDS, "--categories", "c=few,few"], "a category is empty or there twice"),
+        ([*FIT, *BOUNDS, "--categories", "points.csv"], "FILE goes first"),
+        ([*FIT, *BOUNDS, "--fill", "c=none"], "'c=none': VALUE must be a finite number"),
+        ([*FIT, *BOUNDS, "--fill", "c=nan"], "'c=nan': VALUE must be a finite number"),
+        ([*FIT, *BOUNDS, "--fill", "e=1"], "--fill: no column 'e'"),
         ([*FIT, *BOUNDS, "--delta", "2"], "delta"),
         ([*FIT, *BOUNDS, "--output", "points.csv"], "not the name of a model, like points.joblib"),
         ([*FIT, *BOUNDS, "--output", "old.joblib"], "old.joblib: exists already; --force overwrites it"),
@@ -285,6 +302,64 @@ def test_columns_of_other_rows_are_taken_by_name(points, folder, capsys):
     (folder / "more.svm").write_text("1 1:4\n0 2:0.5\n")
     main(["fit", "points.svm", "--default-bounds", "-8", "8", "--test", "more.svm", "--force"])
     assert "of 2 rows" in capsys.readouterr().out
+
+
+PEOPLE = ["fit", "people.csv", "--target", "kind", "--bounds", "age=0:120", "weight=0:200", "--fill", "weight=70"]
+PEOPLE += ["--categories", "sector=public,private", "level=3,1,2", "--epsilon", "20"]
+
+
+def write_people(path, sectors, levels, weights):
+    """Write rows whose label is their sector; missing values are empty."""
+    rows = [
+        f"{i % 90},{weights[i % 3]},{sectors[i % 3]},{levels[i % 3]},{'no' if i % 3 else 'yes'}" for i in range(600)
+    ]
+    path.write_text("\n".join(["age,weight,sector,level,kind", *rows]))
+
+
+def test_fit_takes_text_and_missing_values_by_what_is_listed(folder, capsys):
+    write_people(folder / "people.csv", ["private", "public", ""], [1, 3, 7], [80, "", 60])
+    main(PEOPLE)
+    assert "(20.0," in capsys.readouterr().out
+    model, table = joblib.load("skdprp_model.joblib"), pd.read_csv("people.csv")
+    assert model[1].max_norm == 2.5**0.5, "two columns of width 1, and two with categories"
+    encoded = model[0].transform(table[:3])
+    np.testing.assert_allclose(encoded[:, :2], np.c_[np.arange(3) / 120 - 0.5, [-0.1, -0.15, -0.2]])
+    np.testing.assert_array_equal(encoded[:, 2:], [[0, 1, 1, 0, 0], [1, 0, 0, 0, 1], [0, 0, 0, 0, 0]])
+    assert privacy_report(model).total.epsilon == 20
+    assert model.score(table, table["kind"]) > 0.9
+
+
+def test_columns_of_text_go_into_sketches_too(folder, capsys):
+    write_people(folder / "people.csv", ["private", "public", ""], [1, 3, 7], [80, "", 60])
+    main([*PEOPLE[1:-2], "--epsilon", "100"])
+    out = capsys.readouterr().out
+    assert "600 rows, 7 features" in out and "from one to another, each of them changes by 1" in out
+    assert table(out)["100"][0] > 0.9
+
+
+def test_text_without_categories_is_told_what_to_do(folder, capsys):
+    write_people(folder / "people.csv", ["secret", "public", ""], [1, 3, 7], [80, "", 60])
+    with pytest.raises(SystemExit, match="2"):
+        main([*FIT[:1], "people.csv", "--target", "kind", "--default-bounds", "0", "1", "--fill", "weight=70"])
+    error = capsys.readouterr().err
+    assert "column 'sector' holds text" in error and "--categories sector=THIS,THAT" in error and "secret" not in error
+
+
+def test_a_saved_model_differs_by_its_release_alone(folder, capsys):
+    """Rows with other values, other types of number, and none missing leave the same file but for the weights."""
+    files = {}
+    for name, rows in {
+        "gaps": (["private", "public", ""], [1, 3, 7], [80, "", 60.5]),
+        "whole": (["public", "other", "other"], [2.5, 1, ""], [50, 60, 70]),
+    }.items():
+        write_people(folder / "people.csv", *rows)
+        main([*PEOPLE, "--output", f"{name}.joblib"])
+        model = joblib.load(f"{name}.joblib")
+        files[name] = model[1].coef_.copy()
+        model[1].coef_, model[1].intercept_ = np.zeros_like(model[1].coef_), np.zeros(1)
+        files[f"state of {name}"] = pickle.dumps(model)
+    assert files["state of gaps"] == files["state of whole"]
+    assert not np.array_equal(files["gaps"], files["whole"])
 
 
 def test_a_closed_pipe_ends_quietly(folder):

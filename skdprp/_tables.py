@@ -1,0 +1,148 @@
+"""Tables from files: read, checked, and refused with errors that name the file and the column, and quote no cell."""
+
+import gzip
+import re
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+from sklearn.utils.multiclass import type_of_target
+
+_LIBSVM_LINE = re.compile(r"\S+(\s+\d+:\S+)+\s*(#.*)?")
+
+
+def _first_line(path):
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
+        return next((line for line in file if line.strip()), "").strip()
+
+
+def read_file(path, target):
+    """Read features and labels from a CSV with a header or from a LIBSVM file.
+
+    Parameters
+    ----------
+    path : Path
+        The file, plain or gzipped.
+    target : str or None
+        Column with the labels; None for LIBSVM, where they come first.
+
+    Returns
+    -------
+    X : DataFrame or CSR sparse of shape (n_rows, n_features)
+        Features, as they are: `check_features` makes numbers of them.
+    y : ndarray of shape (n_rows,)
+        Labels.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be used; the message does not quote its data.
+    """
+    try:
+        header = _first_line(path)
+        if _LIBSVM_LINE.fullmatch(header):
+            return _read_libsvm(path, target)
+        return _read_csv(path, target, header)
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path}: neither CSV nor LIBSVM text in UTF-8") from None
+
+
+def _read_libsvm(path, target):
+    if target is not None:
+        raise ValueError(f"{path}: a LIBSVM file has its labels first, leave --target out")
+    try:
+        return load_svmlight_file(str(path))
+    except ValueError:
+        raise ValueError(f"{path}: not a valid LIBSVM file") from None
+
+
+def _read_csv(path, target, header):
+    import pandas as pd
+
+    if target is None:
+        raise ValueError(f"{path}: name the column with the labels by --target")
+    if not header:
+        raise ValueError(f"{path}: the file is empty")
+    separator = max(",;\t", key=header.count)
+    numbered = header.removeprefix('""').startswith(separator)
+    try:
+        table = pd.read_csv(path, sep=separator, index_col=0 if numbered else None)
+    except pd.errors.ParserError:
+        raise ValueError(f"{path}: not a CSV with a header") from None
+    if numbered:
+        print(f"{path}: the first column has no name, so it numbers the rows and is left out")
+    if target not in table.columns:
+        names = [repr(str(column)) for column in table.columns[:10]]
+        raise ValueError(f"{path}: no column {target!r}; there are {', '.join(names)}{' ...' * (table.shape[1] > 10)}")
+    if len(table) == 0:
+        raise ValueError(f"{path}: there are no rows")
+    return table.drop(columns=target), table[target].to_numpy()
+
+
+def check_features(path, X, categories, fill):
+    """Return X as float64, but for columns with categories; only those with a value to fill may lack some.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for errors.
+    X : DataFrame or CSR sparse of shape (n_rows, n_features)
+        Features.
+    categories : dict of str to list
+        What columns of categories can hold: text, or float64.
+    fill : dict of str to float
+        What stands for missing values, by column.
+
+    Returns
+    -------
+    DataFrame or CSR sparse of shape (n_rows, n_features)
+
+    Raises
+    ------
+    ValueError
+        With the file and the column, and without data.
+    """
+    if X.shape[1] == 0:
+        raise ValueError(f"{path}: there is no column of features")
+    if sp.issparse(X):
+        if not np.isfinite(X.data).all():
+            raise ValueError(f"{path}: some features are missing or infinite")
+        return X
+    try:
+        return X.apply(lambda column: _checked(column, categories.get(column.name), column.name in fill))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _checked(column, listed, filled):
+    from pandas.api.types import is_numeric_dtype
+
+    name, numeric = column.name, is_numeric_dtype(column)
+    if listed:
+        if numeric != isinstance(listed[0], float):
+            raise ValueError(f"column {name!r} holds {'numbers' if numeric else 'text'}, unlike its --categories")
+        return column.astype(np.float64 if numeric else object)
+    if not numeric:
+        raise ValueError(
+            f"column {name!r} holds text where numbers should be: list in public what it can be, by"
+            f" --categories {name}=THIS,THAT, or drop it"
+        )
+    if np.isinf(column).any():
+        raise ValueError(f"column {name!r} has infinite values")
+    if column.isna().any() and not filled:
+        raise ValueError(f"column {name!r} has missing values: name a public constant for them by --fill {name}=VALUE")
+    return column.astype(np.float64)
+
+
+def check_labels(path, y, rows_of_each_class=1):
+    """Raise ValueError with the file unless there are two classes or more, with so many rows each."""
+    if any(label is None or label != label for label in y):
+        raise ValueError(f"{path}: some labels are missing")
+    if type_of_target(y).startswith("continuous"):
+        raise ValueError(f"{path}: the labels are real numbers; this command needs classes")
+    counts = np.unique(y, return_counts=True)[1]
+    if len(counts) < 2 or counts.min() < rows_of_each_class:
+        each = f", and each needs at least {rows_of_each_class} rows" * (rows_of_each_class > 1)
+        raise ValueError(f"{path}: there must be two classes or more{each}")
