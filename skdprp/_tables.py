@@ -2,18 +2,20 @@
 
 import gzip
 import re
+import warnings
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 from sklearn.utils.multiclass import type_of_target
 
+_NO_NAMES = {"", "nan", "na", "n/a", "null", "none", "inf", "infinity", "true", "false"}
 _LIBSVM_LINE = re.compile(r"\S+(\s+\d+:\S+)+\s*(#.*)?")
 
 
 def _first_line(path):
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-        return next((line for line in file if line.strip()), "").strip()
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
+        return next((line for line in file if line.strip()), "").strip("\r\n")
 
 
 def read_file(path, target):
@@ -40,7 +42,7 @@ def read_file(path, target):
     """
     try:
         header = _first_line(path)
-        if _LIBSVM_LINE.fullmatch(header):
+        if _LIBSVM_LINE.fullmatch(header.strip()):
             return _read_libsvm(path, target)
         return _read_csv(path, target, header)
     except OSError as error:
@@ -58,24 +60,65 @@ def _read_libsvm(path, target):
         raise ValueError(f"{path}: not a valid LIBSVM file") from None
 
 
+def _is_name(text):
+    """Whether a cell of the first line can be the name of a column, and not a value: those need not be numbers."""
+    word = text.strip().lower()
+    try:
+        float(word)
+    except ValueError:
+        return any(map(str.isalpha, word)) and word not in _NO_NAMES and not word.startswith("unnamed: ")
+    return False
+
+
+def _are_names(columns):
+    """Whether all columns have names; the numbers from 0 or 1 on will do."""
+    numbers = [[str(i + start) for i in range(len(columns))] for start in (0, 1)]
+    return columns in numbers or all(map(_is_name, columns))
+
+
+def _check_header(path, columns, target):
+    """Refuse a first line that may be a row: it would go into the model and into messages as names of columns."""
+    if not (_are_names(columns) or _are_names([column for column in columns if column != target])):
+        told = f"the first line must hold the names of the {len(columns)} columns, and some of it is no name"
+        raise ValueError(f"{path}: {told} but a number or empty")
+    if target not in columns:
+        raise ValueError(f"{path}: no column {target!r} among the {len(columns)}")
+
+
+def _columns(path, separator):
+    """Return the names of the columns, without a first one that has none and numbers the rows."""
+    import pandas as pd
+
+    columns = list(pd.read_csv(path, sep=separator, nrows=0, index_col=False).columns)
+    if columns[0] != "Unnamed: 0":
+        return columns
+    print(f"{path}: the first column has no name, so it numbers the rows and is left out")
+    return columns[1:]
+
+
+def _read_table(path, separator):
+    """Read a CSV; its rows have no say in how many columns there are, and which."""
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        return pd.read_csv(path, sep=separator, index_col=False, low_memory=False)
+
+
 def _read_csv(path, target, header):
     import pandas as pd
 
     if target is None:
         raise ValueError(f"{path}: name the column with the labels by --target")
-    if not header:
+    if not header.strip():
         raise ValueError(f"{path}: the file is empty")
     separator = max(",;\t", key=header.count)
-    numbered = header.removeprefix('""').startswith(separator)
     try:
-        table = pd.read_csv(path, sep=separator, index_col=0 if numbered else None)
-    except pd.errors.ParserError:
-        raise ValueError(f"{path}: not a CSV with a header") from None
-    if numbered:
-        print(f"{path}: the first column has no name, so it numbers the rows and is left out")
-    if target not in table.columns:
-        names = [repr(str(column)) for column in table.columns[:10]]
-        raise ValueError(f"{path}: no column {target!r}; there are {', '.join(names)}{' ...' * (table.shape[1] > 10)}")
+        columns = _columns(path, separator)
+        _check_header(path, columns, target)
+        table = _read_table(path, separator)[columns]
+    except (pd.errors.ParserError, pd.errors.ParserWarning):
+        raise ValueError(f"{path}: not a CSV with a header and as many cells in each row") from None
     if len(table) == 0:
         raise ValueError(f"{path}: there are no rows")
     return table.drop(columns=target), table[target].to_numpy()

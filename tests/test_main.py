@@ -108,7 +108,7 @@ def with_line(position, line):
     [
         (list, ["nowhere.csv", "--target", "kind"], "No such file"),
         (list, ["points.csv"], "--target"),
-        (list, ["points.csv", "--target", "colour"], "no column 'colour'; there are 'a', 'b', 'kind', 'c', 'd'"),
+        (list, ["points.csv", "--target", "colour"], "no column 'colour' among the 5"),
         (list, ["points.svm", "--target", "kind"], "leave --target out"),
         (list, ["points.csv", "--target", "a"], "column 'kind' holds text"),
         (with_line(3, "secret,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' holds text"),
@@ -130,6 +130,7 @@ def with_line(position, line):
             ["points.csv", "--target", "kind"],
             "points.csv: there is no column of features",
         ),
+        (with_line(1, "1,1,yes,2,3,4"), ["points.csv", "--target", "kind"], "not a CSV"),
         (lambda lines: [], ["points.csv", "--target", "kind"], "is empty"),
         (lambda lines: lines[:1], ["points.csv", "--target", "kind"], "no rows"),
         (list, ["--target", "kind"], "go with a FILE"),
@@ -163,6 +164,48 @@ def test_bad_input_is_one_line_and_exit_code_two(points, folder, capsys, change,
     assert exit_.value.code == 2
     assert error.count("\n") == 1 and message in error and "secret" not in error
     assert set(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "0.111,0.222,secret,0.333,0.444",
+        "0.111,0.222,kind,0.333,0.444",
+        "\ufeff0.111,b,kind,c,d",
+        "a,b,kind,c,1e3",
+        "a,b,kind,c,nan",
+        "a,b,kind,c, 7 ",
+        "a,b,kind,c,-",
+        'a,b,kind,c,"0.111"',
+        "a,b,kind,c,2001-02-03",
+        "a,b,kind,c,0.111€",
+        "a,b,kind,c,True",
+        "a,b,kind,,d",
+        "a,b,kind,c,Unnamed: 4",
+        "2,3,kind,4,5",
+        "1,3,kind,2,4",
+        "a,1,kind,2,3",
+        "a,b,kind,0.111,0.111",
+    ],
+)
+@pytest.mark.parametrize("arguments", [[], BOUNDS])
+def test_a_row_in_place_of_a_header_is_refused_and_not_quoted(points, folder, capsys, header, arguments):
+    (folder / "points.csv").write_text("\n".join([header, *points[1:]]), encoding="utf-8")
+    with pytest.raises(SystemExit, match="2"):
+        main([*FIT, *arguments])
+    error = capsys.readouterr().err
+    assert "the first line must hold the names of the 5 columns" in error
+    assert not any(cell in error for cell in ("secret", "0.111", "0.222", "1e3", "nan", "2001", "True", "Unnamed"))
+    assert {path.name for path in folder.iterdir()} == {"points.csv", "points.svm"}
+
+
+@pytest.mark.parametrize("header", ["0,1,kind,2,3", "1,2,kind,3,4", "0,1,2,3,4", "a,1stFloor,kind,x1,größe"])
+def test_names_may_be_consecutive_numbers_or_hold_them(points, folder, header):
+    target = header.split(",")[2]
+    (folder / "points.csv").write_text("\n".join([header, *points[1:]]), encoding="utf-8")
+    main(["fit", "points.csv", "--target", target, "--default-bounds", "-4", "8"])
+    names = [name for name in header.split(",") if name != target]
+    assert list(joblib.load(folder / "skdprp_model.joblib").feature_names_in_) == names
 
 
 def test_binary_files_are_refused(folder, capsys):
@@ -272,7 +315,7 @@ def test_bad_input_to_fit_is_one_line_and_leaves_no_model(points, folder, capsys
     ("lines", "message"),
     [
         (["a,b,kind,c", "1,2,yes,3"], "no column 'd', which points.csv has"),
-        (["a,b,c,d", "1,2,3,4"], "no column 'kind'"),
+        (["a,b,c,d", "1,2,3,4"], "no column 'kind' among the 4"),
         (["a,b,c,d,kind", "1,2,3,4,secret"], "some labels are not among those of points.csv"),
         (["a,b,c,d,kind", "1,2,3,4,", "1,2,3,4,yes"], "some labels are missing"),
         (["a,b,c,d,kind", "1,2,secret,4,yes"], "column 'c' holds text"),
