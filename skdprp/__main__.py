@@ -28,7 +28,6 @@ EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 SKETCHES = (DPOPORP, DPSignOPORP)
 N_NEIGHBORS = 10
 N_QUERIES = 500
-_TARGET = "column of a CSV with the labels"
 _TWO_NUMBERS = re.compile(r"(-?[\d.]+)\s*(?:-|,|;|\.\.)\s*(-?[\d.]+)")
 
 
@@ -129,6 +128,19 @@ def _add_bounds(parser):
     )
 
 
+def _add_format(parser):
+    parser.add_argument("--target", metavar="COLUMN", help="column of a CSV with the labels")
+    parser.add_argument(
+        "--n-features",
+        type=_positive(int),
+        metavar="N",
+        help="number of features of a LIBSVM file, known in public and not read off the file",
+    )
+    parser.add_argument(
+        "--zero-based", action="store_true", help="features of a LIBSVM file are numbered from 0 (default: from 1)"
+    )
+
+
 def _parser():
     parser = _OneLineParser(
         prog="python -m skdprp",
@@ -139,7 +151,7 @@ def _parser():
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="CSV with a header, or LIBSVM; default: handwritten digits"
     )
-    parser.add_argument("--target", metavar="COLUMN", help=_TARGET)
+    _add_format(parser)
     parser.add_argument(
         "--max-change",
         type=_positive(float),
@@ -171,7 +183,7 @@ def _fit_parser():
         description="Train a linear classifier that hides each row of a file among the others, and save it.",
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="private rows: CSV with a header, or LIBSVM")
-    parser.add_argument("--target", metavar="COLUMN", help=_TARGET)
+    _add_format(parser)
     parser.add_argument("--epsilon", type=_positive(float), default=1.0, help="privacy of the model (default: 1)")
     parser.add_argument("--delta", type=_positive(float), help="failure of it (default: 1 / n_rows**2)")
     _add_bounds(parser)
@@ -285,11 +297,11 @@ def _check_output(path, kind, types):
 
 def _read(options):
     if options.file is None:
-        if options.target is not None or _scales(options):
-            raise ValueError("--target, bounds, categories and fills go with a FILE")
+        if _format(options) != (None, None, False) or _scales(options):
+            raise ValueError("--target, --n-features, --zero-based, bounds, categories and fills go with a FILE")
         X, y = read_digits()
         return X - options.center, y
-    X, y = read_file(options.file, options.target)
+    X, y = read_file(options.file, *_format(options))
     X = _checked(options.file, X, options)
     check_labels(options.file, y, rows_of_each_class=4)
     if _scales(options):
@@ -297,6 +309,10 @@ def _read(options):
     if options.center and sp.issparse(X):
         raise ValueError("--center would fill a sparse file")
     return (X if sp.issparse(X) else np.asarray(X) - options.center), y
+
+
+def _format(options):
+    return options.target, options.n_features, options.zero_based
 
 
 def _scales(options):
@@ -394,7 +410,7 @@ def _checked(path, X, options):
 
 def _read_test(options, X, y):
     """Return other rows with the columns of X, in their order, and labels among those of y."""
-    other, labels = read_file(options.test, options.target)
+    other, labels = read_file(options.test, *_format(options))
     other = _checked(options.test, _columns_of(X, other, options), options)
     if any(label is None or label != label for label in labels):
         raise ValueError(f"{options.test}: some labels are missing")
@@ -404,12 +420,7 @@ def _read_test(options, X, y):
 
 
 def _columns_of(X, other, options):
-    if sp.issparse(X) != sp.issparse(other):
-        raise ValueError(f"{options.test}: not of the format of {options.file}")
     if sp.issparse(X):
-        if other.shape[1] > X.shape[1]:
-            raise ValueError(f"{options.test}: more features than in {options.file}")
-        other.resize(other.shape[0], X.shape[1])
         return other
     if missing := [name for name in X if name not in other]:
         raise ValueError(f"{options.test}: no column {missing[0]!r}, which {options.file} has")
@@ -426,12 +437,13 @@ def _fit(options):
     _check_output(options.output, "model", ("joblib",))
     if options.output.exists() and not options.force:
         raise ValueError(f"{options.output}: exists already; --force overwrites it")
-    X, y = read_file(options.file, options.target)
+    X, y = read_file(options.file, *_format(options))
     X = _checked(options.file, X, options)
     check_labels(options.file, y)
     test = options.test and _read_test(options, X, y)
     model = _classifier(options, X)
-    print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes\n")
+    print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
+    print("These numbers are public, and so are the names of columns and classes: the model has them.\n")
     joblib.dump(model.fit(X, y), options.output)  # at once: what fails below must not cost the release
     if test:
         _count_right(model, options.test, *test)

@@ -1,7 +1,6 @@
 """Tables from files: read, checked, and refused with errors that name the file and the column, and quote no cell."""
 
 import gzip
-import re
 import warnings
 
 import numpy as np
@@ -10,7 +9,6 @@ from sklearn.datasets import load_svmlight_file
 from sklearn.utils.multiclass import type_of_target
 
 _NO_NAMES = {"", "nan", "na", "n/a", "null", "none", "inf", "infinity", "true", "false"}
-_LIBSVM_LINE = re.compile(r"\S+(\s+\d+:\S+)+\s*(#.*)?")
 
 
 def _first_line(path):
@@ -18,15 +16,21 @@ def _first_line(path):
         return next((line for line in file if line.strip()), "").strip("\r\n")
 
 
-def read_file(path, target):
+def read_file(path, target=None, n_features=None, zero_based=False):
     """Read features and labels from a CSV with a header or from a LIBSVM file.
+
+    The arguments say which of them it is, and not the rows; those do not set the number of features either.
 
     Parameters
     ----------
     path : Path
         The file, plain or gzipped.
-    target : str or None
-        Column with the labels; None for LIBSVM, where they come first.
+    target : str or None, default=None
+        Column of a CSV with the labels.
+    n_features : int or None, default=None
+        Number of features of a LIBSVM file, where labels come first.
+    zero_based : bool, default=False
+        Whether the features of a LIBSVM file are numbered from 0.
 
     Returns
     -------
@@ -40,24 +44,23 @@ def read_file(path, target):
     ValueError
         If the file cannot be used; the message does not quote its data.
     """
+    if (target is None) == (n_features is None):
+        raise ValueError(f"{path}: give --target COLUMN for a CSV, or --n-features N for a LIBSVM file")
     try:
-        header = _first_line(path)
-        if _LIBSVM_LINE.fullmatch(header.strip()):
-            return _read_libsvm(path, target)
-        return _read_csv(path, target, header)
+        return _read_libsvm(path, n_features, zero_based) if target is None else _read_csv(path, target)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path}: neither CSV nor LIBSVM text in UTF-8") from None
 
 
-def _read_libsvm(path, target):
-    if target is not None:
-        raise ValueError(f"{path}: a LIBSVM file has its labels first, leave --target out")
+def _read_libsvm(path, n_features, zero_based):
     try:
-        return load_svmlight_file(str(path))
-    except ValueError:
-        raise ValueError(f"{path}: not a valid LIBSVM file") from None
+        return load_svmlight_file(str(path), n_features=n_features, zero_based=zero_based)
+    except (ValueError, OverflowError):
+        last = n_features - zero_based
+        numbers = f"numbered from {last - n_features + 1} to {last}"
+        raise ValueError(f"{path}: not a valid LIBSVM file of {n_features} features, {numbers}") from None
 
 
 def _is_name(text):
@@ -105,11 +108,10 @@ def _read_table(path, separator):
         return pd.read_csv(path, sep=separator, index_col=False, low_memory=False)
 
 
-def _read_csv(path, target, header):
+def _read_csv(path, target):
     import pandas as pd
 
-    if target is None:
-        raise ValueError(f"{path}: name the column with the labels by --target")
+    header = _first_line(path)
     if not header.strip():
         raise ValueError(f"{path}: the file is empty")
     separator = max(",;\t", key=header.count)

@@ -13,8 +13,10 @@ import pytest
 
 from skdprp import AMPClassifier, privacy_report
 from skdprp.__main__ import EPSILONS, main
+from skdprp._tables import read_file
 
 FIT = ["fit", "points.csv", "--target", "kind"]
+SPARSE_FIT = ["fit", "points.svm", "--n-features", "4", "--default-bounds", "-8", "8"]
 BOUNDS = ["--bounds", "a=-3:7", "b=-3:7", "--default-bounds", "-4", "8"]
 
 
@@ -95,7 +97,7 @@ def test_libsvm(points, folder, capsys, gzipped):
     name = "points.svm.gz" if gzipped else "points.svm"
     if gzipped:
         (folder / name).write_bytes(gzip.compress((folder / "points.svm").read_bytes()))
-    main([name, "--epsilon", "100"])
+    main([name, "--n-features", "4", "--epsilon", "100"])
     assert min(table(capsys.readouterr().out)["100"]) > 0.9
 
 
@@ -109,7 +111,12 @@ def with_line(position, line):
         (list, ["nowhere.csv", "--target", "kind"], "No such file"),
         (list, ["points.csv"], "--target"),
         (list, ["points.csv", "--target", "colour"], "no column 'colour' among the 5"),
-        (list, ["points.svm", "--target", "kind"], "leave --target out"),
+        (list, ["points.svm"], "--n-features"),
+        (list, ["points.svm", "--target", "kind"], "the first line must hold the names"),
+        (list, ["points.csv", "--target", "kind", "--n-features", "4"], "--n-features N for a LIBSVM file"),
+        (list, ["points.svm", "--n-features", "3"], "not a valid LIBSVM file of 3 features, numbered from 1 to 3"),
+        (list, ["points.svm", "--n-features", "4", "--zero-based"], "4 features, numbered from 0 to 3"),
+        (list, ["--n-features", "4"], "go with a FILE"),
         (list, ["points.csv", "--target", "a"], "column 'kind' holds text"),
         (with_line(3, "secret,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' holds text"),
         (
@@ -136,7 +143,7 @@ def with_line(position, line):
         (list, ["--target", "kind"], "go with a FILE"),
         (list, ["--default-bounds", "0", "1"], "go with a FILE"),
         (list, ["points.csv", "--target", "kind", "--bounds", "a=0:1"], "no bounds for 'b', 'c', 'd'"),
-        (list, ["points.svm", "--center", "1"], "sparse"),
+        (list, ["points.svm", "--n-features", "4", "--center", "1"], "sparse"),
         (list, ["--n-components", "0"], "positive int"),
         (list, ["--output", "out.foo"], "not the name of a picture"),
         (
@@ -210,10 +217,9 @@ def test_names_may_be_consecutive_numbers_or_hold_them(points, folder, header):
 
 def test_binary_files_are_refused(folder, capsys):
     (folder / "image.png").write_bytes(bytes(range(256)))
-    (folder / "broken.svm").write_text("1 1:0.5\n1 x:0.5\n")
-    for name, message in (("image.png", "neither CSV nor LIBSVM"), ("broken.svm", "not a valid LIBSVM")):
+    for kind, message in (("--target", "neither CSV nor LIBSVM"), ("--n-features", "not a valid LIBSVM")):
         with pytest.raises(SystemExit, match="2"):
-            main([name])
+            main(["image.png", kind, "1"])
         assert message in capsys.readouterr().err
 
 
@@ -255,9 +261,39 @@ def test_fit_saves_a_private_model_and_prints_what_it_promises(points, folder, c
 
 
 def test_fit_on_sparse_rows(points, folder, capsys):
-    main(["fit", "points.svm", "--default-bounds", "-8", "8", "--epsilon", "20", "--max-norm", "0.5"])
+    main([*SPARSE_FIT, "--epsilon", "20", "--max-norm", "0.5"])
     assert "wrote skdprp_model.joblib" in capsys.readouterr().out
     assert joblib.load("skdprp_model.joblib")[1].max_norm == 0.5
+
+
+@pytest.mark.parametrize("row", ["1", "1 1:0.5", "1 4:0.5", "1 qid:7 1:0.5", "# secret\n1 1:0.5"])
+def test_no_row_of_libsvm_decides_the_number_of_columns(folder, capsys, row):
+    (folder / "points.svm").write_text("\n".join([row, *["0 1:0.5 2:-0.5", "1 2:0.5 3:1"] * 30]))
+    main(SPARSE_FIT)
+    model = joblib.load("skdprp_model.joblib")[1]
+    assert model.coef_.shape == (1, 4) and model.max_norm == 1.0
+    assert "61 rows, 4 features, 2 classes\nThese numbers are public" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("row", ["0 5:777", "0 0:777", "777x 1:2", "0 1:777x", "0 99999999999999:777", "0 777"])
+def test_bad_row_of_libsvm_is_not_quoted(folder, capsys, row):
+    for position in (0, 30):
+        rows = ["0 1:0.5 2:-0.5", "1 2:0.5 3:1"] * 30
+        rows.insert(position, row)
+        (folder / "points.svm").write_text("\n".join(rows))
+        with pytest.raises(SystemExit, match="2"):
+            main(SPARSE_FIT)
+        error = capsys.readouterr().err
+        assert error == "skdprp: error: points.svm: not a valid LIBSVM file of 4 features, numbered from 1 to 4\n"
+
+
+def test_features_numbered_from_zero(points, folder):
+    text = (folder / "points.svm").read_text()
+    (folder / "shifted.svm").write_text(re.sub(r"(\d+):", lambda match: f"{int(match[1]) - 1}:", text))
+    X, y = read_file(folder / "points.svm", n_features=4)
+    X0, y0 = read_file(folder / "shifted.svm", n_features=4, zero_based=True)
+    np.testing.assert_array_equal(X.toarray(), X0.toarray())
+    np.testing.assert_array_equal(y, y0)
 
 
 @pytest.mark.parametrize(
@@ -289,13 +325,10 @@ def test_fit_on_sparse_rows(points, folder, capsys):
         ([*FIT, *BOUNDS, "--output", "old.joblib"], "old.joblib: exists already; --force overwrites it"),
         ([*FIT, *BOUNDS, "--output", "folder.joblib"], "folder.joblib: cannot be written"),
         ([*FIT, *BOUNDS, "--test", "nowhere.csv"], "No such file"),
-        ([*FIT, *BOUNDS, "--test", "points.svm"], "points.svm: a LIBSVM file has its labels first"),
-        (
-            ["fit", "points.svm", "--default-bounds", "-8", "8", "--test", "wide.svm"],
-            "more features than in points.svm",
-        ),
+        ([*FIT, *BOUNDS, "--test", "points.svm"], "points.svm: the first line must hold the names"),
+        ([*SPARSE_FIT, "--test", "wide.svm"], "wide.svm: not a valid LIBSVM file of 4 features"),
         (["fit", "nowhere.csv", "--target", "kind"], "No such file"),
-        (["fit", "points.svm", "--default-bounds", "0", "9"], "would not stay zero"),
+        ([*SPARSE_FIT, "--default-bounds", "0", "9"], "would not stay zero"),
         (["fit"], "the following arguments are required: FILE"),
     ],
 )
@@ -343,7 +376,7 @@ def test_columns_of_other_rows_are_taken_by_name(points, folder, capsys):
     model = joblib.load("skdprp_model.joblib")
     assert share == pytest.approx(model.score(table[["a", "b", "c", "d"]], table["kind"]), abs=1e-3)
     (folder / "more.svm").write_text("1 1:4\n0 2:0.5\n")
-    main(["fit", "points.svm", "--default-bounds", "-8", "8", "--test", "more.svm", "--force"])
+    main([*SPARSE_FIT, "--test", "more.svm", "--force"])
     assert "of 2 rows" in capsys.readouterr().out
 
 
