@@ -47,11 +47,19 @@ def read_file(path, target=None, n_features=None, zero_based=False):
     if (target is None) == (n_features is None):
         raise ValueError(f"{path}: give --target COLUMN for a CSV, or --n-features N for a LIBSVM file")
     try:
-        return _read_libsvm(path, n_features, zero_based) if target is None else _read_csv(path, target)
+        X, y = _read_libsvm(path, n_features, zero_based) if target is None else _read_csv(path, target)
+        return X, _whole(y)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path}: neither CSV nor LIBSVM text in UTF-8") from None
+
+
+def _whole(y):
+    """Return whole numbers as integers: a label that is written as 1.0 would tell itself from others by their type."""
+    if y.dtype.kind in "iuf" and np.all((np.trunc(y) == y) & (abs(y) < 2**53)):
+        return y.astype(np.int64)
+    return y
 
 
 def _read_libsvm(path, n_features, zero_based):

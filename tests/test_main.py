@@ -215,6 +215,16 @@ def test_names_may_be_consecutive_numbers_or_hold_them(points, folder, header):
     assert list(joblib.load(folder / "skdprp_model.joblib").feature_names_in_) == names
 
 
+@pytest.mark.parametrize("label", ["1", "1.0", "+1", "1e0"])
+def test_labels_may_be_written_in_any_way(folder, label):
+    (folder / "points.csv").write_text("\n".join(["a,kind", f"1,{label}", *["1,1", "0,0"] * 20]))
+    (folder / "points.svm").write_text("\n".join([f"{label} 1:1", *["1 1:1", "0"] * 20]))
+    for arguments in (FIT, SPARSE_FIT):
+        main([*arguments, "--default-bounds", "-1", "1", "--force"])
+        classes = joblib.load("skdprp_model.joblib").classes_
+        assert classes.dtype == np.int64 and classes.tolist() == [0, 1]
+
+
 def test_binary_files_are_refused(folder, capsys):
     (folder / "image.png").write_bytes(bytes(range(256)))
     for kind, message in (("--target", "neither CSV nor LIBSVM"), ("--n-features", "not a valid LIBSVM")):
