@@ -2,6 +2,7 @@
 
 import gzip
 import warnings
+import zlib
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,6 +54,8 @@ def read_file(path, target=None, n_features=None, zero_based=False):
         raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path}: neither CSV nor LIBSVM text in UTF-8") from None
+    except (EOFError, zlib.error):
+        raise ValueError(f"{path}: damaged, or cut off") from None
 
 
 def _whole(y):

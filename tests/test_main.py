@@ -225,6 +225,16 @@ def test_labels_may_be_written_in_any_way(folder, label):
         assert classes.dtype == np.int64 and classes.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize("arguments", [["fit", "cut.gz", *FIT[2:]], ["fit", "cut.gz", *SPARSE_FIT[2:]]])
+def test_damaged_archives_are_refused(points, folder, capsys, arguments):
+    whole = gzip.compress((folder / ("points.csv" if "kind" in arguments else "points.svm")).read_bytes())
+    for content in (whole[:12], whole[:-200], whole[:20] + bytes(50) + whole[70:], b"no archive"):
+        (folder / "cut.gz").write_bytes(content)
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+        assert capsys.readouterr().err.count("\n") == 1
+
+
 def test_binary_files_are_refused(folder, capsys):
     (folder / "image.png").write_bytes(bytes(range(256)))
     for kind, message in (("--target", "neither CSV nor LIBSVM"), ("--n-features", "not a valid LIBSVM")):
