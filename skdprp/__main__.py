@@ -297,7 +297,7 @@ def _check_output(path, kind, types):
 
 def _read(options):
     if options.file is None:
-        if _format(options) != (None, None, False) or _scales(options):
+        if _format(options) != (None, None, False, {}) or _scales(options):
             raise ValueError("--target, --n-features, --zero-based, bounds, categories and fills go with a FILE")
         X, y = read_digits()
         return X - options.center, y
@@ -312,7 +312,7 @@ def _read(options):
 
 
 def _format(options):
-    return options.target, options.n_features, options.zero_based
+    return options.target, options.n_features, options.zero_based, dict(options.categories)
 
 
 def _scales(options):
@@ -405,6 +405,7 @@ def _classifier(options, X):
 
 
 def _checked(path, X, options):
+    _check_columns(options, list(getattr(X, "columns", ())))
     return check_features(path, X, dict(options.categories), dict(options.fill))
 
 

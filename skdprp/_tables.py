@@ -17,7 +17,7 @@ def _first_line(path):
         return next((line for line in file if line.strip()), "").strip("\r\n")
 
 
-def read_file(path, target=None, n_features=None, zero_based=False):
+def read_file(path, target=None, n_features=None, zero_based=False, listed=()):
     """Read features and labels from a CSV with a header or from a LIBSVM file.
 
     The arguments say which of them it is, and not the rows; those do not set the number of features either.
@@ -32,6 +32,8 @@ def read_file(path, target=None, n_features=None, zero_based=False):
         Number of features of a LIBSVM file, where labels come first.
     zero_based : bool, default=False
         Whether the features of a LIBSVM file are numbered from 0.
+    listed : collection of str, default=()
+        Columns of a CSV that come as text, cell by cell: no cell has a say in the type of the others.
 
     Returns
     -------
@@ -48,7 +50,7 @@ def read_file(path, target=None, n_features=None, zero_based=False):
     if (target is None) == (n_features is None):
         raise ValueError(f"{path}: give --target COLUMN for a CSV, or --n-features N for a LIBSVM file")
     try:
-        X, y = _read_libsvm(path, n_features, zero_based) if target is None else _read_csv(path, target)
+        X, y = _read_libsvm(path, n_features, zero_based) if target is None else _read_csv(path, target, listed)
         return X, _whole(y)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
@@ -110,16 +112,16 @@ def _columns(path, separator):
     return columns[1:]
 
 
-def _read_table(path, separator):
+def _read_table(path, separator, listed):
     """Read a CSV; its rows have no say in how many columns there are, and which."""
     import pandas as pd
 
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
-        return pd.read_csv(path, sep=separator, index_col=False, low_memory=False)
+        return pd.read_csv(path, sep=separator, index_col=False, low_memory=False, dtype=dict.fromkeys(listed, str))
 
 
-def _read_csv(path, target):
+def _read_csv(path, target, listed):
     import pandas as pd
 
     header = _first_line(path)
@@ -129,7 +131,7 @@ def _read_csv(path, target):
     try:
         columns = _columns(path, separator)
         _check_header(path, columns, target)
-        table = _read_table(path, separator)[columns]
+        table = _read_table(path, separator, listed)[columns]
     except (pd.errors.ParserError, pd.errors.ParserWarning):
         raise ValueError(f"{path}: not a CSV with a header and as many cells in each row") from None
     if len(table) == 0:
@@ -172,15 +174,24 @@ def check_features(path, X, categories, fill):
         raise ValueError(f"{path}: {error}") from None
 
 
+def _matched(column, listed):
+    """Return cells as numbers if the categories are, and as text otherwise."""
+    import pandas as pd
+
+    numeric = isinstance(listed[0], float)
+    cells = pd.to_numeric(column, errors="coerce").astype(np.float64) if numeric else column.astype(object)
+    if not cells.isin(listed).any():
+        raise ValueError(f"column {column.name!r} holds none of its --categories")
+    return cells
+
+
 def _checked(column, listed, filled):
     from pandas.api.types import is_numeric_dtype
 
-    name, numeric = column.name, is_numeric_dtype(column)
     if listed:
-        if numeric != isinstance(listed[0], float):
-            raise ValueError(f"column {name!r} holds {'numbers' if numeric else 'text'}, unlike its --categories")
-        return column.astype(np.float64 if numeric else object)
-    if not numeric:
+        return _matched(column, listed)
+    name = column.name
+    if not is_numeric_dtype(column):
         raise ValueError(
             f"column {name!r} holds text where numbers should be: list in public what it can be, by"
             f" --categories {name}=THIS,THAT, or drop it"

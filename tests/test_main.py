@@ -13,7 +13,7 @@ import pytest
 
 from skdprp import AMPClassifier, privacy_report
 from skdprp.__main__ import EPSILONS, main
-from skdprp._tables import read_file
+from skdprp._tables import check_features, read_file
 
 FIT = ["fit", "points.csv", "--target", "kind"]
 SPARSE_FIT = ["fit", "points.svm", "--n-features", "4", "--default-bounds", "-8", "8"]
@@ -333,7 +333,7 @@ def test_features_numbered_from_zero(points, folder):
         ([*FIT, *BOUNDS, "--categories", "c=1,2", "--fill", "c=1"], "--fill: column 'c' has categories already"),
         (
             [*FIT, *BOUNDS, "--categories", "c=few,many"],
-            "points.csv: column 'c' holds numbers, unlike its --categories",
+            "points.csv: column 'c' holds none of its --categories",
         ),
         ([*FIT, *BOUNDS, "--categories", "c=few,few"], "a category is empty or there twice"),
         ([*FIT, *BOUNDS, "--categories", "points.csv"], "FILE goes first"),
@@ -431,6 +431,23 @@ def test_columns_of_text_go_into_sketches_too(folder, capsys):
     out = capsys.readouterr().out
     assert "600 rows, 7 features" in out and "from one to another, each of them changes by 1" in out
     assert table(out)["100"][0] > 0.9
+
+
+@pytest.mark.parametrize("listed", ["True,False", "1,2", "1,two"])
+def test_no_cell_decides_how_the_others_are_read(folder, listed):
+    """Beside truth values and numbers a missing one or a text changed the type of all, and hid them."""
+    first, second = listed.split(",")
+    features = []
+    for cell in ("", "maybe", first):
+        lines = ["flag,kind", *[f"{first},1", f"{second},0"] * 20, f"{cell},1"]
+        (folder / "points.csv").write_text("\n".join(lines))
+        main([*FIT, "--categories", f"flag={listed}", "--force"])
+        model = joblib.load("skdprp_model.joblib")
+        X, _ = read_file(folder / "points.csv", "kind", listed=["flag"])
+        checked = check_features("points.csv", X, {"flag": model[0].transformers_[0][1].categories_[0].tolist()}, {})
+        features.append(model[0].transform(checked))
+    for encoded, last in zip(features, ([0, 0], [0, 0], [1, 0]), strict=True):
+        np.testing.assert_array_equal(encoded, [[1, 0], [0, 1]] * 20 + [last])
 
 
 def test_text_without_categories_is_told_what_to_do(folder, capsys):
