@@ -1,7 +1,7 @@
 """``python -m skdprp``: what sketches of a table are good for, or, after ``fit``, a private classifier of its rows."""
 
 import argparse
-import gzip
+import os
 import re
 import sys
 import warnings
@@ -10,23 +10,25 @@ from pathlib import Path
 import joblib
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_digits, load_svmlight_file
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, DataDimensionalityWarning
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics.pairwise import cosine_similarity
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.multiclass import type_of_target
+from sklearn.preprocessing import OneHotEncoder
 
 from . import DPOPORP, AMPClassifier, DPSignOPORP, PublicScaler, privacy_report
+from ._tables import check_features, check_labels, read_file
 from .linear_model import SolverError
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 SKETCHES = (DPOPORP, DPSignOPORP)
 N_NEIGHBORS = 10
 N_QUERIES = 500
-_TARGET = "column of a CSV with the labels"
-_LIBSVM_LINE = re.compile(r"\S+(\s+\d+:\S+)+\s*(#.*)?")
+_TWO_NUMBERS = re.compile(r"(-?[\d.]+)\s*(?:-|,|;|\.\.)\s*(-?[\d.]+)")
 
 
 class _OneLineParser(argparse.ArgumentParser):
@@ -50,41 +52,106 @@ def _positive(kind):
     return _parse
 
 
+def _named(text, form):
+    """Split COLUMN=... at its last sign; a FILE that follows such a list is taken for a member of it."""
+    column, _, value = text.rpartition("=")
+    if not column:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {form}; FILE goes first, before all options")
+    return column, value
+
+
 def _column_bounds(text):
     """Read COLUMN=LOW:HIGH; a name may contain both signs."""
-    column, _, bounds = text.rpartition("=")
-    low, high = bounds.split(":")
-    if not column:
-        raise ValueError
-    return column, (float(low), float(high))
+    column, bounds = _named(text, "COLUMN=LOW:HIGH")
+    try:
+        low, high = map(float, bounds.split(":"))
+    except ValueError:
+        numbers = _TWO_NUMBERS.fullmatch(bounds)
+        right = f"{column}={numbers[1]}:{numbers[2]}" if numbers else "COLUMN=LOW:HIGH"
+        raise argparse.ArgumentTypeError(f"{text!r}: write {right}") from None
+    if not low < high:
+        raise argparse.ArgumentTypeError(f"{text!r}: LOW must be below HIGH; low and high exchanged?")
+    return column, (low, high)
 
 
-_column_bounds.__name__ = "COLUMN=LOW:HIGH"
+def _column_categories(text):
+    """Read COLUMN=THIS,THAT; numbers in order if all are."""
+    column, listed = _named(text, "COLUMN=THIS,THAT")
+    names = listed.split(",")
+    if not all(names) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r}: a category is empty or there twice")
+    try:
+        return column, sorted({float(name) for name in names})
+    except ValueError:
+        return column, names
+
+
+def _column_fill(text):
+    """Read COLUMN=VALUE."""
+    column, value = _named(text, "COLUMN=VALUE")
+    try:
+        number = float(value)
+    except ValueError:
+        number = np.nan
+    if not np.isfinite(number):
+        raise argparse.ArgumentTypeError(f"{text!r}: VALUE must be a finite number")
+    return column, number
+
+
+def _add_columns(parser, name, kind, metavar, text):
+    """Add an option of many columns, also if given again; it takes words up to the next option."""
+    parser.add_argument(name, type=kind, nargs="+", action="extend", default=[], metavar=metavar, help=text)
 
 
 def _add_bounds(parser):
-    parser.add_argument(
+    _add_columns(
+        parser,
         "--bounds",
-        type=_column_bounds,
-        nargs="+",
-        default=[],
-        metavar="COLUMN=LOW:HIGH",
-        help="least and largest value of columns, known in public and not read off the file: they become -1/2 and 1/2,"
-        " and values beyond are clipped",
+        _column_bounds,
+        "COLUMN=LOW:HIGH",
+        "least and largest value of columns, known in public and not read off the file: they become -1/2 and 1/2, and"
+        " values beyond are clipped",
+    )
+    _add_columns(
+        parser,
+        "--categories",
+        _column_categories,
+        "COLUMN=THIS,THAT",
+        "what columns can hold, known in public and not read off the file: each becomes a column of 0 and 1, and other"
+        " or missing values are 0 in all of them",
+    )
+    _add_columns(
+        parser, "--fill", _column_fill, "COLUMN=VALUE", "public constants that stand for missing values of columns"
     )
     parser.add_argument(
-        "--default-bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="bounds of all columns not named"
+        "--default-bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="bounds of all other columns"
+    )
+
+
+def _add_format(parser):
+    parser.add_argument("--target", metavar="COLUMN", help="column of a CSV with the labels")
+    parser.add_argument(
+        "--n-features",
+        type=_positive(int),
+        metavar="N",
+        help="number of features of a LIBSVM file, known in public and not read off the file",
+    )
+    parser.add_argument(
+        "--zero-based", action="store_true", help="features of a LIBSVM file are numbered from 0 (default: from 1)"
     )
 
 
 def _parser():
     parser = _OneLineParser(
         prog="python -m skdprp",
+        usage="%(prog)s [FILE --target COLUMN --bounds COLUMN=LOW:HIGH ...] [options]",
         description="Sketch rows privately, train and search on the sketches, and show the utility against epsilon.",
         epilog="python -m skdprp fit --help: train a private classifier on a file, and save it.",
     )
-    parser.add_argument("file", nargs="?", type=Path, help="CSV with a header, or LIBSVM; default: handwritten digits")
-    parser.add_argument("--target", metavar="COLUMN", help=_TARGET)
+    parser.add_argument(
+        "file", nargs="?", type=Path, metavar="FILE", help="CSV with a header, or LIBSVM; default: handwritten digits"
+    )
+    _add_format(parser)
     parser.add_argument(
         "--max-change",
         type=_positive(float),
@@ -112,18 +179,18 @@ def _parser():
 def _fit_parser():
     parser = _OneLineParser(
         prog="python -m skdprp fit",
+        usage="%(prog)s FILE --target COLUMN --bounds COLUMN=LOW:HIGH ... [options]",
         description="Train a linear classifier that hides each row of a file among the others, and save it.",
     )
-    parser.add_argument("file", type=Path, help="private rows: CSV with a header, or LIBSVM")
-    parser.add_argument("--target", metavar="COLUMN", help=_TARGET)
+    parser.add_argument("file", type=Path, metavar="FILE", help="private rows: CSV with a header, or LIBSVM")
+    _add_format(parser)
     parser.add_argument("--epsilon", type=_positive(float), default=1.0, help="privacy of the model (default: 1)")
     parser.add_argument("--delta", type=_positive(float), help="failure of it (default: 1 / n_rows**2)")
     _add_bounds(parser)
     parser.add_argument(
         "--max-norm",
         type=_positive(float),
-        help="longer rows are cut to it, where each column has a range of 1 (default: half the root of their number,"
-        " which cuts none)",
+        help="longer rows are cut to it (default: the greatest length within bounds and categories, which cuts none)",
     )
     parser.add_argument("--test", type=Path, metavar="FILE", help="other rows with labels to count right answers on")
     parser.add_argument(
@@ -132,6 +199,7 @@ def _fit_parser():
         default=Path("skdprp_model.joblib"),
         help="where the model goes, for joblib.load (default: skdprp_model.joblib)",
     )
+    parser.add_argument("--force", action="store_true", help="overwrite a model that is there already")
     return parser
 
 
@@ -139,97 +207,6 @@ def read_digits():
     """Return handwritten digits, and their labels; pixels, known to be 0 to 16, come as -1/2 to 1/2."""
     X, y = load_digits(return_X_y=True)
     return X / 16 - 0.5, y
-
-
-def _first_line(path):
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8") as file:
-        return next((line for line in file if line.strip()), "").strip()
-
-
-def read_file(path, target):
-    """Read features and labels from a CSV with a header or from a LIBSVM file.
-
-    Parameters
-    ----------
-    path : Path
-        The file, plain or gzipped.
-    target : str or None
-        Column with the labels; None for LIBSVM, where they come first.
-
-    Returns
-    -------
-    X : DataFrame or CSR sparse of shape (n_rows, n_features)
-        Features, as float64.
-    y : ndarray of shape (n_rows,)
-        Labels.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be used; the message does not quote its data.
-    """
-    try:
-        header = _first_line(path)
-        if _LIBSVM_LINE.fullmatch(header):
-            return _read_libsvm(path, target)
-        return _read_csv(path, target, header)
-    except OSError as error:
-        raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: neither CSV nor LIBSVM text in UTF-8") from None
-
-
-def _read_libsvm(path, target):
-    if target is not None:
-        raise ValueError(f"{path}: a LIBSVM file has its labels first, leave --target out")
-    try:
-        return load_svmlight_file(str(path))
-    except ValueError:
-        raise ValueError(f"{path}: not a valid LIBSVM file") from None
-
-
-def _read_csv(path, target, header):
-    import pandas as pd
-
-    if target is None:
-        raise ValueError(f"{path}: name the column with the labels by --target")
-    if not header:
-        raise ValueError(f"{path}: the file is empty")
-    separator = max(",;\t", key=header.count)
-    index = 0 if header.strip('"').startswith(separator) else None  # a first column without a name numbers the rows
-    try:
-        table = pd.read_csv(path, sep=separator, index_col=index)
-    except pd.errors.ParserError:
-        raise ValueError(f"{path}: not a CSV with a header") from None
-    if target not in table.columns:
-        names = [repr(str(column)) for column in table.columns[:10]]
-        raise ValueError(f"{path}: no column {target!r}; there are {', '.join(names)}{' ...' * (table.shape[1] > 10)}")
-    if len(table) == 0:
-        raise ValueError(f"{path}: there are no rows")
-    features = table.drop(columns=target)
-    for column in features:
-        if not pd.api.types.is_numeric_dtype(features[column]):
-            raise ValueError(f"{path}: column {str(column)!r} holds text where numbers should be: encode it or drop it")
-        if not np.isfinite(features[column].to_numpy(dtype=np.float64, na_value=np.nan)).all():
-            raise ValueError(f"{path}: column {str(column)!r} has missing or infinite values")
-    return features.astype(np.float64), table[target].to_numpy()
-
-
-def check_data(X, y, rows_of_each_class=1):
-    """Raise ValueError unless X and y make a classification problem with finite features and so many rows."""
-    values = X.data if sp.issparse(X) else X
-    if X.shape[1] == 0:
-        raise ValueError("there is no column of features")
-    if not np.isfinite(values).all(axis=None):
-        raise ValueError("some features are missing or infinite")
-    if any(label is None or label != label for label in y):
-        raise ValueError("some labels are missing")
-    if type_of_target(y).startswith("continuous"):
-        raise ValueError("the labels are real numbers; this command needs classes")
-    counts = np.unique(y, return_counts=True)[1]
-    if len(counts) < 2 or counts.min() < rows_of_each_class:
-        each = f", and each needs at least {rows_of_each_class} rows" * (rows_of_each_class > 1)
-        raise ValueError(f"there must be two classes or more{each}")
 
 
 def utility(X, y, split):
@@ -311,45 +288,51 @@ def _check_output(path, kind, types):
     """Refuse a file that cannot be written, or by its name is something else, such as the table."""
     if not path.absolute().parent.is_dir():
         raise ValueError(f"{path}: no such folder")
+    if path.is_dir() or not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise ValueError(f"{path}: cannot be written")
     if path.suffix[1:] not in types:
         like = "png" if "png" in types else types[0]
         raise ValueError(f"{path}: not the name of a {kind}, like {path.stem or kind}.{like}")
 
 
 def _read(options):
-    if options.file is None and (options.target is not None or _scales(options)):
-        raise ValueError("--target and bounds go with a FILE")
-    X, y = read_digits() if options.file is None else read_file(options.file, options.target)
-    check_data(X, y, rows_of_each_class=4)
+    if options.file is None:
+        if _format(options) != (None, None, False, {}) or _scales(options):
+            raise ValueError("--target, --n-features, --zero-based, bounds, categories and fills go with a FILE")
+        X, y = read_digits()
+        return X - options.center, y
+    X, y = read_file(options.file, *_format(options))
+    X = _checked(options.file, X, options)
+    check_labels(options.file, y, rows_of_each_class=4)
     if _scales(options):
-        return _scaler(options, X).fit_transform(X), y
+        return _preparation(options, X).fit_transform(X), y
     if options.center and sp.issparse(X):
         raise ValueError("--center would fill a sparse file")
     return (X if sp.issparse(X) else np.asarray(X) - options.center), y
 
 
+def _format(options):
+    return options.target, options.n_features, options.zero_based, dict(options.categories)
+
+
 def _scales(options):
-    return bool(options.bounds) or options.default_bounds is not None
-
-
-def _ranges(X):
-    """Tell how far the features range; the command is for whoever holds the data, and protects none of its output."""
-    ranges = np.asarray((X.max(axis=0) - X.min(axis=0)).todense() if sp.issparse(X) else np.ptp(X, axis=0)).ravel()
-    small, large = np.quantile(ranges[ranges > 0] if ranges.any() else ranges, [0.1, 0.9], method="nearest")
-    told = f"Most features range over {small:g} to {large:g} of these units"
-    if large > 10 * small:
-        return f"{told}: one number means little for all of them, give what is known of each by --bounds."
-    return f"{told}."
+    return bool(options.bounds or options.categories or options.fill) or options.default_bounds is not None
 
 
 def _introduce(X, y, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
     units = "where 1 is the width of a column's bounds" if _scales(options) else "in the units of its features"
     print(f"What is hidden: a change of a row by {options.max_change:g}, {units} (--max-change).")
-    print(_ranges(X))
+    if options.categories:
+        print("A category is hidden as two columns: from one to another, each of them changes by 1.")
+    if options.file and not _scales(options):
+        print(
+            "One number for all features means little where their units differ: give what is known of each by --bounds."
+        )
     print("Labels are not hidden. Each sketch at each epsilon is one release of all rows; publishing several adds up.")
     print("accuracy: logistic regression on the sketches of 70% of the rows, right on the sketches of the others")
-    print(f"search: share of the {N_NEIGHBORS} sketches nearest to a query's that have its label\n")
+    print(f"search: share of the {N_NEIGHBORS} sketches nearest to a query's that have its label")
+    print("These shares are computed from the rows, in part without noise: keep them with the rows, unless public.\n")
 
 
 def _run(options):
@@ -370,27 +353,79 @@ def _run(options):
     print(f"\nwrote {options.output}")
 
 
+def _check_columns(options, columns):
+    """Refuse options of columns that are not there, or that have categories and numbers too."""
+    listed = dict(options.categories)
+    for option, named in (("bounds", options.bounds), ("categories", options.categories), ("fill", options.fill)):
+        for name, _ in named:
+            if name not in columns:
+                raise ValueError(f"--{option}: no column {name!r}")
+            if option != "categories" and name in listed:
+                raise ValueError(f"--{option}: column {name!r} has categories already")
+
+
 def _bounds(options, X):
-    """Return bounds of each column, in order; every column needs some."""
-    given = dict(options.bounds)
+    """Return bounds of each column without categories, in order; each needs some."""
+    given, listed = dict(options.bounds), dict(options.categories)
     columns = list(getattr(X, "columns", range(X.shape[1])))
-    if unknown := [name for name in given if name not in columns]:
-        raise ValueError(f"--bounds: no column {unknown[0]!r}")
-    without = [name for name in columns if name not in given]
+    _check_columns(options, columns)
+    without = [name for name in columns if name not in given and name not in listed]
     if without and options.default_bounds is None:
         named = ", ".join(map(repr, without[:10])) + " ..." * (len(without) > 10)
         raise ValueError(f"no bounds for {named}: name them by --bounds, or give all others --default-bounds LOW HIGH")
-    return [given.get(name, options.default_bounds) for name in columns]
+    return {name: given.get(name, options.default_bounds) for name in columns if name not in listed}
 
 
-def _scaler(options, X):
-    return PublicScaler(_bounds(options, X))
+def _preparation(options, X):
+    """Return a map of rows that brings columns to one scale, by what is known in public alone."""
+    bounds, fill, listed = _bounds(options, X), dict(options.fill), dict(options.categories)
+    if not fill and not listed:
+        return PublicScaler(list(bounds.values()))
+    plain = [name for name in bounds if name not in fill]
+    encoder = OneHotEncoder(categories=list(listed.values()), handle_unknown="ignore", sparse_output=False)
+    maps = [
+        (PublicScaler([bounds[name] for name in plain]), plain),
+        *((_filled(value, bounds[name]), [name]) for name, value in fill.items()),
+        (encoder, list(listed)),
+    ]
+    return make_column_transformer(*(step for step in maps if step[1]))
+
+
+def _filled(value, bounds):
+    return make_pipeline(
+        SimpleImputer(strategy="constant", fill_value=value, keep_empty_features=True), PublicScaler([bounds])
+    )
 
 
 def _classifier(options, X):
-    max_norm = options.max_norm or X.shape[1] ** 0.5 / 2
+    n_listed = len(dict(options.categories))
+    max_norm = options.max_norm or ((X.shape[1] - n_listed) / 4 + n_listed) ** 0.5
     model = AMPClassifier(epsilon=options.epsilon, delta=options.delta, max_norm=max_norm)
-    return make_pipeline(_scaler(options, X), model)
+    return make_pipeline(_preparation(options, X), model)
+
+
+def _checked(path, X, options):
+    _check_columns(options, list(getattr(X, "columns", ())))
+    return check_features(path, X, dict(options.categories), dict(options.fill))
+
+
+def _read_test(options, X, y):
+    """Return other rows with the columns of X, in their order, and labels among those of y."""
+    other, labels = read_file(options.test, *_format(options))
+    other = _checked(options.test, _columns_of(X, other, options), options)
+    if any(label is None or label != label for label in labels):
+        raise ValueError(f"{options.test}: some labels are missing")
+    if not set(labels) <= set(y):
+        raise ValueError(f"{options.test}: some labels are not among those of {options.file}")
+    return other, labels
+
+
+def _columns_of(X, other, options):
+    if sp.issparse(X):
+        return other
+    if missing := [name for name in X if name not in other]:
+        raise ValueError(f"{options.test}: no column {missing[0]!r}, which {options.file} has")
+    return other[list(X)]
 
 
 def _count_right(model, path, X, y):
@@ -401,16 +436,19 @@ def _count_right(model, path, X, y):
 
 def _fit(options):
     _check_output(options.output, "model", ("joblib",))
-    X, y = read_file(options.file, options.target)
-    check_data(X, y)
-    test = None if options.test is None else read_file(options.test, options.target)
+    if options.output.exists() and not options.force:
+        raise ValueError(f"{options.output}: exists already; --force overwrites it")
+    X, y = read_file(options.file, *_format(options))
+    X = _checked(options.file, X, options)
+    check_labels(options.file, y)
+    test = options.test and _read_test(options, X, y)
     model = _classifier(options, X)
-    print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes\n")
-    model.fit(X, y)
-    if test is not None:
+    print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
+    print("These numbers are public, and so are the names of columns and classes: the model has them.\n")
+    joblib.dump(model.fit(X, y), options.output)  # at once: what fails below must not cost the release
+    if test:
         _count_right(model, options.test, *test)
     print(privacy_report(model).total)
-    joblib.dump(model, options.output)
     print(f"\nwrote {options.output}: one release of all rows; each run is one more, and those published add up")
 
 
@@ -429,6 +467,10 @@ def main(arguments=None):
     warnings.simplefilter("ignore", DataDimensionalityWarning)
     try:
         run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output, such as head, has enough; nothing is left to flush at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, SolverError) as error:
         parser.error(" ".join(str(error).split()))
     except ImportError as error:
