@@ -37,7 +37,7 @@ ESTIMATORS = [
     ProductNoiseOutputPerturbation(),
     DPSGDClassifier(n_epochs=2),
     MIDPRegressor(),
-    PublicScaler(),
+    PublicScaler((0, 1)),
 ]
 ROWS = [[0.1, 0.2], [0.3, -0.4], [0.2, 0.1], [0.5, 0.5]] * 10
 TEXT = [[0.1, SECRET], *ROWS[1:]]

@@ -401,7 +401,7 @@ class Mystery(BaseEstimator):
         (Normalizer(), "learns nothing from the rows; one change before it may move several coordinates after it"),
         (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
         (FeatureHasher(), "move several coordinates after it"),
-        (PublicScaler(), "its bounds are trusted to be public"),
+        (PublicScaler((0, 1)), "its bounds are trusted to be public"),
         (SimpleImputer(strategy="constant", keep_empty_features=True), "learns nothing from the rows"),
     ],
 )
