@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 import scipy.sparse as sp
 
-_TRIALS = 16
+_TRIED = 100  # numbers in the products of a row, besides five rows
 _LINE = 64  # bytes: where a row starts in a line of memory may decide how it is summed
 
 
@@ -44,7 +44,7 @@ def _rounds_rows_alike(shape, width, dtype, in_rows):
     """Whether a product of matrices gives equal rows equal results; tried with sums that show their order."""
     if width == 1:  # one number shows little, and its rounding may depend on where the row lies in memory
         return False
-    for trial in range(1, _TRIALS + 1):
+    for trial in range(1, 6 + _TRIED // width):
         W = _numbers_of_many_sizes(shape[1] * width, 0.7 * trial).reshape(-1, width)
         row = _numbers_of_many_sizes(shape[1], trial).astype(dtype)
         products = np.tile(row, (shape[0], 1)) @ np.asarray(W, dtype, order="C" if in_rows else "F")
