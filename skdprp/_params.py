@@ -112,7 +112,8 @@ def validate_data(estimator, X, y="no_validation", **options):
         As scikit-learn does.
     """
     is_numeric = options.pop("y_numeric", False)
-    data = without_values(validation.validate_data, estimator, X, y, **options)
+    with np.errstate(all="ignore"):  # a warning of an overflow would tell of a row
+        data = without_values(validation.validate_data, estimator, X, y, **options)
     return (data[0], without_values(_numbers, data[1], name="y")) if is_numeric else data
 
 

@@ -23,7 +23,7 @@ from skdprp import (
     iDPSignRP,
     worst_neighbours,
 )
-from skdprp._params import without_values
+from skdprp._params import validate_data, without_values
 
 SECRET = "simon schwarz"
 NUMBER = 8314.159
@@ -161,3 +161,12 @@ def test_truth_is_no_epsilon(estimator, value):
     """Though Python counts it as 1."""
     with pytest.raises(InvalidParameterError, match="'epsilon' parameter"):
         clone(estimator).set_params(epsilon=value).fit(ROWS, labels(estimator))
+
+
+@pytest.mark.parametrize("estimator", [PublicScaler((0, 1)), DPOPORP(2), AMPClassifier(), MIDPRegressor()])
+def test_rows_whose_sum_overflows_cause_no_warning(estimator):
+    """Warnings are errors here, and one of an overflow while looking for NaN would tell of a row."""
+    rows = np.ones((20, 4))
+    rows[::2], rows[1::2] = 1.5e308, -1.5e308
+    with np.errstate(all="warn"):
+        assert np.isfinite(validate_data(clone(estimator), rows)).all()

@@ -71,8 +71,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
             If the solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
             not covered by the guarantee: leave `max_iter` generous.
         """
-        with np.errstate(all="ignore"):  # a warning of an overflow would tell of a row
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         without_values(check_classification_targets, y, name="y")
         classes, codes = self._encode(y)
         X = self._bounded(X)
