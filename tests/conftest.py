@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from sklearn.datasets import load_digits
 
 from skdprp import _noise, reproducible_noise
+
+settings.register_profile("same cases each time", derandomize=True, deadline=None, database=None, max_examples=50)
+settings.load_profile("same cases each time")
 
 
 @pytest.fixture(scope="session")
