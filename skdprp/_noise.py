@@ -65,7 +65,7 @@ def reproducible_noise(seed):
     >>> with reproducible_noise(0):
     ...     sketch = DPOPORP(2, random_state=0).fit(X)
     >>> sketch.guarantee_
-    (1.0, 1e-06)-DP [seeded: not private]
+    (1.0, 1e-06)-DP per transform, l1 change of 1.0 [seeded: not private]
     """
     token = _SEEDED.set((os.getpid(), np.random.default_rng(seed)))
     try:

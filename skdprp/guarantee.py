@@ -1,115 +1,60 @@
 """What a release promises: a value that states its guarantee in full, adds up, and can be shown."""
 
-import html
 import math
-import textwrap
 from dataclasses import asdict, dataclass, fields, replace
+from enum import StrEnum
 from fractions import Fraction
+from typing import Literal
 
 from . import accounting
-from ._digits import printed_down, printed_up
+from ._label import (
+    RELATIONS,
+    as_html,
+    as_markdown,
+    as_text,
+    guarantee_facts,
+    guarantee_line,
+    neighbours_sentence,
+    violation_line,
+)
 from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
 from .accounting._rounding import plain
 
-__all__ = ["Adjacency", "PrivacyGuarantee", "PrivacyWarning", "compose"]
+__all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "compose"]
 
 _NESTED = ("coordinate", "l1", "l2", "replace_one")
-_SENTENCES = {
-    "coordinate": "rows that differ in one coordinate, by at most {bound}",
-    "l1": "rows at l1 distance at most {bound} (covers one coordinate changed by that much)",
-    "l2": "rows at l2 distance at most {bound}",
-    "replace_one": "data sets of the same size that differ in one row and its label",
-    "add_remove": "data sets of which one has one more row",
-    "entry": "any value of one entry, of absolute value at most {bound}; all others and y are known",
-}
 _DISJOINT = ("which rows each release saw does not depend on what is in them",)
 _MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
 _OF_ONE = "of one of these releases, "
-_CELL = "text-align:left;vertical-align:top"
-_FRAME = (
-    "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
-    "max-width:46em;font-size:90%"
-)
 
 
-def label_html(title, facts):
-    """Return a framed table of facts as HTML, in the colours of the page around it.
+class Definition(StrEnum):
+    """What kind of privacy is guaranteed; guarantees of different definitions never compose.
 
-    Parameters
-    ----------
-    title : str
-        What the facts are about.
-    facts : dict of str to str
-        Names and texts; escaped here.
-
-    Returns
-    -------
-    str
+    The values are what is printed, and what each means never changes.
 
     Examples
     --------
-    >>> from skdprp.guarantee import label_html
-    >>> "5 &lt; 6" in label_html("Privacy", {"fact": "5 < 6"})
-    True
+    >>> from skdprp.guarantee import Definition
+    >>> [definition.value for definition in Definition][:3]
+    ['DP', 'individual DP', 'MI-DP (bits)']
     """
-    rows = "".join(
-        f"<tr><th style='{_CELL};padding-right:1em'>{html.escape(name)}</th>"
-        f"<td style='{_CELL}'>{html.escape(fact)}</td></tr>"
-        for name, fact in facts.items()
-    )
-    return f"<div style='{_FRAME}'><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
 
+    DP = "DP"
+    """Differential privacy."""
+    INDIVIDUAL_DP = "individual DP"
+    """Individual differential privacy of the released data set: no differential privacy, and it does not compose."""
+    MI_DP = "MI-DP (bits)"
+    """A bound in bits on the mutual information between one entry and the release, given all else."""
+    CLAIMED_DP = "DP as claimed, not as proved"
+    """What a publication claims, where its proof does not hold."""
+    CLAIMED_MI_DP = "MI-DP (bits) as claimed, not as proved"
+    """What a publication claims, where its proof does not hold."""
 
-def hung(text, indent):
-    """Wrap a line at 100 columns, the lines after the first indented.
-
-    Parameters
-    ----------
-    text : str
-        One line; its words and spaces stay as they are.
-    indent : int
-        Columns before the lines that follow.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from skdprp.guarantee import hung
-    >>> print(hung("fact  " + "word " * 21, indent=6))
-    fact  word word word word word word word word word word word word word word word word word word word
-          word word
-    """
-    return textwrap.fill(
-        text, width=100, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
-    )
-
-
-def violation(shown, epsilon, delta):
-    """Say that an attack has shown more than a guarantee of (epsilon, delta) allows.
-
-    Parameters
-    ----------
-    shown : float
-        Lower bound on the epsilon that is needed at `delta`.
-    epsilon, delta : float
-        What was promised.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from skdprp.guarantee import violation
-    >>> violation(1.9269, 1.0, 1e-6)
-    'epsilon is at least 1.9269 at delta=1e-06, where 1.0 is promised'
-    """
-    numbers = ((printed_down(shown, digits), printed_up(epsilon, digits)) for digits in range(3, 17))
-    exact = str(plain(shown)), str(plain(epsilon))
-    shown, promised = next((pair for pair in numbers if float(pair[0]) > float(pair[1])), exact)
-    return f"epsilon is at least {shown} at delta={plain(delta)}, where {promised} is promised"
+    @property
+    def composes(self):
+        """Whether guarantees of this definition add up."""
+        return self in (Definition.DP, Definition.MI_DP)
 
 
 class PrivacyWarning(UserWarning):
@@ -148,13 +93,12 @@ class Adjacency:
     after: str = ""
 
     def __post_init__(self):
-        if self.relation not in _SENTENCES or not self.bound >= 0:
+        if self.relation not in RELATIONS or not self.bound >= 0:
             raise ValueError(f"There are no such neighbours: {self.relation!r} with bound {self.bound!r}.")
         object.__setattr__(self, "bound", plain(self.bound))
 
     def __str__(self):
-        leaving = f", as they leave {self.after}" if self.after else ""
-        return _SENTENCES[self.relation].format(bound=self.bound) + leaving
+        return neighbours_sentence(self)
 
     @property
     def is_distance(self):
@@ -203,13 +147,18 @@ class PrivacyGuarantee:
         Bound on the privacy loss, in nats; of "MI-DP (bits)", a bound on mutual information, in bits.
     delta : float
         Probability-like slack of the bound; 0 for a pure guarantee.
-    definition : str, default="DP"
-        What kind of privacy: "DP" is differential privacy, "MI-DP (bits)" bounds the mutual information between one
-        entry and the release, given all else. Guarantees of different definitions never compose.
+    definition : Definition or str, default=Definition.DP
+        What kind of privacy. Guarantees of different definitions never compose.
     unit : str, default="one row"
         What is protected.
     adjacency : Adjacency or None, default=None
         Which pairs of inputs cannot be told apart.
+    per : {"fit", "transform"} or None, default=None
+        At which call it happens anew, and costs privacy anew: each fit of a private model, each transform of a sketch.
+        None if nobody said so, and for a total.
+    given : str, default=""
+        What both neighbours have in common besides, because it was read off the data: "the set of labels", for
+        instance. Printed with the numbers.
     released : str, default=""
         What may be published under this guarantee.
     mechanism : str, default=""
@@ -233,29 +182,32 @@ class PrivacyGuarantee:
     Raises
     ------
     ValueError
-        If epsilon or what was audited is negative or nan, delta no probability, or not 0 for MI-DP.
+        If epsilon or what was audited is negative or nan, delta no probability, or not 0 for MI-DP; if there is no
+        such definition, or `per` is something else.
 
     Examples
     --------
-    >>> from skdprp.guarantee import PrivacyGuarantee
-    >>> PrivacyGuarantee(1.0, 1e-6)
-    (1.0, 1e-06)-DP
-    >>> PrivacyGuarantee(0.5, 0.0, definition="individual DP")
-    0.5-individual DP
-    >>> PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)")
-    0.2-MI-DP (bits)
+    >>> from skdprp.guarantee import Adjacency, PrivacyGuarantee
+    >>> PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("replace_one"), given="the set of labels")
+    (1.0, 1e-06)-DP, one row replaced, given the set of labels
+    >>> PrivacyGuarantee(5.0, 0.0, adjacency=Adjacency("l1", 1.0), per="transform")
+    5.0-DP per transform, l1 change of 1.0
+    >>> PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)", adjacency=Adjacency("entry", 1.0))
+    0.2-MI-DP (bits), one entry of at most 1.0
 
     Long numbers are printed with few digits, rounded up; the attributes keep them all:
 
     >>> PrivacyGuarantee(1.4032566772702921, 2e-6)
-    (1.40326, 2e-06)-DP
+    (1.40326, 2e-06)-DP, neighbours not stated
     """
 
     epsilon: float
     delta: float
-    definition: str = "DP"
+    definition: Definition = Definition.DP
     unit: str = "one row"
     adjacency: Adjacency | None = None
+    per: Literal["fit", "transform"] | None = None
+    given: str = ""
     released: str = ""
     mechanism: str = ""
     assumptions: tuple[str, ...] = ()
@@ -269,26 +221,26 @@ class PrivacyGuarantee:
     def __post_init__(self):
         for name in ("epsilon", "delta", "audited_epsilon"):
             object.__setattr__(self, name, plain(getattr(self, name)))
+        object.__setattr__(self, "definition", Definition(self.definition))
+        if self.per not in ("fit", "transform", None):
+            raise ValueError(f'per must be "fit", "transform" or None, got {self.per!r}.')
         if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
             raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
         if self.audited_epsilon is not None and not self.audited_epsilon >= 0:
             raise ValueError(f"No audit shows that epsilon is at least {self.audited_epsilon!r}.")
-        if self.definition == "MI-DP (bits)" and self.delta:
+        if self.definition is Definition.MI_DP and self.delta:
             raise ValueError(f"MI-DP has no delta, got {self.delta!r}.")
         if self.audited_epsilon is not None and self.audited_epsilon > self.epsilon and not self.violation:
-            object.__setattr__(self, "violation", violation(self.audited_epsilon, self.epsilon, self.delta))
+            object.__setattr__(self, "violation", violation_line(self.audited_epsilon, self.epsilon, self.delta))
 
     def __repr__(self):
-        epsilon, delta = printed_up(self.epsilon, digits=6), printed_up(self.delta)
-        bound = f"({epsilon}, {delta})" if self.delta else epsilon
-        violated = f" [VIOLATED: {self.violation}]" if self.violation else ""
-        return f"{bound}-{self.definition}{violated}" + " [seeded: not private]" * self.seeded
+        return guarantee_line(self)
 
     def __str__(self):
-        return "\n".join(hung(f"{name:<12}{fact}", indent=12) for name, fact in self._facts().items())
+        return as_text(guarantee_facts(self))
 
     def _repr_html_(self):
-        return label_html("Privacy", self._facts())
+        return as_html("Privacy", guarantee_facts(self))
 
     @property
     def guess_probability(self):
@@ -305,9 +257,14 @@ class PrivacyGuarantee:
         """
         if self.seeded or self.violation:
             return 1.0
-        if self.definition == "DP":
+        if self.definition is Definition.MI_DP:
+            return _guess(information_delta(self.epsilon))
+        if self.definition is not Definition.DP:
+            return None
+        try:
             return _guess(self.profile(0.0))
-        return _guess(information_delta(self.epsilon)) if self.definition == "MI-DP (bits)" else None
+        except ImportError:  # without dp-accounting, what follows from epsilon and delta alone
+            return _guess(self._implied_delta(0.0))
 
     def profile(self, epsilon):
         """Bound delta at any other epsilon, for noise that was not seeded.
@@ -336,7 +293,7 @@ class PrivacyGuarantee:
         >>> [f"{guarantee.profile(epsilon):.1e}" for epsilon in (0.5, 1.0, 2.0)]
         ['1.9e-03', '1.0e-06', '1.1e-18']
         """
-        if self.definition != "DP":
+        if self.definition is not Definition.DP:
             raise ValueError(f"Only differential privacy has a privacy profile, not {self.definition}.")
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon}.")
@@ -364,6 +321,7 @@ class PrivacyGuarantee:
         1.0
         """
         facts = {field.name: getattr(self, field.name) for field in fields(self)}
+        facts["definition"] = self.definition.value
         facts["assumptions"], facts["not_covered"] = list(self.assumptions), list(self.not_covered)
         facts["adjacency"] = None if self.adjacency is None else asdict(self.adjacency)
         facts["loss"] = None if self.loss is None else _loss_to_dict(self.loss)
@@ -419,13 +377,11 @@ class PrivacyGuarantee:
 
         Examples
         --------
-        >>> from skdprp.guarantee import PrivacyGuarantee
-        >>> print(PrivacyGuarantee(1.0, 1e-6).to_markdown().splitlines()[2])
-        | guarantee | (1.0, 1e-06)-DP |
+        >>> from skdprp.guarantee import Adjacency, PrivacyGuarantee
+        >>> print(PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("replace_one")).to_markdown().splitlines()[2])
+        | guarantee | (1.0, 1e-06)-DP, one row replaced |
         """
-        facts = {name: fact.replace("|", r"\|").replace("\n", " ") for name, fact in self._facts().items()}
-        rows = (f"| {name} | {fact} |" for name, fact in facts.items())
-        return "\n".join(["| Privacy | |", "| --- | --- |", *rows])
+        return as_markdown(guarantee_facts(self))
 
     def mark_seeded(self):
         """Return this guarantee, marked as void because its noise was seeded.
@@ -436,67 +392,11 @@ class PrivacyGuarantee:
 
         Examples
         --------
-        >>> from skdprp.guarantee import PrivacyGuarantee
-        >>> PrivacyGuarantee(1.0, 0.0).mark_seeded()
-        1.0-DP [seeded: not private]
+        >>> from skdprp.guarantee import Adjacency, PrivacyGuarantee
+        >>> PrivacyGuarantee(1.0, 0.0, adjacency=Adjacency("replace_one")).mark_seeded()
+        1.0-DP, one row replaced [seeded: not private]
         """
         return replace(self, seeded=True)
-
-    def _facts(self):
-        facts = {
-            "guarantee": repr(self),
-            "unit": self.unit,
-            "neighbours": "" if self.adjacency is None else str(self.adjacency),
-            "released": self.released,
-            "assumed": "; ".join(self.assumptions) or "nothing",
-            "not covered": "; ".join(self.not_covered),
-            "mechanism": self.mechanism,
-            "source": self.source,
-            "best guess": self._best_guess(),
-            "audited": self._audited(),
-        }
-        return {name: fact for name, fact in facts.items() if fact}
-
-    def _best_guess(self):
-        if self.seeded:
-            return "always right: the noise can be drawn again from its seed"
-        if self.violation:
-            return "not bounded: the guarantee is violated"
-        try:
-            probability = self.guess_probability
-        except ImportError:
-            probability = _guess(self._implied_delta(0.0))
-        if probability is None:
-            return "not bounded by this definition"
-        tenths = math.ceil(1000 * Fraction(probability))
-        return f"right in at most {tenths / 10:.1f} of 100, between two neighbours of equal odds"
-
-    def _audited(self):
-        if self.violation:
-            return f"VIOLATED: attacks show that {self.violation}"
-        if self.audited_epsilon is None:
-            return ""
-        if self.audited_epsilon == 0:
-            return "nothing shown: no attack told two neighbours apart at this delta"
-        return f"attacks show that epsilon is at least {printed_down(self.audited_epsilon)} at this delta"
-
-
-class GuaranteeDisplayMixin:
-    """Show the guarantee below scikit-learn's diagram of a fitted estimator, in notebooks and pages."""
-
-    @property
-    def _repr_html_(self):
-        diagram = super()._repr_html_
-        return lambda: diagram() + self._guarantee_html()
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._guarantee_html()
-        return bundle
-
-    def _guarantee_html(self):
-        return self.guarantee_._repr_html_() if hasattr(self, "guarantee_") else ""
 
 
 def compose(*guarantees, delta=None, disjoint=False):
@@ -550,7 +450,7 @@ def compose(*guarantees, delta=None, disjoint=False):
     >>> round(total.epsilon, 3), total.delta
     (1.403, 2e-06)
     >>> compose(once, once, disjoint=True)
-    (1.0, 1e-06)-DP
+    (1.0, 1e-06)-DP, l1 change of 1.0
     """
     for guarantee in guarantees:
         if not isinstance(guarantee, PrivacyGuarantee):
@@ -567,6 +467,8 @@ def compose(*guarantees, delta=None, disjoint=False):
     return replace(
         first,
         adjacency=_common_adjacency(guarantees),
+        per=None,
+        given=" and ".join(dict.fromkeys(guarantee.given for guarantee in guarantees if guarantee.given)),
         released=_joined(guarantee.released for guarantee in guarantees),
         assumptions=_union(guarantee.assumptions for guarantee in guarantees) + _DISJOINT * disjoint,
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
@@ -584,8 +486,8 @@ def _check_same_kind(guarantees):
     definitions = {guarantee.definition for guarantee in guarantees}
     if len(definitions) > 1:
         raise ValueError(f"Guarantees of different definitions do not compose: {', '.join(sorted(definitions))}.")
-    if not definitions <= {"DP", "MI-DP (bits)"}:
-        raise ValueError(f"Guarantees of this definition do not compose: {definitions.pop()}.")
+    if not guarantees[0].definition.composes:
+        raise ValueError(f"Guarantees of this definition do not compose: {guarantees[0].definition}.")
     units = {guarantee.unit for guarantee in guarantees}
     if len(units) > 1:
         raise ValueError(f"Guarantees for different units do not compose: {', '.join(sorted(units))}.")
@@ -612,7 +514,7 @@ def _worst_loss(guarantee):
 
 
 def _sequential_total(guarantees, delta):
-    if guarantees[0].definition != "DP":
+    if guarantees[0].definition is not Definition.DP:
         epsilon = _sum_up(guarantee.epsilon for guarantee in guarantees)
         return {"epsilon": epsilon, "delta": 0.0, "loss": None, "mechanism": _named("basic composition", guarantees)}
     loss = PrivacyLoss()
@@ -659,7 +561,7 @@ def _guess(distance):
 
 
 def _disjoint_total(guarantees, delta):
-    if guarantees[0].definition != "DP":
+    if guarantees[0].definition is not Definition.DP:
         weakest = max(guarantees, key=lambda guarantee: guarantee.epsilon)
         return {"epsilon": weakest.epsilon, "delta": 0.0, "mechanism": _named("disjoint rows", guarantees)}
     losses = tuple(dict.fromkeys(guarantee.loss or _worst_loss(guarantee) for guarantee in guarantees))

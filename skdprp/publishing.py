@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, gen_batches
 
 from . import _noise, random_projection, sketch
 from ._params import FLOATS
-from .guarantee import PrivacyGuarantee
+from .guarantee import Definition, PrivacyGuarantee
 
 _FORMAT = 1
 _SKETCHES = {name: getattr(sketch, name) for name in sketch.__all__}
@@ -98,7 +98,7 @@ def save_release(path, sketches, estimator, *, description=""):
     ...     save_release(Path(folder, "digits.npz"), sketch.transform(X[100:]), sketch, description=words)
     ...     release = load_release(Path(folder, "digits.npz"))
     >>> release.guarantee, release.description
-    (5.0-DP, 'digits, 8 x 8 pixels from -0.5 to 0.5')
+    (5.0-DP per transform, one coordinate changed by 1.0, 'digits, 8 x 8 pixels from -0.5 to 0.5')
     >>> release.sketches.shape, release.estimator.transform(X[:100]).shape
     ((1697, 8), (100, 8))
     """
@@ -147,7 +147,7 @@ def load_release(path):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save_release(Path(folder, "row.npz"), sketch.transform([[1.0, 2.0, 3.0]]), sketch)
     ...     load_release(Path(folder, "row.npz")).guarantee
-    (1.0, 1e-06)-DP
+    (1.0, 1e-06)-DP per transform, l1 change of 1.0
     """
     header, arrays = _read(path)
     try:
@@ -283,7 +283,7 @@ def _check_guarantee(guarantee, fitted, estimator):
     for name, value in _fitted_values(estimator).items():
         if not np.isclose(fitted[name], value, rtol=1e-9, atol=0):
             raise ValueError(f"{name} was {fitted[name]:.6g}, and this version of skdprp makes it {value:.6g}.")
-    if guarantee.definition == "DP":
+    if guarantee.definition is Definition.DP:
         deltas = [promise.profile(promise.epsilon / 2) for promise in (guarantee, estimator.guarantee_)]
         if not np.isclose(*deltas, rtol=1e-6, atol=1e-12):
             raise ValueError("the privacy loss is not that of the mechanism.")

@@ -35,8 +35,8 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection
 
 from ._fixed_maps import chooses_by_name, is_fixed_map, map_label, remark_on, varies_in_zeros
-from .guarantee import Adjacency, PrivacyGuarantee, compose, hung, label_html
-from .sketch._base import AT_EACH_TRANSFORM
+from ._label import RELEASED_AT, as_html, wrap
+from .guarantee import Adjacency, Definition, PrivacyGuarantee, compose
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 _SPREADING = (
@@ -149,7 +149,7 @@ class PrivacyReport:
         table = [_COLUMNS, *(step.cells() for step in self.steps)]
         widths = [max(len(cells[i]) for cells in table) for i in range(len(_COLUMNS))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table]
-        facts = [hung(f"{name}: {fact}", indent=4) for name, fact in self._conclusions().items()]
+        facts = [wrap(f"{name}: {fact}", indent=4) for name, fact in self._conclusions().items()]
         return "\n".join(line.rstrip() for line in [*lines, "", *facts])
 
     def _repr_html_(self):
@@ -159,7 +159,7 @@ class PrivacyReport:
             for step in self.steps
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><tr>{head}</tr>{body}</table>" + label_html("Privacy of the whole", self._conclusions())
+        return f"<table><tr>{head}</tr>{body}</table>" + as_html("Privacy of the whole", self._conclusions())
 
     def _conclusions(self):
         """What holds of the whole, under the names that a printed guarantee has for it."""
@@ -170,11 +170,13 @@ class PrivacyReport:
         if self.private is not None:
             facts["unit"] = self.private.unit
             facts["neighbours"] = str(self.private.adjacency)
+            facts["given"] = self.private.given
             facts["released"] = self.private.released
             facts["assumed"] = "; ".join(self.private.assumptions)
             facts["mechanism"] = self.private.mechanism.partition(":")[0]
             uncovered += self.private.not_covered
-        return facts | ({"not covered": "; ".join(uncovered)} if uncovered else {})
+        facts["not covered"] = "; ".join(uncovered)
+        return {name: fact for name, fact in facts.items() if fact}
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ def privacy_report(estimator):
     private = None
     if part.charges and not {_UNKNOWN, _NO_REFIT} & set(not_covered):
         try:
-            private = compose(*part.charges)
+            private = replace(compose(*part.charges), per=None)
         except ValueError as error:
             not_covered += (str(error),)
     return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)))
@@ -392,7 +394,7 @@ def _of_private_step(estimator, name, flow):
         return _Part((ReportedStep(name, kind, "post-processing", _on_labels(is_sketch, flow), guarantee),), flow=flow)
     guarantee = _after_maps(guarantee, flow.maps)
     status = "not covered" if flow.learned or guarantee.violation else "private"
-    remark = _remark(guarantee, flow, AT_EACH_TRANSFORM if is_sketch else "once for each call of fit")
+    remark = _remark(guarantee, flow, RELEASED_AT["transform" if is_sketch else "fit"])
     violated = (f"{name} is {_VIOLATED}: {guarantee.violation}",) if guarantee.violation else ()
     out = _Flow(released=True) if is_sketch and not flow.learned else flow
     return _Part((ReportedStep(name, kind, status, remark, guarantee, 1),), (guarantee,), violated, out)
@@ -444,7 +446,7 @@ def _times(part, scorings):
 
 
 def _is_sketch(guarantee):
-    return guarantee is not None and AT_EACH_TRANSFORM in guarantee.released
+    return guarantee is not None and guarantee.per == "transform"
 
 
 def _repeated(folds, name, count):
@@ -559,7 +561,7 @@ def _promise(step, reference, search):
     if hasattr(step, "transform"):  # fitted from the number of features alone
         promise = clone(step).set_params(random_state=0).fit(np.zeros((1, reference.n_features_in_))).guarantee_
         return replace(promise, seeded=known.seeded, violation=known.violation)
-    if known.definition != "DP":
+    if known.definition is not Definition.DP:
         if step.get_params() != reference.get_params():
             raise ValueError("The guarantee depends on more than the parameters.")
         return known

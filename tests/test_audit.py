@@ -478,7 +478,7 @@ def test_a_refuted_guarantee_is_marked_wherever_its_profile_is_refuted():
     result, guarantee = audit_with_a_share_of_the_noise(0.5)
     attached = result.attach_to(guarantee)
     assert attached.audited_epsilon < 1.0 and result.exceeds(guarantee)
-    assert repr(attached).startswith("(1.0, 1e-06)-DP [VIOLATED: epsilon is at least 0.")
+    assert repr(attached).startswith(f"{guarantee!r} [VIOLATED: epsilon is at least 0.")
     weaker = dataclasses.replace(result, hits=0, false_alarms=0)
     assert weaker.attach_to(attached).violation == attached.violation  # what was shown stays shown
     assert not weaker.attach_to(guarantee).violation

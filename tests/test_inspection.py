@@ -269,7 +269,7 @@ def test_profile_meets_the_target():
 def test_profile_display_of_an_estimator():
     display = PrivacyProfileDisplay.from_estimator(DPOPORP(2).fit(np.eye(2)), epsilons=[2.0, 1.0])
     np.testing.assert_array_equal(display.epsilons, [1.0, 2.0])
-    assert display.label == "DPOPORP, (1.0, 1e-06)-DP"
+    assert display.label == "DPOPORP, (1.0, 1e-06)-DP per transform, l1 change of 1.0"
 
 
 def test_profile_plot_shows_target_and_audit():

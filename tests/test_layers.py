@@ -10,7 +10,8 @@ import skdprp
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"accounting", "_digits", "_noise", "_params", "_tables", "_threads"},
-    {"guarantee", "random_projection", "losses", "preprocessing"},
+    {"_label", "random_projection", "losses", "preprocessing"},
+    {"guarantee"},
     {"_fixed_maps", "sensitivity", "mechanisms", "similarity"},
     {"sketch", "linear_model"},
     {"audit", "inspection", "out_of_core", "publishing", "report"},

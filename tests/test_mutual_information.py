@@ -243,7 +243,7 @@ def test_fit_is_least_squares_on_the_sketch(mechanism):
         model.fit(X, y)
     weights = LinearRegression(fit_intercept=False).fit(sketch, targets).coef_
     assert np.allclose([*model.coef_, model.intercept_], weights)
-    assert repr(model.guarantee_) == "2.0-MI-DP (bits) [seeded: not private]"
+    assert repr(model.guarantee_) == "2.0-MI-DP (bits), one entry of at most 1.0 [seeded: not private]"
 
 
 @pytest.mark.parametrize(("mechanism", "factor"), [("projection", 1), ("additive", 20_000)])
@@ -284,7 +284,7 @@ def test_repeated_sparse_entries_are_summed_before_clipping():
 def test_guarantee_says_what_holds(mechanism):
     X, y = make_data()
     model = MIDPRegressor(epsilon=0.2, mechanism=mechanism).fit(X, y)
-    assert repr(model.guarantee_) == "0.2-MI-DP (bits)"
+    assert repr(model.guarantee_) == "0.2-MI-DP (bits), one entry of at most 1.0"
     text = " ".join(str(model.guarantee_).split())
     assert "y is not protected" in text and "(0, 0.514)-DP of one entry" in text
     assert ("(5.049, 1e-05)-DP of one entry" in text) == (mechanism == "additive")

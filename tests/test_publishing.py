@@ -226,7 +226,7 @@ def set_array(name, change):
         (set_in_header("parameters", "colour", to="red"), "colour"),
         (set_in_header("guarantee", "epsilon", to=0.1), "epsilon"),
         (set_in_header("guarantee", "delta", to=0.0), "delta"),
-        (set_in_header("guarantee", "definition", to="better DP"), "definition"),
+        (set_in_header("guarantee", "definition", to="better DP"), "Definition"),
         (set_in_header("guarantee", "adjacency", "bound", to=9.0), "adjacency"),
         (set_in_header("guarantee", "loss", "mu", to=0.01), "privacy loss"),
         (set_in_header("guarantee", "loss", to=None), "privacy loss"),

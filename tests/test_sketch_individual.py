@@ -95,7 +95,7 @@ def test_individual_guarantee_prints_under_its_own_name(method):
     """The guarantee names individual DP, held parameters, and says that it is not DP and does not compose."""
     guarantee = iDPSignRP(2, method=method).fit(np.ones((1, 3))).guarantee_
     assert guarantee.definition == "individual DP"
-    assert repr(guarantee).endswith("-individual DP")
+    assert repr(guarantee).endswith("-individual DP per transform, l1 change of 1.0")
     for phrase in ("held fixed", "not differential privacy", "does not compose"):
         assert phrase in " ".join(str(guarantee).split())
 

@@ -135,7 +135,7 @@ def test_min_norm_needs_far_fewer_flips():
     published, exact = binomial_sketch(calibration="published"), binomial_sketch()
     assert [round(s.flip_epsilon_, 4) for s in (plain, published)] == [0.0039, 0.0083]
     assert round(exact.flip_epsilon_, 3) == 0.078
-    assert repr(exact.guarantee_) == "(1.0, 1e-06)-DP"
+    assert repr(exact.guarantee_) == "(1.0, 1e-06)-DP per transform, l1 change of 0.1"
 
 
 def test_binomial_calibration_is_exact():

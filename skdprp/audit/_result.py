@@ -6,8 +6,9 @@ import numpy as np
 from scipy.special import betainccinv, betaincinv
 
 from .._digits import printed_down, printed_up
+from .._label import as_html, violation_line
 from ..accounting import information_delta
-from ..guarantee import PrivacyGuarantee, label_html, violation
+from ..guarantee import Definition, PrivacyGuarantee
 
 _N_PROMISES = 17
 
@@ -83,7 +84,7 @@ def _percentage(confidence):
 def _promises(guarantee):
     """Yield pairs of epsilon and delta that a guarantee promises."""
     yield guarantee.epsilon, guarantee.delta
-    if guarantee.definition == "DP" and guarantee.loss is not None and np.isfinite(guarantee.epsilon):
+    if guarantee.definition is Definition.DP and guarantee.loss is not None and np.isfinite(guarantee.epsilon):
         epsilons = np.linspace(0, guarantee.epsilon, _N_PROMISES)
         yield from ((epsilon, guarantee.profile(epsilon)) for epsilon in epsilons)
 
@@ -94,7 +95,7 @@ def _require_guarantee(guarantee):
 
 
 def _require_differential_privacy(guarantee):
-    if not guarantee.definition.startswith("DP"):
+    if guarantee.definition not in (Definition.DP, Definition.CLAIMED_DP):
         raise ValueError(f"An audit bounds differential privacy; it says nothing about {guarantee.definition}.")
 
 
@@ -161,7 +162,7 @@ class AuditResult:
             **(counts if self.epsilon > 0 else {}),
             "outputs drawn from each data set": f"{self.n_trials}",
         }
-        return label_html("Audit of a release", facts)
+        return as_html("Audit of a release", facts)
 
     @property
     def power_bound(self):
@@ -217,7 +218,7 @@ class AuditResult:
             has the noise of one of them held fixed.
         """
         _require_guarantee(guarantee)
-        if guarantee.definition.startswith("MI-DP"):
+        if guarantee.definition in (Definition.MI_DP, Definition.CLAIMED_MI_DP):
             return bool(self.power_bound - self.false_alarm_bound > information_delta(guarantee.epsilon))
         _require_differential_privacy(guarantee)
         return bool(self._violation(guarantee))
@@ -226,7 +227,7 @@ class AuditResult:
         """Say what was shown that a guarantee excludes, if anything."""
         for epsilon, delta in _promises(guarantee):
             if (shown := self.epsilon_at(delta)) > epsilon:
-                return violation(shown, epsilon, delta)
+                return violation_line(shown, epsilon, delta)
         return ""
 
     def attach_to(self, guarantee):

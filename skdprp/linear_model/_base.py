@@ -14,8 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
+from .._label import GuaranteeDisplayMixin
 from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context, validate_data, without_values
-from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee, PrivacyWarning
+from ..guarantee import Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
 from ._erm import Problem, clip_rows, relative_intercept
 
 CLASSIFIER_CONSTRAINTS = {
@@ -174,7 +175,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
             epsilon,
             delta,
             adjacency=Adjacency(self.adjacency),
-            released=f"{self._weights}, once for each call of fit; the parameters, scales and labels beside them",
+            per="fit",
+            released=f"{self._weights}; the parameters, scales and labels beside them",
             assumptions=(
                 f"{rows} {self._set_by_rows}, delta_ and the noise",
                 labels,
@@ -186,7 +188,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
         )
 
     def _claim(self, delta, source):
-        return PrivacyGuarantee(self.epsilon, delta, definition="DP as claimed, not as proved", source=source)
+        facts = {"adjacency": Adjacency(self.adjacency), "per": "fit", "source": source}
+        return PrivacyGuarantee(self.epsilon, delta, definition=Definition.CLAIMED_DP, **facts)
 
     def _publish(self, release):
         self.delta_, self.scale_ = release.delta, release.scale

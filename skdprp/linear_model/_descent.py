@@ -211,7 +211,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     >>> X, y = load_digits(return_X_y=True)
     >>> model = DPSGDClassifier(epsilon=5.0).fit(X / 64, y)
     >>> model.guarantee_
-    (5.0, 3.1e-07)-DP
+    (5.0, 3.1e-07)-DP, one row added or removed
     >>> model.score(X / 64, y) > 0.7
     True
 

@@ -11,9 +11,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._digits import printed_up
+from .._label import GuaranteeDisplayMixin
 from .._params import FLOATS, Interval, StrOptions, _fit_context, validate_data, without_values
 from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
-from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee, PrivacyWarning
+from ..guarantee import Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
 from ..mechanisms import information_scale, published_information_scale, sampled_information
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
@@ -122,7 +123,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
     >>> bool(model.score(X, y) > 0.8)
     True
     >>> model.guarantee_
-    0.5-MI-DP (bits)
+    0.5-MI-DP (bits), one entry of at most 1.0
     """
 
     _parameter_constraints: dict = {
@@ -317,9 +318,9 @@ class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
         if release.is_private:
             self.scale_ = release.scale
             return
-        self.claimed_ = PrivacyGuarantee(
-            self.epsilon, 0.0, definition="MI-DP (bits) as claimed, not as proved", unit="one entry of X", source=_SKD
-        )
+        entry = Adjacency("entry", self.max_abs)
+        facts = {"unit": "one entry of X", "adjacency": entry, "per": "fit", "source": _SKD}
+        self.claimed_ = PrivacyGuarantee(self.epsilon, 0.0, definition=Definition.CLAIMED_MI_DP, **facts)
         warnings.warn(
             "The published calibration reads its noise from X and ignores that all columns and y share one projection: "
             "this release has no guarantee. Use calibration='exact'.",
@@ -331,8 +332,10 @@ class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
         return PrivacyGuarantee(
             float("inf"),
             0.0,
-            definition="MI-DP (bits)",
+            definition=Definition.MI_DP,
             unit="nothing",
+            adjacency=Adjacency("entry", self.max_abs),
+            per="fit",
             mechanism="Gaussian projection with the published calibration, which depends on the data",
             source="none: Lemma 2 of the paper does not hold",
         )
@@ -343,10 +346,11 @@ class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
         return PrivacyGuarantee(
             self.epsilon,
             0.0,
-            definition="MI-DP (bits)",
+            definition=Definition.MI_DP,
             unit="one entry of X; y is not protected",
             adjacency=Adjacency("entry", self.max_abs),
-            released=f"{released}, once for each call",
+            per="fit",
+            released=released,
             mechanism=noise if is_additive else f"secret projection to {release.n_components} rows, {noise}",
             assumptions=self._assumptions(release),
             source="Gaussian channel capacity" if is_additive else "proof in skdprp.mechanisms.information_scale",

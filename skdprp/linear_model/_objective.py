@@ -156,7 +156,7 @@ class AMPClassifier(PrivateLinearClassifier):
     >>> model.coef_.shape
     (10, 64)
     >>> model.guarantee_
-    (10.0, 3.1e-07)-DP
+    (10.0, 3.1e-07)-DP, one row replaced
     """
 
     _parameter_constraints: dict = {

@@ -141,7 +141,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     >>> model.coef_.shape
     (10, 64)
     >>> model.guarantee_
-    10.0-DP
+    10.0-DP, one row replaced
     """
 
     _parameter_constraints: dict = {

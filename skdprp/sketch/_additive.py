@@ -165,7 +165,7 @@ class DPRandomProjection(AdditiveSketch):
     >>> sketch.transform(X).shape
     (1797, 32)
     >>> sketch.guarantee_
-    (2.0, 1e-06)-DP
+    (2.0, 1e-06)-DP per transform, l1 change of 1.0
     """
 
     _parameter_constraints: dict = {

@@ -12,16 +12,16 @@ from sklearn.utils import check_random_state, extmath, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
+from .._label import GuaranteeDisplayMixin
 from .._params import FLOATS, _fit_context, validate_data
 from .._threads import in_threads
-from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee
+from ..guarantee import Adjacency, PrivacyGuarantee
 from ..random_projection import make_projection, rows_of
 from ._dask import is_lazy, release_lazily, stand_in
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
 _NORM_ENTRIES = 2**16
 SLACK = 2.0**-10
-AT_EACH_TRANSFORM = "once for each row at each call of transform"
 _NOT_COVERED = (
     "rows that differ by more than max_change",
     "the labels and the number of rows",
@@ -154,7 +154,8 @@ class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, Transfo
             self.epsilon,
             delta,
             adjacency=Adjacency(adjacency, self.max_change),
-            released=f"{released}, {AT_EACH_TRANSFORM}; the projection",
+            per="transform",
+            released=f"{released}; the projection",
             mechanism=mechanism,
             assumptions=(*assumptions, *common),
             not_covered=_NOT_COVERED,

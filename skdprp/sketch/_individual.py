@@ -4,6 +4,7 @@ import numpy as np
 
 from .. import _noise
 from .._params import PRIVACY_CONSTRAINTS, StrOptions
+from ..guarantee import Definition
 from ..mechanisms import flip_probability, gaussian_scale, integer_thresholds, sampled_target
 from ..sensitivity import l2_sensitivity
 from ._base import SLACK
@@ -72,7 +73,7 @@ class iDPSignRP(SignSketch):
     >>> X = load_digits().data / 16 - 0.5
     >>> sketch = iDPSignRP(64, epsilon=0.5, random_state=0).fit(X)
     >>> sketch.guarantee_
-    (0.5, 1e-06)-individual DP
+    (0.5, 1e-06)-individual DP per transform, l1 change of 1.0
     """
 
     _parameter_constraints: dict = {
@@ -126,7 +127,7 @@ class iDPSignRP(SignSketch):
             released="the signs of the projection, randomised near zero",
             mechanism=f"{mechanism} on the N signs that a change may flip; the others as they are",
             source="Li and Li, arXiv:2306.01751, Algorithms 6 to 8 of the appendix, with the noise held fixed",
-            definition="individual DP",
+            definition=Definition.INDIVIDUAL_DP,
             assumptions=(
                 "individual DP of the released data set, noise parameters held fixed",
                 "not differential privacy",

@@ -154,7 +154,7 @@ class DPSignRP(FlippedSignSketch):
     >>> sketch.transform(X[:2]).dtype
     dtype('int8')
     >>> sketch.guarantee_
-    20.0-DP
+    20.0-DP per transform, l1 change of 1.0
     """
 
     _parameter_constraints: dict = {
@@ -306,7 +306,7 @@ class DPSignOPORP(FlippedSignSketch):
     >>> sketch.transform(X).shape
     (1797, 8)
     >>> sketch.guarantee_
-    1.0-DP
+    1.0-DP per transform, one coordinate changed by 1.0
     """
 
     _parameter_constraints: dict = {

@@ -1,0 +1,145 @@
+"""How guarantees, audits and reports are printed: as one line, as text, as Markdown and as HTML."""
+
+import html
+import math
+import textwrap
+from fractions import Fraction
+
+from ._digits import printed_down, printed_up
+
+# (in one line, as a sentence) of each relation between two neighbours
+_NEIGHBOURS = {
+    "coordinate": ("one coordinate changed by {}", "rows that differ in one coordinate, by at most {}"),
+    "l1": ("l1 change of {}", "rows at l1 distance at most {} (covers one coordinate changed by that much)"),
+    "l2": ("l2 change of {}", "rows at l2 distance at most {}"),
+    "replace_one": ("one row replaced", "data sets of the same size that differ in one row and its label"),
+    "add_remove": ("one row added or removed", "data sets of which one has one more row"),
+    "entry": (
+        "one entry of at most {}",
+        "any value of one entry, of absolute value at most {}; all others and y are known",
+    ),
+}
+RELATIONS = tuple(_NEIGHBOURS)
+RELEASED_AT = {"fit": "once for each call of fit", "transform": "once for each row at each call of transform"}
+_CELL = "text-align:left;vertical-align:top"
+_FRAME = (
+    "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
+    "max-width:46em;font-size:90%"
+)
+
+
+def wrap(text, indent):
+    """Wrap a line at 100 columns, the lines after the first indented."""
+    return textwrap.fill(
+        text, width=100, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def as_html(title, facts):
+    """Return a framed table of facts as HTML, in the colours of the page around it; names and texts are escaped."""
+    rows = "".join(
+        f"<tr><th style='{_CELL};padding-right:1em'>{html.escape(name)}</th>"
+        f"<td style='{_CELL}'>{html.escape(fact)}</td></tr>"
+        for name, fact in facts.items()
+    )
+    return f"<div style='{_FRAME}'><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
+
+
+def as_markdown(facts):
+    """Return facts as a table in Markdown, for model cards."""
+    escaped = {name: fact.replace("|", r"\|").replace("\n", " ") for name, fact in facts.items()}
+    return "\n".join(["| Privacy | |", "| --- | --- |", *(f"| {name} | {fact} |" for name, fact in escaped.items())])
+
+
+def as_text(facts):
+    """Return facts as lines, each under its name."""
+    return "\n".join(wrap(f"{name:<12}{fact}", indent=12) for name, fact in facts.items())
+
+
+def neighbours_sentence(adjacency):
+    """Say in full which data sets are neighbours."""
+    leaving = f", as they leave {adjacency.after}" if adjacency.after else ""
+    return _NEIGHBOURS[adjacency.relation][1].format(adjacency.bound) + leaving
+
+
+def guarantee_line(guarantee):
+    """State a guarantee in one line that says whose privacy it is: a pair of numbers alone could be anybody's."""
+    epsilon, delta = printed_up(guarantee.epsilon, digits=6), printed_up(guarantee.delta)
+    adjacency = guarantee.adjacency
+    return "".join(
+        [
+            f"({epsilon}, {delta})" if guarantee.delta else epsilon,
+            f"-{guarantee.definition}",
+            " per transform" if guarantee.per == "transform" else "",
+            ", ",
+            _NEIGHBOURS[adjacency.relation][0].format(adjacency.bound) if adjacency else "neighbours not stated",
+            f", given {guarantee.given}" if guarantee.given else "",
+            f" [VIOLATED: {guarantee.violation}]" if guarantee.violation else "",
+            " [seeded: not private]" if guarantee.seeded else "",
+        ]
+    )
+
+
+def guarantee_facts(guarantee):
+    """Name every fact of a guarantee that is known."""
+    facts = {
+        "guarantee": guarantee_line(guarantee),
+        "unit": guarantee.unit,
+        "neighbours": neighbours_sentence(guarantee.adjacency) if guarantee.adjacency else "",
+        "given": guarantee.given,
+        "released": "; ".join(filter(None, [RELEASED_AT.get(guarantee.per), guarantee.released])),
+        "assumed": "; ".join(guarantee.assumptions) or "nothing",
+        "not covered": "; ".join(guarantee.not_covered),
+        "mechanism": guarantee.mechanism,
+        "source": guarantee.source,
+        "best guess": _best_guess(guarantee),
+        "audited": _audited(guarantee),
+    }
+    return {name: fact for name, fact in facts.items() if fact}
+
+
+def _best_guess(guarantee):
+    if guarantee.seeded:
+        return "always right: the noise can be drawn again from its seed"
+    if guarantee.violation:
+        return "not bounded: the guarantee is violated"
+    if guarantee.guess_probability is None:
+        return "not bounded by this definition"
+    tenths = math.ceil(1000 * Fraction(guarantee.guess_probability))
+    return f"right in at most {tenths / 10:.1f} of 100, between two neighbours of equal odds"
+
+
+def _audited(guarantee):
+    if guarantee.violation:
+        return f"VIOLATED: attacks show that {guarantee.violation}"
+    if guarantee.audited_epsilon is None:
+        return ""
+    if guarantee.audited_epsilon == 0:
+        return "nothing shown: no attack told two neighbours apart at this delta"
+    return f"attacks show that epsilon is at least {printed_down(guarantee.audited_epsilon)} at this delta"
+
+
+def violation_line(shown, epsilon, delta):
+    """Say that an attack has shown more than a guarantee of (epsilon, delta) allows, with digits enough to see it."""
+    numbers = ((printed_down(shown, digits), printed_up(epsilon, digits)) for digits in range(3, 17))
+    exact = str(shown), str(epsilon)
+    shown, stated = next((pair for pair in numbers if float(pair[0]) > float(pair[1])), exact)
+    return f"epsilon is at least {shown} at delta={delta}, where {stated} is promised"
+
+
+class GuaranteeDisplayMixin:
+    """Show the guarantee below scikit-learn's diagram of a fitted estimator, in notebooks and pages."""
+
+    @property
+    def _repr_html_(self):
+        diagram = super()._repr_html_
+        return lambda: diagram() + self._guarantee_html()
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._guarantee_html()
+        return bundle
+
+    def _guarantee_html(self):
+        return self.guarantee_._repr_html_() if hasattr(self, "guarantee_") else ""
