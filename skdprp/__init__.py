@@ -2,6 +2,7 @@
 
 from . import similarity
 from ._noise import reproducible_noise
+from ._version import __version__ as __version__
 from .audit import AuditResult, audit_epsilon, membership_inference_auc, worst_neighbours
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
@@ -11,8 +12,6 @@ from .preprocessing import PublicScaler
 from .publishing import load_release, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "DPOPORP",

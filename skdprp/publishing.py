@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state, gen_batches
 
 from . import _noise, random_projection, sketch
 from ._params import FLOATS
+from ._version import __version__
 from .guarantee import Definition, PrivacyGuarantee
 
 _FORMAT = 1
@@ -179,13 +180,11 @@ def _checksum(header, arrays):
 
 def _describe(estimator):
     """All but the arrays, as plain values."""
-    import skdprp
-
     parameters = estimator.get_params(deep=False) | {"random_state": None}
     names = getattr(estimator, "feature_names_in_", None)
     return {
         "format": _FORMAT,
-        "version": skdprp.__version__,
+        "version": __version__,
         "sketch": type(estimator).__name__,
         "parameters": {name: _plain(value) for name, value in parameters.items()},
         "feature_names": None if names is None else list(names),

@@ -9,7 +9,7 @@ import skdprp
 
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
-    {"accounting", "_digits", "_noise", "_params", "_tables", "_threads"},
+    {"accounting", "_digits", "_noise", "_params", "_tables", "_threads", "_version"},
     {"_label", "random_projection", "losses", "preprocessing"},
     {"guarantee"},
     {"_fixed_maps", "sensitivity", "mechanisms", "similarity"},
