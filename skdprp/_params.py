@@ -1,6 +1,8 @@
 """What the estimators ask of parameters and data, and the only import of scikit-learn's semi-private validators."""
 
 import re
+import sys
+import warnings
 from numbers import Integral, Real
 
 import numpy as np
@@ -17,6 +19,7 @@ __all__ = [
     "StrOptions",
     "_fit_context",
     "validate_data",
+    "warn_at_caller",
     "without_values",
 ]
 
@@ -44,12 +47,19 @@ SKETCH_CONSTRAINTS = {
     "n_jobs": [Integral, None],
 }
 
+# Modules between a caller and a warning: what runs a fit, perhaps in a thread.
+_MACHINERY = {"skdprp", "sklearn", "joblib", "contextlib", "functools", "threading", "concurrent", "multiprocessing"}
+
+_MISSING = (
+    "{} contains NaN: fill missing values by constants that do not come from the data{}, before the private step."
+)
+_IMPUTER = ", for instance SimpleImputer(strategy='constant', fill_value=0, keep_empty_features=True)"
 _TEXT = "{} has text where numbers should be: encode it by listed categories."
 _WITHHELD = "{} cannot be read ({}; what it says is withheld, for it may quote the data)."
 _QUOTES = ("Complex data not supported", "Expected 2D array")  # the rest of these is the array itself
 _RESHAPE = ": one row or one column? Reshape your data by .reshape(1, -1) or .reshape(-1, 1)."
 _SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, types and columns, and no values
-    r"Input (X |y )?contains (NaN|infinity)|Found (array|input variables) with|X has \d+ features|Feature names |"
+    r"Input (X |y )?contains infinity|Found (array|input variables) with|X has \d+ features|Feature names |"
     r"The feature names should match|Sparse data was passed|Only sparse matrices with|This \w+ estimator requires y|"
     r"Expected (2D input|a 2-dimensional container|sequence or array-like, got <class)|y should be a 1d array, got an|"
     r"(float|int)\(\) argument must be|setting an array element with a sequence|Unknown label type|"
@@ -126,9 +136,26 @@ def _numbers(y):
 def _public(error, name):
     """What an error says, if it is known to quote no data."""
     message = str(error)
+    if missing := re.match(r"Input (\w+ )?contains NaN", message):  # what follows advises to learn from the rows
+        return _MISSING.format("X", _IMPUTER) if missing[1] == "X " else _MISSING.format("y", "")
     if "convert string" in message or "bytes/strings" in message:
         return _TEXT.format(name)
     if message.startswith(_QUOTES):
         first = re.split("[:\\n]", message)[0]
         return first + _RESHAPE * first.startswith("Expected")
     return message if _SAFE.match(message) else _WITHHELD.format(name, type(error).__name__)
+
+
+def warn_at_caller(message, category):
+    """Warn at the line that called into this library, through scikit-learn or not; in a thread, at its start."""
+    frame = sys._getframe(1)
+    while str(frame.f_globals.get("__name__")).partition(".")[0] in _MACHINERY and frame.f_back:
+        frame = frame.f_back
+    warnings.warn_explicit(
+        message,
+        category,
+        filename=frame.f_code.co_filename,
+        lineno=frame.f_lineno,
+        module=frame.f_globals.get("__name__"),
+        registry=frame.f_globals.setdefault("__warningregistry__", {}),
+    )

@@ -1,13 +1,21 @@
 """That errors of the estimators name no value of the data, in whatever form it comes."""
 
 import re
+import threading
 import traceback
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skdprp import (
@@ -18,12 +26,13 @@ from skdprp import (
     DPSignOPORP,
     DPSignRP,
     MIDPRegressor,
+    PrivacyWarning,
     ProductNoiseOutputPerturbation,
     PublicScaler,
     iDPSignRP,
     worst_neighbours,
 )
-from skdprp._params import validate_data, without_values
+from skdprp._params import validate_data, warn_at_caller, without_values
 
 SECRET = "simon schwarz"
 NUMBER = 8314.159
@@ -95,7 +104,7 @@ def test_text_is_not_quoted(estimator, form):
         ([NUMBER, 2.0], "Reshape your data"),
         (np.array([[NUMBER, 1j]] * 40), "^Complex data not supported$"),
         (pd.Series([NUMBER, 2.0]), "2-dimensional container"),
-        ([[NUMBER, np.nan]] * 40, "Input X contains NaN"),
+        ([[NUMBER, np.nan]] * 40, r"^X contains NaN: fill missing values by constants.*keep_empty_features=True\)"),
         ([[NUMBER, {}]] * 40, "argument must be a string or a real number"),
         ([[NUMBER, 10**400]] * 40, "withheld"),
         ([[NUMBER], [1.0, 2.0]] * 20, "inhomogeneous"),
@@ -105,6 +114,42 @@ def test_numbers_are_not_quoted(estimator, X, message):
     y = labels(estimator)
     for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
         assert re.search(message, str(refusal(method, *data)))
+
+
+@every
+@pytest.mark.parametrize("form", ["array", "sparse", "frame"])
+def test_missing_values_bring_no_advice_that_looks_at_the_rows(estimator, form):
+    """scikit-learn's names imputers, dropping rows and another model: all of them read the data without noise."""
+    make = {"array": np.array, "sparse": sp.csr_array, "frame": pd.DataFrame}[form]
+    X, y = make(np.array([[np.nan, 2.0], [0.0, 1.0]] * 20)), labels(estimator)
+    for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
+        told = str(refusal(method, *data))
+        assert told == (
+            "X contains NaN: fill missing values by constants that do not come from the data, for instance "
+            "SimpleImputer(strategy='constant', fill_value=0, keep_empty_features=True), before the private step."
+        )
+
+
+MISSING_LABELS = {
+    "floats": [0.0, np.nan] * 20,
+    "objects": np.array([0.0, np.nan] * 20, dtype=object),
+    "strings": np.array(["a", np.nan] * 20, dtype=object),
+    "integers": pd.Series([0, None] * 20, dtype="Int64"),
+    "categories": pd.Series(["a", None] * 20, dtype="category"),
+}
+
+
+@pytest.mark.parametrize("y", MISSING_LABELS.values(), ids=MISSING_LABELS)
+def test_missing_labels_bring_the_same_advice(y):
+    told = str(refusal(AMPClassifier().fit, ROWS, y))
+    assert told.startswith("y contains NaN: fill missing values by constants") and "Imputer" not in told
+
+
+def test_missing_labels_and_targets_of_a_score_bring_the_same_advice():
+    for estimator in (AMPClassifier(), MIDPRegressor()):
+        for method in (estimator.fit(ROWS, labels(estimator)).score, estimator.fit):
+            told = str(refusal(method, ROWS, MISSING_LABELS["floats"]))
+            assert told.startswith("y contains NaN: fill missing values by constants") and "Imputer" not in told
 
 
 @pytest.mark.parametrize(
@@ -170,3 +215,66 @@ def test_rows_whose_sum_overflows_cause_no_warning(estimator):
     rows[::2], rows[1::2] = 1.5e308, -1.5e308
     with np.errstate(all="warn"):
         assert np.isfinite(validate_data(clone(estimator), rows)).all()
+
+
+# Warnings
+
+PUBLISHED = [
+    AMPClassifier(calibration="published", delta=1e-6),
+    ProductNoiseOutputPerturbation(calibration="published", radius="chi1", delta=1e-6),
+    DPSGDClassifier(calibration="published", noise="product", n_epochs=2, delta=1e-6),
+    MIDPRegressor(calibration="published"),
+]
+
+
+def by_hand(estimator, X, y):
+    return estimator.fit(X, y)
+
+
+def in_a_pipeline(estimator, X, y):
+    return make_pipeline(Normalizer(), estimator).fit(X, y)
+
+
+def in_a_search(estimator, X, y):
+    return GridSearchCV(estimator, {"max_norm": [1.0]} if hasattr(estimator, "max_norm") else {}, cv=KFold(2)).fit(X, y)
+
+
+def in_another_estimator(estimator, X, y):
+    return (OneVsRestClassifier if is_classifier(estimator) else MultiOutputRegressor)(estimator).fit(
+        X, y if is_classifier(estimator) else np.column_stack([y, y])
+    )
+
+
+def in_a_transformed_target(estimator, X, y):
+    return TransformedTargetRegressor(estimator).fit(X, y) if is_regressor(estimator) else estimator.fit(X, y)
+
+
+@pytest.mark.parametrize("call", [by_hand, in_a_pipeline, in_a_search, in_another_estimator, in_a_transformed_target])
+@pytest.mark.parametrize("estimator", PUBLISHED, ids=lambda estimator: type(estimator).__name__)
+def test_warnings_point_at_the_line_of_the_caller(estimator, call):
+    """Not into this library, scikit-learn or joblib, whatever the fit is called through."""
+    X, y = np.random.default_rng(0).normal(size=(40, 8)), np.arange(40) % 2
+    with pytest.warns(PrivacyWarning) as caught:
+        call(clone(estimator), X, y)
+    first = call.__code__.co_firstlineno
+    told = [warning for warning in caught if warning.category is PrivacyWarning]
+    assert {warning.filename for warning in told} == {__file__}
+    assert {warning.lineno for warning in told} <= set(range(first + 1, first + 4))
+
+
+def test_a_warning_in_a_thread_of_its_own_still_comes():
+    """There is no line of a caller then."""
+    with pytest.warns(PrivacyWarning, match="not private"):
+        thread = threading.Thread(target=warn_at_caller, args=("not private", PrivacyWarning))
+        thread.start()
+        thread.join()
+
+
+def test_a_warning_is_shown_once_for_each_line_of_a_caller():
+    """As Python's own are: the registry of the caller's module knows which were."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(3):
+            warn_at_caller("one line", UserWarning)
+        warn_at_caller("one line", UserWarning)
+    assert len(caught) == 2

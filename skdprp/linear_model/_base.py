@@ -1,6 +1,5 @@
 """What the private linear classifiers share: validation, public facts, prediction."""
 
-import warnings
 from abc import ABC, abstractmethod
 from numbers import Integral, Real
 
@@ -15,7 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._label import GuaranteeDisplayMixin
-from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context, validate_data, without_values
+from .._params import (
+    FLOATS,
+    POSITIVE,
+    Interval,
+    StrOptions,
+    _fit_context,
+    validate_data,
+    warn_at_caller,
+    without_values,
+)
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
 from ._erm import Problem, clip_rows, relative_intercept
 
@@ -197,11 +205,10 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
         vars(self).pop("claimed_", None)
         if release.claimed is not None:
             self.claimed_ = release.claimed
-            warnings.warn(
+            warn_at_caller(
                 f"The published calibration claims ({self.epsilon}, {release.delta})-DP; what is true is "
                 f"{self.guarantee_!r}, see guarantee_.",
                 PrivacyWarning,
-                stacklevel=6,
             )
 
     @abstractmethod

@@ -1,6 +1,5 @@
 """Linear regression whose entries are protected in mutual information: MIDPRegressor."""
 
-import warnings
 from dataclasses import dataclass
 from numbers import Integral, Real
 
@@ -12,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _noise
 from .._digits import printed_up
 from .._label import GuaranteeDisplayMixin
-from .._params import FLOATS, Interval, StrOptions, _fit_context, validate_data, without_values
+from .._params import FLOATS, Interval, StrOptions, _fit_context, validate_data, warn_at_caller, without_values
 from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
 from ..mechanisms import information_scale, published_information_scale, sampled_information
@@ -321,11 +320,10 @@ class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
         entry = Adjacency("entry", self.max_abs)
         facts = {"unit": "one entry of X", "adjacency": entry, "per": "fit", "source": _SKD}
         self.claimed_ = PrivacyGuarantee(self.epsilon, 0.0, definition=Definition.CLAIMED_MI_DP, **facts)
-        warnings.warn(
+        warn_at_caller(
             "The published calibration reads its noise from X and ignores that all columns and y share one projection: "
             "this release has no guarantee. Use calibration='exact'.",
             PrivacyWarning,
-            stacklevel=4,
         )
 
     def _no_guarantee(self):
