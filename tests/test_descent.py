@@ -352,15 +352,33 @@ def test_float32_pays_for_its_rounding(binary):
 # Batches
 
 
-def test_automatic_batches_cost_next_to_nothing_in_noise():
+@pytest.mark.parametrize(
+    ("adjacency", "mu", "least", "most"), [("add_remove", 0.386, 1.01, 1.1), ("replace_one", 0.193, 1.0, 1.02)]
+)
+def test_automatic_batches_cost_next_to_nothing_in_noise(adjacency, mu, least, most):
     """About 1% more than all rows in the limit of many steps, and less than 10% by the exact accounting."""
-    mu, n_steps = 0.386, 244
-    rate = sampling_rate(mu, 8000, n_steps=n_steps, n_epochs="auto")
-    assert rate == pytest.approx(sampling_rate(mu, 8000, n_steps=None, n_epochs=rate * n_steps))
-    sampled, whole = (descent_scale(2.0, 1 / 8000**2, rate=p, n_steps=n_steps) / p for p in (rate, 1.0))
-    assert 1.01 < sampled / whole < 1.1
-    assert sampling_rate(1e-9, 8000, n_steps=50, n_epochs="auto") == 64 / 8000
-    assert sampling_rate(1e9, 8000, n_steps=50, n_epochs="auto") == 1.0
+    n_steps, known = 244, {"adjacency": adjacency}
+    rate = sampling_rate(mu, 8000, n_steps=n_steps, n_epochs="auto", **known)
+    assert rate == pytest.approx(sampling_rate(mu, 8000, n_steps=None, n_epochs=rate * n_steps, **known))
+    sampled, whole = (descent_scale(2.0, 1 / 8000**2, rate=p, n_steps=n_steps, **known) / p for p in (rate, 1.0))
+    assert least < sampled / whole < most
+    assert sampling_rate(1e-9, 8000, n_steps=50, n_epochs="auto", **known) == 64 / 8000
+    assert sampling_rate(1e9, 8000, n_steps=50, n_epochs="auto", **known) == 1.0
+
+
+def test_noise_of_a_replaced_row_is_twice_that_of_a_blank_one():
+    """A row adds a vector of norm C or nothing; a row for another is a move by 2 C."""
+    X, y = np.random.default_rng(0).normal(size=(100, 4)), np.arange(100) % 2
+    for noise in ("gaussian", "product"):
+        blank, replaced = (
+            DPSGDClassifier(noise=noise, n_epochs=5, adjacency=adjacency).fit(X, y)
+            for adjacency in ("add_remove", "replace_one")
+        )
+        assert replaced.scale_ == pytest.approx(2 * blank.scale_, rel=1e-6)
+        assert replaced.sensitivity_ == blank.sensitivity_ == 1.0
+    assert DPSGDClassifier().adjacency == "replace_one"
+    with pytest.raises(ValueError, match="adjacency"):
+        DPSGDClassifier(adjacency="l1").fit(X, y)
 
 
 @pytest.mark.parametrize("n_epochs", ["auto", 2])

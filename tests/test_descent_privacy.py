@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import norm
 from sklearn.base import clone
 
@@ -21,6 +22,7 @@ from skdprp.accounting import (
     spherical_profile,
     subsampled_gaussian_profile,
 )
+from skdprp.guarantee import Adjacency
 from skdprp.linear_model import _network
 from skdprp.mechanisms import (
     _descent,
@@ -34,12 +36,16 @@ from skdprp.mechanisms import (
 # Accounting
 
 
+BOTH = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
+
+
+@BOTH
 @pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0])
 @pytest.mark.parametrize("n_steps", [1, 7, 400])
-def test_all_rows_compose_exactly(epsilon, n_steps):
+def test_all_rows_compose_exactly(epsilon, n_steps, adjacency):
     """T releases are one with sqrt(T) times the sensitivity; composed numerically they come to the same."""
-    scale = 3.0 * np.sqrt(n_steps)
-    exact = subsampled_gaussian_profile(epsilon, scale=scale, n_steps=n_steps)
+    scale, rows = 3.0 * np.sqrt(n_steps), 2 if adjacency == "replace_one" else 1
+    exact = subsampled_gaussian_profile(epsilon, scale=rows * scale, n_steps=n_steps, adjacency=adjacency)
     assert exact == pytest.approx(gaussian_profile(epsilon, scale=3.0), rel=1e-12)
     step = privacy_loss_distribution.from_gaussian_mechanism(scale, value_discretization_interval=0.3 / 500)
     numeric = step.self_compose(n_steps).get_delta_for_epsilon(epsilon)
@@ -47,28 +53,13 @@ def test_all_rows_compose_exactly(epsilon, n_steps):
     assert numeric == pytest.approx(exact, rel=0.01, abs=1e-10)
 
 
-def one_sampled_step(epsilon, scale, rate):
+def removed(epsilon, scale, rate):
     """Exact delta of one step: removing a row is the worse direction [Balle, Barthe and Gaboardi 2018, Theorem 2]."""
+    if rate < 1 and epsilon <= np.log1p(-rate):  # even the least loss is above
+        return -np.expm1(epsilon)
+    if epsilon < 0:
+        return -np.expm1(epsilon) + np.exp(epsilon) * added(-epsilon, scale, rate)
     return rate * gaussian_profile(np.log1p(np.expm1(epsilon) / rate), scale=scale)
-
-
-def two_sampled_steps(epsilon, scale, rate):
-    """Delta of two steps, removing a row: the second step's profile at what the first one leaves of epsilon."""
-
-    def _spent(x):
-        return np.log1p(rate * np.expm1((2 * x - 1) / (2 * scale**2)))
-
-    def _left(e):
-        if e >= 0:
-            return one_sampled_step(e, scale, rate)
-        # below ln(1 - p) even the least loss is above
-        return 1 - np.exp(e) + (np.exp(e) * added(-e, scale, rate))
-
-    def _integrand(x):
-        density = (1 - rate) * norm.pdf(x, 0, scale) + rate * norm.pdf(x, 1, scale)
-        return density * _left(epsilon - _spent(x))
-
-    return quad(_integrand, -12 * scale, 12 * scale, limit=400, points=[0, 1], epsabs=1e-13)[0]
 
 
 def added(epsilon, scale, rate):
@@ -81,31 +72,96 @@ def added(epsilon, scale, rate):
     return norm.cdf(edge, 0, scale) - np.exp(epsilon) * mixture
 
 
+def log_mixture(x, mean, scale, rate):
+    """Logarithm of the density of a step in which the row adds `mean`, over that without it."""
+    return np.logaddexp(np.log1p(-rate), np.log(rate) + mean * (2 * x - mean) / (2 * scale**2))
+
+
+def replaced(epsilon, scale, rate):
+    """Exact delta of one step, between two rows of opposite gradients."""
+
+    def _loss(x):
+        return log_mixture(x, 1, scale, rate) - log_mixture(x, -1, scale, rate)
+
+    edge = brentq(lambda x: _loss(x) - epsilon, -1e4, 1e4, xtol=1e-14)
+    beyond = [(1 - rate) * norm.sf(edge, 0, scale) + rate * norm.sf(edge, mean, scale) for mean in (1, -1)]
+    return beyond[0] - np.exp(epsilon) * beyond[1]
+
+
+EXACT = {"add_remove": removed, "replace_one": replaced}
+
+
+def two_steps(epsilon, scale, rate, adjacency):
+    """Delta of two steps: the second step's profile at what the first one leaves of epsilon."""
+    other = -1 if adjacency == "replace_one" else 0
+
+    def _integrand(x):
+        first, second = (log_mixture(x, mean, scale, rate) for mean in (1, other))
+        return norm.pdf(x, 0, scale) * np.exp(first) * EXACT[adjacency](epsilon - first + second, scale, rate)
+
+    return quad(_integrand, -12 * scale, 12 * scale, limit=400, points=[0, 1], epsabs=1e-13)[0]
+
+
+@BOTH
 @pytest.mark.parametrize(("scale", "rate"), [(0.7, 0.01), (1.0, 0.3), (3.0, 0.9)])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0])
-def test_sampled_steps_match_quadrature(epsilon, scale, rate):
+def test_sampled_steps_match_quadrature(epsilon, scale, rate, adjacency):
     """Never below the truth, and above it by no more than a percent and a share of 1e-9."""
-    for n_steps, exact in ((1, one_sampled_step), (2, two_sampled_steps)):
-        truth = exact(epsilon, scale, rate)
-        ours = subsampled_gaussian_profile(epsilon, scale=scale, rate=rate, n_steps=n_steps)
-        assert truth - 1e-13 <= ours <= 1.01 * truth + 1e-9
+    truths = EXACT[adjacency](epsilon, scale, rate), two_steps(epsilon, scale, rate, adjacency)
+    for n_steps, truth in enumerate(truths, start=1):
+        known = {"scale": scale, "rate": rate, "n_steps": n_steps, "adjacency": adjacency}
+        assert truth - 1e-13 <= subsampled_gaussian_profile(epsilon, **known) <= 1.01 * truth + 1e-9
 
 
+@pytest.mark.parametrize("rate", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_opposite_gradients_are_the_worst_replacement(scale, rate):
+    """Exact deltas in the plane, of gradients of any length up to 1 in any two directions; at -g they are attained."""
+    rng = np.random.default_rng(0)
+    axis, step = np.linspace(-8 * scale - 1, 8 * scale + 1, 500, retstep=True)
+    none = np.outer(*2 * [np.exp(-(axis**2) / (2 * scale**2))])
+
+    def _delta(epsilon, g, h):
+        bells = (np.outer(*np.exp(-((axis - mean[:, None]) ** 2) / (2 * scale**2))) for mean in (g, h))
+        a, b = ((1 - rate) * none + rate * bell for bell in bells)
+        return np.maximum(a - np.exp(epsilon) * b, 0).sum() * step**2 / (2 * np.pi * scale**2)
+
+    for epsilon in (0.0, 0.1, 1.0):
+        worst = replaced(epsilon, scale, rate)
+        for _ in range(12):
+            g, h = rng.normal(size=(2, 2))
+            g, h = g / max(np.linalg.norm(g), 1), h / max(np.linalg.norm(h), 1)
+            assert _delta(epsilon, g, h) <= worst * (1 + 1e-4)
+        unit = g / np.linalg.norm(g)
+        assert _delta(epsilon, unit, -unit) == pytest.approx(worst, rel=1e-3, abs=1e-9)
+        assert _delta(epsilon, unit, -0.9 * unit) < worst
+
+
+@BOTH
 @pytest.mark.parametrize("rate", [1e-8, 1e-5])
 @pytest.mark.parametrize("scale", [0.3, 0.7, 2.0])
-def test_few_steps_of_few_rows_fit_the_memory(scale, rate):
+def test_few_steps_of_few_rows_fit_the_memory(scale, rate, adjacency):
     """Losses of a step reach far beyond their likely size: the grid stays small, and costs a percent of noise."""
-    least, most = (one_sampled_step(1e-3, factor * scale, rate) for factor in (1.0, 0.99))
-    assert least <= subsampled_gaussian_profile(1e-3, scale=scale, rate=rate) <= most + 1e-12
-    assert _subsampled._composed_losses(scale, rate, 1)._pmf_remove.size < 2**16
+    least, most = (EXACT[adjacency](1e-3, factor * scale, rate) for factor in (1.0, 0.99))
+    assert least <= subsampled_gaussian_profile(1e-3, scale=scale, rate=rate, adjacency=adjacency) <= most + 1e-12
+    assert _subsampled._composed_losses(scale, rate, 1, adjacency)._pmf_remove.size < 2**16
 
 
-def test_golden_value_of_many_sampled_steps():
-    """Epsilon is 1.83 at p = 0.01, T = 1000, sigma = 1 and delta = 1e-5."""
-    known = {"scale": 1.0, "rate": 0.01, "n_steps": 1000}
-    assert subsampled_gaussian_profile(1.835, **known) < 1e-5 < subsampled_gaussian_profile(1.82, **known)
+@pytest.mark.parametrize("rate", [0.5, 0.9, 1 - 1e-9])
+@pytest.mark.parametrize("scale", [0.05, 0.3])
+def test_next_to_all_rows_and_little_noise_fit_the_memory(scale, rate):
+    """The least likelihood of a value under the other row is far below 1 - p, and counts."""
+    assert _subsampled._composed_losses(scale, rate, 1, "replace_one")._pmf_remove.size < 2**17
 
 
+@pytest.mark.parametrize(("adjacency", "below", "above"), [("add_remove", 1.82, 1.835), ("replace_one", 2.835, 2.85)])
+def test_golden_value_of_many_sampled_steps(adjacency, below, above):
+    """Epsilon is 1.83, and 2.84 for a replaced row, at p = 0.01, T = 1000, sigma = 1 and delta = 1e-5."""
+    known = {"scale": 1.0, "rate": 0.01, "n_steps": 1000, "adjacency": adjacency}
+    assert subsampled_gaussian_profile(above, **known) < 1e-5 < subsampled_gaussian_profile(below, **known)
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("epsilon", "delta", "known"),
     [
@@ -116,8 +172,9 @@ def test_golden_value_of_many_sampled_steps():
         (1e4, 1e-6, {"rate": 0.1, "n_steps": 20}),
     ],
 )
-def test_descent_scale_is_tight(epsilon, delta, known):
+def test_descent_scale_is_tight(epsilon, delta, known, adjacency):
     """It meets the target; one part in a thousand less does not."""
+    known = {**known, "adjacency": adjacency}
     scale = descent_scale(epsilon, delta, **known)
     assert subsampled_gaussian_profile(epsilon, scale=scale, **known) <= delta
     assert subsampled_gaussian_profile(epsilon, scale=0.999 * scale, **known) > delta
@@ -153,7 +210,16 @@ def test_composition_of_nothing_and_of_failure():
 def test_amplification_is_attained(rate):
     """One sampled Gaussian step has exactly the amplified delta."""
     epsilon, delta = amplified(1.0, gaussian_profile(1.0, scale=2.0), rate=rate)
-    assert one_sampled_step(epsilon, 2.0, rate) == pytest.approx(delta, rel=1e-9)
+    assert removed(epsilon, 2.0, rate) == pytest.approx(delta, rel=1e-9)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.5, 1 - 1e-12])
+def test_amplification_covers_a_replaced_row(rate):
+    """From the delta between two rows; attained where all rows are taken, and not wasteful elsewhere."""
+    epsilon, delta = amplified(1.0, gaussian_profile(1.0, scale=2.0, sensitivity=2.0), rate=rate)
+    share = replaced(epsilon, 2.0, rate) / delta
+    assert share <= 1 + 1e-9
+    assert share == pytest.approx(1, rel=1e-6) if rate > 0.9 else share > 0.1
 
 
 @pytest.mark.parametrize("rate", [1e-3, 0.3, 1.0])
@@ -165,7 +231,7 @@ def test_amplification_has_an_inverse(rate):
 @pytest.mark.parametrize("known", [{"n_steps": 1}, {"n_steps": 20}, {"n_steps": 20, "rate": 0.1}], ids=str)
 def test_product_scale_meets_its_target(known):
     """Some guarantee of a step proves the target; with a tenth less noise none does."""
-    epsilon, delta, law = 1.0, 1e-6, {"n_dims": 30, "shape": 30, "power": 1}
+    epsilon, delta, law = 1.0, 1e-6, {"n_dims": 30, "shape": 30, "power": 1, "sensitivity": 2.0}
     scale = product_descent_scale(epsilon, delta, n_dims=30, **known)
     rate, n_steps = known.get("rate", 1.0), known["n_steps"]
 
@@ -175,6 +241,8 @@ def test_product_scale_meets_its_target(known):
         return min(composed_profile(epsilon, step_epsilon=e, step_delta=d, n_steps=n_steps) for e, d in pairs)
 
     assert _proved(scale) <= delta < _proved(0.9 * scale)
+    blank = product_descent_scale(epsilon, delta, n_dims=30, **known, adjacency="add_remove")
+    assert blank == pytest.approx(scale / 2, rel=1e-9)
 
 
 @pytest.mark.parametrize("m", [10, 1000, 20_000])
@@ -213,6 +281,8 @@ CONFIGURATIONS = [
     {"batch_size": 20, "n_epochs": 3},
     {"hidden_layer_sizes": (8,), "batch_size": 30, "n_epochs": 5, "epsilon": 4.0},
     {"hidden_layer_sizes": (4, 4), "batch_size": None, "n_epochs": 5},
+    {"adjacency": "add_remove"},
+    {"adjacency": "add_remove", "batch_size": 20, "n_epochs": 3},
 ]
 
 
@@ -221,7 +291,9 @@ def test_accounted_epsilon_never_passes_the_target(known):
     """The profile of what was released, sampling and rounding paid for, stays below delta."""
     X = np.random.default_rng(0).normal(size=(100, 4))
     model = DPSGDClassifier(**known).fit(X, np.arange(100) % 2)
-    steps = {"rate": model.sampling_rate_, "n_steps": model.n_iter_}
+    steps = {"rate": model.sampling_rate_, "n_steps": model.n_iter_, "adjacency": model.adjacency}
+    assert model.guarantee_.adjacency == Adjacency(model.adjacency)
+    assert model.guarantee_.loss.profile(model.epsilon) == pytest.approx(model.delta_, rel=0.02)
     assert model.guarantee_.epsilon == model.epsilon
     assert model.guarantee_.delta == model.delta_ == 1e-4
     assert subsampled_gaussian_profile(model.epsilon, scale=model.noise_multiplier_, **steps) <= model.delta_
@@ -277,18 +349,21 @@ OPEN = {"epsilon": 2.0, "delta": 0.1, "classes": [0, 1]}
 
 
 def canary_attack(model, n_fits=N_FITS, dtype=np.float64):
-    """Lower bound on epsilon from rows along an axis each, which are there or not: their weights are the statistics.
+    """Lower bound on epsilon from rows along an axis each, of one label or of another, or there or blank: their weights
+    are the statistics.
 
     A step so short that all scores stay near zero leaves each canary a gradient along its axis of norm C at every step.
     The weight after one step or two is the sum of the steps, in which the likelihood ratio grows: no attack is better.
-    Rows that are not there are zero, so that the number of rows is the same. Seeded: the outcome is always this one.
+    Blank rows are zero. Seeded: the outcome is always this one.
     """
     signs = np.resize([1.0, 1.0, -1.0, -1.0], N_CANARIES)
     there = np.resize([True, False], N_CANARIES)
-    X = sp.diags_array(1e3 * there, format="csr") if dtype == np.float64 else np.diag(1e3 * there).astype(dtype)
+    is_replaced = model.adjacency == "replace_one"
+    length, labels = 1e3 * (there | is_replaced), np.where(there | (not is_replaced), signs, -signs) > 0
+    X = sp.diags_array(length, format="csr") if dtype == np.float64 else np.diag(length).astype(dtype)
     model = clone(model).set_params(learning_rate=1e-7 * N_CANARIES)
     with reproducible_noise(0):
-        weights = [signs * model.fit(X, signs > 0).coef_[0] for _ in range(n_fits)]
+        weights = [signs * model.fit(X, labels).coef_[0] for _ in range(n_fits)]
     held, absent = (np.concatenate([w[chosen] for w in weights]) for chosen in (there, ~there))
     known = {"delta": model.delta, "n_trials": len(held), "confidence": 1 - 1e-4}
     score = {"likelihood": lambda weights: -weights[:, 0]}  # of a row that is not there
@@ -302,8 +377,10 @@ ATTACKED = {
     "random batches": DPSGDClassifier(**OPEN, n_epochs=1, batch_size=500),
     "product": DPSGDClassifier(**OPEN, n_epochs=1, noise="product"),
     "bounded rows": DPSGDClassifier(**OPEN, n_epochs=1, max_norm=2.0),
+    "blank, one step": DPSGDClassifier(**OPEN, n_epochs=1, adjacency="add_remove"),
+    "blank, random batches": DPSGDClassifier(**OPEN, n_epochs=1, batch_size=500, adjacency="add_remove"),
 }
-# What is found of epsilon = 2, by 25,000 rows that are there and as many that are not; below, a bit less.
+# What is found of epsilon = 2, by 25,000 rows of the one kind and as many of the other; below, a bit less.
 FOUND = {
     "one step": 1.7,
     "two steps": 1.6,
@@ -311,6 +388,8 @@ FOUND = {
     "random batches": 1.4,
     "product": 1.6,
     "bounded rows": 0.3,
+    "blank, one step": 1.7,
+    "blank, random batches": 1.4,
 }
 
 
@@ -362,7 +441,7 @@ def test_published_product_noise_keeps_apart_what_it_claims_and_what_is_true():
 
 def test_true_delta_of_published_product_noise_is_that_of_one_step():
     scale, true_delta = published_product_descent(1.0, 1e-5, n_dims=784)
-    step = spherical_profile(1.0, scale=scale, n_dims=784, shape=1, power=2)
+    step = spherical_profile(1.0, scale=scale, sensitivity=2.0, n_dims=784, shape=1, power=2)
     assert true_delta == pytest.approx(step, abs=0.05) and true_delta > 0.5
     assert published_product_descent(1.0, 1e-5, n_steps=5, n_dims=784)[1] > true_delta
 

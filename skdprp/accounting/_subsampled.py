@@ -12,7 +12,7 @@ _REACH = 10.0  # standard deviations, beyond which dp-accounting counts all loss
 _FFT_ERROR = 2.0**-40
 
 
-def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_steps=1):
+def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_steps=1, adjacency="replace_one"):
     """Privacy profile of adaptively chosen Gaussian releases, each of a fresh Poisson sample of the rows.
 
     Parameters
@@ -27,12 +27,14 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
         Probability p with which each row is in the sample of a step, independently of all else.
     n_steps : int, default=1
         Number T of releases.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
 
     Returns
     -------
     float
-        A delta for which the releases together are (epsilon, delta)-DP when a row is added or removed: the least one
-        without sampling; otherwise one above it, by a small share and 2**-40.
+        A delta for which the releases together are (epsilon, delta)-DP: the least one without sampling; otherwise one
+        above it, by a small share and 2**-40.
 
     Raises
     ------
@@ -41,10 +43,24 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
 
     Notes
     -----
-    Without sampling T Gaussian releases are one with sensitivity sqrt(T). With it the privacy loss of a step is
-    ``ln(1 - p + p exp((2 z D - D^2) / (2 scale^2)))`` [1]_, whose law is rounded up to a grid and composed by a fast
-    Fourier transform [2]_. The larger of the deltas of adding and removing counts. The grid has 512 steps
-    within the size that all losses have in the limit of many steps [3]_, and at most 2**15 within the largest of one.
+    Without sampling T Gaussian releases are one with sensitivity sqrt(T), or 2 sqrt(T) for a replaced row. With it the
+    privacy loss l of a step of a row that counts or not is that between
+    ``(1 - p) N(0, scale^2) + p N(D, scale^2)`` and ``N(0, scale^2)`` [1]_, the larger of the deltas of the two
+    directions; of a replaced row that between the former and ``(1 - p) N(0, scale^2) + p N(-D, scale^2)``. Its
+    distribution is rounded up to a grid and composed by a fast Fourier transform [2]_. The grid has 512 steps within the
+    size that all losses have in the limit of many steps [3]_, and at most 2**15 within the largest of one.
+
+    That two opposite vectors u and -u of norm D are the worst for a replaced row, at every epsilon, so that T steps are
+    no worse than T steps of theirs, each chosen in view of the earlier ones [4]_: fix the sample of the other rows, of
+    which both neighbours are mixtures with the same weights, and let the row add g or its replacement h, where it is in
+    the sample. With f the density of the noise around 0, the delta at ``a = e^epsilon >= 1`` is the integral of the
+    positive part of ``p f(x - g) - (1 - p) (a - 1) f(x) - a p f(x - h)``, that is ``E[(p - c X - d Y)+]`` with c and d
+    at least 0 and ``X = f(x) / f(x - g)``, ``Y = f(x - h) / f(x - g)`` for x around g: two lognormal variables of mean
+    1, whose logarithms have the variances ``|g|^2`` and ``|g - h|^2`` and the covariance ``<g, g - h>``, over scale^2.
+    On the line from one covariance matrix S to another one, the derivative of ``E[F(X, Y)]`` is half the sum of
+    ``dS_ij E[X_i X_j F_ij]``, and here ``F_ij >= 0`` for every i and j (in a smooth approximation of the positive
+    part): the expectation grows in all three entries. All three are largest at ``g = -h`` of norm D. Epsilons below 0
+    are the other direction, of which the same is true.
 
     References
     ----------
@@ -53,54 +69,68 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     .. [2] V. Doroshenko, B. Ghazi, P. Kamath, R. Kumar and P. Manurangsi, "Connect the Dots: Tighter Discrete
        Approximations of Privacy Loss Distributions", PETS 2022.
     .. [3] J. Dong, A. Roth and W. Su, "Gaussian Differential Privacy", JRSS B 2022.
+    .. [4] Y. Zhu, J. Dong and Y.-X. Wang, "Optimal Accounting of Differential Privacy via Characteristic Function",
+       AISTATS 2022, Theorem 10.
 
     Examples
     --------
     >>> from skdprp.accounting import subsampled_gaussian_profile
-    >>> f"{subsampled_gaussian_profile(1.0, scale=37.306, n_steps=100):.2e}"
+    >>> f"{subsampled_gaussian_profile(1.0, scale=74.612, n_steps=100):.2e}"
     '1.00e-05'
-    >>> f"{subsampled_gaussian_profile(1.83, scale=1.0, rate=0.01, n_steps=1000):.1e}"
+    >>> known = {"scale": 1.0, "rate": 0.01, "n_steps": 1000}
+    >>> f"{subsampled_gaussian_profile(1.83, **known, adjacency='add_remove'):.1e}"
     '9.9e-06'
+    >>> f"{subsampled_gaussian_profile(2.85, **known):.1e}"
+    '9.7e-06'
     """
     if rate == 1.0:
-        return gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity * np.sqrt(n_steps))
-    composed = _composed_losses(scale / sensitivity, rate, n_steps)
+        rows = 2 if adjacency == "replace_one" else 1
+        return gaussian_profile(epsilon, scale=scale, sensitivity=rows * sensitivity * np.sqrt(n_steps))
+    composed = _composed_losses(scale / sensitivity, rate, n_steps, adjacency)
     return float(min(composed.get_delta_for_epsilon(epsilon) + _FFT_ERROR, 1.0))
 
 
 @lru_cache(maxsize=8)
-def _composed_losses(multiplier, rate, n_steps):
+def _composed_losses(multiplier, rate, n_steps, adjacency):
     """Privacy loss distribution of all steps, rounded up."""
-    step = _privacy_loss_distributions().from_gaussian_mechanism(
+    from_gaussian_mechanism, relation = _privacy_loss_distributions()
+    step = from_gaussian_mechanism(
         multiplier,
         sampling_prob=rate,
-        value_discretization_interval=_grid_step(multiplier, rate, n_steps),
+        value_discretization_interval=_grid_step(multiplier, rate, n_steps, adjacency),
         pessimistic_estimate=True,
+        neighboring_relation=relation.REPLACE_ONE if adjacency == "replace_one" else relation.ADD_OR_REMOVE_ONE,
     )
     return step.self_compose(n_steps)
 
 
-def _grid_step(multiplier, rate, n_steps):
+def _grid_step(multiplier, rate, n_steps, adjacency):
     """A share of the size of all losses, but not so small that the losses of a step fill the memory."""
     largest = np.logaddexp(np.log1p(-rate), np.log(rate) + 0.5 / multiplier**2 + _REACH / multiplier)
-    return float(max(_likely_mu(multiplier, rate, n_steps) / _INTERVALS, largest / _MOST_INTERVALS))
+    if adjacency == "replace_one":  # the same value under the other row
+        largest -= np.logaddexp(np.log1p(-rate), np.log(rate) - 1.5 / multiplier**2 - _REACH / multiplier)
+    return float(max(_likely_mu(multiplier, rate, n_steps, adjacency) / _INTERVALS, largest / _MOST_INTERVALS))
 
 
-def _likely_mu(multiplier, rate, n_steps):
+def _likely_mu(multiplier, rate, n_steps, adjacency):
     """Sensitivity of the one Gaussian release that many steps are like: the size of their privacy losses."""
     square = multiplier**-2.0
-    return float(np.sqrt(n_steps * min(square, rate**2 * np.expm1(min(square, 100.0)))))
+    exponent = min(square, 100.0)
+    if adjacency == "replace_one":
+        return 2 * float(np.sqrt(n_steps * min(square, rate**2 * np.sinh(exponent))))
+    return float(np.sqrt(n_steps * min(square, rate**2 * np.expm1(exponent))))
 
 
 def _privacy_loss_distributions():
     try:
+        from dp_accounting import NeighboringRelation
         from dp_accounting.pld import privacy_loss_distribution
     except ImportError as error:
         raise ImportError(
             'Accounting for random batches needs dp-accounting: python -m pip install "skdprp[pld]"; all rows at each '
             "step, batch_size=None, do without."
         ) from error
-    return privacy_loss_distribution
+    return privacy_loss_distribution.from_gaussian_mechanism, NeighboringRelation
 
 
 def amplified(epsilon, delta, *, rate):
@@ -109,7 +139,8 @@ def amplified(epsilon, delta, *, rate):
     Parameters
     ----------
     epsilon, delta : float
-        Guarantee of the mechanism on the sample, when a row is added or removed.
+        Guarantee of the mechanism on the sample, when one of its rows counts or not; or when one is replaced or does not
+        count, for a row replaced at its place.
     rate : float
         Probability p with which each row is in the sample.
 
@@ -118,10 +149,16 @@ def amplified(epsilon, delta, *, rate):
     epsilon, delta : float
         ``ln(1 + p (e^epsilon - 1))`` and ``p delta``.
 
+    Notes
+    -----
+    For a replaced row both neighbours are the mechanism without the row with probability 1 - p, and otherwise that with
+    the one row or the other: by advanced joint convexity [1]_ delta is p times a mean of the deltas at epsilon between
+    the one row and none, and between both rows.
+
     References
     ----------
     .. [1] B. Balle, G. Barthe and M. Gaboardi, "Privacy Amplification by Subsampling: Tight Analyses via Couplings and
-       Divergences", NeurIPS 2018, Theorem 8.
+       Divergences", NeurIPS 2018, Theorems 2 and 8.
 
     Examples
     --------

@@ -37,7 +37,7 @@ def worst_neighbours(estimator, X, y=None):
         For sketches, two rows at distance `max_change`, on either side of zero: along the feature, or for
         ``adjacency="l2"`` the direction, that moves the projection most; for signs, that moves most of them. For
         classifiers, `X` with a row of length `max_norm` in the direction that X uses least, under one label and under
-        another (``adjacency="replace_one"``), or there and not there ("add_remove", as `DPSGDClassifier` has it). For
+        another (``adjacency="replace_one"``), or there and not there ("add_remove"). For
         `MIDPRegressor`, `X` with one entry at plus and at minus `max_abs`.
 
     Raises
@@ -152,10 +152,15 @@ def _of_classifier(estimator: PrivateLinearClassifier, X, y=None):
 
 @worst_neighbours.register
 def _of_descent(estimator: DPSGDClassifier, X, y=None):
-    """Add a row that is as long as it may be, or so long that its gradient is shortened to the full norm."""
+    """With a row that is as long as it may be, or so long that its gradient is shortened to the full norm."""
     X, y = _arrays(X, y)
+    classes = np.unique(y if estimator.classes is None else np.asarray(estimator.classes))
     length = 1e3 * estimator.max_grad_norm if estimator.max_norm is None else estimator.max_norm
-    return (_with_row(X, length * _least_used_direction(X)), np.append(y, np.unique(y)[:1])), (X, y)
+    canary = length * _least_used_direction(X)
+    if estimator.adjacency == "add_remove":
+        return (_with_row(X, canary), np.append(y, classes[:1])), (X, y)
+    X = _with_row(X[:-1], canary)
+    return (X, np.append(y[:-1], classes[:1])), (X, np.append(y[:-1], classes[-1:]))
 
 
 @worst_neighbours.register

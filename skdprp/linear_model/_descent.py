@@ -133,6 +133,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     max_norm : float or None, default=None
         Norm to which longer rows are shortened, in fit and in prediction. A public choice, never read from the data.
         It bounds the gradients of a linear model, so that none is shortened.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row and its label, replaced at their place by others, or counting or blank there: a
+        weaker guarantee at half the noise. The number of places for rows is public in both.
     classes : array-like or None, default=None
         The labels, as public knowledge. None takes the labels found in y, and the guarantee assumes they are public.
     verbose : int, default=0
@@ -172,15 +175,16 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
 
     See Also
     --------
-    AMPClassifier : Private linear models without steps to choose, and for replaced rows as well.
+    AMPClassifier : Private linear models without steps to choose.
     skdprp.accounting.subsampled_gaussian_profile : The accounting.
 
     Notes
     -----
-    Neighbours differ by one row more or less, with the number of rows public. All steps together are released:
+    A row that counts or not moves a sum of gradients by C, a row that is replaced by 2 C. All steps together are
+    released:
 
     - With all rows at each step, T Gaussian releases are one with noise multiplier sigma / sqrt(T), and
-      ``delta(epsilon) = dG(epsilon, sqrt(T) / sigma)`` exactly.
+      ``delta(epsilon) = dG(epsilon, 2 sqrt(T) / sigma)`` exactly, without the 2 where a row counts or not.
     - With samples, the privacy losses of T steps are composed numerically, rounded up.
     - Product noise: exact profile of a step, amplification by sampling, composition of (epsilon, delta) pairs.
 
@@ -222,7 +226,6 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     [(64, 32), (32, 10)]
     """
 
-    adjacency = "add_remove"
     _weights = "coefs_ and intercepts_, and the weights of every step"
     _set_by_rows = "the batches"
     _failures = "that a fit was refused, and how long it took, which tells of the sizes of batches"
@@ -240,6 +243,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         "noise": [StrOptions({"gaussian", "product"})],
         "calibration": [StrOptions({"exact", "published"})],
         "max_norm": [Interval(Real, 1e-50, 1e50, closed="both"), None],
+        "adjacency": [StrOptions({"replace_one", "add_remove"})],
         "classes": ["array-like", None],
         "verbose": [Interval(Integral, 0, None, closed="left")],
     }
@@ -259,6 +263,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         noise="gaussian",
         calibration="exact",
         max_norm=None,
+        adjacency="replace_one",
         classes=None,
         verbose=0,
     ):
@@ -274,6 +279,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         self.noise = noise
         self.calibration = calibration
         self.max_norm = max_norm
+        self.adjacency = adjacency
         self.classes = classes
         self.verbose = verbose
 
@@ -333,6 +339,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             problem,
             self.epsilon,
             delta,
+            adjacency=self.adjacency,
             batch_size=self.batch_size,
             n_epochs=self.n_epochs,
             learning_rate=self.learning_rate,
@@ -354,16 +361,18 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             raise ValueError("The published calibration is for noise='product'.")
         n_weights = problem.network.n_weights
         epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=plan.n_steps * n_weights)
-        known = {"rate": plan.rate, "n_steps": plan.n_steps, "n_dims": n_weights}
-        multiplier, true_delta = published_product_descent(epsilon, delta, **known)
+        multiplier, true_delta = published_product_descent(epsilon, delta, n_dims=n_weights, **self._known(plan))
         rounding = plan_rounding(problem, plan, delta)
         scale = multiplier * problem.bound * (1 + rounding.slack)
         guarantee = self._state(min(true_delta / share + rounding.failure, 1.0), plan, scale, problem.bound, None)
         claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step")
         return Descent(plan, delta, scale, problem.bound, (1, 2), rounding.dtype, guarantee, claimed)
 
+    def _known(self, plan):
+        return {"rate": plan.rate, "n_steps": plan.n_steps, "adjacency": self.adjacency}
+
     def _noise_multiplier(self, plan, delta, n_weights):
-        known = {"rate": plan.rate, "n_steps": plan.n_steps}
+        known = self._known(plan)
         n_changed = plan.n_steps * n_weights
         if self.noise == "product":  # the coordinates of a draw are not independent: each is priced at its worst
             target = sampled_target(self.epsilon, delta, n_changed=n_changed)
@@ -376,9 +385,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if self.noise == "product":
             return None
         if plan.rate == 1:
-            return PrivacyLoss(mu=float(np.sqrt(plan.n_steps)) / multiplier, **rest)
-        steps = {"scale": multiplier, "rate": plan.rate, "n_steps": plan.n_steps}
-        return PrivacyLoss(profiles=(Profile.of(subsampled_gaussian_profile, **steps),), **rest)
+            rows = 2 if self.adjacency == "replace_one" else 1
+            return PrivacyLoss(mu=rows * float(np.sqrt(plan.n_steps)) / multiplier, **rest)
+        steps = Profile.of(subsampled_gaussian_profile, scale=multiplier, **self._known(plan))
+        return PrivacyLoss(profiles=(steps,), **rest)
 
     def _state(self, delta, plan, scale, bound, loss):
         law = "Gaussian noise of standard deviation"

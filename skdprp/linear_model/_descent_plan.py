@@ -9,7 +9,7 @@ from ..mechanisms import gaussian_scale
 # Share of the travel, common length of a step and the longest one: of a linear model, and of a network.
 _LINEAR, _NETWORK = (1.0, 10.0, 16.0), (0.2, 2.5, 6.0)
 _N_STEPS = 50, 300
-_SAMPLED_SPREAD = 2.0**-5
+_SAMPLED_SPREAD = {"add_remove": 2.0**-5, "replace_one": 2.0**-2}
 _SMALLEST_BATCH = 64
 _ADAM_RATE = 0.01
 
@@ -41,7 +41,7 @@ class Plan:
         return self.rate * self.n_samples
 
 
-def plan_descent(problem, epsilon, delta, *, batch_size, n_epochs, learning_rate, optimizer):
+def plan_descent(problem, epsilon, delta, *, adjacency, batch_size, n_epochs, learning_rate, optimizer):
     """Fill in what is "auto".
 
     Chosen on scikit-learn's digits and breast cancer data, and on rows of MNIST and a9a: their accuracies are no
@@ -53,7 +53,7 @@ def plan_descent(problem, epsilon, delta, *, batch_size, n_epochs, learning_rate
         Public facts.
     epsilon, delta : float
         Target.
-    batch_size, n_epochs, learning_rate, optimizer
+    adjacency, batch_size, n_epochs, learning_rate, optimizer
         As :class:`skdprp.DPSGDClassifier` has them.
 
     Returns
@@ -69,11 +69,12 @@ def plan_descent(problem, epsilon, delta, *, batch_size, n_epochs, learning_rate
     """
     n_samples, is_linear = problem.n_samples, len(problem.network.sizes) == 2
     share, step, longest = _LINEAR if is_linear else _NETWORK
-    mu = 1 / gaussian_scale(epsilon, delta)
+    mu = 1 / gaussian_scale(epsilon, delta, sensitivity=2.0 if adjacency == "replace_one" else 1.0)
     travel = share * n_samples * mu
     n_steps = int(np.clip(travel / step, *_N_STEPS)) if n_epochs == "auto" else None
     if batch_size == "auto":
-        batch_size = None if is_linear else n_samples * sampling_rate(mu, n_samples, n_steps=n_steps, n_epochs=n_epochs)
+        known = {"adjacency": adjacency, "n_steps": n_steps, "n_epochs": n_epochs}
+        batch_size = None if is_linear else n_samples * sampling_rate(mu, n_samples, **known)
     rate = 1.0 if batch_size is None else float(min(batch_size / n_samples, 1.0))
     n_steps = n_steps or int(np.ceil(n_epochs / rate))
     if learning_rate == "auto":
@@ -81,15 +82,17 @@ def plan_descent(problem, epsilon, delta, *, batch_size, n_epochs, learning_rate
     return Plan(n_samples, rate, n_steps, float(learning_rate))
 
 
-def sampling_rate(mu, n_samples, *, n_steps, n_epochs):
+def sampling_rate(mu, n_samples, *, adjacency, n_steps, n_epochs):
     """Least share of the rows, for the batches of a network, that costs next to nothing in noise.
 
     Parameters
     ----------
     mu : float
-        Sensitivity over scale of the one Gaussian release that has the target.
+        Norm of one gradient over the scale of the one Gaussian release that has the target.
     n_samples : int
         Number of rows.
+    adjacency : {"replace_one", "add_remove"}
+        Which data sets are neighbours.
     n_steps : int or None
         Number T of steps, if it is fixed; otherwise the number of epochs is.
     n_epochs : int or "auto"
@@ -103,12 +106,14 @@ def sampling_rate(mu, n_samples, *, n_steps, n_epochs):
     Notes
     -----
     In the limit of many steps batches of a share p need a noise multiplier sigma with
-    ``mu^2 = p^2 T (exp(1 / sigma^2) - 1)`` [1]_. With ``x = mu^2 / (p^2 T)``, the noise of all steps together is
-    ``sqrt(x / log(1 + x))`` times that of all rows at each step: the share p at which x is 1 / 32 costs 1% in the
-    limit, and 2% to 5% by the exact accounting. With fewer rows accuracy falls; with more it does not rise, and time
-    does. The numbers of features and classes do not enter: they change the noise of all shares alike. Linear models
-    take all rows, which needs no further package and no delta above 2^-40: samples are as accurate, and faster only
-    where there are many rows. ``python benchmarks/bench_sgd.py --only batches`` measures both.
+    ``mu^2 = p^2 T (exp(1 / sigma^2) - 1)`` [1]_ where a row counts or not, and ``mu^2 = p^2 T sinh(1 / sigma^2)`` where
+    it is replaced, whose losses are of both signs alike. With ``x = mu^2 / (p^2 T)``, the noise of all steps together is
+    ``sqrt(x / log(1 + x))`` or ``sqrt(x / asinh(x))`` times that of all rows at each step. The share p at which x is
+    1 / 32, or 1 / 4, costs 1% or 0.5% in the limit, and 2% to 5% or up to 2% by the exact accounting. With fewer rows
+    accuracy falls; with more it does not rise, and time does. The numbers of features and classes do not enter: they
+    change the noise of all shares alike. Linear models take all rows, which needs no further package and no delta above
+    2^-40: samples are as accurate, and faster only where there are many rows. ``python benchmarks/bench_sgd.py --only
+    batches`` measures both.
 
     References
     ----------
@@ -117,8 +122,12 @@ def sampling_rate(mu, n_samples, *, n_steps, n_epochs):
     Examples
     --------
     >>> from skdprp.linear_model._descent_plan import sampling_rate
-    >>> round(8000 * sampling_rate(0.386, 8000, n_steps=244, n_epochs="auto"))
+    >>> known = {"n_steps": 244, "n_epochs": "auto"}
+    >>> round(8000 * sampling_rate(0.386, 8000, adjacency="add_remove", **known))
     1118
+    >>> round(8000 * sampling_rate(0.193, 8000, adjacency="replace_one", **known))
+    198
     """
-    rate = mu / np.sqrt(_SAMPLED_SPREAD * n_steps) if n_steps else mu**2 / (_SAMPLED_SPREAD * n_epochs)
+    spread = _SAMPLED_SPREAD[adjacency]
+    rate = mu / np.sqrt(spread * n_steps) if n_steps else mu**2 / (spread * n_epochs)
     return float(min(max(rate, _SMALLEST_BATCH / n_samples), 1.0))

@@ -48,8 +48,11 @@ def plan_rounding(problem, plan, delta):
 
     Notes
     -----
+    A sum may be off by half the slack for each neighbour: so a row moves it by ``1 + slack`` times the clipping norm at
+    most, counting or not, and a replacement by twice that.
+
     The rows of a batch besides the one that neighbours differ in are as many as they are with the same probability for
-    both, and independent of whether that row is there. So if a step is private for every set of them up to some size,
+    both, and independent of whether that row is in it. So if a step is private for every set of them up to some size,
     all steps are, but for the probability that some set is larger, which adds to delta once. For T batches of np rows
     on average it is at most ``T exp(-L)`` at a size of ``np + sqrt(2 np L) + L``, by Bernstein's inequality.
     """

@@ -66,7 +66,7 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
 
 
 @remembered
-def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1):
+def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one"):
     """Calibrate Gaussian noise of many steps, each on a Poisson sample of the rows, rounding to the private side.
 
     Parameters
@@ -77,6 +77,8 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1):
         Probability with which each row is in the sample of a step.
     n_steps : int, default=1
         Number of steps.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
 
     Returns
     -------
@@ -94,35 +96,42 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1):
     Examples
     --------
     >>> from skdprp.mechanisms import descent_scale
-    >>> round(descent_scale(1.0, 1e-5, n_steps=100), 3)
+    >>> round(descent_scale(1.0, 1e-5, n_steps=100, adjacency="add_remove"), 3)
     37.306
+    >>> round(descent_scale(1.0, 1e-5, n_steps=100), 3)
+    74.613
     >>> round(descent_scale(2.0, 1e-5, rate=0.01, n_steps=1000), 2)
-    0.96
+    1.26
     """
     require_positive_delta(delta)
     if rate == 1.0:
-        return gaussian_scale(epsilon, delta, sensitivity=float(np.sqrt(n_steps)))
+        return gaussian_scale(epsilon, delta, sensitivity=float(_n_rows(adjacency) * np.sqrt(n_steps)))
     if delta < _FINEST_DELTA:
         raise ValueError(
             f"delta={delta:.3g} is below 2**-40, which the accounting of random batches does not resolve: choose a "
             "larger delta, or all rows at each step, batch_size=None."
         )
     # By the central limit the steps are like one Gaussian release. From there, to search in powers keeps close to it.
-    ratio = 1 / (gaussian_scale(epsilon, delta) * rate * np.sqrt(n_steps))
-    likely = float(1 / np.sqrt(np.log1p(ratio**2)))
+    ratio = 1 / (gaussian_scale(epsilon, delta) * _n_rows(adjacency) * rate * np.sqrt(n_steps))
+    likely = float((np.arcsinh if adjacency == "replace_one" else np.log1p)(ratio**2) ** -0.5)
 
     def _scale(factor):
         return likely * factor**_POWER
 
     def _meets(factor):
-        profile = subsampled_gaussian_profile(epsilon, scale=_scale(factor), rate=rate, n_steps=n_steps)
-        return rounded_up(profile) <= delta
+        known = {"scale": _scale(factor), "rate": rate, "n_steps": n_steps, "adjacency": adjacency}
+        return rounded_up(subsampled_gaussian_profile(epsilon, **known)) <= delta
 
     return _scale(boundary(_meets, start=1.0, digits=_DIGITS))
 
 
+def _n_rows(adjacency):
+    """Number of rows whose vectors differ between neighbours."""
+    return 2 if adjacency == "replace_one" else 1
+
+
 @remembered
-def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
+def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate multivariate Laplace noise of many steps, each on a Poisson sample, rounding to the private side.
 
     Parameters
@@ -135,6 +144,8 @@ def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
         Number T of steps.
     n_dims : int
         Number M of released coordinates of a step.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
 
     Returns
     -------
@@ -161,15 +172,16 @@ def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
     --------
     >>> from skdprp.mechanisms import product_descent_scale
     >>> round(product_descent_scale(1.0, 1e-5, n_steps=10, n_dims=20), 2)
-    7.03
+    14.05
     """
     require_positive_delta(delta)
     targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]
-    return min(spherical_scale(*target, n_dims=n_dims, shape=n_dims, power=1) for target in targets)
+    law = {"n_dims": n_dims, "shape": n_dims, "power": 1, "sensitivity": float(_n_rows(adjacency))}
+    return min(spherical_scale(*target, **law) for target in targets)
 
 
 @remembered
-def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
+def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate half-normal product noise of many steps as published, and compute what it really gives.
 
     Parameters
@@ -182,6 +194,8 @@ def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
         Number T of steps.
     n_dims : int
         Number M of released coordinates of a step, at least 4.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
 
     Returns
     -------
@@ -210,13 +224,14 @@ def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims):
     0.9
     """
     require_positive_delta(delta)
+    known = {"n_dims": n_dims, "sensitivity": float(_n_rows(adjacency))}
     sigmas = {}
     for share in _SHARES_OF_RESPONSES:
         target = _step_target(epsilon, delta, share, rate, n_steps)
-        sigmas[published_product_noise_scale(*target, n_dims=n_dims)] = target[0]
+        sigmas[published_product_noise_scale(*target, **known)] = target[0]
     sigma = min(sigmas)
     scale = float(np.sqrt(2) * sigma)
-    step_delta = spherical_profile(sigmas[sigma], scale=scale, n_dims=n_dims, shape=1, power=2)
+    step_delta = spherical_profile(sigmas[sigma], scale=scale, **known, shape=1, power=2)
     step_epsilon, step_delta = amplified(sigmas[sigma], step_delta, rate=rate)
     step = {"step_epsilon": step_epsilon * (1 + 2.0**-40), "step_delta": rounded_up(step_delta)}
     return scale, rounded_up(composed_profile(epsilon, **step, n_steps=n_steps))
