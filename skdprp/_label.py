@@ -12,8 +12,11 @@ _NEIGHBOURS = {
     "coordinate": ("one coordinate changed by {}", "rows that differ in one coordinate, by at most {}"),
     "l1": ("l1 change of {}", "rows at l1 distance at most {} (covers one coordinate changed by that much)"),
     "l2": ("l2 change of {}", "rows at l2 distance at most {}"),
-    "replace_one": ("one row replaced", "data sets of the same size that differ in one row and its label"),
-    "add_remove": ("one row added or removed", "data sets of which one has one more row"),
+    "replace_one": ("one row replaced", "data sets that differ in one row and its label, at the same place"),
+    "add_remove": (
+        "one row blank or not",
+        "data sets that differ at one place: a row and its label in the one, a blank in the other",
+    ),
     "entry": (
         "one entry of at most {}",
         "any value of one entry, of absolute value at most {}; all others and y are known",

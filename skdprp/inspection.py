@@ -119,7 +119,7 @@ def _hidden(owner):
         return _CHANGES[relation].format(owner.max_change)
     if hasattr(owner, "max_abs"):
         return "one entry, in bits"
-    return {"replace_one": "row replaced", "add_remove": "row more or less"}.get(getattr(owner, "adjacency", ""), "")
+    return {"replace_one": "row replaced", "add_remove": "row blank or not"}.get(getattr(owner, "adjacency", ""), "")
 
 
 def _hides_one_coordinate(sketch):

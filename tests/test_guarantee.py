@@ -43,7 +43,7 @@ def test_repr_names_bound_and_definition():
         ({"adjacency": Adjacency("l1", 1.0)}, "l1 change of 1.0"),
         ({"adjacency": Adjacency("l2", 2)}, "l2 change of 2"),
         ({"adjacency": Adjacency("entry", 1.0)}, "one entry of at most 1.0"),
-        ({"adjacency": Adjacency("add_remove")}, "one row added or removed"),
+        ({"adjacency": Adjacency("add_remove")}, "one row blank or not"),
         ({"adjacency": Adjacency("replace_one"), "per": "fit"}, "one row replaced"),
         (
             {"adjacency": Adjacency("replace_one"), "given": "the set of labels"},

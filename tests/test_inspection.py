@@ -306,7 +306,7 @@ def test_other_definitions_have_no_profile():
     ("model", "hidden"),
     [
         (AMPClassifier(), "row replaced"),
-        (AMPClassifier(adjacency="add_remove"), "row more or less"),
+        (AMPClassifier(adjacency="add_remove"), "row blank or not"),
         (DPSignOPORP(2, max_change=0.5), "one coordinate by 0.5"),
         (DPSignRP(2, max_change=0.5), "l1 change of 0.5"),
         (DPOPORP(2, adjacency="l2"), "l2 change of 1"),
@@ -316,7 +316,7 @@ def test_other_definitions_have_no_profile():
     ],
 )
 def test_legend_says_what_is_hidden(model, hidden, two_digits):
-    """Epsilons of a replaced row, of a row more or less, and of a changed row are different things."""
+    """Epsilons of a replaced row, of a row blank or not, and of a changed row are different things."""
     pipeline = make_pipeline(MaxAbsScaler(), model)
     known = {"epsilons": [1.0, 2.0], "cv": 2, "n_repeats": 1, "reference": None, "chance": False}
     if hasattr(model, "transform"):

@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler, normalize
 
-from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, reproducible_noise
+from skdprp import AMPClassifier, DPSGDClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, reproducible_noise
 from skdprp.accounting import (
     gaussian_profile,
     objective_perturbation_profile,
@@ -180,8 +180,24 @@ def test_public_classes_may_be_absent_from_the_data(estimator, binary):
     model = estimator(classes=[0, 1, 2]).fit(X, y)
     assert model.coef_.shape == (3, 8)
     assert model.predict_proba(X).shape == (300, 3)
-    assert any("as given" in fact for fact in model.guarantee_.assumptions)
-    assert not any("as given" in fact for fact in estimator().fit(X, y).guarantee_.assumptions)
+
+
+@pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
+def test_labels_that_are_read_off_the_rows_condition_the_guarantee(estimator, binary):
+    """A class of one row shows that it is there, unless `classes` lists it: a neighbour without it has other classes."""
+    X, y = binary
+    alone = np.where(np.arange(300) == 7, 2, y)
+    found = [estimator(max_norm=1.0).fit(X, labels) for labels in (y, alone)]
+    listed = [estimator(max_norm=1.0, classes=range(3)).fit(X, labels) for labels in (y, alone)]
+    assert [len(model.classes_) for model in found + listed] == [2, 3, 3, 3]
+    for model in found:
+        assert model.guarantee_.given == "the set of labels"
+        assert repr(model.guarantee_).endswith("one row replaced, given the set of labels")
+        assert not any("labels is public" in fact for fact in model.guarantee_.assumptions)
+    for model in listed:
+        assert model.guarantee_.given == ""
+        assert repr(model.guarantee_).endswith("one row replaced")
+        assert "the set of labels is public, as given in classes" in model.guarantee_.assumptions
 
 
 @pytest.mark.parametrize("estimator", BOTH)
@@ -349,7 +365,7 @@ def test_output_perturbation_meets_its_guarantee(adjacency, radius, binary, thre
 
 
 def test_output_perturbation_can_be_pure(binary):
-    model = ProductNoiseOutputPerturbation(delta=0, epsilon=0.7).fit(*binary)
+    model = ProductNoiseOutputPerturbation(delta=0, epsilon=0.7, classes=[0, 1]).fit(*binary)
     assert repr(model.guarantee_) == "0.7-DP, one row replaced"
     assert model.scale_ == pytest.approx(model.sensitivity_ / 0.7)
 
@@ -419,13 +435,22 @@ def test_published_amp_with_product_noise_has_no_guarantee(binary):
 def test_the_guarantee_is_stated_in_full(estimator, binary):
     text = " ".join(str(estimator(epsilon=0.5, adjacency="add_remove").fit(*binary).guarantee_).split())
     for fact in (
-        "one more row",
+        "one row blank or not, given the set of labels",
+        "differ at one place: a row and its label in the one, a blank in the other",
         "coef_ and intercept_",
         "perturbation",
-        "number of rows is public",
-        "labels is public",
+        "number of rows, blank ones included, is public, and sets C_, delta_ and the noise",
     ):
         assert fact in text
+    text = " ".join(str(estimator(classes=[0, 1]).fit(*binary).guarantee_).split())
+    for fact in (
+        "one row replaced",
+        "differ in one row and its label, at the same place",
+        "number of rows is public, and sets C_, delta_ and the noise",
+        "labels is public, as given in classes",
+    ):
+        assert fact in text
+    assert "given the set" not in text
     with reproducible_noise(0):
         seeded = estimator().fit(*binary)
     assert seeded.guarantee_.seeded

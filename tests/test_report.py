@@ -245,7 +245,7 @@ def test_report_shows_as_text_html_and_frame():
     for text in (repr(report), report._repr_html_(), report.frame().to_string()):
         assert "ampclassifier" in text and "(0.5, 1e-06)-DP" in text
     assert "released: coef_ and intercept_" in unwrapped(report)
-    assert "that its solver failed" in unwrapped(report) and "the set of labels is public" in unwrapped(report)
+    assert "that its solver failed" in unwrapped(report) and "given: the set of labels" in unwrapped(report)
 
 
 @pytest.mark.parametrize("step", [FunctionTransformer(lambda Z: 1000 * Z), PolynomialFeatures(2), Normalizer()])

@@ -64,7 +64,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows. Those longer than `max_norm` are shortened.
         y : array-like of shape (n_samples,)
-            Labels.
+            Labels. Without `classes`, the guarantee holds given the set of those found here.
 
         Returns
         -------
@@ -177,21 +177,22 @@ class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, A
         return classes, codes
 
     def _guarantee(self, epsilon, delta, *, assumptions=(), **facts):
-        labels = "the set of labels is public" + ("" if self.classes is None else ", as given in classes")
-        rows = "the number of rows is public: one figure for both neighbours sets"
+        blank = ", blank ones included," * (self.adjacency == "add_remove")
+        labels = () if self.classes is None else ("the set of labels is public, as given in classes",)
         return PrivacyGuarantee(
             epsilon,
             delta,
             adjacency=Adjacency(self.adjacency),
             per="fit",
+            given="the set of labels" if self.classes is None else "",
             released=f"{self._weights}; the parameters, scales and labels beside them",
             assumptions=(
-                f"{rows} {self._set_by_rows}, delta_ and the noise",
-                labels,
+                f"the number of rows{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
+                *labels,
                 "rows reach the classifier by a map that was not fitted on them",
                 *assumptions,
             ),
-            not_covered=(self._failures, "labels and rows shown to predict"),
+            not_covered=(self._failures, "how long a fit took", "labels and rows shown to predict"),
             **facts,
         )
 

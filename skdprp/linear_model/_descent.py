@@ -134,10 +134,11 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         Norm to which longer rows are shortened, in fit and in prediction. A public choice, never read from the data.
         It bounds the gradients of a linear model, so that none is shortened.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row and its label, replaced at their place by others, or counting or blank there: a
+        Neighbours differ in one row and its label, replaced by others at their place, or counting or blank there: a
         weaker guarantee at half the noise. The number of places for rows is public in both.
     classes : array-like or None, default=None
-        The labels, as public knowledge. None takes the labels found in y, and the guarantee assumes they are public.
+        The labels, as public knowledge. None takes those found in y: a class of one row tells that it is there, and the
+        guarantee holds *given the set of labels*, as it is printed.
     verbose : int, default=0
         How many lines to print during fit. They tell how far it is, and nothing of the data.
 
@@ -213,22 +214,22 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from skdprp import DPSGDClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = DPSGDClassifier(epsilon=5.0).fit(X / 64, y)
+    >>> model = DPSGDClassifier(epsilon=5.0, classes=range(10)).fit(X / 64, y)
     >>> model.guarantee_
-    (5.0, 3.1e-07)-DP, one row added or removed
+    (5.0, 3.1e-07)-DP, one row replaced
     >>> model.score(X / 64, y) > 0.7
     True
 
     A network, where ``skdprp[pld]`` is installed:
 
-    >>> network = DPSGDClassifier(epsilon=5.0, hidden_layer_sizes=(32,), n_epochs=5).fit(X / 16, y)
+    >>> network = DPSGDClassifier(epsilon=5.0, hidden_layer_sizes=(32,), n_epochs=5, classes=range(10)).fit(X / 16, y)
     >>> [coef.shape for coef in network.coefs_]
     [(64, 32), (32, 10)]
     """
 
     _weights = "coefs_ and intercepts_, and the weights of every step"
     _set_by_rows = "the batches"
-    _failures = "that a fit was refused, and how long it took, which tells of the sizes of batches"
+    _failures = "that a fit was refused"
 
     _parameter_constraints: dict = {
         "epsilon": POSITIVE,

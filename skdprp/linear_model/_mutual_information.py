@@ -18,6 +18,7 @@ from ..mechanisms import information_scale, published_information_scale, sampled
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
 _DELTA = 1e-5
+_NOT_COVERED = ("that a call was refused", "how long it took", "targets, and rows shown to predict")
 _SKD = "Showkatbakhsh, Karakus and Diggavi, ISIT 2018"
 
 
@@ -351,6 +352,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
             released=released,
             mechanism=noise if is_additive else f"secret projection to {release.n_components} rows, {noise}",
             assumptions=self._assumptions(release),
+            not_covered=_NOT_COVERED,
             source="Gaussian channel capacity" if is_additive else "proof in skdprp.mechanisms.information_scale",
         )
 

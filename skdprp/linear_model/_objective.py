@@ -94,7 +94,8 @@ class AMPClassifier(PrivateLinearClassifier):
     max_norm : float, default=1.0
         Norm to which longer rows are shortened. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row replaced, or one row added or removed. The number of rows is public in both.
+        Neighbours differ in one row and its label, replaced by others at their place, or counting or blank there: a
+        weaker guarantee at half the noise. The number of places for rows is public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`.
     tol : float, default=1e-10
@@ -103,7 +104,8 @@ class AMPClassifier(PrivateLinearClassifier):
     max_iter : int, default=100
         Largest number of Newton steps.
     classes : array-like or None, default=None
-        The labels, as public knowledge. None takes the labels found in y, and the guarantee assumes they are public.
+        The labels, as public knowledge. None takes those found in y: a class of one row tells that it is there, and the
+        guarantee holds *given the set of labels*, as it is printed.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems. Their noise is drawn before, for all classes at once.
 
@@ -152,7 +154,7 @@ class AMPClassifier(PrivateLinearClassifier):
     >>> from sklearn.datasets import load_digits
     >>> from skdprp import AMPClassifier
     >>> X, y = load_digits(return_X_y=True)
-    >>> model = AMPClassifier(epsilon=10.0, max_norm=50.0).fit(X, y)
+    >>> model = AMPClassifier(epsilon=10.0, max_norm=50.0, classes=range(10)).fit(X, y)
     >>> model.coef_.shape
     (10, 64)
     >>> model.guarantee_

@@ -26,6 +26,7 @@ _NOT_COVERED = (
     "rows that differ by more than max_change",
     "the labels and the number of rows",
     "that a row is refused, because it is too large for float64 or outside a promised bound",
+    "how long a transform took",
 )
 
 
