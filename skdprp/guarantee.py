@@ -7,9 +7,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 
 from . import accounting
-from ._digits import printed_down, printed_up
+from ._digits import printed_down, printed_up, to_python, with_python_numbers
 from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
-from .accounting._rounding import plain
 
 __all__ = ["Adjacency", "PrivacyGuarantee", "PrivacyWarning", "compose"]
 
@@ -107,9 +106,9 @@ def violation(shown, epsilon, delta):
     'epsilon is at least 1.9269 at delta=1e-06, where 1.0 is promised'
     """
     numbers = ((printed_down(shown, digits), printed_up(epsilon, digits)) for digits in range(3, 17))
-    exact = str(plain(shown)), str(plain(epsilon))
+    exact = str(to_python(shown)), str(to_python(epsilon))
     shown, promised = next((pair for pair in numbers if float(pair[0]) > float(pair[1])), exact)
-    return f"epsilon is at least {shown} at delta={plain(delta)}, where {promised} is promised"
+    return f"epsilon is at least {shown} at delta={to_python(delta)}, where {promised} is promised"
 
 
 class PrivacyWarning(UserWarning):
@@ -150,7 +149,7 @@ class Adjacency:
     def __post_init__(self):
         if self.relation not in _SENTENCES or not self.bound >= 0:
             raise ValueError(f"There are no such neighbours: {self.relation!r} with bound {self.bound!r}.")
-        object.__setattr__(self, "bound", plain(self.bound))
+        object.__setattr__(self, "bound", to_python(self.bound))
 
     def __str__(self):
         leaving = f", as they leave {self.after}" if self.after else ""
@@ -268,7 +267,7 @@ class PrivacyGuarantee:
 
     def __post_init__(self):
         for name in ("epsilon", "delta", "audited_epsilon"):
-            object.__setattr__(self, name, plain(getattr(self, name)))
+            object.__setattr__(self, name, to_python(getattr(self, name)))
         if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
             raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
         if self.audited_epsilon is not None and not self.audited_epsilon >= 0:
@@ -309,6 +308,7 @@ class PrivacyGuarantee:
             return _guess(self.profile(0.0))
         return _guess(information_delta(self.epsilon)) if self.definition == "MI-DP (bits)" else None
 
+    @with_python_numbers
     def profile(self, epsilon):
         """Bound delta at any other epsilon, for noise that was not seeded.
 

@@ -9,7 +9,8 @@ import skdprp
 
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
-    {"accounting", "_digits", "_noise", "_params", "_tables", "_threads"},
+    {"_digits"},
+    {"accounting", "_noise", "_params", "_tables", "_threads"},
     {"guarantee", "random_projection", "losses", "preprocessing"},
     {"_fixed_maps", "sensitivity", "mechanisms", "similarity"},
     {"sketch", "linear_model"},

@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from .._digits import with_python_numbers
 from ._additive import gaussian_profile
 from ._signs import randomised_response_profile
 
@@ -12,6 +13,7 @@ _REACH = 10.0  # standard deviations, beyond which dp-accounting counts all loss
 _FFT_ERROR = 2.0**-40
 
 
+@with_python_numbers
 def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_steps=1):
     """Privacy profile of adaptively chosen Gaussian releases, each of a fresh Poisson sample of the rows.
 
@@ -103,6 +105,7 @@ def _privacy_loss_distributions():
     return privacy_loss_distribution
 
 
+@with_python_numbers
 def amplified(epsilon, delta, *, rate):
     """Guarantee of a mechanism that sees a Poisson sample of the rows.
 
@@ -135,6 +138,7 @@ def amplified(epsilon, delta, *, rate):
     return float(np.log1p(rate * np.expm1(epsilon))), rate * delta
 
 
+@with_python_numbers
 def composed_profile(epsilon, *, step_epsilon, step_delta, n_steps):
     """Exact profile of the worst adaptive composition of mechanisms with one (epsilon, delta) each.
 

@@ -14,7 +14,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._params import FLOATS, POSITIVE, Interval, StrOptions, _fit_context, validate_data, without_values
+from .._params import (
+    FLOATS,
+    POSITIVE,
+    Interval,
+    PythonNumbersMixin,
+    StrOptions,
+    _fit_context,
+    validate_data,
+    without_values,
+)
 from ..guarantee import Adjacency, GuaranteeDisplayMixin, PrivacyGuarantee, PrivacyWarning
 from ._erm import Problem, clip_rows, relative_intercept
 
@@ -41,7 +50,7 @@ def _has_probabilities(estimator):
     raise AttributeError(f"Probabilities need loss='log_loss', got {estimator.loss!r}.")
 
 
-class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, ABC):
+class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
     @_fit_context(prefer_skip_nested_validation=True)
