@@ -1,8 +1,78 @@
-"""Bounds in print: few digits, never on the wrong side of the number."""
+"""Numbers as they come in, as plain Python ones, and as they go out: few digits, never on the wrong side."""
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+from functools import wraps
+
+import numpy as np
 
 _AS_ASKED = 6
+
+
+def to_python(number):
+    """Convert a number of any type to the int or float of Python that it equals.
+
+    Arithmetic with a float16 is done in float16, and what is computed for a float32 is found again by the float that it
+    equals, wherever results are cached: neither is the result for the number itself.
+
+    Parameters
+    ----------
+    number : object
+        A scalar of NumPy, an array of no dimension, a fraction or a decimal; anything else is returned as it is.
+
+    Returns
+    -------
+    object
+
+    Raises
+    ------
+    ValueError
+        If it is no float: on which side of it to round depends on what it bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from fractions import Fraction
+    >>> from skdprp._digits import to_python
+    >>> to_python(np.float32(0.1)), to_python(np.array(2)), to_python(Fraction(1, 4)), to_python("coordinate")
+    (0.10000000149011612, 2, 0.25, 'coordinate')
+    """
+    if type(number) is float:  # mostly, and then fast
+        return number
+    if isinstance(number, np.ndarray | np.generic) and number.ndim == 0:
+        number = number.item()  # of a long double, itself
+    if not isinstance(number, np.longdouble | Fraction | Decimal):
+        return number
+    if float(number) != number:
+        raise ValueError(f"{number!r} is no float: round it first, a target of privacy down and a sensitivity up.")
+    return float(number)
+
+
+def with_python_numbers(function):
+    """Call a function with all numbers as plain Python ones, see :func:`to_python`.
+
+    Parameters
+    ----------
+    function : callable
+        A calibration, profile or sensitivity.
+
+    Returns
+    -------
+    callable
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp._digits import with_python_numbers
+    >>> type(with_python_numbers(abs)(np.float16(-1.0)))
+    <class 'float'>
+    """
+
+    @wraps(function)
+    def _call(*args, **known):
+        return function(*map(to_python, args), **{name: to_python(value) for name, value in known.items()})
+
+    return _call
 
 
 def printed_up(bound, digits=3):
@@ -41,6 +111,7 @@ def printed_down(bound, digits=3):
 
 
 def _printed(bound, context):
+    bound = to_python(bound)
     shortest = Decimal(str(bound))
     if not shortest.is_finite() or len(shortest.normalize().as_tuple().digits) <= _AS_ASKED:
         return str(bound)

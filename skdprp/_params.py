@@ -3,6 +3,7 @@
 import re
 import sys
 import warnings
+from contextlib import suppress
 from numbers import Integral, Real
 
 import numpy as np
@@ -10,12 +11,15 @@ from sklearn.base import _fit_context
 from sklearn.utils import _param_validation, validation
 from sklearn.utils._param_validation import StrOptions
 
+from ._digits import to_python
+
 __all__ = [
     "FLOATS",
     "POSITIVE",
     "PRIVACY_CONSTRAINTS",
     "SKETCH_CONSTRAINTS",
     "Interval",
+    "PythonNumbersMixin",
     "StrOptions",
     "_fit_context",
     "validate_data",
@@ -25,11 +29,37 @@ __all__ = [
 
 
 class Interval(_param_validation.Interval):
-    """An interval of numbers, of which True and False are none."""
+    """An interval of numbers, of which True and False are none, and neither is what no float is equal to."""
 
     def is_satisfied_by(self, val):
         """Whether a parameter is a number in the interval."""
-        return not isinstance(val, bool | np.bool_) and super().is_satisfied_by(val)
+        number = _in_python(val)
+        return isinstance(number, int | float) and not isinstance(number, bool) and super().is_satisfied_by(number)
+
+
+def _in_python(value):
+    """Convert a number to a plain Python one; what no float is equal to stays, for :class:`Interval` to refuse."""
+    with suppress(ValueError):
+        return to_python(value)
+    return value
+
+
+class PythonNumbersMixin:
+    """Hold every number as a plain Python one: what is computed from a float16 parameter is not computed in float16.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp import DPOPORP
+    >>> DPOPORP(2, epsilon=np.float16(0.1))
+    DPOPORP(epsilon=0.0999755859375, n_components=2)
+    """
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, _in_python(value))
+
+    def __setstate__(self, state):
+        super().__setstate__({name: _in_python(value) for name, value in state.items()})
 
 
 FLOATS = (np.float64, np.float32)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Literal
 
 from . import accounting
+from ._digits import to_python, with_python_numbers
 from ._label import (
     RELATIONS,
     as_html,
@@ -18,7 +19,6 @@ from ._label import (
     violation_line,
 )
 from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
-from .accounting._rounding import plain
 
 __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "compose"]
 
@@ -95,7 +95,7 @@ class Adjacency:
     def __post_init__(self):
         if self.relation not in RELATIONS or not self.bound >= 0:
             raise ValueError(f"There are no such neighbours: {self.relation!r} with bound {self.bound!r}.")
-        object.__setattr__(self, "bound", plain(self.bound))
+        object.__setattr__(self, "bound", to_python(self.bound))
 
     def __str__(self):
         return neighbours_sentence(self)
@@ -220,7 +220,7 @@ class PrivacyGuarantee:
 
     def __post_init__(self):
         for name in ("epsilon", "delta", "audited_epsilon"):
-            object.__setattr__(self, name, plain(getattr(self, name)))
+            object.__setattr__(self, name, to_python(getattr(self, name)))
         object.__setattr__(self, "definition", Definition(self.definition))
         if self.per not in ("fit", "transform", None):
             raise ValueError(f'per must be "fit", "transform" or None, got {self.per!r}.')
@@ -266,6 +266,7 @@ class PrivacyGuarantee:
         except ImportError:  # without dp-accounting, what follows from epsilon and delta alone
             return _guess(self._implied_delta(0.0))
 
+    @with_python_numbers
     def profile(self, epsilon):
         """Bound delta at any other epsilon, for noise that was not seeded.
 

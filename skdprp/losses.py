@@ -7,6 +7,8 @@ norm: for rows of norm R, gradients scale with R and second derivatives with R**
 import numpy as np
 from scipy.special import expit, logsumexp, softmax
 
+from ._digits import to_python
+
 
 class LogisticLoss:
     """Logistic loss of a binary label, ``log(1 + exp(-y score))``.
@@ -112,8 +114,8 @@ class HuberHingeLoss:
     hessian_rank = 1
 
     def __init__(self, h=0.1):
-        self.h = h
-        self.smoothness = self.hessian_trace = 1 / (2 * h)
+        self.h = to_python(h)
+        self.smoothness = self.hessian_trace = 1 / (2 * self.h)
 
     def value(self, y, score):
         """Loss of each row.

@@ -6,7 +6,10 @@ coordinate; "l2" bounds their l2 distance. All are computed on the realised W, w
 
 import numpy as np
 
+from ._digits import with_python_numbers
 
+
+@with_python_numbers
 def l1_sensitivity(projection, adjacency, max_change):
     """Largest l1 distance between the projections of two neighbours.
 
@@ -30,14 +33,15 @@ def l1_sensitivity(projection, adjacency, max_change):
     >>> from skdprp.random_projection import make_projection
     >>> from skdprp.sensitivity import l1_sensitivity
     >>> W = make_projection("rademacher", 100, 16, np.random.RandomState(0))
-    >>> float(l1_sensitivity(W, "l1", max_change=1.0))
+    >>> l1_sensitivity(W, "l1", max_change=1.0)
     4.0
     """
     if adjacency == "l1":
-        return float(max_change) * (projection.row_norm(1) / projection.divisor)
-    return np.sqrt(projection.n_components) * l2_sensitivity(projection, adjacency, max_change)
+        return max_change * float(projection.row_norm(1) / projection.divisor)
+    return float(np.sqrt(projection.n_components)) * l2_sensitivity(projection, adjacency, max_change)
 
 
+@with_python_numbers
 def l2_sensitivity(projection, adjacency, max_change):
     """Largest l2 distance between the projections of two neighbours.
 
@@ -61,13 +65,14 @@ def l2_sensitivity(projection, adjacency, max_change):
     >>> from skdprp.random_projection import make_projection
     >>> from skdprp.sensitivity import l2_sensitivity
     >>> W = make_projection("rademacher", 100, 16, np.random.RandomState(0))
-    >>> float(l2_sensitivity(W, "l1", max_change=1.0))
+    >>> l2_sensitivity(W, "l1", max_change=1.0)
     1.0
     """
     norm = projection.row_norm(2) if adjacency == "l1" else projection.spectral_norm()
-    return float(max_change) * (norm / projection.divisor)
+    return max_change * float(norm / projection.divisor)
 
 
+@with_python_numbers
 def component_sensitivity(projection, max_change):
     """Largest change of each unscaled projection ``w_j' u`` between l1 neighbours.
 
@@ -91,9 +96,10 @@ def component_sensitivity(projection, max_change):
     >>> component_sensitivity(make_projection("oporp", 6, 2, np.random.RandomState(0)), max_change=0.5)
     array([0.5, 0.5])
     """
-    return float(max_change) * projection.column_max()
+    return max_change * projection.column_max()
 
 
+@with_python_numbers
 def hessian_log_det(loss, *, max_norm, penalty):
     """Most that one row can add to the log-determinant of the second derivative of a regularised risk.
 
@@ -122,6 +128,7 @@ def hessian_log_det(loss, *, max_norm, penalty):
     return float(loss.hessian_rank * np.log1p(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * penalty)))
 
 
+@with_python_numbers
 def penalty_for_log_det(loss, *, max_norm, log_det):
     """Penalty at which one row adds at most `log_det`: the inverse of :func:`hessian_log_det`.
 
@@ -149,6 +156,7 @@ def penalty_for_log_det(loss, *, max_norm, log_det):
     return float(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * growth))
 
 
+@with_python_numbers
 def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, accuracy=0.0):
     """Largest l2 distance between the minimisers of the regularised risks of two neighbours.
 

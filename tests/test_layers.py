@@ -9,7 +9,8 @@ import skdprp
 
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
-    {"accounting", "_digits", "_noise", "_params", "_tables", "_threads", "_version"},
+    {"_digits", "_version"},
+    {"accounting", "_noise", "_params", "_tables", "_threads"},
     {"_label", "random_projection", "losses", "preprocessing"},
     {"guarantee"},
     {"_fixed_maps", "sensitivity", "mechanisms", "similarity"},

@@ -184,7 +184,7 @@ def test_public_classes_may_be_absent_from_the_data(estimator, binary):
 
 @pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
 def test_labels_that_are_read_off_the_rows_condition_the_guarantee(estimator, binary):
-    """A class of one row shows that it is there, unless `classes` lists it: a neighbour without it has other classes."""
+    """A class of one row shows that it is there, unless `classes` lists it: a neighbour without it has others."""
     X, y = binary
     alone = np.where(np.arange(300) == 7, 2, y)
     found = [estimator(max_norm=1.0).fit(X, labels) for labels in (y, alone)]

@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 
+from .._digits import with_python_numbers
 from ._rounding import LEAST_DELTA, bisect, rounded_up
 
 _SMALL = 0.1
@@ -14,6 +15,7 @@ _FAR_BELOW = -100.0  # where the normal distribution function is below all float
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
+@with_python_numbers
 def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     """Exact privacy profile of the Gaussian mechanism.
 
@@ -73,6 +75,7 @@ def _mills_difference(x, step):
     return step / 2 * (_NODE_WEIGHTS @ (2 / np.sqrt(np.pi) - 2 * nodes * erfcx(nodes)))
 
 
+@with_python_numbers
 def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     """Exact privacy profile of the Laplace mechanism in one dimension.
 
@@ -107,6 +110,7 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     return float(max(0.0, -np.expm1(left / 2)))
 
 
+@with_python_numbers
 def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
     """Invert the privacy profile of the Gaussian mechanism, rounding up.
 

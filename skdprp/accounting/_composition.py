@@ -7,8 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from .._digits import to_python, with_python_numbers
 from ._additive import gaussian_epsilon, gaussian_profile
-from ._rounding import bisect, plain, rounded_up
+from ._rounding import bisect, rounded_up
 
 _NEGLIGIBLE = 1e-16
 _LARGEST_REACH = 700.0
@@ -18,6 +19,7 @@ _FINEST, _COARSEST = 2.0**-9, 2.0**-17  # steps of the grid: of the smallest los
 _FFT_ERROR = 2.0**-40  # convolutions of up to 2**18 probabilities in double precision, with room to spare
 
 
+@with_python_numbers
 def approximate_profile(epsilon, *, epsilon0, delta0=0.0):
     """Bound the profile of any (epsilon0, delta0)-DP release; no better bound follows from this fact alone.
 
@@ -78,8 +80,13 @@ class Profile:
     @classmethod
     def of(cls, function, **parameters):
         """Build a profile from keywords."""
-        return cls(function, tuple(sorted((name, plain(value)) for name, value in parameters.items())))
+        return cls(function, tuple(sorted(parameters.items())))
 
+    def __post_init__(self):
+        parameters = tuple((name, to_python(value)) for name, value in self.parameters)
+        object.__setattr__(self, "parameters", parameters)
+
+    @with_python_numbers
     def __call__(self, epsilon):
         """Delta at `epsilon`, rounded up."""
         return rounded_up(self.function(epsilon, **dict(self.parameters)))
@@ -134,7 +141,7 @@ class PrivacyLoss:
         if not (self.mu >= 0 and self.sampling >= 0 and self.slack >= 0):
             raise ValueError(f"mu, sampling and slack must be at least 0, got {self!r}.")
         for name in ("mu", "sampling", "slack"):
-            object.__setattr__(self, name, plain(getattr(self, name)))
+            object.__setattr__(self, name, to_python(getattr(self, name)))
 
     def __add__(self, other):
         """Loss of two releases together; the second may depend on the first."""
@@ -150,6 +157,7 @@ class PrivacyLoss:
         """How it is computed: "closed form" if there is one, else "privacy loss distribution"."""
         return "closed form" if len(self.profiles) + (self.mu > 0) <= 1 else "privacy loss distribution"
 
+    @with_python_numbers
     def profile(self, epsilon):
         """Bound delta at `epsilon`.
 
@@ -172,6 +180,7 @@ class PrivacyLoss:
         delta = self._ideal_profile(epsilon - 2 * self.sampling) + self.slack
         return float(min(1.0, np.exp(self.sampling) * delta * _ROUND_UP))
 
+    @with_python_numbers
     def epsilon(self, delta):
         """Bound epsilon at `delta`, to about one part in 10^12.
 
@@ -201,6 +210,7 @@ class PrivacyLoss:
         return profile(epsilon) if epsilon >= 0 else _mirrored(-epsilon, profile(-epsilon))
 
 
+@with_python_numbers
 def largest_profile(epsilon, *, losses):
     """Profile of releases of which a neighbour changes one at most: the largest of all.
 

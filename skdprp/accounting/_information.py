@@ -3,10 +3,12 @@
 import numpy as np
 from scipy.special import gammainccinv
 
+from .._digits import with_python_numbers
 from ._additive import gaussian_epsilon
 from ._rounding import bisect
 
 
+@with_python_numbers
 def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0):
     """Bound the bits that Gaussian noise lets through about one bounded number.
 
@@ -43,6 +45,7 @@ def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0
     return float(np.log1p(n_components * max_abs**2 / variance) / (2 * np.log(2)))
 
 
+@with_python_numbers
 def information_delta(epsilon):
     """Convert MI-DP to (0, delta)-DP, exactly.
 
@@ -85,6 +88,7 @@ def information_delta(epsilon):
     return bisect(_is_enough, 0.0, min(1.0, pinsker_delta(epsilon) * (1 + 2.0**-40)))
 
 
+@with_python_numbers
 def pinsker_delta(epsilon):
     """Convert MI-DP to (0, delta)-DP by Pinsker's inequality.
 
@@ -112,6 +116,7 @@ def pinsker_delta(epsilon):
     return float(min(1.0, np.sqrt(2 * epsilon * np.log(2))))
 
 
+@with_python_numbers
 def projected_entry_epsilon(delta, *, scale, n_components, max_abs=1.0, min_residual=0.0):
     """Bound the epsilon of one entry in a Gaussian projection of its column with noise.
 

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
+from .._digits import with_python_numbers
 from ._additive import gaussian_profile
 from ._rounding import LEAST_DELTA
 from ._spherical import spherical_profile
@@ -12,6 +13,7 @@ _LARGEST_EXPONENT = 700.0
 _LARGEST_EPSILON = 2.0**20  # a profile decreases, so that a smaller epsilon is on the private side
 
 
+@with_python_numbers
 def objective_perturbation_profile(
     epsilon, *, scale, lipschitz=1.0, log_det=0.0, adjacency="replace_one", n_outputs=1, release_shift=0.0
 ):
@@ -101,6 +103,7 @@ def _log_normal_excess(upper, spread):
     return np.where(upper > 0, np.log(np.maximum(direct, tiny)), in_tail)
 
 
+@with_python_numbers
 def product_perturbation_profile(
     epsilon, *, scale, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
 ):
@@ -158,6 +161,7 @@ def product_perturbation_profile(
     return float(min(1.0, _one_row(split) + np.exp(split) * _one_row(epsilon - split)))
 
 
+@with_python_numbers
 def softmax_perturbation_profile(
     epsilon, *, scale, n_classes, max_norm=1.0, log_det=0.0, adjacency="replace_one", release_shift=0.0
 ):

@@ -2,8 +2,6 @@
 
 import sys
 
-import numpy as np
-
 _ERROR = 2.0**-32
 LEAST_DELTA = sys.float_info.min  # stands for all that floats cannot tell from 0 but that is more
 
@@ -31,28 +29,6 @@ def rounded_up(delta):
     (0.0, True, 1.0)
     """
     return float(min(1.0, delta * (1 + _ERROR)))
-
-
-def plain(number):
-    """Convert a scalar of NumPy to a number of Python, exactly: short ones would round what is computed with them.
-
-    Parameters
-    ----------
-    number : object
-        Returned as it is, if it is no scalar of NumPy.
-
-    Returns
-    -------
-    object
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdprp.accounting._rounding import plain
-    >>> plain(np.float32(0.1)), plain(np.array(2)), plain("coordinate")
-    (0.10000000149011612, 2, 'coordinate')
-    """
-    return number.item() if isinstance(number, np.generic | np.ndarray) and number.ndim == 0 else number
 
 
 def bisect(meets, low, high, digits=2.0**-50):

@@ -3,6 +3,7 @@
 import numpy as np
 from scipy.special import expit
 
+from .._digits import with_python_numbers
 from ._rounding import LEAST_DELTA
 
 
@@ -21,6 +22,7 @@ def _convolution_power(pmf, n):
     return power
 
 
+@with_python_numbers
 def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     """Exact privacy profile of randomised response on bits that differ independently at random.
 

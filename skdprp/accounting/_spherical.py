@@ -4,6 +4,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc, gammainc, gammaincc
 
+from .._digits import with_python_numbers
 from ._additive import gaussian_profile, laplace_profile
 
 _LOG_MASS_LEFT_OUT = 80.0
@@ -11,6 +12,7 @@ _RELATIVE_ERROR = 2.0**-42
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
+@with_python_numbers
 def check_spherical(n_dims, shape, power):
     """Refuse spherical noise whose profile is not known exactly.
 
@@ -137,6 +139,7 @@ def _cosine_cdf(r, q, d, n_dims):
     return np.where(cosine < 0, tail, 1 - tail)
 
 
+@with_python_numbers
 def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
     """Exact privacy profile of spherical noise: a random radius times an independent random direction.
 

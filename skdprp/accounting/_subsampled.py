@@ -4,6 +4,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from .._digits import with_python_numbers
 from ._additive import gaussian_profile
 from ._signs import randomised_response_profile
 
@@ -12,6 +13,7 @@ _REACH = 10.0  # standard deviations, beyond which dp-accounting counts all loss
 _FFT_ERROR = 2.0**-40
 
 
+@with_python_numbers
 def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_steps=1, adjacency="replace_one"):
     """Privacy profile of adaptively chosen Gaussian releases, each of a fresh Poisson sample of the rows.
 
@@ -47,8 +49,8 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     privacy loss l of a step of a row that counts or not is that between
     ``(1 - p) N(0, scale^2) + p N(D, scale^2)`` and ``N(0, scale^2)`` [1]_, the larger of the deltas of the two
     directions; of a replaced row that between the former and ``(1 - p) N(0, scale^2) + p N(-D, scale^2)``. Its
-    distribution is rounded up to a grid and composed by a fast Fourier transform [2]_. The grid has 512 steps within the
-    size that all losses have in the limit of many steps [3]_, and at most 2**15 within the largest of one.
+    distribution is rounded up to a grid and composed by a fast Fourier transform [2]_. The grid has 512 steps within
+    the size that all losses have in the limit of many steps [3]_, and at most 2**15 within the largest of one.
 
     That two opposite vectors u and -u of norm D are the worst for a replaced row, at every epsilon, so that T steps are
     no worse than T steps of theirs, each chosen in view of the earlier ones [4]_: fix the sample of the other rows, of
@@ -133,14 +135,15 @@ def _privacy_loss_distributions():
     return privacy_loss_distribution.from_gaussian_mechanism, NeighboringRelation
 
 
+@with_python_numbers
 def amplified(epsilon, delta, *, rate):
     """Guarantee of a mechanism that sees a Poisson sample of the rows.
 
     Parameters
     ----------
     epsilon, delta : float
-        Guarantee of the mechanism on the sample, when one of its rows counts or not; or when one is replaced or does not
-        count, for a row replaced at its place.
+        Guarantee of the mechanism on the sample, when one of its rows counts or not; or when one is replaced or does
+        not count, for a row replaced at its place.
     rate : float
         Probability p with which each row is in the sample.
 
@@ -172,6 +175,7 @@ def amplified(epsilon, delta, *, rate):
     return float(np.log1p(rate * np.expm1(epsilon))), rate * delta
 
 
+@with_python_numbers
 def composed_profile(epsilon, *, step_epsilon, step_delta, n_steps):
     """Exact profile of the worst adaptive composition of mechanisms with one (epsilon, delta) each.
 

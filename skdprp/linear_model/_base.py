@@ -18,6 +18,7 @@ from .._params import (
     FLOATS,
     POSITIVE,
     Interval,
+    PythonNumbersMixin,
     StrOptions,
     _fit_context,
     validate_data,
@@ -50,7 +51,7 @@ def _has_probabilities(estimator):
     raise AttributeError(f"Probabilities need loss='log_loss', got {estimator.loss!r}.")
 
 
-class PrivateClassifier(GuaranteeDisplayMixin, ClassifierMixin, BaseEstimator, ABC):
+class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -107,8 +107,8 @@ def sampling_rate(mu, n_samples, *, adjacency, n_steps, n_epochs):
     -----
     In the limit of many steps batches of a share p need a noise multiplier sigma with
     ``mu^2 = p^2 T (exp(1 / sigma^2) - 1)`` [1]_ where a row counts or not, and ``mu^2 = p^2 T sinh(1 / sigma^2)`` where
-    it is replaced, whose losses are of both signs alike. With ``x = mu^2 / (p^2 T)``, the noise of all steps together is
-    ``sqrt(x / log(1 + x))`` or ``sqrt(x / asinh(x))`` times that of all rows at each step. The share p at which x is
+    it is replaced, whose losses are of both signs alike. With ``x = mu^2 / (p^2 T)``, the noise of all steps together
+    is ``sqrt(x / log(1 + x))`` or ``sqrt(x / asinh(x))`` times that of all rows at each step. The share p at which x is
     1 / 32, or 1 / 4, costs 1% or 0.5% in the limit, and 2% to 5% or up to 2% by the exact accounting. With fewer rows
     accuracy falls; with more it does not rise, and time does. The numbers of features and classes do not enter: they
     change the noise of all shares alike. Linear models take all rows, which needs no further package and no delta above

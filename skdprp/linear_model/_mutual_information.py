@@ -11,7 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _noise
 from .._digits import printed_up
 from .._label import GuaranteeDisplayMixin
-from .._params import FLOATS, Interval, StrOptions, _fit_context, validate_data, warn_at_caller, without_values
+from .._params import (
+    FLOATS,
+    Interval,
+    PythonNumbersMixin,
+    StrOptions,
+    _fit_context,
+    validate_data,
+    warn_at_caller,
+    without_values,
+)
 from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
 from ..mechanisms import information_scale, published_information_scale, sampled_information
@@ -31,7 +40,7 @@ class _Release:
     is_private: bool = True
 
 
-class MIDPRegressor(GuaranteeDisplayMixin, RegressorMixin, BaseEstimator):
+class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, BaseEstimator):
     """Least squares on a noisy copy or a noisy random projection of the data (MI-DP).
 
     Protects single entries of X: whoever knows all other entries and y learns at most `epsilon` bits about an entry

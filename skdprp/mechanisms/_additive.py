@@ -5,6 +5,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import logsumexp
 
+from .._digits import with_python_numbers
 from ..accounting import check_spherical, gaussian_profile, spherical_profile
 from ._calibration import boundary, calibrated, remembered, require_positive_delta
 
@@ -48,6 +49,7 @@ def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     )
 
 
+@with_python_numbers
 def kenthapadi_scale(epsilon, delta, *, sensitivity=1.0):
     """Calibrate the Gaussian mechanism by the closed form of Kenthapadi et al.
 
@@ -85,6 +87,7 @@ def kenthapadi_scale(epsilon, delta, *, sensitivity=1.0):
     return float(sensitivity * np.sqrt(2 * (np.log(1 / (2 * delta)) + epsilon)) / epsilon)
 
 
+@with_python_numbers
 def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_components):
     """Calibrate a Gaussian random projection before it is drawn ("Analytic DP-RP-G").
 
@@ -126,6 +129,7 @@ def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_componen
     return kenthapadi_scale(epsilon, delta / 2, sensitivity=max_change * np.sqrt(1 + 2 * np.sqrt(tail) + 2 * tail))
 
 
+@with_python_numbers
 def classic_gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     """Calibrate the Gaussian mechanism by the textbook formula, valid below epsilon = 1 only.
 
@@ -162,6 +166,7 @@ def classic_gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     return float(sensitivity * np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
 
 
+@with_python_numbers
 def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     """Calibrate the Laplace mechanism.
 

@@ -1,11 +1,12 @@
 """What all calibrations share: bisection to the private side, and the price of sampling."""
 
-from functools import lru_cache, wraps
+from functools import lru_cache
 
 import numpy as np
 
+from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS
-from ..accounting._rounding import bisect, plain, rounded_up
+from ..accounting._rounding import bisect, rounded_up
 
 
 def boundary(meets, start, digits=2.0**-50):
@@ -26,20 +27,11 @@ def calibrated(profile, delta, start):
 
 
 def remembered(calibrate):
-    """Cache a calibration: a search, or an audit, makes the same again and again.
-
-    Arguments become floats of Python before: short floats of NumPy are equal to them, and would leave a scale of their
-    low precision for all who ask later.
-    """
-    cached = lru_cache(maxsize=128)(calibrate)
-
-    @wraps(calibrate)
-    def _calibrate(*args, **known):
-        return cached(*map(plain, args), **{name: plain(value) for name, value in known.items()})
-
-    return _calibrate
+    """Cache a calibration: a search, or an audit, makes the same again and again."""
+    return with_python_numbers(lru_cache(maxsize=128, typed=True)(calibrate))
 
 
+@with_python_numbers
 def sampled_target(epsilon, delta, *, n_changed):
     """Target that ideal noise must meet so that the noise of :mod:`skdprp._noise` meets (epsilon, delta).
 
@@ -75,7 +67,6 @@ def sampled_target(epsilon, delta, *, n_changed):
     >>> f"{1 - epsilon:.1e} {1e-6 - delta:.1e}"
     '2.4e-07 1.2e-13'
     """
-    epsilon, delta = float(epsilon), float(delta)  # NumPy's short floats would round the difference away
     loss = n_changed * SAMPLING_LOSS
     if epsilon <= 2 * loss:
         raise ValueError(f"epsilon={epsilon} is too small: {n_changed} values cannot be sampled to a loss below it.")

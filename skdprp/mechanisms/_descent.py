@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS
 from ..accounting import (
     amplified,
@@ -20,6 +21,7 @@ _FINEST_DELTA = 1.01 * 2.0**-40  # what the accounting of samples adds for round
 _SHARES_OF_RESPONSES = (0.1, 0.5, 0.9)
 
 
+@with_python_numbers
 def sampled_steps_target(epsilon, delta, *, n_changed):
     """Target that ideal noise must meet so that very many sampled values together meet (epsilon, delta).
 
@@ -57,7 +59,6 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
     >>> print(f"{2 - sampled_steps_target(**known)[0]:.1e} {2 - sampled_target(**known)[0]:.1e}")
     6.2e-05 9.3e-02
     """
-    epsilon, delta = float(epsilon), float(delta)  # NumPy's short floats would round the difference away
     log_tail = np.log(delta * _SHARE_OF_TAIL) - np.logaddexp(0, epsilon)
     loss = n_changed * SAMPLING_LOSS**2 / 2 + SAMPLING_LOSS * np.sqrt(-2 * n_changed * log_tail)
     if loss >= n_changed * SAMPLING_LOSS or 2 * loss >= epsilon:

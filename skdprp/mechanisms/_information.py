@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS
 
 
+@with_python_numbers
 def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0):
     """Calibrate Gaussian noise to a bound on mutual information (MI-DP), rounding to the private side.
 
@@ -56,6 +58,7 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     return float(np.sqrt(max(0.0, (needed - min_residual) * (needed + min_residual))) * (1 + 2.0**-40))
 
 
+@with_python_numbers
 def sampled_information(epsilon, *, n_changed):
     """Bits that ideal noise may let through so that the noise of :mod:`skdprp._noise` lets at most `epsilon` through.
 
@@ -100,6 +103,7 @@ def _unit_information_scale(epsilon):
     return np.exp2(-epsilon) / np.sqrt(-np.expm1(-2 * epsilon * np.log(2)))
 
 
+@with_python_numbers
 def published_information_scale(epsilon, *, n_components, residual, max_abs=1.0):
     """Calibrate the noise of a Gaussian projection as published; it does not meet its target.
 

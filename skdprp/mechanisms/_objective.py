@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._digits import with_python_numbers
 from ..accounting import (
     objective_perturbation_profile,
     product_perturbation_profile,
@@ -178,6 +179,7 @@ class PublishedPerturbation:
     delta_noise: float
 
 
+@with_python_numbers
 def published_objective_perturbation(epsilon, delta):
     """Split the budget and calibrate approximate minima perturbation as published, without hyperparameters (H-F AMP).
 

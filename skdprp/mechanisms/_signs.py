@@ -1,19 +1,19 @@
 """Flip probabilities of signs."""
 
-from functools import lru_cache
-
 import numpy as np
 from scipy.integrate import quad
 from scipy.special import expit, ndtr, ndtri
 
+from .._digits import with_python_numbers
 from ..accounting import randomised_response_profile
 from ..accounting._rounding import rounded_up
-from ._calibration import boundary
+from ._calibration import boundary, remembered
 
 _MAX_LOSS = 16.0
 _MAX_LEVEL = 2**16 - 1  # levels are uint16
 
 
+@with_python_numbers
 def flip_probability(level, epsilon):
     """Probability that a sign of the given level is released flipped, ``1 / (1 + exp(level * epsilon))``.
 
@@ -42,6 +42,7 @@ def flip_probability(level, epsilon):
     return expit(-np.asarray(level) * epsilon)
 
 
+@with_python_numbers
 def flip_thresholds(epsilon):
     """Tabulate the flip probabilities of all levels as integers out of 2**64, rounded to the private side.
 
@@ -68,6 +69,7 @@ def flip_thresholds(epsilon):
     return np.append(np.uint64(2**63), integer_thresholds(flip_probability(np.arange(1, last + 1), epsilon)))
 
 
+@with_python_numbers
 def integer_thresholds(probability):
     """Return flip probabilities below 1/2 as integers out of 2**64, rounded up, to 1 at least: towards more flips.
 
@@ -87,10 +89,11 @@ def integer_thresholds(probability):
     >>> integer_thresholds(np.array([0.25])) > 2**62
     array([ True])
     """
-    return np.ceil(np.clip(probability * (1 + 2.0**-46), 2.0**-64, 0.5) * 2.0**64).astype(np.uint64)
+    probability = np.asarray(probability, np.float64) * (1 + 2.0**-46)
+    return np.ceil(np.clip(probability, 2.0**-64, 0.5) * 2.0**64).astype(np.uint64)
 
 
-@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
+@remembered
 def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
     """Calibrate the loss of one bit when each of the bits differs between neighbours at random.
 
@@ -125,6 +128,7 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
     return largest if _meets(epsilon / largest) else epsilon / boundary(_meets, start=float(n_components))
 
 
+@with_python_numbers
 def sign_change_probability(relative_change):
     """Probability that a Gaussian projection gives two neighbours different signs.
 
@@ -152,7 +156,7 @@ def sign_change_probability(relative_change):
     return float(2 / np.pi * np.arcsin(min(relative_change, 2.0) / 2))
 
 
-@lru_cache(maxsize=128)  # a search, or an audit, calibrates the same again and again
+@remembered
 def published_sign_change_probability(relative_change, n_features):
     """Bound F on the probability that one sign differs, as published.
 
@@ -194,6 +198,7 @@ def published_sign_change_probability(relative_change, n_features):
     return quad(_density, 0, np.inf if peak < 1 else 40.0, points=None if peak < 1 else [peak], limit=200)[0]
 
 
+@with_python_numbers
 def published_sign_changes(delta, *, relative_change, n_features, n_components):
     """Bound N_+ on the number of signs in which two neighbours differ, as published.
 

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._label import GuaranteeDisplayMixin
-from .._params import FLOATS, _fit_context, validate_data
+from .._params import FLOATS, PythonNumbersMixin, _fit_context, validate_data
 from .._threads import in_threads
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ..random_projection import make_projection, rows_of
@@ -37,7 +37,9 @@ def row_norms(X):
     return (extmath.row_norms(block.astype(np.float64, copy=False)) for block in blocks)
 
 
-class BaseSketch(GuaranteeDisplayMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class BaseSketch(
+    GuaranteeDisplayMixin, PythonNumbersMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
+):
     """Fit from the shape of X, then project and randomise each row at every call of `transform`."""
 
     @_fit_context(prefer_skip_nested_validation=True)
