@@ -3,10 +3,10 @@
     python benchmarks/bench_sgd.py --data DIR
 
 prints Markdown tables. First the linear model with default parameters on a9a and MNIST, rows of unit norm: accuracy on
-held-out rows, mean over fresh noise, beside AMPClassifier for the same neighbours. Then a network with one hidden layer
-of 128 on MNIST (8000 rows to learn from, 2000 to test, pixels in [0, 1]) beside the linear model, the non-private
-MLPClassifier, and Opacus (where it is installed, with PyTorch) with the same noise, sampling, clipping, steps and step
-length. Last, the time of one pass over the rows as a ratio to MLPClassifier's for the same batches, timed in turn in
+held-out rows, mean over fresh noise, beside AMPClassifier for the same neighbours, a row replaced and a row blank or
+not. Then a network with one hidden layer of 128 on MNIST (8000 rows to learn from, 2000 to test, pixels in [0, 1])
+beside the linear model, the non-private MLPClassifier, and Opacus (where it is installed, with PyTorch) with the same
+noise, sampling, clipping, steps and step length, all for a row blank or not, as Opacus accounts. Last, the time of one pass over the rows as a ratio to MLPClassifier's for the same batches, timed in turn in
 one process. ``--only batches`` compares numbers of rows of a batch, for a network of 32 and for the linear model. DIR
 holds a9a and a9a.t in svmlight format, and the ten thousand MNIST test images and labels as gzipped idx files; without
 --data, sets bundled with scikit-learn stand in.
@@ -30,19 +30,19 @@ from sklearn.preprocessing import normalize
 from skdprp import AMPClassifier, DPSGDClassifier
 from skdprp.linear_model._descent_plan import sampling_rate
 
-GOALS = {0.03: 0.805, 0.1: 0.830, 1.0: 0.840}
+GOALS = {0.03: 0.805, 0.1: 0.830, 1.0: 0.840}  # of a9a, for a row blank or not
 HIDDEN = 128
 
 
-def table_of_linear_models(split, epsilons, draws, goals):
+def table_of_linear_models(split, epsilons, draws, adjacency, goals):
     """Noisy descent beside objective perturbation."""
     X, X_test, y, y_test = split
-    print(f"\nLinear model, {X.shape[0]} rows, {X.shape[1]} features, one row added or removed, delta = 1 / n^2\n")
+    print(f"\nLinear model, {X.shape[0]} rows, {X.shape[1]} features, {adjacency}, delta = 1 / n^2\n")
     row = measure.table("epsilon", "DPSGDClassifier", "AMPClassifier", "not private", "goal")
     ceiling = LogisticRegression(C=10.0, max_iter=10_000).fit(X, y).score(X_test, y_test)
     for epsilon in epsilons:
-        ours, error = mean_score(DPSGDClassifier(epsilon=epsilon), split, draws)
-        other, other_error = mean_score(AMPClassifier(epsilon=epsilon, adjacency="add_remove"), split, draws)
+        ours, error = mean_score(DPSGDClassifier(epsilon=epsilon, adjacency=adjacency), split, draws)
+        other, other_error = mean_score(AMPClassifier(epsilon=epsilon, adjacency=adjacency), split, draws)
         goal = goals.get(epsilon)
         verdict = "" if goal is None else f"{goal:.3f} {'reached' if ours >= goal else 'NOT REACHED'}"
         row(f"{epsilon:g}", f"{ours:.4f} ± {error:.4f}", f"{other:.4f} ± {other_error:.4f}", f"{ceiling:.4f}", verdict)
@@ -60,14 +60,11 @@ def table_of_networks(split, epsilons, draws):
         warnings.simplefilter("ignore", ConvergenceWarning)
         ceiling = ceiling.fit(X, y).score(X_test, y_test)
     for epsilon in epsilons:
-        linear, error = mean_score(DPSGDClassifier(epsilon=epsilon), split, draws)
-        product, product_error = mean_score(
-            DPSGDClassifier(epsilon=epsilon, noise="product", n_epochs=10), split, draws
-        )
+        model = DPSGDClassifier(epsilon=epsilon, adjacency="add_remove")
+        linear, error = mean_score(model, split, draws)
+        product, product_error = mean_score(clone(model).set_params(noise="product", n_epochs=10), split, draws)
         # An eighth of the rows is a sampling rate that a loader of batches can have as well.
-        network = DPSGDClassifier(
-            epsilon=epsilon, hidden_layer_sizes=(HIDDEN,), batch_size=X.shape[0] // 8, n_epochs=30
-        )
+        network = clone(model).set_params(hidden_layer_sizes=(HIDDEN,), batch_size=X.shape[0] // 8, n_epochs=30)
         ours, our_error = mean_score(network, split, draws)
         peer, peer_epsilon = opacus_score(network.fit(X, y), split)
         row(
@@ -131,7 +128,7 @@ def table_of_batches(split, hidden, epsilons, draws):
     for epsilon in epsilons:
         every = DPSGDClassifier(epsilon=epsilon, hidden_layer_sizes=hidden, batch_size=None).fit(X, y)
         mu = every.n_iter_**0.5 / every.noise_multiplier_
-        rate = sampling_rate(mu, len(y), n_steps=every.n_iter_, n_epochs="auto")
+        rate = sampling_rate(mu, len(y), adjacency=every.adjacency, n_steps=every.n_iter_, n_epochs="auto")
         for factor in (0.25, 0.5, 1, 2, None):
             batch_size = None if factor is None else max(1, round(factor * rate * len(y)))
             model = clone(every).set_params(batch_size=batch_size).fit(X, y)  # calibrates, before the clock starts
@@ -181,7 +178,8 @@ if __name__ == "__main__":
     if arguments.only in (None, "linear"):
         for split, draws, goals in ((binary, arguments.draws, GOALS), (digits, arguments.network_draws, {})):
             unit = (normalize(split[0]), normalize(split[1]), *split[2:])
-            table_of_linear_models(unit, arguments.epsilon, draws, {} if bundle else goals)
+            table_of_linear_models(unit, arguments.epsilon, draws, "replace_one", {})
+            table_of_linear_models(unit, arguments.epsilon, draws, "add_remove", {} if bundle else goals)
     if arguments.only in (None, "network"):
         table_of_networks(digits, arguments.network_epsilon, arguments.network_draws)
     if arguments.only == "batches":

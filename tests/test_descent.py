@@ -353,10 +353,10 @@ def test_float32_pays_for_its_rounding(binary):
 
 
 @pytest.mark.parametrize(
-    ("adjacency", "mu", "least", "most"), [("add_remove", 0.386, 1.01, 1.1), ("replace_one", 0.193, 1.0, 1.02)]
+    ("adjacency", "mu", "least", "most"), [("add_remove", 0.386, 1.01, 1.1), ("replace_one", 0.193, 1.0, 1.01)]
 )
 def test_automatic_batches_cost_next_to_nothing_in_noise(adjacency, mu, least, most):
-    """About 1% more than all rows in the limit of many steps, and less than 10% by the exact accounting."""
+    """A few percent more than all rows need where a row is blank or not, next to none where it is replaced."""
     n_steps, known = 244, {"adjacency": adjacency}
     rate = sampling_rate(mu, 8000, n_steps=n_steps, n_epochs="auto", **known)
     assert rate == pytest.approx(sampling_rate(mu, 8000, n_steps=None, n_epochs=rate * n_steps, **known))

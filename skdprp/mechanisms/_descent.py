@@ -102,7 +102,7 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
     >>> round(descent_scale(1.0, 1e-5, n_steps=100), 3)
     74.613
     >>> round(descent_scale(2.0, 1e-5, rate=0.01, n_steps=1000), 2)
-    1.26
+    1.3
     """
     require_positive_delta(delta)
     if rate == 1.0:
