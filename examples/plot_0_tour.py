@@ -21,7 +21,7 @@ from skdprp import AMPClassifier, DPSignOPORP, PrivacyUtilityDisplay, PublicScal
 X, y = load_digits(return_X_y=True)
 X = PublicScaler((0, 16)).fit_transform(X)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-model = AMPClassifier(epsilon=5.0, max_norm=4.0).fit(X_train, y_train)
+model = AMPClassifier(epsilon=5.0, max_norm=4.0, classes=range(10)).fit(X_train, y_train)
 print(f"accuracy {model.score(X_test, y_test):.2f}")
 
 # %%
@@ -46,7 +46,7 @@ print(f"accuracy {LogisticRegression(max_iter=1000).fit(bits_train, y_train).sco
 # draw it where the data is, or on public data like yours.
 pipeline = make_pipeline(sketch, LogisticRegression(max_iter=1000))
 options = {"epsilons": [0.3, 1, 3, 10, 30], "cv": 3, "n_repeats": 2}
-display = PrivacyUtilityDisplay.from_estimator(AMPClassifier(max_norm=4.0), X, y, **options)
+display = PrivacyUtilityDisplay.from_estimator(AMPClassifier(max_norm=4.0, classes=range(10)), X, y, **options)
 display.plot(public_data=True)
 PrivacyUtilityDisplay.from_estimator(pipeline, X, y, **options).plot(ax=display.ax_, public_data=True)
 

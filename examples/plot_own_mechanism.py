@@ -8,8 +8,8 @@ guarantee. Here a nearest-centroid classifier becomes private in thirty lines.
 
 # %%
 # Of each class, take the sum of its rows and their number. Rows are cut to ``max_norm`` R, and the counts are weighed
-# by R as well. One row added or removed moves one sum by at most R and one count by R: all numbers together, in
-# Euclidean length, by R times the square root of two. That is the sensitivity.
+# by R as well. A row for another of the same class moves one sum by at most 2 R; of another class, two sums and two
+# counts by R each: all numbers together, in Euclidean length, by 2 R. That is the sensitivity.
 #
 # A vector with a known sensitivity is released by ``DPRandomProjection(projection="identity")``: Gaussian noise,
 # exactly calibrated, from the kernel, on a grid that leaks nothing by rounding.
@@ -43,7 +43,7 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
         mechanism = DPRandomProjection(
             projection="identity",
             adjacency="l2",
-            max_change=np.sqrt(2) * self.max_norm,
+            max_change=2 * self.max_norm,
             epsilon=self.epsilon,
             delta=self.delta,
         )
@@ -52,10 +52,11 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
         self.centroids_ = noisy[:, :-1] / np.maximum(noisy[:, -1:] / self.max_norm, 1)
         self.guarantee_ = replace(
             mechanism.guarantee_,
-            adjacency=Adjacency("add_remove"),
-            released="the sums and the numbers of the rows of each class, at each call of fit",
+            adjacency=Adjacency("replace_one"),
+            per="fit",
+            released="the sums and the numbers of the rows of each class",
             assumptions=("rows reach the classifier by a map that was not fitted on them",),
-            not_covered=(),
+            not_covered=("how long a fit took",),
         )
         return self
 

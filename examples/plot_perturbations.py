@@ -3,7 +3,7 @@ Output, objective and gradient perturbation
 ===========================================
 
 Noise on the solution, in the problem, or on each step of the way? All three make a linear classifier whose weights may
-be published: nobody can tell from them whether a row was there, or had been another one. This example draws what each
+be published: nobody can tell from them whether a row was this or another one. This example draws what each
 costs over ``epsilon``, and how much of that is the choice of neighbours.
 """
 
@@ -15,19 +15,21 @@ from skdprp import AMPClassifier, DPSGDClassifier, PrivacyUtilityDisplay, Produc
 
 X, y = load_digits(return_X_y=True)
 X = X / 16 - 0.5
+known = {"max_norm": 4.0, "classes": range(10)}
 models = [
-    ("gradient", DPSGDClassifier(max_norm=4.0)),
-    ("objective", AMPClassifier(adjacency="add_remove", max_norm=4.0)),
-    ("objective", AMPClassifier(max_norm=4.0)),
-    ("output", ProductNoiseOutputPerturbation(max_norm=4.0)),
-    ("output, delta = 0", ProductNoiseOutputPerturbation(delta=0.0, max_norm=4.0)),
+    ("gradient", DPSGDClassifier(**known, adjacency="add_remove")),
+    ("gradient", DPSGDClassifier(**known)),
+    ("objective", AMPClassifier(**known)),
+    ("output", ProductNoiseOutputPerturbation(**known)),
+    ("output, delta = 0", ProductNoiseOutputPerturbation(**known, delta=0.0)),
 ]
 
 # %%
 # *Output perturbation* minimises a loss, and adds noise as large as one row can move the minimum. *Objective
 # perturbation* adds a random linear term first: where the rows agree, the loss is curved and the noise moves the
 # minimum little; where nobody knows, it moves it far. *Gradient perturbation* adds noise to the gradient at each step.
-# That a row is there or not, "row more or less", is a weaker promise than "row replaced", at half the noise.
+# That a row is there or its place is blank, "row blank or not", is a weaker promise than "row replaced", at half the
+# noise.
 ax = None
 for name, model in models:
     display = PrivacyUtilityDisplay.from_estimator(
@@ -42,5 +44,5 @@ display.frame().groupby("epsilon")["score"].agg(["mean", "std"]).round(3)
 # %%
 # The noise on the solution has a random length and a random direction. With a Gamma law of the length it is never more
 # than Gaussian noise of the same guarantee, and with ``delta=0`` it is the classic one of pure epsilon-DP.
-model = ProductNoiseOutputPerturbation(epsilon=1.0, max_norm=4.0).fit(X, y)
+model = ProductNoiseOutputPerturbation(epsilon=1.0, **known).fit(X, y)
 model.guarantee_

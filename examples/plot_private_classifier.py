@@ -31,7 +31,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratif
 # --------------------------------
 # Columns should reach the model at about the same size. A ``StandardScaler`` would see to that, by means and variances
 # of private rows. The report finds it:
-privacy_report(make_pipeline(StandardScaler(), AMPClassifier(max_norm=5.0)).fit(X_train, y_train))
+privacy_report(make_pipeline(StandardScaler(), AMPClassifier(max_norm=5.0, classes=[0, 1])).fit(X_train, y_train))
 
 # %%
 # What is public is what such measurements can be: a radius in micrometres is not above 40, an area not above 4000, and
@@ -41,7 +41,7 @@ sizes = {"radius": 40, "texture": 50, "perimeter": 300, "area": 4000}
 errors = {"radius error": 4, "texture error": 5, "perimeter error": 30, "area error": 400}
 bounds = {column: (0, errors.get(column, sizes.get(column.split()[-1], 1))) for column in X}
 scaler = PublicScaler(bounds, feature_range=(0, 1))
-model = make_pipeline(scaler, AMPClassifier(epsilon=3.0, max_norm=1.5)).fit(X_train, y_train)
+model = make_pipeline(scaler, AMPClassifier(epsilon=3.0, max_norm=1.5, classes=[0, 1])).fit(X_train, y_train)
 print(f"accuracy {model.score(X_test, y_test):.2f}, of the larger class {max(y.mean(), 1 - y.mean()):.2f}")
 privacy_report(model)
 

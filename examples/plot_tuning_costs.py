@@ -26,13 +26,13 @@ n_releases = len(grid["max_norm"]) * 4 + 1
 
 def default(epsilon):
     """Accuracy of the defaults, which look at no data."""
-    model = AMPClassifier(epsilon=epsilon, max_norm=4.0, adjacency="add_remove")
+    model = AMPClassifier(epsilon=epsilon, max_norm=4.0, classes=range(10))
     return model.fit(X_train, y_train).score(X_test, y_test)
 
 
 def search(epsilon):
     """Search with this epsilon in each of the fits."""
-    model = AMPClassifier(epsilon=epsilon, adjacency="add_remove")
+    model = AMPClassifier(epsilon=epsilon, classes=range(10))
     return GridSearchCV(model, grid, cv=4, error_score="raise").fit(X_train, y_train)
 
 
