@@ -6,10 +6,11 @@ prints Markdown tables. First the linear model with default parameters on a9a an
 held-out rows, mean over fresh noise, beside AMPClassifier for the same neighbours, a row replaced and a row blank or
 not. Then a network with one hidden layer of 128 on MNIST (8000 rows to learn from, 2000 to test, pixels in [0, 1])
 beside the linear model, the non-private MLPClassifier, and Opacus (where it is installed, with PyTorch) with the same
-noise, sampling, clipping, steps and step length, all for a row blank or not, as Opacus accounts. Last, the time of one pass over the rows as a ratio to MLPClassifier's for the same batches, timed in turn in
-one process. ``--only batches`` compares numbers of rows of a batch, for a network of 32 and for the linear model. DIR
-holds a9a and a9a.t in svmlight format, and the ten thousand MNIST test images and labels as gzipped idx files; without
---data, sets bundled with scikit-learn stand in.
+noise, sampling, clipping, steps and step length, all for a row blank or not, as Opacus accounts. Last, the time of one
+pass over the rows as a ratio to MLPClassifier's for the same batches, timed in turn in one process. ``--only batches``
+compares numbers of rows of a batch, for a network of 32 and for the linear model. DIR holds a9a and a9a.t in svmlight
+format, and the ten thousand MNIST test images and labels as gzipped idx files; without --data, sets bundled with
+scikit-learn stand in.
 """
 
 import argparse
