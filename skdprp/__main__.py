@@ -28,6 +28,11 @@ EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 SKETCHES = (DPOPORP, DPSignOPORP)
 N_NEIGHBORS = 10
 N_QUERIES = 500
+_LISTED = "These numbers are public, and so are the names of columns and classes: the model has them.\n"
+_NOT_LISTED = (
+    "These numbers are public, and so are the names of columns: the model has them. Its classes are those of the rows,"
+    "\nand the guarantee holds given the set of them; --classes THIS,THAT lists them in public instead.\n"
+)
 _TWO_NUMBERS = re.compile(r"(-?[\d.]+)\s*(?:-|,|;|\.\.)\s*(-?[\d.]+)")
 
 
@@ -77,13 +82,30 @@ def _column_bounds(text):
 def _column_categories(text):
     """Read COLUMN=THIS,THAT; numbers in order if all are."""
     column, listed = _named(text, "COLUMN=THIS,THAT")
+    return column, _listed(text, listed)
+
+
+def _listed(text, listed):
+    """Read THIS,THAT as numbers in order if all are, and as names otherwise."""
     names = listed.split(",")
     if not all(names) or len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"{text!r}: a category is empty or there twice")
+        raise argparse.ArgumentTypeError(f"{text!r}: one is empty or there twice")
     try:
-        return column, sorted({float(name) for name in names})
+        return sorted({float(name) for name in names})
     except ValueError:
-        return column, names
+        return names
+
+
+def _classes(text):
+    """Read THIS,THAT as labels: whole numbers, truth values as tables have them, or names."""
+    listed = _listed(text, text)
+    if len(listed) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r}: there must be two classes or more")
+    if isinstance(listed[0], str):
+        return [False, True] if set(listed) == {"False", "True"} else listed
+    if not all(map(float.is_integer, listed)):
+        raise argparse.ArgumentTypeError(f"{text!r}: classes are names or whole numbers")
+    return list(map(int, listed))
 
 
 def _column_fill(text):
@@ -184,6 +206,13 @@ def _fit_parser():
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="private rows: CSV with a header, or LIBSVM")
     _add_format(parser)
+    parser.add_argument(
+        "--classes",
+        type=_classes,
+        metavar="THIS,THAT",
+        help="what labels can be, known in public and not read off the file (default: those of the file; the guarantee"
+        " then holds given the set of them)",
+    )
     parser.add_argument("--epsilon", type=_positive(float), default=1.0, help="privacy of the model (default: 1)")
     parser.add_argument("--delta", type=_positive(float), help="failure of it (default: 1 / n_rows**2)")
     _add_bounds(parser)
@@ -400,7 +429,7 @@ def _filled(value, bounds):
 def _classifier(options, X):
     n_listed = len(dict(options.categories))
     max_norm = options.max_norm or ((X.shape[1] - n_listed) / 4 + n_listed) ** 0.5
-    model = AMPClassifier(epsilon=options.epsilon, delta=options.delta, max_norm=max_norm)
+    model = AMPClassifier(epsilon=options.epsilon, delta=options.delta, max_norm=max_norm, classes=options.classes)
     return make_pipeline(_preparation(options, X), model)
 
 
@@ -410,12 +439,12 @@ def _checked(path, X, options):
 
 
 def _read_test(options, X, y):
-    """Return other rows with the columns of X, in their order, and labels among those of y."""
-    other, labels = read_file(options.test, *_format(options))
+    """Return other rows with the columns of X, in their order, and labels among the classes."""
+    other, labels = read_file(options.test, *_format(options), options.classes)
     other = _checked(options.test, _columns_of(X, other, options), options)
     if any(label is None or label != label for label in labels):
         raise ValueError(f"{options.test}: some labels are missing")
-    if not set(labels) <= set(y):
+    if options.classes is None and not set(labels) <= set(y):
         raise ValueError(f"{options.test}: some labels are not among those of {options.file}")
     return other, labels
 
@@ -438,13 +467,14 @@ def _fit(options):
     _check_output(options.output, "model", ("joblib",))
     if options.output.exists() and not options.force:
         raise ValueError(f"{options.output}: exists already; --force overwrites it")
-    X, y = read_file(options.file, *_format(options))
+    X, y = read_file(options.file, *_format(options), options.classes)
     X = _checked(options.file, X, options)
-    check_labels(options.file, y)
+    if options.classes is None:
+        check_labels(options.file, y)
     test = options.test and _read_test(options, X, y)
     model = _classifier(options, X)
-    print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
-    print("These numbers are public, and so are the names of columns and classes: the model has them.\n")
+    print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {len(options.classes or set(y))} classes")
+    print(_LISTED if options.classes else _NOT_LISTED)
     joblib.dump(model.fit(X, y), options.output)  # at once: what fails below must not cost the release
     if test:
         _count_right(model, options.test, *test)

@@ -17,7 +17,7 @@ def _first_line(path):
         return next((line for line in file if line.strip()), "").strip("\r\n")
 
 
-def read_file(path, target=None, n_features=None, zero_based=False, listed=()):
+def read_file(path, target=None, n_features=None, zero_based=False, listed=(), classes=None):
     """Read features and labels from a CSV with a header or from a LIBSVM file.
 
     The arguments say which of them it is, and not the rows; those do not set the number of features either.
@@ -34,6 +34,8 @@ def read_file(path, target=None, n_features=None, zero_based=False, listed=()):
         Whether the features of a LIBSVM file are numbered from 0.
     listed : collection of str, default=()
         Columns of a CSV that come as text, cell by cell: no cell has a say in the type of the others.
+    classes : list of int, list of bool, list of str or None, default=None
+        What labels can be, if it is known in public: they come in that type.
 
     Returns
     -------
@@ -50,8 +52,11 @@ def read_file(path, target=None, n_features=None, zero_based=False, listed=()):
     if (target is None) == (n_features is None):
         raise ValueError(f"{path}: give --target COLUMN for a CSV, or --n-features N for a LIBSVM file")
     try:
-        X, y = _read_libsvm(path, n_features, zero_based) if target is None else _read_csv(path, target, listed)
-        return X, _whole(y)
+        if target is None:
+            X, y = _read_libsvm(path, n_features, zero_based)
+        else:
+            X, y = _read_csv(path, target, listed if classes is None else [*listed, target])
+        return X, _whole(y) if classes is None else _as_listed(path, y, classes)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:
@@ -65,6 +70,25 @@ def _whole(y):
     if y.dtype.kind in "iuf" and np.all((np.trunc(y) == y) & (abs(y) < 2**53)):
         return y.astype(np.int64)
     return y
+
+
+def _as_listed(path, y, classes):
+    """Return labels as the classes that they are: by number if those are numbers, by name otherwise."""
+    key = _number if type(classes[0]) is int else str
+    known, cells = {key(label): label for label in classes}, y.tolist()
+    if any(cell is None or cell != cell for cell in cells):
+        raise ValueError(f"{path}: some labels are missing")
+    labels = [known.get(key(cell)) for cell in cells]
+    if None in labels:
+        raise ValueError(f"{path}: some labels are not among --classes")
+    return np.array(labels)
+
+
+def _number(cell):
+    try:
+        return float(cell)
+    except ValueError:
+        return None
 
 
 def _read_libsvm(path, n_features, zero_based):

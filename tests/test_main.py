@@ -280,6 +280,64 @@ def test_fit_saves_a_private_model_and_prints_what_it_promises(points, folder, c
     assert share == pytest.approx(right[99:].mean(), abs=1e-3) and right.mean() > 0.9
 
 
+def test_classes_are_listed_in_public_or_condition_the_guarantee(points, folder, capsys):
+    """A listed class needs no row; what is read off the rows is printed as given."""
+    main([*FIT, *BOUNDS, "--delta", "1e-6", "--classes", "yes,no,never"])
+    out = capsys.readouterr().out
+    assert "(1.0, 1e-06)-DP, one row replaced\n" in out and "as given in classes" in " ".join(out.split())
+    assert "3 classes\nThese numbers are public, and so are the names of columns and classes: the model has them" in out
+    assert joblib.load("skdprp_model.joblib").classes_.tolist() == ["never", "no", "yes"]
+    main([*FIT, *BOUNDS, "--delta", "1e-6", "--force"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "(1.0, 1e-06)-DP, one row replaced, given the set of labels" in out
+    assert "the names of columns: the model has them. Its classes are those of the rows" in out and "--classes" in out
+
+
+@pytest.mark.parametrize(
+    ("listed", "cells", "classes"),
+    [
+        ("0,1", ["1.0", "1", "+1", "0", "0e0"], [0, 1]),
+        ("2,0,1", ["1", "0"], [0, 1, 2]),
+        ("True,False", ["True", "False"], [False, True]),
+        ("a,1", ["1", "a"], ["1", "a"]),
+        ("yes,no", ["yes", "no"], ["no", "yes"]),
+    ],
+)
+def test_listed_classes_decide_how_labels_are_read(folder, capsys, listed, cells, classes):
+    """As numbers if all of them are, and no cell has a say: neither a text among numbers nor a number among texts."""
+    arguments = [*FIT, "--default-bounds", "-1", "1", "--force", "--classes", listed]
+    lines = ["a,kind", *[f"{i % 2},{cell}" for i, cell in enumerate(cells * 8)]]
+    (folder / "points.csv").write_text("\n".join(lines))
+    main(arguments)
+    found = joblib.load("skdprp_model.joblib").classes_.tolist()
+    assert found == classes and {type(label) for label in found} == {type(classes[0])}
+    for cell, message in (("secret", "some labels are not among --classes"), ("", "some labels are missing")):
+        (folder / "points.csv").write_text("\n".join([*lines, f"1,{cell}"]))
+        capsys.readouterr()
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+        assert capsys.readouterr().err == f"skdprp: error: points.csv: {message}\n"
+
+
+def test_other_rows_are_held_against_the_listed_classes(points, folder, capsys):
+    """A label that the rows lack is right to ask for; one that nobody listed is not."""
+    header = "a,b,kind,c,d"
+    (folder / "more.csv").write_text(f"{header}\n1,2,never,3,4\n1,2,yes,3,4")
+    arguments = [*FIT, *BOUNDS, "--test", "more.csv", "--force", "--classes"]
+    main([*arguments, "yes,no,never"])
+    assert "of 2 rows" in capsys.readouterr().out
+    with pytest.raises(SystemExit, match="2"):
+        main([*arguments, "yes,no"])
+    assert capsys.readouterr().err == "skdprp: error: more.csv: some labels are not among --classes\n"
+
+
+def test_a_class_without_rows_needs_none(folder, capsys):
+    """What is listed suffices: that all rows have one label is not told."""
+    (folder / "points.csv").write_text("\n".join(["a,kind", *["1,0"] * 20]))
+    main([*FIT, "--default-bounds", "-1", "1", "--classes", "0,1"])
+    assert joblib.load("skdprp_model.joblib").classes_.tolist() == [0, 1]
+
+
 def test_fit_on_sparse_rows(points, folder, capsys):
     main([*SPARSE_FIT, "--epsilon", "20", "--max-norm", "0.5"])
     assert "wrote skdprp_model.joblib" in capsys.readouterr().out
@@ -335,7 +393,7 @@ def test_features_numbered_from_zero(points, folder):
             [*FIT, *BOUNDS, "--categories", "c=few,many"],
             "points.csv: column 'c' holds none of its --categories",
         ),
-        ([*FIT, *BOUNDS, "--categories", "c=few,few"], "a category is empty or there twice"),
+        ([*FIT, *BOUNDS, "--categories", "c=few,few"], "one is empty or there twice"),
         ([*FIT, *BOUNDS, "--categories", "points.csv"], "FILE goes first"),
         ([*FIT, *BOUNDS, "--fill", "c=none"], "'c=none': VALUE must be a finite number"),
         ([*FIT, *BOUNDS, "--fill", "c=nan"], "'c=nan': VALUE must be a finite number"),
@@ -348,6 +406,16 @@ def test_features_numbered_from_zero(points, folder):
         ([*FIT, *BOUNDS, "--test", "points.svm"], "points.svm: the first line must hold the names"),
         ([*SPARSE_FIT, "--test", "wide.svm"], "wide.svm: not a valid LIBSVM file of 4 features"),
         (["fit", "nowhere.csv", "--target", "kind"], "No such file"),
+        ([*FIT, *BOUNDS, "--classes", "yes"], "'yes': there must be two classes or more"),
+        ([*FIT, *BOUNDS, "--classes", "1,1.0"], "there must be two classes or more"),
+        ([*FIT, *BOUNDS, "--classes", "yes,no,yes"], "one is empty or there twice"),
+        ([*FIT, *BOUNDS, "--classes", "yes,,no"], "one is empty or there twice"),
+        ([*FIT, *BOUNDS, "--classes", "0.5,1"], "'0.5,1': classes are names or whole numbers"),
+        ([*FIT, *BOUNDS, "--classes", "1,nan"], "classes are names or whole numbers"),
+        ([*FIT, *BOUNDS, "--classes", "yes,never"], "points.csv: some labels are not among --classes"),
+        ([*FIT, *BOUNDS, "--classes", "0,1"], "points.csv: some labels are not among --classes"),
+        ([*SPARSE_FIT, "--classes", "yes,no"], "points.svm: some labels are not among --classes"),
+        ([*SPARSE_FIT, "--classes", "1,2"], "points.svm: some labels are not among --classes"),
         ([*SPARSE_FIT, "--default-bounds", "0", "9"], "would not stay zero"),
         (["fit"], "the following arguments are required: FILE"),
     ],
