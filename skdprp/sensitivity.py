@@ -178,8 +178,8 @@ def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, ac
     Returns
     -------
     float
-        ``(k sqrt(n_outputs) lipschitz max_norm + 2 accuracy) / penalty``, with k = 1 for a row added or removed and 2
-        for one replaced.
+        ``(k sqrt(n_outputs) lipschitz max_norm + 2 accuracy) / penalty``, with k = 1 for a row that counts or is
+        blank and 2 for one replaced.
 
     References
     ----------

@@ -1,8 +1,8 @@
 """Products of rows by a matrix that round a row in one way, wherever it lies among the others.
 
 Linear algebra libraries sum the products of some rows of a block in another order than those of the others: the last
-ones, or those at which a thread ends. A neighbour with one row more moves all rows by a place, and where rounding
-decides between two classes, all their gradients could turn.
+ones, or those at which a thread ends. A row that is in a random batch or not moves the others by a place, and where
+rounding decides between two classes, all their gradients could turn.
 """
 
 from functools import lru_cache
