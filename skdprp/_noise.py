@@ -11,7 +11,7 @@ Noise of released numbers is rounded so that floating point leaks nothing. Let g
 a rounding of the real-valued mechanism x + N, on a grid that does not depend on x. What is left is the error of the
 computed f + N / g, which moves the boundaries between the values of the rounding. It is below 2^-33 as long as |N| is
 below 37.5 standard deviations (Gaussian) or 200 scales (Laplace), so that each value has its probability to within a
-factor exp(2^-31), `SAMPLING_LOSS`; beyond, all probabilities together are under 2^-288.
+factor exp(2^-31), `SAMPLING_LOSS`; beyond, all probabilities together are under 2^-288 for each released number.
 
 Most roundings of Gaussian noise are known from the first 16 bits of a word, which say between which two numbers N lies:
 both ends round to the same value. Where they do not, the other bits of the word are drawn, and N is computed. What is
@@ -32,6 +32,7 @@ _DEEP = 2.0**-17
 _GRID_BITS = 10
 _EDGE_MARGIN = np.float32(2.0**-8)
 SAMPLING_LOSS = 2.0**-31
+_SCALES = 2.0**-500, 2.0**500  # of which all values up to 2**500 are multiples of a normal float, up to a fraction
 _SEEDED = ContextVar("seeded noise of this context: (process id, generator)", default=None)
 
 
@@ -111,9 +112,19 @@ def _standard_laplace(size):
     return np.copysign(np.log(2.0 * tail), sign)
 
 
+def check_scale(scale):
+    """Refuse a scale whose grid leaves the normal floats, or in units of which values would: they came out as nan."""
+    if not _SCALES[0] <= scale <= _SCALES[1]:
+        raise ValueError(
+            f"{scale:.3g} is no scale of noise that floats can sample, from {_SCALES[0]:.3g} to {_SCALES[1]:.3g}: "
+            "choose another epsilon or penalty, or another unit for the data."
+        )
+    return scale
+
+
 def _grid(scale):
     """Power of two between 2^-11 and 2^-10 of the scale."""
-    return np.ldexp(1.0, np.frexp(scale)[1] - 1 - _GRID_BITS)
+    return np.ldexp(1.0, np.frexp(check_scale(scale))[1] - 1 - _GRID_BITS)
 
 
 def _gaussian_edges():
@@ -158,7 +169,8 @@ def _rounded_to_laplace(fractions, steps):
 
 def _add_on_grid(values, rounded, grid):
     """Add noise and round to the grid: in place, as if x + N were a real number; `rounded` adds it to fractions."""
-    values /= grid
+    with np.errstate(over="raise"):  # nothing is released then
+        values /= grid
     whole = np.rint(values)
     values -= whole
     whole += rounded(values)

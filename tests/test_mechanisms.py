@@ -1,6 +1,7 @@
 """Calibrations: exact, two-sided, rounded to the private side."""
 
 import math
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -13,15 +14,21 @@ from skdprp.mechanisms import (
     flip_probability,
     flip_thresholds,
     gaussian_scale,
+    information_scale,
     integer_thresholds,
     kenthapadi_bound_scale,
     kenthapadi_scale,
     laplace_scale,
+    objective_perturbation_scale,
+    product_perturbation_scale,
+    published_product_noise_scale,
     published_sign_change_probability,
     published_sign_changes,
     sampled_steps_target,
     sampled_target,
     sign_change_probability,
+    softmax_perturbation_scale,
+    spherical_scale,
 )
 
 EPSILONS = [0.001, 0.1, 1.0, 10.0, 50.0]
@@ -40,6 +47,35 @@ def test_gaussian_scale_is_exact(epsilon, delta, sensitivity):
 
 def test_gaussian_scale_golden_value():
     assert gaussian_scale(1.0, 1e-5) == pytest.approx(3.730631634816, rel=1e-10)
+
+
+@pytest.mark.parametrize("sensitivity", [1e-200, 1e200])
+@pytest.mark.parametrize(
+    "calibrate",
+    [
+        partial(gaussian_scale, 0.5, 1e-5),
+        partial(kenthapadi_scale, 0.5, 1e-5),
+        partial(classic_gaussian_scale, 0.5, 1e-5),
+        partial(laplace_scale, 0.5),
+        partial(spherical_scale, 0.5, 0.0, n_dims=3, shape=3, power=1),
+        partial(spherical_scale, 0.5, 1e-5, n_dims=3, shape=3, power=1),
+        partial(published_product_noise_scale, 0.5, 1e-5, n_dims=4),
+        lambda sensitivity: objective_perturbation_scale(0.5, 1e-5, lipschitz=sensitivity),
+        lambda sensitivity: softmax_perturbation_scale(0.5, 1e-5, n_classes=3, max_norm=sensitivity),
+        lambda sensitivity: product_perturbation_scale(0.5, 1e-5, n_dims=3, lipschitz=sensitivity),
+        lambda sensitivity: kenthapadi_bound_scale(0.5, 1e-5, max_change=sensitivity, n_features=9, n_components=4),
+        lambda sensitivity: information_scale(0.5, max_abs=sensitivity),
+    ],
+)
+def test_scales_that_noise_cannot_have_are_refused(calibrate, sensitivity):
+    """Before anything is released: on a grid so fine or coarse, values overflow or vanish."""
+    with pytest.raises(ValueError, match="no scale of noise that floats can sample"):
+        calibrate(sensitivity=sensitivity)
+
+
+def test_no_scale_is_needed_where_nothing_moves():
+    assert gaussian_scale(1.0, 1e-5, sensitivity=0.0) == laplace_scale(1.0, sensitivity=0.0) == 0.0
+    assert spherical_scale(1.0, 1e-5, sensitivity=0.0, n_dims=3, shape=3, power=1) == 0.0
 
 
 def test_sampled_target_pays_for_both_neighbours():

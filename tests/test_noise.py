@@ -203,6 +203,34 @@ def test_release_is_the_rounding_of_the_real_sum(fraction):
         assert stats.binomtest(int((released <= point).sum()), SIZE, share).pvalue > FALSE_ALARM
 
 
+NO_SCALES = [-1.0, 1e-320, 1e-300, 0.999 * 2.0**-500, 1.001 * 2.0**500, 1e300, np.inf, np.nan]
+
+
+@pytest.mark.parametrize("scale", NO_SCALES)
+def test_noise_that_floats_cannot_hold_is_refused(scale):
+    """Below, the grid or values in units of it leave the normal floats: a value came out as nan, or as it is."""
+    for add in (_noise.add_gaussian, _noise.add_laplace, partial(_noise.add_spherical, shape=1, power=1)):
+        with pytest.raises(ValueError, match="no scale of noise that floats can sample"):
+            add(np.ones(1), scale)
+
+
+@pytest.mark.parametrize("scale", [2.0**-500, 2.0**500])
+def test_noise_at_the_end_of_its_scales(scale):
+    """Values as large as a sketch may pass on are released as the grid has them."""
+    for add in (_noise.add_gaussian, _noise.add_laplace):
+        released = np.array([0.0, -1e100, 1e150, 1e-300, *[scale] * 5])
+        add(released, scale)
+        steps = released / _noise._grid(scale)
+        assert np.isfinite(released).all() and (steps == np.rint(steps)).all()
+        assert len(np.unique(released[-5:])) == 5
+
+
+def test_values_too_large_for_their_grid_are_refused():
+    """In units of the grid they are infinite: nan would come out."""
+    with pytest.raises(FloatingPointError, match="overflow"):
+        _noise.add_gaussian(np.array([0.0, 1e300]), 1e-100)
+
+
 def test_values_without_sensitivity_need_no_noise():
     values = np.full(5, 0.1)
     _noise.add_gaussian(values, 0.0)

@@ -12,9 +12,12 @@ from sklearn.base import clone
 
 from skdprp import (
     DPOPORP,
+    AMPClassifier,
     DPRandomProjection,
+    DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
+    ProductNoiseOutputPerturbation,
     _noise,
     audit_epsilon,
     iDPSignRP,
@@ -198,6 +201,26 @@ def test_the_last_bits_of_a_release_do_not_tell_rows_apart(noise, monkeypatch):
         _noise, f"_rounded_to_{noise}", lambda fractions, steps: fractions + steps * standard(fractions.size)
     )
     assert audit(low_bits(sketch.transform), zero, one, sketch.guarantee_.delta) > 1.0
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPRandomProjection(projection="identity", noise="laplace", epsilon=1e306),
+        DPSGDClassifier(epsilon=1e305),
+        AMPClassifier(C=1e-305),
+        AMPClassifier(C=1e-310),
+        ProductNoiseOutputPerturbation(C=1e-310, radius="gaussian"),
+        ProductNoiseOutputPerturbation(C=1e-290, max_norm=1e-50),
+        ProductNoiseOutputPerturbation(C=1e250, max_norm=1e50),
+    ],
+    ids=repr,
+)
+def test_noise_that_floats_cannot_hold_is_refused_before_a_release(estimator):
+    """A Laplace scale below 1e-300 released nan, a sensitivity that vanishes in floats no noise at all."""
+    with pytest.raises(ValueError, match="no scale of noise that floats can sample"):
+        estimator.fit(np.ones((6, 3)), [0, 1] * 3)
+    assert not hasattr(estimator, "guarantee_")
 
 
 # The identity of the noise

@@ -94,14 +94,50 @@ def test_loss_of_sign_oporp_is_epsilon(states, method, epsilon, k, n_repeats, dt
         assert 44 < loss < epsilon
 
 
-@pytest.mark.parametrize("sketch", [DPSignRP(512, random_state=0), DPSignOPORP(512, random_state=0)], ids=repr)
-def test_loss_of_512_bits_is_epsilon(states, sketch):
-    """With 512 bits the losses still sum to epsilon, for dense and for sparse rows."""
-    rng = np.random.default_rng(0)
-    first, second = (sp.csr_array(side) for side in opposite_neighbours(rng, 3, 1024, 1.0, spread=False))
-    sketch = clone(sketch).fit(first)
-    loss = exact_losses(states(sketch, first), states(sketch, second), sketch.flip_thresholds_)
-    assert_tight(loss, sketch, 1.0, 512)
+storages = pytest.mark.parametrize("storage", [np.asarray, np.asfortranarray, sp.csr_array], ids=lambda f: f.__name__)
+
+
+@storages
+def test_loss_of_512_signs_is_epsilon(states, storage):
+    """Two rows whose 1024 entries all differ, by max_change in all, change each of 512 signs: epsilon / 512 a sign."""
+    first, second = opposite_neighbours(np.random.default_rng(0), 3, 1024, 1.0, spread=True)
+    sketch = DPSignRP(512, random_state=0).fit(first)
+    before, after = states(sketch, storage(first)), states(sketch, storage(second))
+    assert (before == -after).all() and (abs(before) == 1).all()
+    assert_tight(exact_losses(before, after, sketch.flip_thresholds_), sketch, 1.0, 512)
+
+
+def rows_on_edges(sketch, n_features, rng):
+    """Return a row of no zero that lies, to the last bit, on the edge between two levels in every bin, and its bins.
+
+    In the first two bins all but one entry cancel.
+    """
+    W = projection_matrix(sketch.projection_)
+    bins = np.nonzero(W.T)[1].reshape(sketch.n_components, -1)
+    signs = W[bins, np.arange(len(bins))[:, None]]
+    terms = rng.uniform(-1, 1, bins.shape)
+    edges = rng.integers(1, 5, len(bins)) * sketch.component_change_
+    terms[:, -1] = edges - terms[:, :-1].sum(axis=1)
+    terms[:2] = [0.4999, *[0.3, -0.3] * ((bins.shape[1] - 1) // 2)]
+    row = np.empty(n_features)
+    row[bins] = signs * terms
+    return row, bins
+
+
+@storages
+def test_loss_of_512_bins_is_epsilon(states, storage):
+    """One coordinate moves one bin, wherever its row lies and though the others are on the edge of a level."""
+    rng, p = np.random.default_rng(0), 512 * 7
+    sketch = DPSignOPORP(512, random_state=0).fit(np.ones((1, p)))
+    row, bins = rows_on_edges(sketch, p, rng)
+    moved = [bins[0, 0], *rng.choice(bins[2:].ravel(), 40, replace=False)]
+    first, second = np.tile(row, (len(moved), 1)), np.tile(row, (len(moved), 1))
+    second[np.arange(len(moved)), moved] -= np.copysign(0.9998, row[moved])
+    before, after = states(sketch, storage(first)), states(sketch, storage(second[::-1]))[::-1]
+    assert_tight(exact_losses(before, after, sketch.flip_thresholds_), sketch, 1.0, 1)
+    second[0, bins[1, 0]] *= -1  # control: a second bin that differs is counted
+    both = states(sketch, storage(second[:1]))
+    assert exact_losses(before[:1], both, sketch.flip_thresholds_) > 1
 
 
 def test_levels_on_a_grid_need_the_slack(states):

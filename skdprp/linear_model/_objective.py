@@ -63,6 +63,10 @@ class Perturbation:
     guarantee: PrivacyGuarantee
     claimed: PrivacyGuarantee | None = None
 
+    def __post_init__(self):
+        _noise.check_scale(self.scale)
+        _noise.check_scale(self.release_scale)
+
 
 class AMPClassifier(PrivateLinearClassifier):
     """Private logistic regression or support vector machine by objective perturbation.

@@ -1,6 +1,7 @@
 """Output perturbation: ProductNoiseOutputPerturbation."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -209,9 +210,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
 
     def _scale(self, delta, sensitivity, law, n_released):
         target = sampled_target(self.epsilon, delta, n_changed=n_released)
-        if law is None:
-            return gaussian_scale(*target, sensitivity=sensitivity)
-        return spherical_scale(*target, sensitivity=sensitivity, **law)
+        scale = gaussian_scale if law is None else partial(spherical_scale, **law)
+        return _noise.check_scale(scale(*target, sensitivity=sensitivity))  # a sensitivity of 0 is one that vanished
 
     def _calibrate_as_published(self, problem, delta, penalty, exact, law):
         """Take the sensitivity of exact minimisers, as published; the true guarantee has that of the solver's."""

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 from .._digits import with_python_numbers
+from .._noise import check_scale
 from ..accounting import check_spherical, gaussian_profile, spherical_profile
 from ._calibration import boundary, calibrated, remembered, require_positive_delta
 
@@ -84,7 +85,7 @@ def kenthapadi_scale(epsilon, delta, *, sensitivity=1.0):
     require_positive_delta(delta)
     if delta >= 0.5:
         raise ValueError(f"The Kenthapadi calibration needs delta < 1/2, got delta={delta}: use 'analytic'.")
-    return float(sensitivity * np.sqrt(2 * (np.log(1 / (2 * delta)) + epsilon)) / epsilon)
+    return check_scale(float(sensitivity * np.sqrt(2 * (np.log(1 / (2 * delta)) + epsilon)) / epsilon))
 
 
 @with_python_numbers
@@ -163,7 +164,7 @@ def classic_gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     require_positive_delta(delta)
     if epsilon >= 1:
         raise ValueError(f"The classic calibration holds for epsilon < 1 only, got {epsilon}: use 'analytic'.")
-    return float(sensitivity * np.sqrt(2 * np.log(1.25 / delta)) / epsilon)
+    return check_scale(float(sensitivity * np.sqrt(2 * np.log(1.25 / delta)) / epsilon))
 
 
 @with_python_numbers
@@ -182,7 +183,7 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     Returns
     -------
     float
-        Scale b of the noise to add to each coordinate, of density ``exp(-|x| / b) / (2 b)``.
+        Scale b of the noise to add to each coordinate, of density ``exp(-|x| / b) / (2 b)``; 0 if `sensitivity` is 0.
 
     References
     ----------
@@ -195,7 +196,9 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     >>> laplace_scale(0.5)
     2.0
     """
-    scale = sensitivity / epsilon
+    if sensitivity == 0:
+        return 0.0
+    scale = check_scale(sensitivity / epsilon)
     meets = Fraction(sensitivity) <= Fraction(epsilon) * Fraction(scale)
     return float(scale if meets else np.nextafter(scale, np.inf))
 
@@ -218,7 +221,7 @@ def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
     Returns
     -------
     float
-        Scale s of the radius ``s * Gamma(a / b)^(1 / b)``.
+        Scale s of the radius ``s * Gamma(a / b)^(1 / b)``; 0 if `sensitivity` is 0.
 
     Raises
     ------
@@ -240,7 +243,7 @@ def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
     check_spherical(n_dims, shape, power)
     if delta <= 0 and (shape != n_dims or power != 1):
         raise ValueError("Only the multivariate Laplace noise, shape=n_dims and power=1, can meet delta=0.")
-    if delta <= 0:
+    if delta <= 0 or sensitivity == 0:
         return laplace_scale(epsilon, sensitivity=sensitivity)
     law = {"n_dims": n_dims, "shape": shape, "power": power}
     return calibrated(
@@ -310,4 +313,4 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
     if delta <= 0 or n_dims < 4:
         raise ValueError(f"The published calibration needs delta > 0 and n_dims >= 4, got {delta} and {n_dims}.")
     k = boundary(lambda k: _published_product_noise(k, epsilon, n_dims)[1] <= np.log(delta), start=1.0)
-    return float(sensitivity * _published_product_noise(k, epsilon, n_dims)[0] / epsilon)
+    return check_scale(float(sensitivity * _published_product_noise(k, epsilon, n_dims)[0] / epsilon))

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from .._digits import with_python_numbers
-from .._noise import SAMPLING_LOSS
+from .._noise import SAMPLING_LOSS, check_scale
 from ..accounting._rounding import bisect, rounded_up
 
 
@@ -23,7 +23,7 @@ def boundary(meets, start, digits=2.0**-50):
 
 def calibrated(profile, delta, start):
     """Bisect the least scale at which a profile is at most `delta`, for sure."""
-    return boundary(lambda scale: rounded_up(profile(scale)) <= delta, start)
+    return check_scale(boundary(lambda scale: rounded_up(profile(scale)) <= delta, start))
 
 
 def remembered(calibrate):
@@ -56,9 +56,9 @@ def sampled_target(epsilon, delta, *, n_changed):
     -----
     Each sampled value has its ideal probability to within a factor exp(eta), so for every set of releases
     ``P~ <= e^(m eta) P <= e^(m eta) (e^eps' Q + delta') <= e^(eps' + 2 m eta) Q~ + e^(m eta) delta'``. Left out are
-    values so far in the tail that all of them together have a probability below 2^-288. Calibrations round deltas up by
-    2^-32 of their size, a hundred times their numerical error, which covers that m times if ``m (1 + e^epsilon)`` is
-    below 2^56 and `delta` above 2^-199; at ``delta = 0`` it is taken as zero.
+    the values of each number that are so far in the tail that they have a probability below 2^-288 together.
+    Calibrations round deltas up by 2^-32 of their size, a hundred times their numerical error, which covers that m
+    times if ``m (1 + e^epsilon)`` is below 2^56 and `delta` above 2^-199; at ``delta = 0`` it is taken as zero.
 
     Examples
     --------

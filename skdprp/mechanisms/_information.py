@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._digits import with_python_numbers
-from .._noise import SAMPLING_LOSS
+from .._noise import SAMPLING_LOSS, check_scale
 
 
 @with_python_numbers
@@ -55,7 +55,9 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     6.0
     """
     needed = max_abs * _unit_information_scale(epsilon) * np.sqrt(n_components) * (1 + 2.0**-39)
-    return float(np.sqrt(max(0.0, (needed - min_residual) * (needed + min_residual))) * (1 + 2.0**-40))
+    if needed <= min_residual:
+        return 0.0
+    return check_scale(float(np.sqrt(needed - min_residual) * np.sqrt(needed + min_residual) * (1 + 2.0**-40)))
 
 
 @with_python_numbers

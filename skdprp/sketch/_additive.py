@@ -28,7 +28,7 @@ class AdditiveSketch(BaseSketch):
         if self.noise == "laplace":
             self.sensitivity_ = l1_sensitivity(self.projection_, self.adjacency, self.max_change)
             self.scale_ = laplace_scale(epsilon, sensitivity=self.sensitivity_ * (1 + SLACK))
-            tail = ("the probability of noise beyond 200 scales, below 2**-288, counts as zero",)
+            tail = ("the probability of noise beyond 200 scales, below 2**-288 for each number, counts as zero",)
             return self._state("Laplace mechanism", 0.0, "Dwork et al. 2006", assumptions=tail)
         self.sensitivity_ = l2_sensitivity(self.projection_, self.adjacency, self.max_change)
         if self.calibration == "kenthapadi_bound":
