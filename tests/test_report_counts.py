@@ -302,6 +302,21 @@ def test_the_loss_of_a_sketch_covers_every_projection_that_a_fold_may_draw(seed)
 # What looks at labels
 
 
+def test_an_ensemble_that_finds_the_labels_in_the_rows_is_given_them():
+    told = AMPClassifier(delta=1e-6, classes=[0, 1])
+    assert privacy_report(clone(told).fit(X, Y)).total.given == ""
+    for model in (OneVsRestClassifier(told), VotingClassifier([("a", told)])):
+        assert privacy_report(model.fit(X, Y)).total.given == "the set of labels"
+    assert privacy_report(OneVsRestClassifier(SKETCHED).fit(X, Y3)).total.given == ""
+
+
+def test_folds_are_given_the_labels_of_each():
+    for classes, given in ((None, "the set of labels in each fold"), ([0, 1], "")):
+        model = AMPClassifier(delta=1e-6, classes=classes)
+        private = privacy_report(GridSearchCV(model, {}, cv=KFold(3)).fit(X, Y)).private
+        assert private.given == given and private.mechanism.endswith(": AMPClassifier")
+
+
 def test_one_label_moves_rows_between_stratified_folds_and_is_told_from_the_model(seeded):
     """Rows that only one of the two worlds trains on in the first fold agree with its sign, the others say nothing."""
     n = 4000

@@ -86,7 +86,7 @@ def releases_of_search(search, refit, walk):
     guarantees_of_steps = zip(*(candidate.charges for candidate in candidates), strict=True)
     for line in refit.steps:
         if line.releases:
-            guarantees = next(guarantees_of_steps)
+            guarantees = [_in_each_fold(guarantee, cv) for guarantee in next(guarantees_of_steps)]
             n_in_folds = _releases_in_folds(search, cv, guarantees[0])
             refitted = _costliest(guarantees)  # the rows have chosen which
             charges += [refitted, *(one for one in guarantees for _ in range(n_in_folds))]
@@ -94,8 +94,15 @@ def releases_of_search(search, refit, walk):
             n_releases = n_in_folds * len(guarantees) + 1
             line = replace(line, guarantee=refitted, releases=n_releases, remark=line.remark + differ)
         lines.append(line)
-    assumed = (_held_out_by(cv), _AS_FITTED)
-    return lines, [replace(one, assumptions=(*one.assumptions, *assumed)) for one in charges]
+    return lines, charges
+
+
+def _in_each_fold(guarantee, cv):
+    """Add what the guarantees of all folds together rest on."""
+    given = guarantee.given and f"{guarantee.given} in each fold"
+    what = "labels, which neighbours have in common" if type(cv) in _BY_LABELS else "places"
+    held_out = f"which rows {type(cv).__name__} holds out depends on {what} alone"
+    return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, held_out, _AS_FITTED))
 
 
 def _check_records(search, refit):
@@ -129,11 +136,6 @@ def _splitter(search, charges):
     if kind not in (LeaveOneOut, LeavePOut) and cv.get_n_splits() != n_splits:  # these two count the rows
         raise NotKnown(_OTHER_FIT)
     return cv
-
-
-def _held_out_by(cv):
-    what = "labels, which neighbours have in common" if type(cv) in _BY_LABELS else "places"
-    return f"which rows {type(cv).__name__} holds out depends on {what} alone"
 
 
 def _releases_in_folds(search, cv, guarantee):
@@ -238,18 +240,19 @@ def _is_plain(value):
 def _guarantee_in_a_fold(step, refitted, cv):
     """Guarantee of a step with these parameters in any fold; `refitted` is the same step of the refit."""
     known = refitted.guarantee_
+    shown = {"seeded": known.seeded, "violation": known.violation, "mechanism": type(step).__name__}
     if known.per == "transform":  # calibrated from the number of features alone
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             stated = clone(step).set_params(random_state=0).fit(np.zeros((1, refitted.n_features_in_))).guarantee_
-        return replace(stated, loss=_of_any_draw(stated.loss), seeded=known.seeded, violation=known.violation)
+        return replace(stated, **shown, loss=_of_any_draw(stated.loss))
     if known.definition is not Definition.DP:
         raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
     if step.calibration != "exact":
         raise NotKnown(_UNKNOWN)
     delta = _largest_delta(refitted, cv) if step.delta is None else step.delta
     stated = {"epsilon": step.epsilon, "delta": delta, "adjacency": Adjacency(step.adjacency)}
-    return replace(known, **stated, loss=None, audited_epsilon=None)
+    return replace(known, **stated, **shown, loss=None, audited_epsilon=None)
 
 
 def _of_any_draw(loss):

@@ -3,12 +3,14 @@
 from dataclasses import dataclass, field, replace
 
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -131,6 +133,8 @@ def _of_branches(estimator, steps, name, flow):
     for branch, step in steps:
         part += walk(step, f"{name}.{branch}", flow)
         flows.append(part.flow)
+    if isinstance(estimator, OneVsRestClassifier | VotingClassifier):  # these keep the labels that they have found
+        part = replace(part, charges=tuple(map(_given_the_labels, part.charges)))
     if _chooses_columns(estimator):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_LEARNED}"), flow=Flow(learned=name))
     if _keeps_density(estimator) and not flow.released:
@@ -143,6 +147,12 @@ def _of_branches(estimator, steps, name, flow):
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
+
+
+def _given_the_labels(guarantee):
+    """State a guarantee for neighbours with the same set of labels; those at a distance have the same labels anyway."""
+    is_distance = guarantee.adjacency is not None and guarantee.adjacency.is_distance
+    return guarantee if is_distance or guarantee.given else replace(guarantee, given="the set of labels")
 
 
 def _keeps_density(estimator):
