@@ -23,6 +23,7 @@ _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE, _LEVEL, _TARGET = "privacy curve", "score without a curve", "guarantee as stated"
 _CAVEAT = "computed from the data without protection: this curve is not private"
 _CHANGES = {"coordinate": "one coordinate by {:g}", "l1": "l1 change of {:g}", "l2": "l2 change of {:g}"}
+_SAY_WHAT_IS_HIDDEN = ("adjacency", "max_abs", "max_change", "method", "projection")
 _SPREADS = ("both", "noise", "folds")
 _MOST_TICKS = 12
 _LEAST_DELTA = 1e-12
@@ -120,6 +121,15 @@ def _hidden(owner):
     if hasattr(owner, "max_abs"):
         return "one entry, in bits"
     return {"replace_one": "row replaced", "add_remove": "row blank or not"}.get(getattr(owner, "adjacency", ""), "")
+
+
+def _hidden_in_all(owner, name, candidates):
+    """What a step hid in all candidates of a search, as recorded when `owner` was fitted; "" if they may differ."""
+    path, searched = name.rpartition("__")[0], set().union(*candidates)
+    is_replaced = any(path == other or path.startswith(f"{other}__") for other in searched)
+    if is_replaced or any(f"{path}__{fact}".removeprefix("__") in searched for fact in _SAY_WHAT_IS_HIDDEN):
+        return ""
+    return _hidden(clone(owner).set_params(**owner._calibrated_for))
 
 
 def _hides_one_coordinate(sketch):
@@ -345,6 +355,8 @@ class PrivacyUtilityDisplay:
     ):
         """Take the scores of a search over epsilon, such as GridSearchCV.
 
+        What the epsilons hide is told if the search has a refit, which records it, and did not vary it.
+
         Where the search varied other parameters too, each epsilon has its best candidate by mean score, which flatters
         it a little.
 
@@ -393,14 +405,15 @@ class PrivacyUtilityDisplay:
         epsilons = np.ma.filled(np.ma.asarray(results[f"param_{name}"]).astype(np.float64), np.nan)
         private = ~np.isnan(epsilons)  # of several grids, some may have candidates without an epsilon
         epsilons, scores = _best_of_each(epsilons[private], _split_scores(results, scoring)[private])
-        owner = _owner(search.estimator, name) if hasattr(search, "estimator") else None
+        model = getattr(search, "best_estimator_", getattr(search, "estimator", None))
+        owner = None if model is None else _owner(model, name)
         if label is None:
             label = name.rpartition("__")[0] if owner is None else type(owner).__name__
         return cls(
             epsilons=epsilons,
             scores=scores[:, None],
             label=label,
-            hides=_hidden(owner),
+            hides=_hidden_in_all(owner, name, results["params"]) if hasattr(owner, "_calibrated_for") else "",
             score_name=score_name or scoring.replace("_", " "),
             reference_score=reference_score,
             chance_score=chance_score,

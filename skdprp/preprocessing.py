@@ -16,8 +16,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Clip each column to bounds that are known in public, and scale it to a range that all columns share.
 
     It stands before a private estimator where ``MinMaxScaler`` or ``StandardScaler`` stood: those learn from the rows,
-    which no later noise covers. This one learns the number and the names of the columns only. It is a fixed map that
-    treats each row by itself, so that the guarantee of what follows holds for the rows as they leave it.
+    which no later noise covers. This one learns the number and the names of the columns only. It is data-independent
+    and treats each row by itself, so that the guarantee of what follows holds for the rows as they leave it.
 
     With the default range, of length 1, the default ``max_change=1.0`` of the sketches hides all that one column says;
     and ``max_norm=n_features**0.5 / 2`` of the linear models cuts no row.

@@ -180,6 +180,25 @@ def test_from_cv_results_takes_the_best_candidate_of_each_epsilon(two_digits):
         PrivacyUtilityDisplay.from_cv_results(search, scoring="recall")
 
 
+@pytest.mark.parametrize(
+    ("grid", "refit", "hides"),
+    [
+        ({}, True, "l2 change of 2"),
+        ({}, False, ""),
+        ({"dpoporp__max_change": [2.0, 3.0]}, True, ""),
+        ({"dpoporp": [DPOPORP(4), DPOPORP(4, adjacency="l2")]}, True, ""),
+    ],
+)
+def test_a_search_hides_what_its_refit_recorded(grid, refit, hides, two_digits):
+    """Whatever its parameters were set to since: the epsilons were those of other neighbours."""
+    pipeline = make_pipeline(DPOPORP(4, adjacency="l2", max_change=2.0), LogisticRegression())
+    search = GridSearchCV(pipeline, {"dpoporp__epsilon": [1.0, 2.0], **grid}, cv=2, refit=refit).fit(*two_digits)
+    pipeline.set_params(dpoporp__max_change=7.0)
+    if refit:
+        search.best_estimator_.set_params(dpoporp__max_change=7.0)
+    assert PrivacyUtilityDisplay.from_cv_results(search).hides == hides
+
+
 def test_from_cv_results_needs_an_epsilon():
     with pytest.raises(ValueError, match="varied no step"):
         PrivacyUtilityDisplay.from_cv_results({"param_C": [1.0], "split0_test_score": np.ones(1)})

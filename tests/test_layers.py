@@ -13,7 +13,7 @@ LAYERS = [
     {"accounting", "_noise", "_params", "_tables", "_threads"},
     {"_label", "random_projection", "losses", "preprocessing"},
     {"guarantee"},
-    {"_fixed_maps", "sensitivity", "mechanisms", "similarity"},
+    {"sensitivity", "mechanisms", "similarity"},
     {"sketch", "linear_model"},
     {"audit", "inspection", "out_of_core", "publishing", "report"},
 ]

@@ -151,7 +151,7 @@ def test_missing_and_infinite_values_are_refused(bad):
         PublicScaler((-1, 1)).fit(np.zeros((1, 2))).transform(X)
 
 
-def test_reports_count_it_as_a_fixed_map():
+def test_reports_count_it_as_data_independent():
     """A private model on mixed units, which learns something, and whose whole Pipeline is covered."""
     rng = np.random.default_rng(0)
     n = 4000
@@ -160,7 +160,7 @@ def test_reports_count_it_as_a_fixed_map():
     for private in (AMPClassifier(epsilon=1.0, max_norm=2**0.5 / 2), DPSignOPORP(2, random_state=0)):
         pipeline = make_pipeline(PublicScaler(BY_NAME), private).fit(X, y)
         report = privacy_report(pipeline)
-        assert report.steps[0].status == "fixed map" and "bounds are trusted" in report.steps[0].remark
+        assert report.steps[0].status == "data-independent" and "bounds are trusted" in report.steps[0].remark
         assert report.total.epsilon == 1.0
     model = make_pipeline(PublicScaler(BY_NAME), AMPClassifier(epsilon=1.0, max_norm=2**0.5 / 2)).fit(X, y)
     assert model.score(X, y) > 0.9
@@ -174,7 +174,7 @@ def test_reports_count_it_as_a_fixed_map():
         (OneHotEncoder(categories=[["no", "yes"]], handle_unknown="infrequent_if_exist", min_frequency=20), False),
     ],
 )
-def test_reports_count_encoders_of_given_categories_as_fixed_maps(encoder, is_covered):
+def test_reports_count_encoders_of_given_categories_as_data_independent(encoder, is_covered):
     """Categories that are found or counted in the rows tell about them; those that are given do not."""
     X = pd.DataFrame({"age": np.arange(100.0), "smokes": ["no", "yes"] * 50})
     columns = make_column_transformer((PublicScaler((0, 120)), ["age"]), (encoder, ["smokes"]), sparse_threshold=0)

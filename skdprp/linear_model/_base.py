@@ -204,6 +204,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
     def _publish(self, release):
         self.delta_, self.scale_ = release.delta, release.scale
         self.guarantee_ = release.guarantee.mark_seeded() if _noise.is_seeded() else release.guarantee
+        self._calibrated_for = self.get_params(deep=False)
         vars(self).pop("claimed_", None)
         if release.claimed is not None:
             self.claimed_ = release.claimed

@@ -1,4 +1,4 @@
-"""Maps that are known to treat each row by itself and to learn nothing: which they are, and which one it is."""
+"""Steps that are known to treat each row by itself and to learn nothing: which they are, and which one it is."""
 
 import hashlib
 import pickle
@@ -23,7 +23,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from .preprocessing import PublicScaler
+from ..preprocessing import PublicScaler
 
 _PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
 _ROW_BY_ROW = (
@@ -44,7 +44,7 @@ _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")
 
 
-def is_fixed_map(estimator):
+def is_data_independent(estimator):
     """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
     kind = type(estimator)
     return (
@@ -134,7 +134,7 @@ def map_label(name, thing):
     Examples
     --------
     >>> from skdprp import PublicScaler
-    >>> from skdprp._fixed_maps import map_label
+    >>> from skdprp.report._data_independent import map_label
     >>> ages, shares = PublicScaler((0, 120)), PublicScaler((0, 1))
     >>> map_label("a", ages) == map_label("a", PublicScaler((0.0, 120.0))) != map_label("a", shares)
     True

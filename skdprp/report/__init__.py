@@ -1,0 +1,100 @@
+"""Privacy reports: what the steps of a pipeline, a search or a cross-validation release, and what all cost together."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from ..guarantee import compose
+from ._lines import PrivacyReport, ReportedStep
+from ._walk import Flow, of_cross_validation, walk
+
+__all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
+
+
+def privacy_report(estimator):
+    """Report what a fitted estimator released, what is covered by a guarantee, and what all of it costs.
+
+    Parameters
+    ----------
+    estimator : estimator or dict
+        An estimator, Pipeline, FeatureUnion, ColumnTransformer, one-vs-rest, multi-output or voting ensemble, a
+        GridSearchCV or RandomizedSearchCV, or the result of ``cross_validate(..., return_estimator=True)``; fitted.
+
+    Returns
+    -------
+    PrivacyReport
+        With a table of all steps; ``total``, the composed guarantee, or None if something is not covered; and
+        ``private``, the composed guarantee of the private steps alone, or None if it is not known.
+
+    Raises
+    ------
+    TypeError
+        If `estimator` is neither an estimator nor a dictionary.
+    NotFittedError
+        If a private step was not fitted.
+    ValueError
+        If a dictionary holds no estimators.
+
+    Notes
+    -----
+    What comes after a private sketch is post-processing and costs nothing, but may learn from labels as they are. Steps
+    that learn from rows without noise are not covered, nor is what follows them: their private successors assume rows
+    that reach them by a map that was not fitted on them. Data-independent steps are :class:`~skdprp.PublicScaler` and
+    those of scikit-learn that are known to treat each row by itself. The columns of a ColumnTransformer are composed as
+    if a change could reach all of them.
+
+    **Whose word is taken.** Classes are known by their exact type: a subclass may learn, or release, whatever it likes.
+    An estimator of yours, which derives from none of this library, is taken at its word: its ``guarantee_`` is charged
+    once, at each fit or at each transform as its ``per`` says.
+
+    **Searches** are reported as they were recorded at their fit. One row pays for all candidates in all folds, and for
+    the refit, which is charged as the costliest candidate, since the rows have chosen it. In a fold a sketch is charged
+    once where the row was trained on and once for each scorer where it was scored; a model, where it was trained on.
+    The scores are not covered. Nothing is added up where it is not known:
+
+    - Splits move no other row when one is replaced if they go by place: ``KFold(5, shuffle=True)`` and its like. A
+      stratified split looks at labels, and one label moves many rows between the folds. ``cv=5`` and ``cv=None`` are
+      stratified for classifiers. They are added up for sketches alone: the split is a function of the labels, the
+      number of rows and `random_state`, neighbours at a distance from each other have all of these in common, and so
+      each row lies in the same folds of both.
+    - A scorer that is a function may sketch a row any number of times: ``make_scorer`` makes one that does it once.
+    - What a candidate was must follow from its parameters and from the refit.
+    - A result of :func:`~sklearn.model_selection.cross_validate` says neither how it was split nor scored:
+      ``GridSearchCV(model, {}, cv=KFold(5))`` does the same and records it.
+
+    A step whose guarantee was violated by an audit that is attached to it, ``step.guarantee_ =
+    result.attach_to(step.guarantee_)``, is not covered.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from skdprp import AMPClassifier, privacy_report
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> model = make_pipeline(StandardScaler(), AMPClassifier(delta=1e-6)).fit(X, y)
+    >>> report = privacy_report(model)
+    >>> print(report.total, report.private.epsilon)
+    None 1.0
+    >>> report.not_covered
+    ('standardscaler learns from the rows without noise',)
+
+    A search by places, each row in two of three folds and in the refit:
+
+    >>> from sklearn.model_selection import GridSearchCV, KFold
+    >>> search = GridSearchCV(AMPClassifier(delta=1e-6), {"max_norm": [30.0, 60.0]}, cv=KFold(3, shuffle=True))
+    >>> report = privacy_report(search.fit(X, y))
+    >>> report.steps[1].releases, report.private.delta
+    (5, 5e-06)
+    """
+    if isinstance(estimator, type):
+        raise TypeError(f"Reports are about fitted estimators, not their class: {estimator.__name__}().fit(X, y).")
+    if not isinstance(estimator, Mapping) and not hasattr(estimator, "get_params"):
+        raise TypeError(f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}.")
+    part = of_cross_validation(estimator) if isinstance(estimator, Mapping) else walk(estimator, "", Flow())
+    private, not_covered = None, part.not_covered
+    if part.charges and part.is_known:
+        try:
+            private = replace(compose(*part.charges), per=None)
+        except ValueError as error:
+            not_covered += (str(error),)
+    return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)))

@@ -1,0 +1,117 @@
+"""The lines of a report, and how it is printed."""
+
+import html
+from dataclasses import dataclass
+
+from .._label import as_html, wrap
+from ..guarantee import PrivacyGuarantee
+
+_COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
+
+
+@dataclass(frozen=True)
+class ReportedStep:
+    """One line of a :class:`~skdprp.report.PrivacyReport`.
+
+    Parameters
+    ----------
+    step : str
+        Where the step is.
+    estimator : str
+        What it is.
+    status : {"private", "post-processing", "data-independent", "not covered"}
+        "private" steps randomise what private rows tell; "post-processing" sees only what they released; a
+        "data-independent" step treats each row by itself and learns nothing.
+    remark : str, default=""
+        Why, or what else to know.
+    guarantee : PrivacyGuarantee or None, default=None
+        What holds of one release of a private step.
+    releases : int, default=0
+        How many such releases one row is in; 0 if that is not known.
+    """
+
+    step: str
+    estimator: str
+    status: str
+    remark: str = ""
+    guarantee: PrivacyGuarantee | None = None
+    releases: int = 0
+
+    def cells(self):
+        """Texts of the columns of the report.
+
+        Returns
+        -------
+        tuple of str
+        """
+        counted = str(self.releases) if self.releases else ""
+        guarantee = "" if self.guarantee is None else repr(self.guarantee)
+        return self.step, self.estimator, self.status, counted, guarantee, self.remark
+
+
+@dataclass(frozen=True)
+class PrivacyReport:
+    """What an estimator released and what that costs, step by step: see :func:`~skdprp.privacy_report`.
+
+    Parameters
+    ----------
+    steps : tuple of ReportedStep
+        The lines of the table.
+    private : PrivacyGuarantee or None
+        What all private steps cost one row together; None if there is none, or if that is not known.
+    not_covered : tuple of str
+        What is released besides, under no guarantee.
+    """
+
+    steps: tuple[ReportedStep, ...]
+    private: PrivacyGuarantee | None
+    not_covered: tuple[str, ...]
+
+    @property
+    def total(self):
+        """What the whole guarantees: None as soon as something is not covered."""
+        return None if self.not_covered else self.private
+
+    def frame(self):
+        """Return the table as a data frame.
+
+        Returns
+        -------
+        DataFrame of pandas
+        """
+        import pandas as pd
+
+        return pd.DataFrame([step.cells() for step in self.steps], columns=_COLUMNS)
+
+    def __repr__(self):
+        table = [_COLUMNS, *(step.cells() for step in self.steps)]
+        widths = [max(len(cells[i]) for cells in table) for i in range(len(_COLUMNS))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table]
+        facts = [wrap(f"{name}: {fact}", indent=4) for name, fact in self._conclusions().items()]
+        return "\n".join(line.rstrip() for line in [*lines, "", *facts])
+
+    def _repr_html_(self):
+        head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in _COLUMNS)
+        rows = (
+            "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in step.cells())
+            for step in self.steps
+        )
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><tr>{head}</tr>{body}</table>" + as_html("Privacy of the whole", self._conclusions())
+
+    def _conclusions(self):
+        """What holds of the whole, under the names that a printed guarantee has for it."""
+        facts = {"total": "none" if self.total is None else repr(self.total)}
+        uncovered = self.not_covered
+        if self.not_covered:
+            facts["private steps alone"] = "none" if self.private is None else repr(self.private)
+        if self.private is not None:
+            facts["unit"] = self.private.unit
+            facts["neighbours"] = str(self.private.adjacency)
+            facts["given"] = self.private.given
+            facts["released"] = self.private.released
+            facts["assumed"] = "; ".join(self.private.assumptions)
+            facts["mechanism"] = self.private.mechanism.partition(":")[0]
+            uncovered += self.private.not_covered
+        facts["not covered"] = "; ".join(uncovered)
+        return {name: fact for name, fact in facts.items() if fact}

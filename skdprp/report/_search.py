@@ -1,0 +1,271 @@
+"""What a search released of one row: all candidates in all folds, and the refit, as recorded when it was fitted."""
+
+import re
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import reduce
+from numbers import Number
+from types import FunctionType
+
+import numpy as np
+from sklearn.base import clone, is_classifier
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import accuracy_score, check_scoring, make_scorer
+from sklearn.model_selection import (
+    GridSearchCV,
+    KFold,
+    LeaveOneOut,
+    LeavePOut,
+    PredefinedSplit,
+    RandomizedSearchCV,
+    RepeatedKFold,
+    RepeatedStratifiedKFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+    TimeSeriesSplit,
+    check_cv,
+)
+
+from ..guarantee import Adjacency, Definition
+from ._structure import all_steps, has_guarantee, is_of_library
+
+_SEARCHES = (GridSearchCV, RandomizedSearchCV)
+_BY_PLACE = (KFold, RepeatedKFold, LeaveOneOut, LeavePOut, ShuffleSplit, TimeSeriesSplit, PredefinedSplit)
+_BY_LABELS = (StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit)
+_HOLD_OUT_EACH_ROW = (KFold, RepeatedKFold, LeaveOneOut, StratifiedKFold, RepeatedStratifiedKFold)
+_PREDICT_ONCE = (type(make_scorer(accuracy_score)), type(check_scoring(LinearRegression())))
+_NUMBERS_OF_MODELS = ("epsilon", "delta", "adjacency")
+_WORDS_OF_MODELS = ("calibration", "classes", "noise", "radius")  # on which more than numbers depends
+_UNSET = object()
+
+_UNKNOWN = "what the candidates guarantee does not follow from their parameters and the refit"
+_NO_REFIT = "what the candidates guarantee is not known without a refit: search with refit=True"
+_OTHER_SEARCH = "what it fitted was not recorded: use GridSearchCV or RandomizedSearchCV"
+_OTHER_FIT = "its results, its folds and its refit are not those of one fit: fit it again"
+_WATCHED = "callbacks may sketch rows again to score them: fit it without them"
+_ANY_SCORER = "a scorer that is a function may sketch rows any number of times: use make_scorer"
+_NOT_RECORDED = "what {} guaranteed in each fold was not recorded: fit it in folds by hand and compose"
+_N_UNKNOWN = "delta=None depends on the number of rows of a fold, which is not known: give delta"
+_BY_LABEL = "one label may move other rows between the folds of {}: set cv=KFold({}, shuffle=True)"
+_BY_ROW = "one row may move others between the folds of {}: set cv=KFold({}, shuffle=True)"
+_DIFFER = "; guarantees differ, all of them imply this one"
+_AS_FITTED = "the search, its folds, scorers and results are as its last fit left them"
+
+
+class NotKnown(Exception):
+    """What was released does not follow from what was recorded; the message says what to do about it."""
+
+
+def is_search(estimator):
+    """Whether an estimator is a fitted search."""
+    return hasattr(estimator, "n_splits_") and "params" in getattr(estimator, "cv_results_", {})
+
+
+def is_watched(estimator):
+    """Whether callbacks of an estimator may score rows."""
+    kinds = {type(callback) for callback in getattr(estimator, "_skl_callbacks", ())}
+    return any(kind.__name__ != "ProgressBar" or not kind.__module__.startswith("sklearn.") for kind in kinds)
+
+
+def releases_of_search(search, refit, walk):
+    """Return the lines and the guarantees of all that a search released of one row; raise NotKnown if nobody knows.
+
+    `refit` is the report on its best estimator; `walk` reports on a candidate, which was fitted and thrown away.
+    """
+    _check_records(search, refit)
+    cv = _splitter(search, refit.charges) if refit.charges else None
+    try:
+        candidates = [walk(candidate) for candidate in _candidates(search, refit, cv)]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:  # parameters with which nothing can be fitted
+        raise NotKnown(_UNKNOWN) from error
+    if any(_statuses(candidate) != _statuses(refit) for candidate in candidates):
+        raise NotKnown(_UNKNOWN)
+    lines, charges = [], []
+    guarantees_of_steps = zip(*(candidate.charges for candidate in candidates), strict=True)
+    for line in refit.steps:
+        if line.releases:
+            guarantees = [_in_each_fold(guarantee, cv) for guarantee in next(guarantees_of_steps)]
+            n_in_folds = _releases_in_folds(search, cv, guarantees[0])
+            refitted = _costliest(guarantees)  # the rows have chosen which
+            charges += [refitted, *(one for one in guarantees for _ in range(n_in_folds))]
+            differ = _DIFFER if len(set(guarantees)) > 1 else ""
+            n_releases = n_in_folds * len(guarantees) + 1
+            line = replace(line, guarantee=refitted, releases=n_releases, remark=line.remark + differ)
+        lines.append(line)
+    return lines, charges
+
+
+def _in_each_fold(guarantee, cv):
+    """Add what the guarantees of all folds together rest on."""
+    given = guarantee.given and f"{guarantee.given} in each fold"
+    what = "labels, which neighbours have in common" if type(cv) in _BY_LABELS else "places"
+    held_out = f"which rows {type(cv).__name__} holds out depends on {what} alone"
+    return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, held_out, _AS_FITTED))
+
+
+def _check_records(search, refit):
+    """Refuse a search that kept no records, or those of several fits."""
+    if type(search) not in _SEARCHES:
+        raise NotKnown(_OTHER_SEARCH)
+    if not hasattr(search, "best_estimator_"):
+        raise NotKnown(_NO_REFIT)
+    if not refit.is_known:
+        raise NotKnown(refit.not_covered[-1])
+    results = search.cv_results_
+    n_splits = len({name.partition("_")[0] for name in results if re.match(r"split\d+_", name)})
+    if results["params"][search.best_index_] is not search.best_params_ or n_splits != search.n_splits_:
+        raise NotKnown(_OTHER_FIT)
+
+
+def _statuses(part):
+    return [(line.step, line.status) for line in part.steps]
+
+
+def _splitter(search, charges):
+    """Splitter of the folds, if no neighbours for which all charges hold differ in the place of more than one row."""
+    cv = getattr(search, "_checked_cv_orig", None)
+    if cv is None:  # scikit-learn before 1.8 does not keep it; integers are stratified for most classifiers
+        cv = check_cv(search.cv, np.arange(2), classifier=is_classifier(search.best_estimator_))
+    kind, n_splits = type(cv), search.n_splits_
+    if kind in _BY_LABELS and not any(charge.adjacency.is_distance for charge in charges):
+        raise NotKnown(_BY_LABEL.format(kind.__name__, n_splits))
+    if kind not in (*_BY_PLACE, *_BY_LABELS):
+        raise NotKnown(_BY_ROW.format("a list" if kind.__name__.startswith("_") else kind.__name__, n_splits))
+    if kind not in (LeaveOneOut, LeavePOut) and cv.get_n_splits() != n_splits:  # these two count the rows
+        raise NotKnown(_OTHER_FIT)
+    return cv
+
+
+def _releases_in_folds(search, cv, guarantee):
+    """How often one row is released in all folds of one candidate; a fold trains on a row, or holds it out, or neither.
+
+    A sketch is drawn once for each scorer, though scikit-learn lets scorers share predictions: not those that failed.
+    """
+    trained, held_out = 1, 0
+    if guarantee.per == "transform":
+        n_scorers = _n_scorers(search)
+        trained += n_scorers * any(name.startswith("mean_train_") for name in search.cv_results_)
+        held_out = n_scorers
+    if type(cv) in _HOLD_OUT_EACH_ROW:
+        n_repeats = getattr(cv, "n_repeats", 1)
+        return (search.n_splits_ - n_repeats) * trained + n_repeats * held_out
+    return search.n_splits_ * max(trained, held_out)
+
+
+def _n_scorers(search):
+    """Number of scorers, each of which predicts once."""
+    if is_watched(search):
+        raise NotKnown(_WATCHED)
+    scorers = search.scorer_.values() if isinstance(search.scorer_, Mapping) else [search.scorer_]
+    if any(type(scorer) not in _PREDICT_ONCE for scorer in scorers):
+        raise NotKnown(_ANY_SCORER)
+    return len(scorers)
+
+
+def _costliest(guarantees):
+    """State what each of several guarantees implies."""
+    if len(set(guarantees)) == 1:
+        return guarantees[0]
+    try:
+        adjacency = reduce(Adjacency.narrower, (one.adjacency for one in guarantees))
+    except ValueError as error:
+        raise NotKnown(_UNKNOWN) from error
+    epsilon, delta = max(one.epsilon for one in guarantees), max(one.delta for one in guarantees)
+    return replace(guarantees[0], epsilon=epsilon, delta=delta, adjacency=adjacency, loss=None)
+
+
+def _candidates(search, refit, cv):
+    """Yield the candidates with the guarantees that they had: those of the refit, but for parameters of their own."""
+    best = search.best_estimator_
+    fitted = {path: step for path, step in all_steps(best) if has_guarantee(step)}
+    private = {path: step for path, step in fitted.items() if not _sees_released(path, refit)}
+    fitted_with = {}
+    for path, step in private.items():
+        if not is_of_library(step) or getattr(step, "_calibrated_for", None) is None:
+            raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
+        fitted_with |= {f"{path}__{name}".removeprefix("__"): value for name, value in step._calibrated_for.items()}
+    for own in _own_parameters(search, refit, private):
+        candidate = clone(best).set_params(**fitted_with).set_params(**clone(own, safe=False))
+        for path, step in all_steps(candidate):
+            if path in private:
+                step.guarantee_ = _guarantee_in_a_fold(step, private[path], cv)
+            elif path in fitted:
+                step.guarantee_ = fitted[path].guarantee_
+        yield candidate
+
+
+def _sees_released(name, refit):
+    """Whether a step, or what a parameter belongs to or replaces, comes after a sketch of all that it sees."""
+    names = name.split("__")
+    for path in (".".join(names[: i + 1]) for i in range(len(names))):
+        lines = [line for line in refit.steps if line.step == path or line.step.startswith(f"{path}.")]
+        if lines and all(line.status == "post-processing" for line in lines):
+            return True
+    return False
+
+
+def _own_parameters(search, refit, private):
+    """Parameters of each candidate that may matter to a guarantee, but for those that all share with the refit."""
+    grid = search.cv_results_["params"]
+    own = [{} for _ in grid]
+    for name in dict.fromkeys(name for params in grid for name in params):
+        values = [params.get(name, _UNSET) for params in grid]
+        if _sees_released(name, refit) or all(value is values[0] for value in values):
+            continue
+        path, _, parameter = name.rpartition("__")
+        is_of_model = path in private and private[path].guarantee_.per == "fit"
+        if is_of_model and parameter not in (*_NUMBERS_OF_MODELS, *_WORDS_OF_MODELS):
+            continue  # the guarantee is the same whatever they are
+        is_overwritten = name in search.best_params_ and any(value is _UNSET for value in values)
+        if is_overwritten or (is_of_model and parameter in _WORDS_OF_MODELS) or not all(map(_is_plain, values)):
+            raise NotKnown(_UNKNOWN)
+        for params, value in zip(own, values, strict=True):
+            params |= {} if value is _UNSET else {name: value}
+    return own
+
+
+def _is_plain(value):
+    """Whether a value is none that could be set to something else since: an estimator could."""
+    if isinstance(value, Mapping):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype != object
+    return value is _UNSET or value is None or isinstance(value, str | bytes | Number | np.generic | FunctionType)
+
+
+def _guarantee_in_a_fold(step, refitted, cv):
+    """Guarantee of a step with these parameters in any fold; `refitted` is the same step of the refit."""
+    known = refitted.guarantee_
+    shown = {"seeded": known.seeded, "violation": known.violation, "mechanism": type(step).__name__}
+    if known.per == "transform":  # calibrated from the number of features alone
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            stated = clone(step).set_params(random_state=0).fit(np.zeros((1, refitted.n_features_in_))).guarantee_
+        return replace(stated, **shown, loss=_of_any_draw(stated.loss))
+    if known.definition is not Definition.DP:
+        raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
+    if step.calibration != "exact":
+        raise NotKnown(_UNKNOWN)
+    delta = _largest_delta(refitted, cv) if step.delta is None else step.delta
+    stated = {"epsilon": step.epsilon, "delta": delta, "adjacency": Adjacency(step.adjacency)}
+    return replace(known, **stated, **shown, loss=None, audited_epsilon=None)
+
+
+def _of_any_draw(loss):
+    """Loss of a sketch whatever it draws: others round otherwise, and not all are zero, which would lose nothing."""
+    if loss is None or (loss.mu == 0 and not loss.profiles):
+        return None
+    return replace(loss, mu=loss.mu * (1 + 2.0**-30))
+
+
+def _largest_delta(refitted, cv):
+    """Largest delta = 1 / n^2 of any fold; the refit knows the number of rows if its own was chosen so."""
+    if refitted._calibrated_for["delta"] is not None or type(cv) not in (KFold, RepeatedKFold, LeaveOneOut):
+        raise NotKnown(_N_UNKNOWN)
+    n_samples = round(refitted.guarantee_.delta**-0.5)
+    held_out = 1 if type(cv) is LeaveOneOut else -(-n_samples // (cv.get_n_splits() // getattr(cv, "n_repeats", 1)))
+    return 1.0 / max(n_samples - held_out, 2) ** 2

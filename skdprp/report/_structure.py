@@ -1,0 +1,80 @@
+"""What is inside of an estimator, and whose class it is."""
+
+import numpy as np
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline
+
+from ..guarantee import PrivacyGuarantee
+
+_SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
+COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, *_SAME_ROWS)
+_RELEASES_NOTHING = {
+    "__init__",
+    "__module__",
+    "__qualname__",
+    "__doc__",
+    "__abstractmethods__",
+    "__firstlineno__",
+    "__static_attributes__",
+    "_abc_impl",
+    "_sklearn_auto_wrap_output_keys",
+}
+
+
+def branches(estimator):
+    """Names and estimators of what sees the same rows side by side; fitted where `estimator` is."""
+    kind = type(estimator)
+    if kind is FeatureUnion:
+        return estimator.transformer_list
+    if kind is ColumnTransformer:
+        unfitted = [*estimator.transformers, ("remainder", estimator.remainder, None)]
+        steps = getattr(estimator, "transformers_", unfitted)
+        return [(name, step) for name, step, columns in steps if np.size(columns) or isinstance(columns, slice)]
+    return list(enumerate(getattr(estimator, "estimators_", []))) if kind in _SAME_ROWS else []
+
+
+def parts(estimator):
+    """Names and estimators of what is inside, one after the other or side by side."""
+    return estimator.steps if type(estimator) is Pipeline else branches(estimator)
+
+
+def all_steps(estimator, path=""):
+    """Yield the path, as in names of parameters, and the estimator of everything inside, and of itself."""
+    for name, step in parts(estimator):
+        yield from all_steps(step, f"{path}__{name}" if path else str(name))
+    yield path, estimator
+
+
+def has_guarantee(estimator):
+    """Whether an estimator states what it released; a frozen one only shows that of another."""
+    stated = getattr(estimator, "guarantee_", None)
+    return isinstance(stated, PrivacyGuarantee) and type(estimator) is not FrozenEstimator
+
+
+def _library_class(kind):
+    """First class of this library that a class derives from, if that is an estimator."""
+    return next((one for one in kind.__mro__ if one.__module__.startswith("skdprp.") and hasattr(one, "fit")), None)
+
+
+def _own_names(kind):
+    """Names that a class and its further bases add to the class of this library that it derives from."""
+    inherited = _library_class(kind).__mro__
+    names = {name for one in kind.__mro__ if one not in inherited for name in vars(one)}
+    return {name for name in names - _RELEASES_NOTHING if not (name.startswith("set_") and name.endswith("_request"))}
+
+
+def is_of_library(estimator):
+    """Whether an estimator is a private one of this library, perhaps with another constructor."""
+    kind = type(estimator)
+    return hasattr(estimator, "epsilon") and _library_class(kind) is not None and not _own_names(kind)
+
+
+def may_release_more(estimator):
+    """Whether an estimator inherits a guarantee of this library, and adds to what was proved to keep it."""
+    kind = type(estimator)
+    is_private = hasattr(estimator, "epsilon") or has_guarantee(estimator)
+    return is_private and _library_class(kind) is not None and bool(_own_names(kind))

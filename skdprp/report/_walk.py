@@ -1,0 +1,293 @@
+"""The walk through an estimator: what reaches each step, what it releases, and what is left for those after it."""
+
+from dataclasses import dataclass, field, replace
+
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+    PowerTransformer,
+    QuantileTransformer,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.random_projection import BaseRandomProjection
+
+from .._label import RELEASED_AT
+from ..guarantee import PrivacyGuarantee
+from ._data_independent import chooses_by_name, is_data_independent, map_label, remark_on, varies_in_zeros
+from ._lines import ReportedStep
+from ._search import NotKnown, is_search, is_watched, releases_of_search
+from ._structure import COMPOSITES, all_steps, branches, has_guarantee, is_of_library, may_release_more
+
+_SPREADING = (
+    AdditiveChi2Sampler,
+    BaseRandomProjection,
+    FeatureHasher,
+    FunctionTransformer,
+    HashingVectorizer,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+)
+_CURES = (
+    (
+        (MaxAbsScaler, MinMaxScaler, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler),
+        "use PublicScaler",
+    ),
+    (SimpleImputer, 'set strategy="constant", keep_empty_features=True'),
+    (CountVectorizer, "use HashingVectorizer"),
+)
+_SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
+_LEARNED = "learns from the rows without noise"
+_MAY_LEARN = "may learn from the rows without noise"
+_SPREADS = "; one change before it may move several coordinates after it"
+_DENSITY = "keeps whether most values were zero in sparse_output_: set sparse_threshold=0"
+_LABELS = "sees what was released; labels, if it uses any, as they are"
+_VIOLATED = "VIOLATED by an audit"
+_INHERITS = "inherits a guarantee and may release more: hold the private estimator inside, do not derive from it"
+_PER_WHAT = 'releases at each fit or at each transform, it does not say at which: state per="fit" or per="transform"'
+_MOVING = "is for rows at a distance as they leave {}, which each fit changes: put it first"
+_AGAIN = "may sketch rows again within its fit: fit it without transform_input and callbacks"
+_UNRECORDED = (
+    "cross_validate records neither folds nor scorers: report GridSearchCV(model, {}, cv=KFold(5, shuffle=True))"
+)
+_ONCE = "rows that were sketched are not sketched again: each transform, predict or score of them is one release more"
+_DIFFER = "; guarantees differ, this is the last"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """What reaches a step: rows by way of fixed maps, rows that something was fitted on, or what was released."""
+
+    maps: tuple[tuple[str, object], ...] = ()
+    fitted_map: str = ""
+    learned: str = ""
+    released: bool = False
+    labels_used_by: str = ""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A walk through a part of an estimator: its lines, the guarantees it adds up, and what it lets through."""
+
+    steps: tuple[ReportedStep, ...] = ()
+    charges: tuple[PrivacyGuarantee, ...] = ()
+    not_covered: tuple[str, ...] = ()
+    flow: Flow = field(default_factory=Flow)
+    is_known: bool = True
+
+    def __add__(self, other):
+        return Part(
+            self.steps + other.steps,
+            self.charges + other.charges,
+            self.not_covered + other.not_covered,
+            other.flow,
+            self.is_known and other.is_known,
+        )
+
+
+def walk(estimator, name, flow):
+    """Report on one estimator that sees `flow`."""
+    if estimator is None or isinstance(estimator, str):
+        return Part(flow=Flow(released=True) if estimator == "drop" else flow)
+    if type(estimator) is FrozenEstimator:
+        return walk(estimator.estimator, name, flow)
+    if type(estimator) is Pipeline:
+        return _of_pipeline(estimator, name, flow)
+    name = name or type(estimator).__name__.lower()
+    if is_search(estimator) and not flow.released:
+        return _of_search(estimator, name, flow)
+    steps = branches(estimator)
+    return _of_branches(estimator, steps, name, flow) if steps else _of_step(estimator, name, flow)
+
+
+def _of_pipeline(pipeline, prefix, flow):
+    part = Part(flow=flow)
+    for name, step in pipeline.steps:
+        part += walk(step, f"{prefix}.{name}" if prefix else name, part.flow)
+    sketches = any(charge.per == "transform" for charge in part.charges)
+    if sketches and (getattr(pipeline, "transform_input", None) or is_watched(pipeline)):
+        again = f"{prefix or 'pipeline'} {_AGAIN}"
+        part = replace(part, not_covered=(*part.not_covered, again), is_known=False)
+    return part
+
+
+def _of_branches(estimator, steps, name, flow):
+    """Compose branches that all see the same rows; what comes out is as private as the least private of them."""
+    part, flows = Part(flow=flow), []
+    for branch, step in steps:
+        part += walk(step, f"{name}.{branch}", flow)
+        flows.append(part.flow)
+    if isinstance(estimator, OneVsRestClassifier | VotingClassifier):  # these keep the labels that they have found
+        part = replace(part, charges=tuple(map(_given_the_labels, part.charges)))
+    if _chooses_columns(estimator):
+        return replace(part, not_covered=(*part.not_covered, f"{name} {_LEARNED}"), flow=Flow(learned=name))
+    if _keeps_density(estimator) and not flow.released:
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
+    maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
+    if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
+        maps += ((name, estimator),)
+    words = {fact: next(filter(None, (getattr(out, fact) for out in flows)), "") for fact in _WORDS}
+    return replace(part, flow=Flow(maps, released=all(out.released for out in flows), **words))
+
+
+_WORDS = ("fitted_map", "learned", "labels_used_by")
+
+
+def _given_the_labels(guarantee):
+    """State a guarantee for neighbours with the same set of labels; those at a distance have the same labels anyway."""
+    is_distance = guarantee.adjacency is not None and guarantee.adjacency.is_distance
+    return guarantee if is_distance or guarantee.given else replace(guarantee, given="the set of labels")
+
+
+def _keeps_density(estimator):
+    """Whether the share of zeros in the rows decides if a column transformer gives sparse output, now and later."""
+    if getattr(estimator, "sparse_threshold", 0) == 0:
+        return False
+    return any(varies_in_zeros(step) for _, step in all_steps(estimator))
+
+
+def _chooses_columns(estimator):
+    """Whether a function chooses the columns in view of the rows, and not by their names and types."""
+    columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
+    return any(not chooses_by_name(choice) for choice in columns)
+
+
+def _of_step(estimator, name, flow):
+    kind = type(estimator).__name__
+    if may_release_more(estimator) and not flow.released:
+        return _uncovered(name, kind, _INHERITS)
+    if has_guarantee(estimator):
+        return _of_private_step(estimator, name, flow)
+    if is_of_library(estimator):
+        raise NotFittedError(f"{kind} is not fitted, or its last fit failed: its guarantee is unknown.")
+    if is_data_independent(estimator):
+        remark = remark_on(estimator)
+        remark += _SPREADS * (isinstance(estimator, _SPREADING) and not flow.released)
+        status = "post-processing" if flow.released else "data-independent"
+        step = ReportedStep(name, kind, status, remark)
+        return Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))))
+    if flow.released:
+        step = ReportedStep(name, kind, "post-processing", _LABELS)
+        return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
+    learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else _MAY_LEARN
+    return _uncovered(name, kind, learned, _cure(estimator))
+
+
+def _uncovered(name, kind, reason, cure=""):
+    remark = "; ".join(filter(None, (reason, cure)))
+    line = ReportedStep(name, kind, "not covered", remark)
+    return Part((line,), not_covered=(f"{name} {reason}",), flow=Flow(learned=name))
+
+
+def _cure(estimator):
+    """What to do about a step that learns from the rows; "" where there is no general answer."""
+    if isinstance(estimator, OneHotEncoder | OrdinalEncoder):
+        listed = not isinstance(estimator.categories, str)
+        return "leave out min_frequency and max_categories" if listed else "list its categories"
+    if isinstance(estimator, SimpleImputer) and estimator.strategy == "constant":
+        if not estimator.keep_empty_features:
+            return "drops columns that are empty: set keep_empty_features=True"
+        return "leave out add_indicator"
+    if isinstance(estimator, COMPOSITES) and type(estimator) not in COMPOSITES:
+        base = next(kind for kind in COMPOSITES if isinstance(estimator, kind))
+        return f"use {base.__name__} of scikit-learn itself"
+    return next((cure for kinds, cure in _CURES if isinstance(estimator, kinds)), "")
+
+
+def _of_private_step(estimator, name, flow):
+    """Charge a private step once: each of its fits, or each of its transforms, is a release."""
+    kind, guarantee, transforms = type(estimator).__name__, estimator.guarantee_, hasattr(estimator, "transform")
+    if flow.released:
+        remark = "" if transforms else _on_labels(flow)
+        return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow)
+    per = guarantee.per or (None if transforms else "fit")
+    if per is None:
+        return _uncovered(name, kind, _PER_WHAT)
+    guarantee = _after_maps(replace(guarantee, per=per), flow.maps)
+    remark, reasons = RELEASED_AT[per], ()
+    if guarantee.violation:
+        remark, reasons = _VIOLATED, (f"{name} is {_VIOLATED}: {guarantee.violation}",)
+    elif flow.learned:
+        remark = f"assumes rows that no step was fitted on, but {flow.learned} was"
+    elif flow.fitted_map and not (guarantee.adjacency and not guarantee.adjacency.is_distance):
+        remark = _MOVING.format(flow.fitted_map)
+        reasons = (f"{name} {remark}",)
+    status = "not covered" if reasons or flow.learned else "private"
+    charge = guarantee
+    if per == "transform":
+        charge = replace(guarantee, assumptions=(*guarantee.assumptions, _ONCE))
+        flow = flow if flow.learned else Flow(released=True)
+    elif transforms:
+        flow = replace(flow, maps=(*flow.maps, (name, estimator)), fitted_map=flow.fitted_map or name)
+    return Part((ReportedStep(name, kind, status, remark, guarantee, 1),), (charge,), reasons, flow)
+
+
+def _on_labels(flow):
+    """Say what the guarantee of a private model after a sketch is worth."""
+    if flow.labels_used_by:
+        return f"its guarantee is void for the labels: {flow.labels_used_by} saw them"
+    return "its guarantee is for the labels"
+
+
+def _after_maps(guarantee, maps):
+    """State a guarantee of rows that passed maps: distances are those of the rows that leave them."""
+    if not maps:
+        return guarantee
+    assumption = f"{', '.join(name for name, _ in maps)}: treats each row by itself"
+    adjacency = guarantee.adjacency
+    if adjacency is not None and adjacency.is_distance:
+        adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))
+    return replace(guarantee, adjacency=adjacency, assumptions=(*guarantee.assumptions, assumption))
+
+
+def _of_search(search, name, flow):
+    """Report on all candidates in all folds and on the refit, if what they released was recorded."""
+    has_refit = hasattr(search, "best_estimator_")
+    refit = walk(search.best_estimator_, "", flow) if has_refit else Part(flow=flow)
+    count = f"{len(search.cv_results_['params'])} candidates x {search.n_splits_} folds" + " + refit" * has_refit
+    head = ReportedStep(name, count, "not covered", _SCORES)
+    try:
+        lines, charges = releases_of_search(search, refit, lambda candidate: walk(candidate, "", flow))
+        reasons, is_known = refit.not_covered, True
+    except NotKnown as reason:
+        head, lines, charges = replace(head, remark=str(reason)), (), ()
+        reasons, is_known = (f"{name}: {reason}", *refit.not_covered), False
+    return Part((head, *lines), tuple(charges), (*reasons, f"{name}: {_SCORES}"), Flow(learned=name), is_known)
+
+
+def of_cross_validation(results):
+    """Report on the estimators of a cross-validation, one line for a step of all; what a row paid is not known."""
+    if not results.get("estimator"):
+        raise ValueError("A cross-validation is reported from its estimators: cross_validate(return_estimator=True).")
+    name, folds = "cross-validation", [walk(estimator, "", Flow()) for estimator in results["estimator"]]
+    lines = [_worst([fold.steps[i] for fold in folds if i < len(fold.steps)]) for i in range(len(folds[-1].steps))]
+    head = ReportedStep(name, f"{len(folds)} folds", "not covered", _UNRECORDED)
+    uncovered = (text for fold in folds for text in fold.not_covered)
+    return Part((head, *lines), (), (*uncovered, f"{name}: {_UNRECORDED}", f"{name}: {_SCORES}"), is_known=False)
+
+
+def _worst(lines):
+    """Line of a violated or uncovered fit of a step, or of its last fit, without a number of releases."""
+    worst = max(reversed(lines), key=lambda line: (_is_violated(line), line.status == "not covered"))
+    remark = worst.remark + _DIFFER * (len({line.guarantee for line in lines}) > 1)
+    return replace(worst, releases=0, remark=remark)
+
+
+def _is_violated(line):
+    return bool(line.guarantee and line.guarantee.violation)
