@@ -1,13 +1,21 @@
-"""That errors of the estimators name no value of the data, in whatever form it comes."""
+"""That errors of the estimators name no value of the data, in whatever form it comes, and warnings its caller."""
 
 import re
 import traceback
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.compose import ColumnTransformer
+from sklearn.exceptions import DataDimensionalityWarning
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skdprp import (
@@ -23,7 +31,7 @@ from skdprp import (
     iDPSignRP,
     worst_neighbours,
 )
-from skdprp._params import validate_data, without_values
+from skdprp._params import validate_data, warn_at_caller, without_values
 
 SECRET = "simon schwarz"
 NUMBER = 8314.159
@@ -40,6 +48,7 @@ ESTIMATORS = [
     PublicScaler((0, 1)),
 ]
 ROWS = [[0.1, 0.2], [0.3, -0.4], [0.2, 0.1], [0.5, 0.5]] * 10
+FRAME = pd.DataFrame(ROWS, columns=["a", "b"])
 TEXT = [[0.1, SECRET], *ROWS[1:]]
 every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
 METHODS = ("transform", "inverse_transform", "predict", "decision_function", "predict_proba", "score")
@@ -170,3 +179,44 @@ def test_rows_whose_sum_overflows_cause_no_warning(estimator):
     rows[::2], rows[1::2] = 1.5e308, -1.5e308
     with np.errstate(all="warn"):
         assert np.isfinite(validate_data(clone(estimator), rows)).all()
+
+
+@every
+def test_missing_values_are_refused_whatever_scikit_learn_assumes(estimator):
+    """Under ``assume_finite=True`` comparisons with NaN are false, and what they check goes unchecked."""
+    y, missing = labels(estimator), [[0.1, np.nan], *ROWS[1:]]
+    with config_context(assume_finite=True):
+        for X in (missing, sp.csr_array(missing), sp.coo_array(missing)):
+            for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
+                assert "Input X contains NaN" in str(refusal(method, *data))
+
+
+def test_missing_targets_are_refused_whatever_scikit_learn_assumes():
+    with config_context(assume_finite=True):
+        assert "y contains NaN" in str(refusal(MIDPRegressor().fit, ROWS, [np.nan, 1.0] * 20))
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.DataDimensionalityWarning")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: DPOPORP(4).fit(ROWS),
+        lambda: DPOPORP(4).fit_transform(ROWS),
+        lambda: make_pipeline(DPOPORP(4)).fit(ROWS),
+        lambda: make_pipeline(PublicScaler((0, 1)), DPOPORP(4), LinearSVC()).fit(ROWS, [0, 1] * 20),
+        lambda: make_union(DPOPORP(4), PublicScaler((0, 1))).fit_transform(ROWS),
+        lambda: ColumnTransformer([("sketch", DPOPORP(4), [0, 1])]).set_output(transform="pandas").fit_transform(FRAME),
+        lambda: cross_val_score(make_pipeline(DPOPORP(4), LinearSVC()), ROWS, [0, 1] * 20, cv=KFold(2)),
+    ],
+)
+def test_warnings_point_at_the_line_that_called(call):
+    with pytest.warns(DataDimensionalityWarning) as caught:
+        call()
+    assert {(warning.filename, warning.lineno) for warning in caught} == {(__file__, call.__code__.co_firstlineno)}
+
+
+def test_a_warning_without_a_caller_outside_is_shown_at_the_outermost_line():
+    names = {"__name__": "skdprp.imagined", "warn_at_caller": warn_at_caller}
+    with pytest.warns(UserWarning, match="^lonely$") as caught, ThreadPoolExecutor(1) as pool:
+        pool.submit(exec, "warn_at_caller('lonely', UserWarning)", names).result()
+    assert "concurrent" in caught[0].filename
