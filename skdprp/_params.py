@@ -1,12 +1,17 @@
 """What the estimators ask of parameters and data, and the only import of scikit-learn's semi-private validators."""
 
+import math
 import re
 import sys
 import warnings
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from fractions import Fraction
+from itertools import pairwise
 from numbers import Integral, Real
 
 import numpy as np
+import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import _fit_context
 from sklearn.utils import _param_validation, validation
 from sklearn.utils._param_validation import StrOptions
@@ -22,6 +27,9 @@ __all__ = [
     "PythonNumbersMixin",
     "StrOptions",
     "_fit_context",
+    "canonical_csr",
+    "float_type",
+    "validate_array",
     "validate_data",
     "warn_at_caller",
     "without_values",
@@ -128,15 +136,22 @@ def without_values(function, *data, name="X", **options):
     raise kind(message)  # here and not in the handler, or the first error were its context
 
 
+@contextmanager
+def _every_value_checked():
+    """Look for NaN whatever scikit-learn is told to assume, and let no warning of an overflow tell of a row."""
+    with np.errstate(all="ignore"), config_context(assume_finite=False):
+        yield
+
+
 def validate_data(estimator, X, y="no_validation", **options):
-    """Validate as scikit-learn does, with errors that quote none of the data.
+    """Validate as scikit-learn does, whatever its configuration, with errors that quote none of the data.
 
     Parameters
     ----------
     estimator : estimator
         Whose data they are.
     X : {array-like, sparse matrix}
-        Rows.
+        Rows. Sparse ones are made canonical: see :func:`canonical_csr`.
     y : array-like or "no_validation", default="no_validation"
         Labels or targets, if they belong to it.
     **options
@@ -152,9 +167,107 @@ def validate_data(estimator, X, y="no_validation", **options):
         As scikit-learn does.
     """
     is_numeric = options.pop("y_numeric", False)
-    with np.errstate(all="ignore"):  # a warning of an overflow would tell of a row
-        data = without_values(validation.validate_data, estimator, X, y, **options)
-    return (data[0], without_values(_numbers, data[1], name="y")) if is_numeric else data
+    with _every_value_checked():
+        data = without_values(validation.validate_data, estimator, _canonical(X), y, **options)
+        if not isinstance(data, tuple):
+            return _as_numbers(data)
+        X, y = data
+        return _as_numbers(X), without_values(_numbers, y, name="y") if is_numeric else y
+
+
+def validate_array(X, **options):
+    """Validate rows that belong to no fitted width, as :func:`validate_data` does."""
+    with _every_value_checked():
+        return _as_numbers(without_values(validation.check_array, _canonical(X), input_name="X", **options))
+
+
+def _canonical(X):
+    return without_values(canonical_csr, X) if sp.issparse(X) else X
+
+
+def _as_numbers(X):
+    """Convert the truth values of a frame of sparse columns, which scikit-learn returns as they are."""
+    return X.astype(np.float64) if X.dtype == bool else X
+
+
+def canonical_csr(X):
+    """Return sparse rows as CSR, each entry once and in the order of its column, whatever their format.
+
+    What is computed from them is then a function of the rows as vectors, and not of how they are stored. Entries that
+    are stored several times are summed exactly and rounded once, to float64: any other sum would depend on the order,
+    or on how a number is split.
+
+    Parameters
+    ----------
+    X : sparse matrix or array of shape (n_samples, n_features)
+        Rows, of any format and type. Flags that say what order its entries have are not believed.
+
+    Returns
+    -------
+    CSR matrix or array of shape (n_samples, n_features)
+        A view of X where it can be. Entries of other types than `FLOATS` are left to be converted, and those that are
+        not finite or not real to be refused, by the validation that follows.
+    """
+    if X.ndim != 2 or X.dtype.kind == "c":
+        return X
+    rows = _stored_entries(X)
+    rows.check_format(full_check=True)  # kernels read W at these columns
+    rows = rows if rows.has_canonical_format else _sum_repeated(_sort(rows))
+    return sp.csr_matrix(rows) if isinstance(X, sp.spmatrix) else rows
+
+
+def _stored_entries(X):
+    """CSR of all entries as they are stored: nothing is summed, and no flag set."""
+    X = X.tocsr() if X.format == "csc" else X
+    if X.format == "csr":
+        size = X.indptr[-1]
+        return sp.csr_array((X.data[:size], X.indices[:size], X.indptr), shape=X.shape)
+    X = X.tocoo()
+    order = np.argsort(X.row, kind="stable")
+    pointers = np.append(0, np.cumsum(np.bincount(X.row, minlength=X.shape[0])))
+    return sp.csr_array((X.data[order], X.col[order], pointers), shape=X.shape)
+
+
+def _sort(X):
+    """Sort the entries of each row by column, in a copy; scipy sorts fewer types than it holds."""
+    order = sp.csr_array((np.arange(X.nnz), X.indices.copy(), X.indptr), shape=X.shape)
+    order.sort_indices()
+    return sp.csr_array((X.data[order.data], order.indices, X.indptr), shape=X.shape)
+
+
+def _sum_repeated(X):
+    """Sum what sorted rows hold several times, unless a value is not finite, which the sum might hide."""
+    begins = np.diff(X.indices, prepend=-1) != 0
+    begins[X.indptr[:-1][np.diff(X.indptr) > 0]] = True
+    if begins.all():
+        return X
+    values = X.data.astype(np.float64)
+    if not np.isfinite(values).all():
+        return sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
+    first = np.flatnonzero(begins)
+    sums, lengths = values[first], np.diff(first, append=X.nnz)
+    repeated = lengths > 1
+    numbers, kind = X.data[np.repeat(repeated, lengths)].tolist(), X.dtype.kind if X.dtype.itemsize <= 8 else "O"
+    ends = pairwise([0, *np.cumsum(lengths[repeated]).tolist()])
+    sums[repeated] = [_exact_sum(numbers[start:stop], kind) for start, stop in ends]
+    return sp.csr_array((sums, X.indices[first], np.append(0, np.cumsum(begins))[X.indptr]), shape=X.shape)
+
+
+def _exact_sum(numbers, kind):
+    """Sum in real numbers, rounded once to a float; of truth values, whether one is true."""
+    try:
+        if kind == "f":
+            return math.fsum(numbers)
+        if kind in "biu":
+            return float(any(numbers) if kind == "b" else sum(numbers))
+        return float(sum(Fraction(*number.as_integer_ratio()) for number in numbers))
+    except OverflowError:
+        return math.inf
+
+
+def float_type(X, rows):
+    """Return the type that rows came in: repeated entries of float32 are summed in float64."""
+    return np.dtype(np.float32) if sp.issparse(X) and X.dtype == np.float32 else rows.dtype
 
 
 def _numbers(y):

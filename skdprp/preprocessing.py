@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from ._params import FLOATS, _fit_context, validate_data, without_values
+from ._params import FLOATS, _fit_context, float_type, validate_array, validate_data
 
 __all__ = ["PublicScaler"]
 
@@ -122,9 +122,9 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Values within `feature_range`.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        self._refuse_to_fill(X)
-        return _on_values(self._scale, X)
+        rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        self._refuse_to_fill(rows)
+        return _on_values(self._scale, rows, float_type(X, rows))
 
     def inverse_transform(self, X):
         """Return to the units of the bounds; what was clipped comes back as its bound.
@@ -140,11 +140,11 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             Values in the units of the bounds.
         """
         check_is_fitted(self)
-        X = without_values(check_array, X, accept_sparse="csr", dtype=FLOATS, input_name="X")
-        if X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has {X.shape[1]} columns where {self.n_features_in_} were scaled.")
-        self._refuse_to_fill(X)
-        return _on_values(lambda values, column: (values - self.offset_[column]) / self.scale_[column], X)
+        rows = validate_array(X, accept_sparse="csr", dtype=FLOATS)
+        if rows.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {rows.shape[1]} columns where {self.n_features_in_} were scaled.")
+        self._refuse_to_fill(rows)
+        return _on_values(self._unscale, rows, float_type(X, rows))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -152,11 +152,14 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _scale(self, values, column):
+    def _scale(self, values, column, dtype):
         clipped = np.clip(values, *self.bounds_[column].T)
         # Rounding overshoots, here and again in float32.
         scaled = clipped * self.scale_[column] + self.offset_[column]
-        return np.clip(scaled, *_rounded_inward(self.feature_range_, values.dtype))
+        return np.clip(scaled, *_rounded_inward(self.feature_range_, dtype))
+
+    def _unscale(self, values, column, dtype):
+        return (values - self.offset_[column]) / self.scale_[column]
 
     def _matches_parameters(self):
         """Whether the parameters still are those of the last fit."""
@@ -170,14 +173,12 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             )
 
 
-def _on_values(function, X):
+def _on_values(function, X, dtype):
     """Apply a function of values and their columns to each value of X, or each that is stored."""
     if not sp.issparse(X):
-        return function(X, slice(None)).astype(X.dtype, copy=False)
-    out = X.copy()
-    out.sum_duplicates()
-    out.data = function(out.data, out.indices).astype(X.dtype, copy=False)
-    return out
+        return function(X, slice(None), dtype).astype(dtype, copy=False)
+    values = function(X.data, X.indices, dtype).astype(dtype, copy=False)
+    return type(X)((values, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
 
 def _rounded_inward(interval, dtype):

@@ -290,7 +290,7 @@ def _check_guarantee(guarantee, fitted, estimator):
 
 def _check_sketches(sketches, estimator):
     """The sketches have the shape, the dtype and the values that the estimator releases."""
-    dtypes = {np.dtype(estimator._output_dtype(np.empty(0, dtype))) for dtype in FLOATS}
+    dtypes = {np.dtype(estimator._output_dtype(np.dtype(dtype))) for dtype in FLOATS}
     if sketches.dtype not in dtypes:
         raise ValueError(f"the dtype of the sketches is {sketches.dtype}, not {' or '.join(map(str, dtypes))}.")
     _agree("shape of the sketches", sketches.shape, (*sketches.shape[:1], estimator._n_features_out))

@@ -24,7 +24,7 @@ _ROUND_UP = 1 + 2.0**-40
 def rows_of(X, rows):
     """Return some rows of an array, or of a CSR matrix in float64, with its entries as they are.
 
-    Indexing and `astype` of a sparse X would copy more, and the latter sums duplicate entries, whose rounding counts.
+    Indexing of a sparse X would copy them.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ class IdentityProjection(Projection):
         return X.toarray(order="C")
 
     def _project_dense(self, X):
-        return X.astype(np.float64, order="C")
+        return np.add(X, 0.0, dtype=np.float64, order="C")  # no -0.0, as sparse rows have none
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""
@@ -245,7 +245,8 @@ class OPORPProjection(Projection):
     """One permutation and one random projection: each feature goes, with a random sign, to one of k equal bins.
 
     The p features, padded to a multiple of k, are permuted and cut into k bins of equal length; each bin is summed
-    with Rademacher signs.
+    with Rademacher signs, in the order of the features. Zeros do not change a sum, so that dense and sparse rows have
+    the same sums to the last bit.
 
     References
     ----------
@@ -308,22 +309,20 @@ class OPORPProjection(Projection):
             yield rows, entries.toarray(out=out[:size])
 
     def _dense_blocks(self, X, slices):
-        """Read rows as sparse with every entry, sum each sign of each bin in a column of its own, and subtract."""
-        k, largest = self.n_components, _longest(slices)
-        halves, out = np.empty((largest, 2 * k)), np.empty((largest, k))
-        full = self._full_rows(largest)
-        converted = full.data.reshape(largest, self.n_features)
+        """Put the signs of W into the rows, and let `toarray` sum each bin in the order of the features."""
+        largest = _longest(slices)
+        signed, out = np.empty((largest, self.n_features)), np.empty((largest, self.n_components))
+        full, signs = self._full_rows(largest), (1 - 2 * (self.code & 1)).astype(X.dtype)
         for rows in slices:
             size = rows.stop - rows.start
             entries = full if size == largest else self._full_rows(size)
-            entries.data = _as_float64(X[rows], converted).reshape(-1)
-            entries.toarray(out=halves[:size])
-            yield rows, np.subtract(halves[:size, :k], halves[:size, k:], out=out[:size])
+            entries.data = np.multiply(X[rows], signs, out=signed[:size]).reshape(-1)
+            yield rows, entries.toarray(out=out[:size])
 
     def _full_rows(self, n_rows):
-        columns = np.tile((self.code >> 1) + self.n_components * (self.code & 1), n_rows)
-        pointers = np.arange(n_rows + 1, dtype=columns.dtype) * columns.dtype.type(self.n_features)
-        return sp.csr_array((np.empty(columns.size), columns, pointers), shape=(n_rows, 2 * self.n_components))
+        bins = np.tile(self.code >> 1, n_rows)
+        pointers = np.arange(n_rows + 1, dtype=bins.dtype) * bins.dtype.type(self.n_features)
+        return sp.csr_array((np.empty(bins.size), bins, pointers), shape=(n_rows, self.n_components))
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""

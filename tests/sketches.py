@@ -1,11 +1,13 @@
 """What the tests of sketches share: sketches of every kind, and the exact loss of bits."""
 
+from copy import copy
 from fractions import Fraction
 from functools import cache
 
 import mpmath
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
@@ -86,3 +88,34 @@ VARIANTS = {
     "iDP-SignOPORP-G": iDPSignRP(8, projection="oporp"),
     "iDP-SignOPORP-RR": iDPSignRP(8, method="rr", projection="oporp"),
 }
+
+
+def computed(sketch, X):
+    """What a sketch computes of rows before it draws any noise."""
+    seen, sketch = [], copy(sketch)
+
+    def randomise(x):
+        seen.append(x.copy())
+        return type(sketch)._randomise(sketch, x)
+
+    sketch._randomise = randomise
+    sketch.transform(X)
+    return np.vstack(seen)
+
+
+def with_entries(form, data, row, column, shape):
+    """Sparse rows with entries as they are given, which scipy would sum."""
+    if form is sp.coo_array:
+        return form((data, (row, column)), shape=shape)
+    inner, outer, size = (row, column, shape[1]) if form is sp.csc_array else (column, row, shape[0])
+    order = np.argsort(outer, kind="stable")
+    return form((data[order], inner[order], np.searchsorted(outer[order], np.arange(size + 1))), shape=shape)
+
+
+def with_entries_twice(X, form=sp.csr_array):
+    """Rows with each number as a sum of three, far larger or of no sense in their own type; truths are there twice."""
+    X = sp.coo_array(X)
+    large = np.full(X.nnz, 100 if X.dtype.itemsize == 1 else 2**60, X.dtype)
+    parts = [X.data, X.data] if X.dtype == bool else [large, X.data, -large]
+    row, column = (np.tile(index, len(parts)) for index in (X.row, X.col))
+    return with_entries(form, np.concatenate(parts), row, column, X.shape)

@@ -1,4 +1,4 @@
-"""That errors of the estimators name no value of the data, in whatever form it comes."""
+"""That errors of the estimators name no value of the data, in whatever form it comes, and warnings its caller."""
 
 import re
 import threading
@@ -9,13 +9,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.exceptions import DataDimensionalityWarning
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputRegressor
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import Normalizer
+from sklearn.svm import LinearSVC
 from sklearn.utils._param_validation import InvalidParameterError
 
 from skdprp import (
@@ -49,6 +52,7 @@ ESTIMATORS = [
     PublicScaler((0, 1)),
 ]
 ROWS = [[0.1, 0.2], [0.3, -0.4], [0.2, 0.1], [0.5, 0.5]] * 10
+FRAME = pd.DataFrame(ROWS, columns=["a", "b"])
 TEXT = [[0.1, SECRET], *ROWS[1:]]
 every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
 METHODS = ("transform", "inverse_transform", "predict", "decision_function", "predict_proba", "score")
@@ -278,3 +282,37 @@ def test_a_warning_is_shown_once_for_each_line_of_a_caller():
             warn_at_caller("one line", UserWarning)
         warn_at_caller("one line", UserWarning)
     assert len(caught) == 2
+
+
+@every
+def test_missing_values_are_refused_whatever_scikit_learn_assumes(estimator):
+    """Under ``assume_finite=True`` comparisons with NaN are false, and what they check goes unchecked."""
+    y, missing = labels(estimator), [[0.1, np.nan], *ROWS[1:]]
+    with config_context(assume_finite=True):
+        for X in (missing, sp.csr_array(missing), sp.coo_array(missing)):
+            for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
+                assert "X contains NaN" in str(refusal(method, *data))
+
+
+def test_missing_targets_are_refused_whatever_scikit_learn_assumes():
+    with config_context(assume_finite=True):
+        assert "y contains NaN" in str(refusal(MIDPRegressor().fit, ROWS, [np.nan, 1.0] * 20))
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.DataDimensionalityWarning")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: DPOPORP(4).fit(ROWS),
+        lambda: DPOPORP(4).fit_transform(ROWS),
+        lambda: make_pipeline(DPOPORP(4)).fit(ROWS),
+        lambda: make_pipeline(PublicScaler((0, 1)), DPOPORP(4), LinearSVC()).fit(ROWS, [0, 1] * 20),
+        lambda: make_union(DPOPORP(4), PublicScaler((0, 1))).fit_transform(ROWS),
+        lambda: ColumnTransformer([("sketch", DPOPORP(4), [0, 1])]).set_output(transform="pandas").fit_transform(FRAME),
+        lambda: cross_val_score(make_pipeline(DPOPORP(4), LinearSVC()), ROWS, [0, 1] * 20, cv=KFold(2)),
+    ],
+)
+def test_warnings_point_at_the_line_that_called(call):
+    with pytest.warns(DataDimensionalityWarning) as caught:
+        call()
+    assert {(warning.filename, warning.lineno) for warning in caught} == {(__file__, call.__code__.co_firstlineno)}

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sketches import EVERY, VARIANTS, binomial_sketch, every
+from sketches import EVERY, VARIANTS, binomial_sketch, every, with_entries_twice
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -76,27 +76,40 @@ def test_tiny_entries_do_not_escape_the_domain(no_release):
         sketch.transform(np.full((1, 3), 1e-80))
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_the_domain_ends_at_its_norm(form):
-    """One large entry among zeros is judged by the norm of its row, on both sides of the bound of the rounding."""
-    sketch = DPOPORP(2, random_state=0).fit(np.ones((1, 9)))
-    row = np.zeros((1, 9))
-    row[0, 4] = -1.0
-    terms = 9 if form is np.asarray else 1
-    largest = 2.0**-12 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
-    assert sketch.transform(form(0.999 * largest * row)).shape == (1, 2)
+STORAGE = [
+    np.asarray,
+    np.asfortranarray,
+    sp.csr_array,
+    sp.coo_matrix,
+    lambda X: sp.csr_array((X.ravel(), np.arange(9), [0, 9]), shape=(1, 9)),
+    with_entries_twice,
+]
+
+
+@pytest.mark.parametrize("form", STORAGE)
+@pytest.mark.parametrize("row", [[1.0], [-1.0, 0.25, 0.0, 0.25], [0.5] * 9])
+@every
+def test_the_domain_ends_where_rounding_may_pass_the_slack(sketch, row, form):
+    """A row of n numbers is refused where (n + 1) 2^-53 of its l1 norm is more than a quarter of the slack."""
+    sketch = clone(sketch).fit(np.ones((1, 9)))
+    row = np.pad(row, (0, 9 - len(row)))[None]
+    slack = 2.0**-10 if sketch.get_params().get("min_norm") is None else 2.0**-16
+    largest = 2.0**51 * sketch.max_change * slack / ((np.count_nonzero(row) + 1) * np.abs(row).sum())
+    assert sketch.transform(form((1 - 1e-12) * largest * row)).shape == (1, 4)
     with pytest.raises(ValueError, match="float64 is too coarse"):
-        sketch.transform(form(1.001 * largest * row))
+        sketch.transform(form((1 + 1e-12) * largest * row))
 
 
 @every
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_duplicates_that_cancel_do_not_escape_the_domain(sketch, dtype, no_release):
-    """Entries too large are refused though they sum to a small row: what lies between them is lost to rounding."""
-    row = np.array([1e18, 1.0, -1e18], dtype=dtype), np.array([0, 1, 0]), np.array([0, 3])
-    sketch = clone(sketch).fit(np.ones((1, 9)))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_no_large_entry_hides_in_a_sum(sketch, dtype, silenced_noise):
+    """Entries that cancel are summed exactly, so that nothing between them is lost; a sum too large is refused."""
+    sketch, place = clone(sketch).fit(np.ones((1, 9))), (np.array([0, 1, 0]), np.array([0, 3]))
+    row = sp.csr_array((np.array([2**60, 1, -(2**60)], dtype), *place), shape=(1, 9))
+    assert np.array_equal(sketch.transform(row), sketch.transform(np.eye(9, dtype=dtype)[[1]]))
+    row = sp.csr_array((np.array([2**60, 1, -(2**59)], dtype), *place), shape=(1, 9))
     with pytest.raises(ValueError, match="float64 is too coarse"):
-        sketch.transform(sp.csr_array(row, shape=(1, 9)))
+        sketch.transform(row)
 
 
 @pytest.mark.parametrize(

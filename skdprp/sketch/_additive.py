@@ -76,8 +76,8 @@ class AdditiveSketch(BaseSketch):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _output_dtype(self, X):
-        return X.dtype
+    def _output_dtype(self, dtype):
+        return dtype
 
     def _randomise(self, x):
         if self.projection_.divisor != 1:

@@ -1,6 +1,5 @@
 """What all sketches share: fit from a shape, release by blocks of rows."""
 
-import warnings
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -8,12 +7,12 @@ import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import DataDimensionalityWarning
-from sklearn.utils import check_random_state, extmath, gen_batches
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._label import GuaranteeDisplayMixin
-from .._params import FLOATS, PythonNumbersMixin, _fit_context, validate_data
+from .._params import FLOATS, PythonNumbersMixin, _fit_context, float_type, validate_data, warn_at_caller
 from .._threads import in_threads
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ..random_projection import make_projection, rows_of
@@ -30,11 +29,10 @@ _NOT_COVERED = (
 )
 
 
-def row_norms(X):
-    """l2 norms of the rows, duplicate entries not summed, in float64 by blocks that fit the cache."""
+def blocks_of(X):
+    """Rows in float64, by blocks that fit the cache."""
     size = max(1, _NORM_ENTRIES * X.shape[0] // max(X.nnz if sp.issparse(X) else X.size, 1))
-    blocks = (rows_of(X, rows) for rows in gen_batches(X.shape[0], size))
-    return (extmath.row_norms(block.astype(np.float64, copy=False)) for block in blocks)
+    return (rows_of(X, rows).astype(np.float64, copy=False) for rows in gen_batches(X.shape[0], size))
 
 
 class BaseSketch(
@@ -93,14 +91,15 @@ class BaseSketch(
             parameter was changed after fit. Nothing is released then.
         """
         self._check_calibrated()
-        rows = stand_in(X) if is_lazy(X) else X
-        rows = validate_data(self, rows, accept_sparse="csr", dtype=FLOATS, reset=False)
+        given = stand_in(X) if is_lazy(X) else X
+        rows = validate_data(self, given, accept_sparse="csr", dtype=FLOATS, reset=False)
+        dtype = self._output_dtype(float_type(given, rows))
         if is_lazy(X):
-            return release_lazily(self, X, self._output_dtype(rows))
+            return release_lazily(self, X, dtype)
         self._check_domain(rows)
         if _noise.is_seeded() and not self.guarantee_.seeded:
             self.guarantee_ = self.guarantee_.mark_seeded()
-        return self._release(rows)
+        return self._release(rows, dtype)
 
     def _check_calibrated(self):
         """Refuse to go on under a guarantee that does not hold."""
@@ -132,11 +131,10 @@ class BaseSketch(
     def _make_projection(self, n_features):
         kind = self._projection_kind()
         if self.n_components > n_features and kind != "identity":
-            warnings.warn(
+            warn_at_caller(
                 f"n_components={self.n_components} is more than the {n_features} features of X: the sketch is larger "
                 "than the data.",
                 DataDimensionalityWarning,
-                stacklevel=4,
             )
         options = self._projection_options()
         return make_projection(kind, n_features, self.n_components, check_random_state(self.random_state), **options)
@@ -166,9 +164,9 @@ class BaseSketch(
             **more,
         )
 
-    def _release(self, X):
+    def _release(self, X, dtype):
         """Work by blocks that fit the cache; on few rows they are smaller, so that each thread has one."""
-        out = np.empty((X.shape[0], self._n_features_out), dtype=self._output_dtype(X))
+        out = np.empty((X.shape[0], self._n_features_out), dtype=dtype)
         small = X.shape[0] * self.projection_.n_components < _PARALLEL_ENTRIES
         n_jobs = 1 if _noise.is_seeded() or small else effective_n_jobs(self.n_jobs)
         size = min(self.projection_.rows_per_block(X), -(-X.shape[0] // n_jobs))
@@ -184,27 +182,33 @@ class BaseSketch(
     def _check_domain(self, X):
         """Refuse rows whose rounding could move a projection by more than a slack times what `max_change` can.
 
-        A sum of n terms ``u_i w_ij`` is off by at most ``n 2**-53 |u|_1 max_i |w_ij|``, all components together by
-        ``n 2**-53 |u|_1 max_i |W_i|``, where ``|u|_1 <= sqrt(n) |u|_2``; half the slack pays for the two neighbours.
-        The norms are computed only where the largest entry does not bound them well enough.
+        A sum of n terms ``u_i w_ij``, where the u_i are rounded themselves, is off by at most
+        ``(n + 1) 2**-53 |u|_1 max_i |w_ij|`` in whatever order it is summed, all components together by
+        ``(n + 1) 2**-53 |u|_1 max_i |W_i|``; half the slack pays for the two neighbours, and the other for terms of
+        second order. The l1 norms are computed only where the largest entry does not bound them well enough. Each
+        comparison is such that NaN fails it.
         """
+        largest = self.max_change * self._slack / 4 * 2.0**53
         terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
-        largest = self.max_change * self._slack / 4 / ((terms + 1) * 2.0**-53 * np.sqrt(terms))
         entries = X.data if sp.issparse(X) else X
         entry = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
-        if entry * np.sqrt(terms) > largest and max(norms.max() for norms in row_norms(X)) > largest:
-            raise ValueError(
-                "X has a row so large that float64 is too coarse to project it to within "
-                f"max_change={self.max_change}. Scale X, or raise max_change."
-            )
+        with np.errstate(over="ignore"):
+            if (terms + 1) * terms * entry <= largest / 2:
+                return
+            for block in blocks_of(X):
+                if not (((block != 0).sum(axis=1) + 1) * abs(block).sum(axis=1) <= largest).all():
+                    raise ValueError(
+                        "X has a row so large that float64 is too coarse to project it to within "
+                        f"max_change={self.max_change}. Scale X, or raise max_change."
+                    )
 
     @abstractmethod
     def _calibrate(self):
         """Set the sensitivity and the scale of the noise for `projection_`; return the guarantee."""
 
     @abstractmethod
-    def _output_dtype(self, X):
-        """Return the dtype of the release."""
+    def _output_dtype(self, dtype):
+        """Return the dtype of the release of rows of a dtype."""
 
     @abstractmethod
     def _randomise(self, x):

@@ -3,14 +3,14 @@
 from abc import abstractmethod
 
 import numpy as np
-import scipy.sparse as sp
+from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from .._params import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..accounting import PrivacyLoss, Profile, randomised_response_profile
 from ..mechanisms import binomial_flip_epsilon, flip_thresholds, published_sign_changes, sign_change_probability
 from ..sensitivity import component_sensitivity
-from ._base import SLACK, BaseSketch, row_norms
+from ._base import SLACK, BaseSketch, blocks_of
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
 SIGN_CONSTRAINTS = {
@@ -27,7 +27,7 @@ class SignSketch(BaseSketch):
     def _n_features_out(self):
         return -(-self.projection_.n_components // 8) if self.output == "packed" else self.projection_.n_components
 
-    def _output_dtype(self, X):
+    def _output_dtype(self, dtype):
         return np.uint8 if self.output == "packed" else np.int8
 
     def _randomise(self, x):
@@ -46,14 +46,6 @@ class SignSketch(BaseSketch):
         """
         change = component_sensitivity(self.projection_, self.max_change)
         return np.where(change > 0, change, 1.0) * (1 + SLACK)
-
-
-def _summed(X):
-    """Return X with its duplicate entries summed; of a sparse X, a copy."""
-    if sp.issparse(X):
-        X = X.astype(np.float64, copy=True)
-        X.sum_duplicates()
-    return X
 
 
 def _levels(x, change, last):
@@ -240,7 +232,7 @@ class DPSignRP(FlippedSignSketch):
 
     def _check_domain(self, X):
         super()._check_domain(X)
-        if self.min_norm is not None and min(norms.min() for norms in row_norms(_summed(X))) < self.min_norm:
+        if self.min_norm is not None and not all((row_norms(rows) >= self.min_norm).all() for rows in blocks_of(X)):
             raise ValueError(f"X has a row of l2 norm below min_norm={self.min_norm}, which the guarantee excludes.")
 
 
