@@ -7,6 +7,7 @@ coordinate; "l2" bounds their l2 distance. All are computed on the realised W, w
 import numpy as np
 
 from ._digits import with_python_numbers
+from .accounting._neighbours import rows_that_differ
 
 
 @with_python_numbers
@@ -193,5 +194,5 @@ def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, ac
     >>> minimiser_sensitivity(LogisticLoss(), max_norm=1.0, penalty=10.0, adjacency="replace_one")
     0.2
     """
-    rows = 2 if adjacency == "replace_one" else 1
+    rows = rows_that_differ(adjacency)
     return float((rows * np.sqrt(n_outputs) * loss.lipschitz * max_norm + 2 * accuracy) / penalty)

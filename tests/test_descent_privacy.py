@@ -24,6 +24,7 @@ from skdprp.accounting import (
 )
 from skdprp.guarantee import Adjacency
 from skdprp.linear_model import _network
+from skdprp.losses import LogisticLoss
 from skdprp.mechanisms import (
     _descent,
     descent_scale,
@@ -32,6 +33,7 @@ from skdprp.mechanisms import (
     sampled_steps_target,
     sampled_target,
 )
+from skdprp.sensitivity import minimiser_sensitivity
 
 # Accounting
 
@@ -178,6 +180,24 @@ def test_descent_scale_is_tight(epsilon, delta, known, adjacency):
     scale = descent_scale(epsilon, delta, **known)
     assert subsampled_gaussian_profile(epsilon, scale=scale, **known) <= delta
     assert subsampled_gaussian_profile(epsilon, scale=0.999 * scale, **known) > delta
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        partial(subsampled_gaussian_profile, 1.0, scale=1.0),
+        partial(subsampled_gaussian_profile, 1.0, scale=1.0, rate=0.5),
+        partial(descent_scale, 1.0, 1e-5),
+        partial(descent_scale, 1.0, 1e-5, rate=0.5),
+        partial(product_descent_scale, 1.0, 1e-5, n_dims=9),
+        partial(published_product_descent, 1.0, 1e-5, n_dims=9),
+        partial(minimiser_sensitivity, LogisticLoss(), max_norm=1.0, penalty=1.0),
+    ],
+)
+def test_other_neighbours_are_refused(function):
+    """A slip of the pen must not halve the noise."""
+    with pytest.raises(ValueError, match="adjacency must be 'replace_one' or 'add_remove', got 'replace one'"):
+        function(adjacency="replace one")
 
 
 def test_slack_below_the_resolution_of_samples_is_refused():
@@ -432,7 +452,7 @@ def test_published_product_noise_keeps_apart_what_it_claims_and_what_is_true():
     model = DPSGDClassifier(n_epochs=5, noise="product", calibration="published", epsilon=1.0, delta=1e-5)
     with pytest.warns(PrivacyWarning, match="what is true"):
         model.fit(X, y)
-    assert repr(model.claimed_) == "(1.0, 1e-05)-DP as claimed, not as proved"
+    assert repr(model.claimed_) == "(1.0, 1e-05)-DP as claimed, not as proved, one row replaced"
     assert model.guarantee_.epsilon == 1.0 and model.guarantee_.delta > 1000 * 1e-5
     with pytest.warns(PrivacyWarning):
         model.fit(X, y)

@@ -6,6 +6,7 @@ import numpy as np
 
 from .._digits import with_python_numbers
 from ._additive import gaussian_profile
+from ._neighbours import rows_that_differ
 from ._signs import randomised_response_profile
 
 _INTERVALS, _MOST_INTERVALS = 2.0**9, 2.0**15
@@ -86,8 +87,8 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     '9.7e-06'
     """
     if rate == 1.0:
-        rows = 2 if adjacency == "replace_one" else 1
-        return gaussian_profile(epsilon, scale=scale, sensitivity=rows * sensitivity * np.sqrt(n_steps))
+        sensitivity = rows_that_differ(adjacency) * sensitivity
+        return gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity * np.sqrt(n_steps))
     composed = _composed_losses(scale / sensitivity, rate, n_steps, adjacency)
     return float(min(composed.get_delta_for_epsilon(epsilon) + _FFT_ERROR, 1.0))
 
@@ -101,7 +102,7 @@ def _composed_losses(multiplier, rate, n_steps, adjacency):
         sampling_prob=rate,
         value_discretization_interval=_grid_step(multiplier, rate, n_steps, adjacency),
         pessimistic_estimate=True,
-        neighboring_relation=relation.REPLACE_ONE if adjacency == "replace_one" else relation.ADD_OR_REMOVE_ONE,
+        neighboring_relation=relation.REPLACE_ONE if rows_that_differ(adjacency) == 2 else relation.ADD_OR_REMOVE_ONE,
     )
     return step.self_compose(n_steps)
 
@@ -109,7 +110,7 @@ def _composed_losses(multiplier, rate, n_steps, adjacency):
 def _grid_step(multiplier, rate, n_steps, adjacency):
     """A share of the size of all losses, but not so small that the losses of a step fill the memory."""
     largest = np.logaddexp(np.log1p(-rate), np.log(rate) + 0.5 / multiplier**2 + _REACH / multiplier)
-    if adjacency == "replace_one":  # the same value under the other row
+    if rows_that_differ(adjacency) == 2:  # the same value under the other row
         largest -= np.logaddexp(np.log1p(-rate), np.log(rate) - 1.5 / multiplier**2 - _REACH / multiplier)
     return float(max(_likely_mu(multiplier, rate, n_steps, adjacency) / _INTERVALS, largest / _MOST_INTERVALS))
 
@@ -117,10 +118,9 @@ def _grid_step(multiplier, rate, n_steps, adjacency):
 def _likely_mu(multiplier, rate, n_steps, adjacency):
     """Sensitivity of the one Gaussian release that many steps are like: the size of their privacy losses."""
     square = multiplier**-2.0
-    exponent = min(square, 100.0)
-    if adjacency == "replace_one":
-        return 2 * float(np.sqrt(n_steps * min(square, rate**2 * np.sinh(exponent))))
-    return float(np.sqrt(n_steps * min(square, rate**2 * np.expm1(exponent))))
+    rows = rows_that_differ(adjacency)
+    of_a_step = min(square, rate**2 * (np.sinh if rows == 2 else np.expm1)(min(square, 100.0)))
+    return rows * float(np.sqrt(n_steps * of_a_step))
 
 
 def _privacy_loss_distributions():

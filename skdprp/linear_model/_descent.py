@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from .. import _noise
 from .._params import POSITIVE, Interval, StrOptions
 from ..accounting import PrivacyLoss, Profile, subsampled_gaussian_profile
+from ..accounting._neighbours import rows_that_differ
 from ..guarantee import PrivacyGuarantee
 from ..mechanisms import (
     descent_scale,
@@ -386,8 +387,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if self.noise == "product":
             return None
         if plan.rate == 1:
-            rows = 2 if self.adjacency == "replace_one" else 1
-            return PrivacyLoss(mu=rows * float(np.sqrt(plan.n_steps)) / multiplier, **rest)
+            return PrivacyLoss(mu=rows_that_differ(self.adjacency) * float(np.sqrt(plan.n_steps)) / multiplier, **rest)
         steps = Profile.of(subsampled_gaussian_profile, scale=multiplier, **self._known(plan))
         return PrivacyLoss(profiles=(steps,), **rest)
 

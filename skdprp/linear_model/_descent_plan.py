@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..accounting._neighbours import rows_that_differ
 from ..mechanisms import gaussian_scale
 
 # Share of the travel, common length of a step and the longest one: of a linear model, and of a network.
@@ -69,7 +70,7 @@ def plan_descent(problem, epsilon, delta, *, adjacency, batch_size, n_epochs, le
     """
     n_samples, is_linear = problem.n_samples, len(problem.network.sizes) == 2
     share, step, longest = _LINEAR if is_linear else _NETWORK
-    mu = 1 / gaussian_scale(epsilon, delta, sensitivity=2.0 if adjacency == "replace_one" else 1.0)
+    mu = 1 / gaussian_scale(epsilon, delta, sensitivity=float(rows_that_differ(adjacency)))
     travel = share * n_samples * mu
     n_steps = int(np.clip(travel / step, *_N_STEPS)) if n_epochs == "auto" else None
     if batch_size == "auto":

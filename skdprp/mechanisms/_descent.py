@@ -11,6 +11,7 @@ from ..accounting import (
     spherical_profile,
     subsampled_gaussian_profile,
 )
+from ..accounting._neighbours import rows_that_differ
 from ..accounting._rounding import rounded_up
 from ._additive import gaussian_scale, published_product_noise_scale, spherical_scale
 from ._calibration import boundary, remembered, require_positive_delta, sampled_target
@@ -105,16 +106,17 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
     1.3
     """
     require_positive_delta(delta)
+    rows = rows_that_differ(adjacency)
     if rate == 1.0:
-        return gaussian_scale(epsilon, delta, sensitivity=float(_n_rows(adjacency) * np.sqrt(n_steps)))
+        return gaussian_scale(epsilon, delta, sensitivity=float(rows * np.sqrt(n_steps)))
     if delta < _FINEST_DELTA:
         raise ValueError(
             f"delta={delta:.3g} is below 2**-40, which the accounting of random batches does not resolve: choose a "
             "larger delta, or all rows at each step, batch_size=None."
         )
     # By the central limit the steps are like one Gaussian release. From there, to search in powers keeps close to it.
-    ratio = 1 / (gaussian_scale(epsilon, delta) * _n_rows(adjacency) * rate * np.sqrt(n_steps))
-    likely = float((np.arcsinh if adjacency == "replace_one" else np.log1p)(ratio**2) ** -0.5)
+    ratio = 1 / (gaussian_scale(epsilon, delta) * rows * rate * np.sqrt(n_steps))
+    likely = float((np.arcsinh if rows == 2 else np.log1p)(ratio**2) ** -0.5)
 
     def _scale(factor):
         return likely * factor**_POWER
@@ -124,11 +126,6 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
         return rounded_up(subsampled_gaussian_profile(epsilon, **known)) <= delta
 
     return _scale(boundary(_meets, start=1.0, digits=_DIGITS))
-
-
-def _n_rows(adjacency):
-    """Number of rows whose vectors differ between neighbours."""
-    return 2 if adjacency == "replace_one" else 1
 
 
 @remembered
@@ -177,7 +174,7 @@ def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjace
     """
     require_positive_delta(delta)
     targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]
-    law = {"n_dims": n_dims, "shape": n_dims, "power": 1, "sensitivity": float(_n_rows(adjacency))}
+    law = {"n_dims": n_dims, "shape": n_dims, "power": 1, "sensitivity": float(rows_that_differ(adjacency))}
     return min(spherical_scale(*target, **law) for target in targets)
 
 
@@ -225,7 +222,7 @@ def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, ad
     0.9
     """
     require_positive_delta(delta)
-    known = {"n_dims": n_dims, "sensitivity": float(_n_rows(adjacency))}
+    known = {"n_dims": n_dims, "sensitivity": float(rows_that_differ(adjacency))}
     sigmas = {}
     for share in _SHARES_OF_RESPONSES:
         target = _step_target(epsilon, delta, share, rate, n_steps)
