@@ -1,8 +1,8 @@
 """Sketches of dask collections: lazy, chunk by chunk, each computation a release of its own.
 
 dask names a task after what it computes, takes equal names for equal results, and makes a lost result again. A release
-is no such thing: it has noise of its own each time. So each call of `transform` gets a name of its own, and its chunks
-draw their noise where and when they are computed.
+is no such thing: it has noise of its own each time. So each call of `transform` gets a name of its own, its chunks draw
+their noise where and when they are computed, and what is computed together shares one draw of each.
 """
 
 import sys
@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
 
 
 def is_lazy(X):
@@ -71,8 +70,7 @@ def release_lazily(sketch, X, dtype):
     ValueError
         If the sketch was told to return dataframes, which would load all sketches at once.
     """
-    container = getattr(sketch, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
-    if container != "default":
+    if (container := sketch._container()) != "default":
         raise ValueError(f'Sketches of dask collections are dask arrays: set_output(transform="{container}") is not.')
     meta = np.empty((0, sketch._n_features_out), dtype)
     release = _Release(sketch, meta)
