@@ -5,9 +5,11 @@ import pickle
 import re
 import signal
 import time
+from functools import partial
 
 import dask
 import dask.array as da
+import dask.bag as db
 import dask.dataframe as dd
 import joblib
 import numpy as np
@@ -21,6 +23,7 @@ from sklearn.preprocessing import Normalizer
 from sklearn.utils import gen_batches
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP, reproducible_noise, transform_chunks
+from skdprp.sketch._base import BaseSketch
 
 SKETCHES = [
     DPRandomProjection(8, random_state=0),
@@ -31,7 +34,7 @@ SKETCHES = [
     iDPSignRP(8, random_state=0),
 ]
 every = pytest.mark.parametrize("sketch", SKETCHES, ids=repr)
-synchronous = dask.config.set(scheduler="synchronous")
+synchronous = partial(dask.config.set, scheduler="synchronous")
 
 
 @pytest.fixture
@@ -180,7 +183,7 @@ def test_a_dask_array_stays_lazy_and_keeps_its_chunks(sketch, dtype, rows, silen
     assert isinstance(S, da.Array)
     assert S.chunks == ((12, 12, 12, 12, 2), (expected.shape[1],))
     assert S.dtype == expected.dtype
-    with synchronous:
+    with synchronous():
         computed = S.compute()
     assert computed.dtype == expected.dtype
     assert np.allclose(computed, expected)
@@ -193,7 +196,7 @@ def test_fit_and_transform_compute_nothing(sketch, rows):
         as_frame(rows).map_partitions(must_not_run, meta=as_frame(rows)._meta),
     ):
         S = clone(sketch).fit(lazy).transform(lazy)
-        with pytest.raises(AssertionError, match="was computed"), synchronous:
+        with pytest.raises(AssertionError, match="was computed"), synchronous():
             S.compute()
 
 
@@ -206,7 +209,7 @@ def test_a_dask_dataframe_becomes_a_dask_array(sketch, rows, silenced_noise):
     expected = sketch.transform(frame.compute().iloc[20:])
     assert list(sketch.feature_names_in_) == list(frame.columns)
     S = sketch.transform(kept)
-    with synchronous:
+    with synchronous():
         assert [len(part) for part in dask.compute(*S.to_delayed().ravel())] == [0, 6, 12, 12]
         assert np.allclose(S.compute(), expected)
     assert S.dtype == expected.dtype
@@ -218,7 +221,7 @@ def test_sparse_chunks(rows, silenced_noise):
     X = np.where(rows > 0, rows, 0)
     sketch = DPOPORP(4, random_state=0).fit(X)
     lazy = da.from_array(X, chunks=(12, 20)).map_blocks(sp.csr_matrix, meta=sp.csr_matrix((0, 0)))
-    with synchronous:
+    with synchronous():
         assert np.allclose(sketch.transform(lazy).compute(), sketch.transform(X))
 
 
@@ -226,7 +229,7 @@ def test_chunks_of_unknown_length(rows, silenced_noise):
     sketch = DPOPORP(4, random_state=0).fit(rows)
     S = sketch.transform(as_frame(rows).to_dask_array())
     assert S.shape[1] == 4
-    with synchronous:
+    with synchronous():
         assert np.allclose(S.compute(), sketch.transform(rows))
 
 
@@ -234,7 +237,7 @@ def test_a_step_of_a_pipeline(rows, silenced_noise):
     X = da.from_array(rows, chunks=(10, 20))
     scaled = X.map_blocks(Normalizer().transform, dtype=float)
     sketch = DPOPORP(4, random_state=0)
-    with synchronous:
+    with synchronous():
         lazy = make_pipeline(sketch).fit_transform(scaled).compute()
     assert np.allclose(lazy, make_pipeline(Normalizer(), sketch).fit_transform(rows))
 
@@ -244,7 +247,7 @@ def test_each_call_and_each_computation_is_a_release(kind, rows):
     X = da.from_array(rows, chunks=(10, 20)) if kind == "array" else as_frame(rows)
     sketch = DPRandomProjection(20, projection="identity").fit(X)
     S, T = sketch.transform(X), sketch.transform(X)
-    with synchronous:
+    with synchronous():
         releases = [*dask.compute(S, T), S.compute(), S.compute()]
     assert all_distinct(np.vstack([noise_of(sketch, release, rows) for release in releases]))
 
@@ -262,15 +265,84 @@ def test_what_is_computed_together_shares_one_release(kind, scheduler, rows):
     assert (persisted.compute() == persisted.compute()).all()
 
 
+def total(S):
+    return dask.delayed(np.sum)(S)
+
+
+def as_table(S):
+    return dd.from_dask_array(S, columns=list("abcd"))
+
+
+def blocks(S, **options):
+    return list(S.to_delayed(**options).ravel())
+
+
+NOTHING = pd.DataFrame(np.zeros((0, 4)), columns=list("abcd"))
+to_frame = dask.delayed(partial(pd.DataFrame, columns=list("abcd")))
+TOGETHER = {
+    "array and its blocks": lambda S: [S, *blocks(S)],
+    "sum and blocks": lambda S: [S.sum(axis=0), *blocks(S)],
+    "sum and blocks as they are": lambda S: [S + 1, *blocks(S, optimize_graph=False)],
+    "sum and what is made of blocks": lambda S: [S.sum(axis=0), *map(total, blocks(S))],
+    "sum and bag": lambda S: [S.sum(axis=0), db.from_delayed([dask.delayed(list)(block) for block in blocks(S)])],
+    "sum and frame": lambda S: [S + 1, as_table(S)],
+    "sum and column of a frame": lambda S: [S + 1, as_table(S)["a"].sum()],
+    "two frames": lambda S: [as_table(S)["a"] + 1, as_table(S).sum()],
+    "sum and frame of blocks": lambda S: [S + 1, dd.from_delayed([*map(to_frame, blocks(S))], meta=NOTHING)],
+    "array and what is made of it": lambda S: [S, total(S)],
+    "sum and what is made of several": lambda S: [S + 1, dask.delayed(len)([S, S * 2])],
+    "one thing made of two arrays": lambda S: [dask.delayed(np.add)(S, S + 1)],
+    "array and what takes its sum": lambda S: [S, S.map_blocks(np.add, total(S), dtype=float)],
+    "product in several chunks": lambda S: [S @ da.from_array(np.tile(np.eye(4), 3), chunks=(4, 4)), total(S)],
+    "chunks of columns": lambda S: [S.rechunk({1: 2}) + 1, *blocks(S)],
+    "a column, a frame, a bag and all blocks": lambda S: [
+        S[:, 0],
+        as_table(S).sum(),
+        db.from_delayed(blocks(S)),
+        *blocks(S),
+    ],
+}
+
+
+@pytest.fixture
+def released(monkeypatch):
+    """How many rows were released, each time that they were, in all threads."""
+    sizes, release = [], BaseSketch._release
+
+    def count(self, X, *args):
+        sizes.append(len(X))
+        return release(self, X, *args)
+
+    monkeypatch.setattr(BaseSketch, "_release", count)
+    return sizes
+
+
+@pytest.mark.filterwarnings("ignore:Computing mixed collections")
+@pytest.mark.parametrize("together", TOGETHER)
 @pytest.mark.parametrize("kind", ["array", "frame"])
-def test_a_product_in_several_chunks_releases_each_row_once(kind, rows):
-    """Dask fuses blockwise layers into each task that uses them: with noise in them, into releases of the same rows."""
-    X = da.from_array(rows, chunks=(10, 20)) if kind == "array" else as_frame(rows)
+def test_no_row_is_released_twice_in_one_computation(kind, together, rows, released):
+    """Whatever collections are made of the sketches: dask would run a task once for each kind of them."""
+    X = da.from_array(rows, chunks=(10, 20)) if kind == "array" else as_frame(rows, 5)
+    sketch = DPOPORP(4, random_state=0).fit(X)
+    for compute in (dask.compute, dask.persist):
+        for options in ({}, {"optimize_graph": False}):
+            for scheduler in ("synchronous", "threads"):
+                released.clear()
+                compute(*TOGETHER[together](sketch.transform(X)), scheduler=scheduler, **options)
+                assert sum(released) == 50
+    with dask.config.set({"optimization.fuse.ave-width": 10, "optimization.fuse.active": True}):
+        released.clear()
+        dask.compute(*TOGETHER[together](sketch.transform(X)), scheduler="synchronous")
+        assert sum(released) == 50
+
+
+def test_no_row_is_released_twice_while_it_is_stored(rows, released):
+    X, out = da.from_array(rows, chunks=(10, 20)), np.empty((2, 50, 4))
     S = DPOPORP(4, random_state=0).fit(X).transform(X)
-    copies = da.from_array(np.tile(np.eye(4), 3), chunks=(4, 4))
-    with synchronous:
-        first, *others = np.split((S @ copies).compute(), 3, axis=1)
-    assert all((first == other).all() for other in others)
+    with synchronous():
+        dask.compute(da.store([S, S + 1], list(out), compute=False), S.sum(), total(S))
+    assert sum(released) == 50
+    assert np.allclose(out[0] + 1, out[1])
 
 
 @pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
@@ -295,7 +367,7 @@ def test_a_lazy_release_keeps_the_sketch_of_its_call(rows):
     with pytest.raises(ValueError, match="no guarantee holds"):
         sketch.transform(X)
     sketch.fit(X[:, :5])
-    with synchronous:
+    with synchronous():
         assert np.abs(noise_of(sketch.fit(X), S.compute(), rows)).max() < 1e-3
 
 
@@ -303,7 +375,7 @@ def test_bad_chunks_and_collections_are_refused(rows):
     rows[25] = np.inf
     X = da.from_array(rows, chunks=(10, 20))
     sketch = DPOPORP(4, random_state=0).fit(X)
-    with pytest.raises(ValueError, match="infinity"), synchronous:
+    with pytest.raises(ValueError, match="infinity"), synchronous():
         sketch.transform(X).compute()
     with pytest.raises(ValueError, match="20 features"):
         sketch.transform(X[:, :3])
@@ -344,6 +416,24 @@ def test_workers_draw_noise_of_their_own(client, rows):
         noise = [S.compute(), sketch.transform(X).compute()]
     assert len(holders) == 2
     assert all_distinct(np.vstack(noise))
+
+
+@pytest.mark.parametrize("kind", ["array", "frame"])
+def test_workers_release_no_row_twice(client, kind, rows):
+    X = da.from_array(rows, chunks=(10, 20)) if kind == "array" else as_frame(rows, 5)
+    sketch = DPRandomProjection(20, projection="identity").fit(X)
+
+    def together(S):
+        return [S + 1, dask.delayed(np.asarray)(S), *blocks(S)]
+
+    for results in (
+        dask.compute(*together(sketch.transform(X))),
+        client.gather(client.compute(together(sketch.transform(X)))),
+        dask.compute(*dask.persist(*together(sketch.transform(X)))),
+    ):
+        up, whole, *parts = results
+        assert np.allclose(up - 1, whole)
+        assert (np.vstack(parts) == whole).all()
 
 
 def test_chunks_through_the_backend_of_a_cluster(client, rows):

@@ -10,10 +10,14 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 from sketches import EVERY, VARIANTS, every
+from sklearn import config_context
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
 from sklearn.exceptions import DataDimensionalityWarning
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import StandardScaler
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP, reproducible_noise
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, iDPSignRP, reproducible_noise
 from skdprp.mechanisms import flip_thresholds
 from skdprp.sketch import _base
 
@@ -74,6 +78,38 @@ def test_tables_come_back_as_tables(sketch):
         released = sketch.set_output(transform=output).transform(X)
         assert isinstance(released, table)
         assert list(released.columns) == names
+
+
+INDICES = {
+    "names": pd.Index(["alice", "bob", "carol", "dan", "eve"], name="patient"),
+    "numbers": pd.Index([8314, 17, 17, 3, 99]),
+    "times": pd.date_range("2001-02-03", periods=5),
+    "several": pd.MultiIndex.from_tuples([("a", i) for i in range(5)]),
+}
+TABLES = {
+    "sketch": lambda sketch: sketch,
+    "pipeline": lambda sketch: make_pipeline(PublicScaler((0, 4)), sketch),
+    "before a step": lambda sketch: make_pipeline(sketch, StandardScaler()),
+    "union": lambda sketch: make_union(sketch, make_pipeline(PublicScaler((0, 4)), clone(sketch))),
+    "columns": lambda sketch: make_column_transformer((sketch, list("abcdefgh")), (clone(sketch), list("bcdefghi"))),
+}
+
+
+@pytest.mark.parametrize("form", TABLES)
+@pytest.mark.parametrize("index", INDICES)
+@pytest.mark.parametrize("asked", ["set_output", "configuration"])
+def test_the_index_of_the_rows_is_not_released(form, index, asked):
+    """It may say whose rows they are."""
+    X = pd.DataFrame(np.full((5, 9), 2.0), columns=list("abcdefghi"), index=INDICES[index])
+    X.attrs = {"source": "the clinic"}
+    estimator = TABLES[form](DPOPORP(4, random_state=0))
+    with config_context(transform_output="pandas" if asked == "configuration" else "default"):
+        estimator = estimator.set_output(transform="pandas") if asked == "set_output" else estimator
+        for released in (estimator.fit_transform(X), estimator.transform(X)):
+            assert isinstance(released, pd.DataFrame)
+            assert released.index.equals(pd.RangeIndex(5))
+            assert released.index.name is None and released.attrs == {}
+            assert released.notna().all(axis=None) and len(released.columns) in (4, 8)
 
 
 @every

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
+from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils import check_random_state, gen_batches
@@ -82,7 +83,8 @@ class BaseSketch(
         -------
         ndarray of shape (n_samples, n_features_out)
             The sketches. Those of a dask collection are a lazy dask array in the same chunks of rows; each time it is
-            computed is a release.
+            computed is a release. A frame, if `set_output` asks for one, has its rows numbered from 0: the index of X,
+            which may name the rows, is not released.
 
         Raises
         ------
@@ -99,7 +101,20 @@ class BaseSketch(
         self._check_domain(rows)
         if _noise.is_seeded() and not self.guarantee_.seeded:
             self.guarantee_ = self.guarantee_.mark_seeded()
-        return self._release(rows, dtype)
+        return self._numbered(self._release(rows, dtype))
+
+    def _container(self):
+        """What scikit-learn is told to put the sketches in."""
+        config = getattr(self, "_sklearn_output_config", {})
+        return config.get("transform", get_config()["transform_output"])
+
+    def _numbered(self, sketches):
+        """Number the rows of a frame from 0: scikit-learn would give it the index of X, which may name them."""
+        if self._container() != "pandas":
+            return sketches
+        import pandas as pd
+
+        return pd.DataFrame(sketches, copy=False)
 
     def _check_calibrated(self):
         """Refuse to go on under a guarantee that does not hold."""

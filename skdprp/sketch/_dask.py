@@ -1,8 +1,8 @@
 """Sketches of dask collections: lazy, chunk by chunk, each computation a release of its own.
 
 dask names a task after what it computes, takes equal names for equal results, and makes a lost result again. A release
-is no such thing: it has noise of its own each time. So each call of `transform` gets a name of its own, and its chunks
-draw their noise where and when they are computed.
+is no such thing: it has noise of its own each time. So each call of `transform` gets a name of its own, its chunks draw
+their noise where and when they are computed, and what is computed together shares one draw of each.
 """
 
 import sys
@@ -12,7 +12,6 @@ from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
 
 
 def is_lazy(X):
@@ -71,26 +70,26 @@ def release_lazily(sketch, X, dtype):
     ValueError
         If the sketch was told to return dataframes, which would load all sketches at once.
     """
-    container = getattr(sketch, "_sklearn_output_config", {}).get("transform", get_config()["transform_output"])
-    if container != "default":
+    if (container := sketch._container()) != "default":
         raise ValueError(f'Sketches of dask collections are dask arrays: set_output(transform="{container}") is not.')
     meta = np.empty((0, sketch._n_features_out), dtype)
     release = _Release(sketch, meta)
     if _is_frame(X):
-        return X.map_partitions(release, meta=meta, token="release")
-    return _map_chunks(release, X.rechunk({1: -1}), meta)
+        return _map_chunks(release, X.optimize(), (np.nan,) * X.npartitions, meta)
+    rows = X.rechunk({1: -1})
+    return _map_chunks(release, rows, rows.chunks[0], meta)
 
 
-def _map_chunks(release, rows, meta):
-    """Return a dask array with a task of its own for each chunk of rows.
-
-    dask would fuse what `map_blocks` returns into each task that uses it: a product with a matrix in two chunks of
-    columns would then release every row twice.
-    """
+def _map_chunks(release, rows, lengths, meta):
+    """Return a dask array with a task of its own for each chunk of rows."""
     from dask.array import Array
+    from dask.core import flatten
     from dask.highlevelgraph import HighLevelGraph
 
+    from ._dask_task import release_task
+
     name = f"release-{release.name}"
-    tasks = {(name, i, 0): (release, (rows.name, i, 0)) for i in range(rows.numblocks[0])}
+    chunks = {(name, i, 0): chunk for i, chunk in enumerate(flatten(rows.__dask_keys__()))}
+    tasks = {key: release_task(key, release, chunk) for key, chunk in chunks.items()}
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=[rows])
-    return Array(graph, name, chunks=(rows.chunks[0], (meta.shape[1],)), meta=meta)
+    return Array(graph, name, chunks=(lengths, (meta.shape[1],)), meta=meta)
