@@ -88,7 +88,7 @@ def released(monkeypatch):
         counts.update(place for place in places if place is not None)
         return rows
 
-    monkeypatch.setattr(BaseSketch, "_release", lambda self, rows: release(self, count(rows)))
+    monkeypatch.setattr(BaseSketch, "_release", lambda self, rows, *more: release(self, count(rows), *more))
     monkeypatch.setattr(AMPClassifier, "_bounded", lambda self, rows: bounded(self, count(rows)))
     return counts
 
