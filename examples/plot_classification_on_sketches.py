@@ -32,7 +32,7 @@ ax = None
 for sketch in (DPOPORP(64, random_state=0), DPSignOPORP(64, random_state=0)):
     pipeline = make_pipeline(sketch, model)
     grid = {f"{pipeline.steps[0][0]}__epsilon": [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]}
-    search = GridSearchCV(pipeline, grid, cv=3, refit=False).fit(X, y)
+    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
     display = PrivacyUtilityDisplay.from_cv_results(
         search, score_name="accuracy", reference_score=reference, chance_score=0.1
     )

@@ -88,7 +88,7 @@ def released(monkeypatch):
         counts.update(place for place in places if place is not None)
         return rows
 
-    monkeypatch.setattr(BaseSketch, "_release", lambda self, rows: release(self, count(rows)))
+    monkeypatch.setattr(BaseSketch, "_release", lambda self, rows, *more: release(self, count(rows), *more))
     monkeypatch.setattr(AMPClassifier, "_bounded", lambda self, rows: bounded(self, count(rows)))
     return counts
 
@@ -508,6 +508,7 @@ PARTLY_SKETCHED = make_pipeline(make_column_transformer((NOISY, slice(0, 4))), R
             {"columntransformer__remainder": ["drop", "passthrough"]},
             False,
         ),
+        (SKETCHED, {"transform_input": [None, ["X_val"]]}, False),
         (MIDPRegressor(), {}, False),
     ],
 )
@@ -573,8 +574,9 @@ def test_a_transformer_of_others_is_charged_at_each_transform_if_it_says_so():
     report = privacy_report(make_pipeline(Rows("transform"), RIDGE).fit(X, Y))
     assert [step.status for step in report.steps] == ["private", "post-processing"] and charged(report) == 1
     assert report.total.epsilon == 1.0
-    report = privacy_report(GridSearchCV(make_pipeline(Rows("transform"), RIDGE), {}, cv=KFold(3)).fit(X, Y))
-    assert report.private is None and "what Rows guaranteed in each fold was not recorded" in reasons(report)
+    for cv in (KFold(3), 3):
+        report = privacy_report(GridSearchCV(make_pipeline(Rows("transform"), RIDGE), {}, cv=cv).fit(X, Y))
+        assert report.private is None and "what Rows guaranteed in each fold was not recorded" in reasons(report)
 
 
 def test_a_transformer_of_others_that_does_not_say_when_it_releases_is_not_covered():

@@ -68,7 +68,7 @@ def varies_in_zeros(estimator):
 
 
 def remark_on(estimator):
-    """Say what is trusted of a fixed map, or how it may still show a value."""
+    """Say what is trusted of a data-independent step, or how it may still show a value."""
     kind = type(estimator)
     if kind in _SAFER_UNKNOWN and estimator.handle_unknown == "error":
         return f"its errors quote unknown values: use handle_unknown={_SAFER_UNKNOWN[kind]!r}"
@@ -119,7 +119,7 @@ def map_label(name, thing):
     name : str
         Where the map is.
     thing : estimator or plain values
-        A fixed map, or all that makes it the map that it is.
+        A data-independent step, or all that makes it what it is.
 
     Returns
     -------

@@ -80,7 +80,7 @@ def releases_of_search(search, refit, walk):
         candidates = [walk(candidate) for candidate in _candidates(search, refit, cv)]
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # parameters with which nothing can be fitted
         raise NotKnown(_UNKNOWN) from error
-    if any(_statuses(candidate) != _statuses(refit) for candidate in candidates):
+    if any(_coverage(candidate) != _coverage(refit) for candidate in candidates):
         raise NotKnown(_UNKNOWN)
     lines, charges = [], []
     guarantees_of_steps = zip(*(candidate.charges for candidate in candidates), strict=True)
@@ -119,17 +119,18 @@ def _check_records(search, refit):
         raise NotKnown(_OTHER_FIT)
 
 
-def _statuses(part):
-    return [(line.step, line.status) for line in part.steps]
+def _coverage(part):
+    """What is covered, step by step, and what is not."""
+    return [(line.step, line.status) for line in part.steps], part.not_covered, part.is_known
 
 
 def _splitter(search, charges):
-    """Splitter of the folds, if no neighbours for which all charges hold differ in the place of more than one row."""
+    """Splitter of the folds, if it puts each row in the same folds of any two neighbours for which all charges hold."""
     cv = getattr(search, "_checked_cv_orig", None)
     if cv is None:  # scikit-learn before 1.8 does not keep it; integers are stratified for most classifiers
         cv = check_cv(search.cv, np.arange(2), classifier=is_classifier(search.best_estimator_))
     kind, n_splits = type(cv), search.n_splits_
-    if kind in _BY_LABELS and not any(charge.adjacency.is_distance for charge in charges):
+    if kind in _BY_LABELS and not any(charge.adjacency and charge.adjacency.is_distance for charge in charges):
         raise NotKnown(_BY_LABEL.format(kind.__name__, n_splits))
     if kind not in (*_BY_PLACE, *_BY_LABELS):
         raise NotKnown(_BY_ROW.format("a list" if kind.__name__.startswith("_") else kind.__name__, n_splits))

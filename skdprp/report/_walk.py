@@ -72,7 +72,7 @@ _DIFFER = "; guarantees differ, this is the last"
 
 @dataclass(frozen=True)
 class Flow:
-    """What reaches a step: rows by way of fixed maps, rows that something was fitted on, or what was released."""
+    """What reaches a step: rows as they leave some maps, rows that something was fitted on, or what was released."""
 
     maps: tuple[tuple[str, object], ...] = ()
     fitted_map: str = ""
