@@ -198,16 +198,40 @@ def test_deltas_of_bits_keep_their_digits_at_the_largest_loss():
         assert_bounds(loss_of(randomised_response_profile, epsilon0=0.7, n_bits=3).profile(epsilon), exact)
 
 
+def precise_gaussians(epsilon, *shifts):
+    mu = mpmath.sqrt(sum(mpmath.mpf(shift) ** 2 for shift in shifts))
+    return precise_gaussian_profile(epsilon, mu) if mu else max(mpmath.mpf(0), -mpmath.expm1(epsilon))
+
+
+def bounds_of_a_replaced_row(epsilon, mu, log_det, release_shift):
+    """At once, and through the data set without the row."""
+    half, left = release_shift / 2, epsilon - log_det - mu**2
+    square = mu**2 + half**2
+
+    def removed(x):
+        return precise_gaussians(x, mu, half) + precise_gaussians(x, half)
+
+    tail = mpmath.ncdf(release_shift / 2 - left / release_shift) if release_shift else 0
+    yield precise_gaussians(epsilon - log_det, 2 * mu, release_shift) + tail if left >= 0 else mpmath.mpf(1)
+    a = min(mpmath.mpf(0), (epsilon - square) / 2)
+    yield -mpmath.expm1(a) + mpmath.exp(a) * (removed(-a) + removed(epsilon - a))
+
+
+def bounds_of_an_added_row(epsilon, mu, log_det, release_shift):
+    yield precise_gaussians(epsilon - log_det, mu, release_shift)
+    yield precise_gaussians(0, mu, release_shift) + precise_gaussians(0, release_shift)
+
+
+objective_bounds = {"replace_one": bounds_of_a_replaced_row, "add_remove": bounds_of_an_added_row}
+
+
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("release_shift", [0.0, 0.01])
 def test_stated_deltas_of_objective_perturbation_are_upper_bounds(adjacency, release_shift):
     known = {"scale": 7.3, "log_det": 0.1, "adjacency": adjacency, "release_shift": release_shift}
-    rows, shift = 2 if adjacency == "replace_one" else 1, mpmath.mpf(release_shift)
-    for epsilon in (0.2, 0.5, 1.0, 3.0):
-        left, ratio = mpmath.mpf(epsilon) - mpmath.mpf(0.1), 1 / mpmath.mpf(7.3)
-        exact = precise_gaussian_profile(left, mpmath.sqrt((rows * ratio) ** 2 + shift**2))
-        if release_shift and adjacency == "replace_one":
-            exact += mpmath.ncdf(shift / 2 - (left - ratio**2) / shift)
+    bounds = objective_bounds[adjacency]
+    for epsilon in (0.0, 0.004, 0.02, 0.08, 0.1, 0.11, 0.13, 0.2, 0.5, 1.0, 3.0):
+        exact = min(bounds(mpmath.mpf(epsilon), 1 / mpmath.mpf(7.3), mpmath.mpf(0.1), mpmath.mpf(release_shift)))
         assert_bounds(loss_of(objective_perturbation_profile, **known).profile(epsilon), exact)
 
 

@@ -1,9 +1,11 @@
 """Objective perturbation: calibrations meet their profiles, and profiles bound exact densities."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import ndtr
 
 from skdprp.accounting import (
@@ -93,11 +95,8 @@ def test_replaced_row_is_bounded_for_all_pairs_of_rows(direction, shift):
         assert exact <= objective_perturbation_profile(epsilon, scale=1.0, lipschitz=shift) * (1 + 1e-4)
 
 
-def test_profiles_promise_nothing_without_room():
-    """No epsilon is left once the log-determinant takes it all; calibrations then refuse."""
-    assert softmax_perturbation_profile(0.1, scale=1e6, n_classes=3, log_det=0.2) == 1.0
-    assert product_perturbation_profile(0.1, scale=1e6, n_dims=3, log_det=0.2) == 1.0
-    assert objective_perturbation_profile(0.1, scale=1e6, log_det=0.2) == 1.0
+def test_calibrations_refuse_what_leaves_no_room():
+    """No epsilon is left once the log-determinant takes it all."""
     for calibrate, options in [
         (objective_perturbation_scale, {}),
         (softmax_perturbation_scale, {"n_classes": 3}),
@@ -154,10 +153,20 @@ def _risk_terms(loss, rows, labels, points, penalty):
     return gradient.reshape(len(points), -1), np.linalg.slogdet(hessian)[1]
 
 
-def _log_density(terms, scale):
+def _log_density(terms, scale, power=2):
+    """Of Gaussian noise, or of multivariate Laplace noise in two dimensions for a power of 1."""
     gradient, log_det = terms
     size = gradient.shape[1]
+    if power == 1:
+        return -np.linalg.norm(gradient, axis=1) / scale - np.log(2 * np.pi * scale**2) + log_det
     return -(gradient**2).sum(axis=1) / (2 * scale**2) - size * np.log(scale * np.sqrt(2 * np.pi)) + log_det
+
+
+def _log_masses(loss, data, edges, penalty, scale, power=2):
+    """Of the cells between edges, for one weight, which falls as the perturbation grows. A cell tells less than it."""
+    noise = stats.norm(scale=scale) if power == 2 else stats.laplace(scale=scale)
+    b = -_risk_terms(loss, *data, edges[:, None, None], penalty)[0][:, 0]
+    return np.log(np.maximum(noise.cdf(b[:-1]) - noise.cdf(b[1:]), 1e-300))
 
 
 def _exact_deltas(first, second, cell, epsilons):
@@ -179,11 +188,15 @@ def _grid(n_dims, width, n):
     return points, (axis[1] - axis[0]) ** n_dims
 
 
+SHARES = np.array([0.0, 0.1, 0.3, 0.6, 0.9, 1.0])  # of the log-determinant: there no budget is left for it
+
+
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()], ids=["logistic", "huber"])
 @pytest.mark.parametrize("n_features", [1, 2])
 @pytest.mark.parametrize("case", range(3))
-def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, case):
+@pytest.mark.parametrize("power", [1, 2], ids=["laplace", "gaussian"])
+def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, case, power):
     """Exact delta of the minimiser of small binary problems, at several epsilons, both ways round."""
     rng = np.random.default_rng(case)
     rows = rng.normal(size=(4, n_features))
@@ -191,13 +204,58 @@ def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, ca
     other = -rows[-1] if case == 0 else rows[0]
     pair = _neighbours(list(rows), [1.0, -1.0, 1.0, 1.0], adjacency, other, [1.0, -1.0, -1.0][case])
     penalty, scale = [(1.0, 1.5), (4.0, 1.0), (2.0, 2.0)][case]
-    width = (5.5 * scale + 4) / penalty
-    points, cell = _grid(n_features, width, 40_001 if n_features == 1 else 601)
-    first, second = (_log_density(_risk_terms(loss, *data, points[:, :, None], penalty), scale) for data in pair)
+    width, cell, first_share = ((5.5 if power == 2 else 9.0) * scale + 4) / penalty, 1.0, 0
+    if n_features == 1:
+        edges = np.linspace(-width, width, 10_001)
+        first, second = (_log_masses(loss, data, edges, penalty, scale, power) for data in pair)
+    else:
+        points, cell = _grid(n_features, width, 601)
+        first, second = (
+            _log_density(_risk_terms(loss, *data, points[:, :, None], penalty), scale, power) for data in pair
+        )
+        first_share = 1 if isinstance(loss, LogisticLoss) else 3  # nearer to 0 a grid has too few digits for the bound
     log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
-    for epsilon, delta in _exact_deltas(first, second, cell, log_det + np.array([0.0, 0.5, 1.0, 2.0])):
-        bound = objective_perturbation_profile(epsilon, scale=scale, log_det=log_det, adjacency=adjacency)
-        assert delta <= bound
+    known = {"scale": scale, "log_det": log_det, "adjacency": adjacency}
+    profile = partial(product_perturbation_profile, n_dims=n_features) if power == 1 else objective_perturbation_profile
+    epsilons = np.append(log_det * SHARES[first_share:], log_det + np.array([0.1, 0.25, 0.5, 1.0, 2.0]))
+    for epsilon, delta in _exact_deltas(first, second, cell, epsilons):
+        assert delta <= profile(epsilon, **known)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.2, 0.25])
+@pytest.mark.parametrize("log_det", [0.0, 0.1, 1.0])
+def test_bound_of_a_replaced_row_is_attained(epsilon, log_det):
+    """Scores in the linear part of the smoothed hinge: two Gaussians at twice the shift, whatever the log-determinant.
+
+    Up to epsilon = mu^2 it costs nothing.
+    """
+    loss, penalty, scale = HuberHingeLoss(), 40.0, 2.0
+    pair = ([np.ones(1)] * 2, [1.0, 1.0]), ([np.ones(1)] * 2, [1.0, -1.0])
+    first, second = (_log_masses(loss, data, np.linspace(-0.5, 0.5, 20_001), penalty, scale) for data in pair)
+    exact = max(delta for _, delta in _exact_deltas(first, second, 1.0, [epsilon]))
+    assert exact == pytest.approx(gaussian_profile(epsilon, scale=scale, sensitivity=2.0), rel=1e-6)
+    bound = objective_perturbation_profile(epsilon, scale=scale, log_det=log_det)
+    assert bound == pytest.approx(gaussian_profile(epsilon, scale=scale, sensitivity=2.0), rel=1e-12)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(("loss", "penalty"), [(LogisticLoss(), 0.5), (LogisticLoss(), 4.0), (HuberHingeLoss(), 40.0)])
+@pytest.mark.parametrize("shift", [0.02, 0.3, 2.0])
+def test_inexact_minimisers_never_exceed_the_bound(loss, penalty, adjacency, shift):
+    """Released with noise are points as far apart as the solver may leave them; and the minimisers, too."""
+    scale, edges = 1.5, np.linspace(-7, 7, 141)
+    pair = _neighbours([np.ones(1)] * 3, [1.0, -1.0, 1.0], adjacency, np.ones(1), -1.0)
+    joint = []
+    for data, side in zip(pair, (shift / 2, -shift / 2), strict=True):
+        minimiser = _log_masses(loss, data, np.linspace(-1, 1, 4002) * (9 * scale + 4) / penalty, penalty, scale)
+        release = np.log(np.diff(stats.norm.cdf(edges - side)))
+        joint.append(np.add.outer(minimiser, release).ravel())
+    known = {"scale": scale, "log_det": hessian_log_det(loss, max_norm=1.0, penalty=penalty), "adjacency": adjacency}
+    epsilons = np.append(known["log_det"] * SHARES, known["log_det"] + np.array([0.1, 0.5, 1.0]))
+    exact = list(_exact_deltas(*joint, 1.0, epsilons))
+    assert all(delta <= objective_perturbation_profile(e, **known, release_shift=shift) for e, delta in exact)
+    if penalty == 40:  # in the linear part of the hinge: what the release adds must be paid
+        assert max(delta for e, delta in exact if e == 0) > objective_perturbation_profile(0.0, **known)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -214,7 +272,8 @@ def test_joint_densities_of_two_problems_never_exceed_the_bound(loss, adjacency)
             log_density[side] = np.add.outer(log_density[side], one).ravel()
     log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
     known = {"scale": scale, "log_det": log_det, "adjacency": adjacency, "n_outputs": 2}
-    for epsilon, delta in _exact_deltas(log_density[0], log_density[1], cell**2, 2 * log_det + np.array([0.0, 0.5, 1])):
+    epsilons = np.append(2 * log_det * SHARES, 2 * log_det + np.array([0.1, 0.5, 1]))
+    for epsilon, delta in _exact_deltas(log_density[0], log_density[1], cell**2, epsilons):
         assert delta <= objective_perturbation_profile(epsilon, **known)
 
 
@@ -239,9 +298,44 @@ def test_softmax_densities_never_exceed_the_bound(adjacency, case):
     points, cell = _grid(3, (6 * scale + 4) / penalty, 61)
     first, second = (_log_density(_risk_terms(loss, *data, points[:, None, :], penalty), scale) for data in pair)
     log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
-    for epsilon, delta in _exact_deltas(first, second, cell, log_det + np.array([0.0, 0.5, 1.0, 2.0])):
+    epsilons = np.append(log_det * SHARES, log_det + np.array([0.1, 0.5, 1.0, 2.0]))
+    for epsilon, delta in _exact_deltas(first, second, cell, epsilons):
         bound = softmax_perturbation_profile(epsilon, scale=scale, n_classes=3, log_det=log_det, adjacency=adjacency)
         assert delta <= bound
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2, 0.3])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_bounds_below_the_log_determinant_pay_none_of_it(epsilon, adjacency):
+    """Near 0: of a row added or removed the total variation, of one replaced the same bound as without curvature."""
+    split = min(0.0, epsilon / 2 - 0.04)
+    for profile, options, scale in (
+        (objective_perturbation_profile, {}, 5 / np.sqrt(2)),
+        (softmax_perturbation_profile, {"n_classes": 4}, 5.0),
+        (product_perturbation_profile, {"n_dims": 6, "n_vertices": 2}, 5 / np.sqrt(14)),
+    ):
+        known = {"scale": scale, "log_det": 5.0, **options}
+
+        def one_row(epsilon, profile=profile, known=known):
+            return profile(epsilon, **known | {"log_det": 0.0, "adjacency": "add_remove"})
+
+        chained = -np.expm1(split) + np.exp(split) * (one_row(-split) + one_row(epsilon - split))
+        expected = one_row(0.0) if adjacency == "add_remove" else chained
+        assert profile(epsilon, adjacency=adjacency, **known) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("shift", [0.01, 0.3])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_release_of_a_softmax_is_paid_near_zero(adjacency, shift):
+    """Two classes are a Gaussian mechanism: its shift with the release's, and what the release's own leaves below 0."""
+    known = {"n_classes": 2, "scale": 5.0, "log_det": 2.0, "adjacency": adjacency, "release_shift": shift}
+    mu, split = np.sqrt(2) / 5, 0.0 if adjacency == "add_remove" else -0.04
+    last = gaussian_profile(-split, scale=1.0, sensitivity=np.hypot(mu, shift))
+    last += gaussian_profile(-split, scale=1.0, sensitivity=shift)
+    expected = last
+    if adjacency == "replace_one":
+        expected = -np.expm1(split) + np.exp(split) * (gaussian_profile(-split, scale=1.0, sensitivity=mu) + last)
+    assert softmax_perturbation_profile(0.0, **known) == pytest.approx(expected, rel=1e-7)
 
 
 def test_half_the_noise_breaks_the_bound():

@@ -1,5 +1,8 @@
 """Profiles of objective perturbation: noise added to the loss that is minimised."""
 
+from functools import partial
+from math import hypot
+
 import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
@@ -47,24 +50,38 @@ def objective_perturbation_profile(
 
     Notes
     -----
-    *One row added.* Given b in the larger data set, the privacy loss is at most
-    ``log_det + (|b + g|^2 - |b|^2) / (2 scale^2)`` with ``g = s x`` and s between 0 and an extreme slope. As this is
-    convex in s, it is at most ``log_det`` plus 0 or plus the loss of the Gaussian mechanism at the extreme slope:
-    delta(epsilon) is at most that of the Gaussian mechanism at epsilon - log_det, for epsilon at least log_det. A
-    removed row obeys the same without log_det. The symmetry ``delta'(-epsilon) = 1 - e^-epsilon (1 - delta(epsilon))``
-    of the two directions extends the bound to every real epsilon. So each problem is dominated by a pair of normals,
-    the second one with total mass e^-log_det, and pairs compose: several problems, and the noise of the release, add
-    their squared shifts.
+    Let G(epsilon) be the profile of the Gaussian mechanism of shift ``mu = lipschitz / scale``, and c be `log_det`.
 
-    *One row replaced.* The loss is at most ``log_det`` plus the largest Gaussian loss over sums a + b of vertices of a
-    removed and of an added row, that is, delta is at most the integral of
-    ``[phi(z) - e^epsilon min_a psi(z + a)]_+`` with ``psi(y) = min_b phi(y + b)``. With a(z) that attains the minimum,
-    insert ``e^epsilon1 phi(z + a(z))``: the integral is at most ``F(epsilon1) + e^epsilon1 F(epsilon - epsilon1)``, F
-    the bound for one row added, because z -> z + a(z) is one to one: if z + a = z' + a' = y, the strictly convex
-    -log psi at y is no less than at y + (a - a') and at y - (a - a'). The split
-    ``epsilon1 = (epsilon - (lipschitz / scale)^2) / 2`` makes the sum the Gaussian profile at twice the shift; it needs
-    epsilon1 >= 0. The probability that the release's own loss leaves too little for that is added. Several problems are
-    chained through the data set without the row, at ``log_det`` for either half.
+    *One row added.* Given b in the larger data set, the privacy loss is at most ``c + (|b + g|^2 - |b|^2) /
+    (2 scale^2)`` with ``g = s x`` and s between 0 and an extreme slope. As this is convex in s, it is at most c plus 0
+    or plus the loss of the Gaussian mechanism at the extreme slope. Hence ``A(epsilon) <= G(epsilon - c)`` from
+    epsilon = c on, A the profile of a row added, and ``B(epsilon) <= G(epsilon)`` from epsilon = 0 on, B that of a row
+    removed, which pays no c. The symmetry ``A(-x) = 1 - e^-x (1 - B(x))`` of the two directions, of which G is its own
+    mirror image, gives
+
+    - ``A(x) <= G(x)`` for x <= 0, and so ``A(x) <= G(x - c)`` for every real x, for A decreases;
+    - ``B(x) <= G(x) + max(0, 1 - e^x)`` for every real x: no profile grows faster than that below 0;
+    - ``B(x) <= G(x - c)`` for every real x: at x = -y < 0 it says ``h(y + c) <= e^c h(y - c)`` of h = 1 - G, and
+      log h(z) - z / 2 is even and concave, for h is the normal distribution convolved with min(1, e^z).
+
+    So each problem is dominated by a pair of normals, the second one with total mass e^-c, and pairs compose: several
+    problems, and the noise of the release, add their squared shifts. What is below 0 in the second line becomes the
+    Gaussian profile of the release alone.
+
+    *One row replaced.* The loss is at most c plus the largest Gaussian loss over sums a + b of vertices of a removed
+    and of an added row, that is, delta is at most the integral of ``[phi(z) - e^epsilon min_a psi(z + a)]_+`` with
+    ``psi(y) = min_b phi(y + b)``. With a(z) that attains the minimum, insert ``e^epsilon1 phi(z + a(z))``: the integral
+    is at most ``G(epsilon1) + e^epsilon1 G(epsilon - epsilon1)``, because z -> z + a(z) is one to one: if
+    z + a = z' + a' = y, the strictly convex -log psi at y is no less than at y + (a - a') and at y - (a - a'). The
+    split ``epsilon1 = (epsilon - mu^2) / 2`` makes the sum the Gaussian profile at twice the shift; it needs
+    epsilon1 >= 0, that is, epsilon >= c + mu^2. The probability that the release's own loss leaves too little for that
+    is added.
+
+    *Near epsilon = 0* no log-determinant need be paid. A row added costs ``A(0) = B(0)`` at most. A row replaced costs
+    ``A(a) + e^a B(epsilon - a)`` for every a, through the data set without the row, whose release may be thought to lie
+    halfway between the others, so that either half has half of `release_shift`. With ``a = (epsilon - mu^2) / 2`` that
+    is the Gaussian profile of twice the shift, as long as epsilon <= mu^2; beyond, a = 0 is best. The least of all
+    bounds counts. Several problems pay c in either half.
 
     Examples
     --------
@@ -72,18 +89,37 @@ def objective_perturbation_profile(
     >>> f"{objective_perturbation_profile(1.1, scale=3.7306, log_det=0.1, adjacency='add_remove'):.2e}"
     '1.00e-05'
     """
-    total_log_det = n_outputs * log_det
-    shift = np.sqrt(n_outputs) * lipschitz / scale
+    shift, total_log_det = float(np.sqrt(n_outputs)) * lipschitz / scale, n_outputs * log_det
     if adjacency == "add_remove":
-        return gaussian_profile(epsilon - total_log_det, scale=1.0, sensitivity=np.hypot(shift, release_shift))
-    double = np.hypot(2 * shift, release_shift)
+        added = _gaussian(epsilon - total_log_det, shift, release_shift)
+        alone = n_outputs == 1 and epsilon >= 0
+        return min(added, _one_row_removed(0.0, shift, release_shift)) if alone else added
     if n_outputs > 1:
-        chained = gaussian_profile(epsilon - 2 * total_log_det, scale=1.0, sensitivity=double)
-        return min(1.0, np.exp(total_log_det) * chained)
-    left = epsilon - log_det - shift**2
-    if left < 0:
-        return 1.0
-    return min(1.0, gaussian_profile(epsilon - log_det, scale=1.0, sensitivity=double) + _tail(left, release_shift))
+        chained = _gaussian(epsilon - 2 * total_log_det, 2 * shift, release_shift)
+        return float(min(1.0, np.exp(total_log_det) * chained))
+    left, half = epsilon - log_det - shift**2, release_shift / 2
+    delta = 1.0
+    if left >= 0:
+        delta = _gaussian(epsilon - log_det, 2 * shift, release_shift) + _tail(left, release_shift)
+    if epsilon >= 0 and delta > _gaussian(0.0, shift, half):  # the other bound is no less than that
+        removed = partial(_one_row_removed, shift=shift, release_shift=half)
+        delta = min(delta, _without_row(epsilon, (shift**2 + half**2) / 2, removed, removed))
+    return float(min(1.0, delta))
+
+
+def _gaussian(epsilon, *shifts):
+    """Profile of Gaussian mechanisms of these shifts together."""
+    return gaussian_profile(epsilon, scale=1.0, sensitivity=hypot(*shifts))
+
+
+def _one_row_removed(epsilon, shift, release_shift):
+    return _gaussian(epsilon, shift, release_shift) + _gaussian(epsilon, release_shift)
+
+
+def _without_row(epsilon, half_square, first, last):
+    """Bound for epsilon >= 0 by the profiles of one row removed, `first` at once, and `last` with the release."""
+    low = min(epsilon / 2 - half_square, 0.0)
+    return -np.expm1(low) + np.exp(low) * (first(-low) + last(epsilon - low))
 
 
 def _tail(loss, shift, log_factor=0.0):
@@ -136,7 +172,7 @@ def product_perturbation_profile(
     The argument of :func:`objective_perturbation_profile` needs of the noise only that minus its log-density is convex
     and constant on no segment symmetric about its centre: so it holds with the spherical profile in place of the
     Gaussian one. Several vertices are bounded by the sum of their profiles. No loss exceeds ``lipschitz / scale`` for
-    each of the one or two rows that change.
+    each of the one or two rows that change. Near 0 the bounds that pay no log-determinant are less, as there.
 
     Examples
     --------
@@ -144,21 +180,24 @@ def product_perturbation_profile(
     >>> product_perturbation_profile(1.0, scale=2.0, n_dims=10)
     0.0
     """
-    epsilon = epsilon - log_det
-    if epsilon < 0:
-        return 1.0
-    if (2 if adjacency == "replace_one" else 1) * lipschitz / scale <= epsilon:
+    is_replaced, left = adjacency == "replace_one", min(epsilon - log_det, _LARGEST_EXPONENT)
+    if (2 if is_replaced else 1) * lipschitz / scale <= epsilon - log_det:
         return 0.0
 
     def _one_row(epsilon):
         law = {"n_dims": n_dims, "shape": n_dims, "power": 1}
         return n_vertices * spherical_profile(epsilon, scale=scale, sensitivity=lipschitz, **law)
 
-    if adjacency == "add_remove":
-        return min(1.0, _one_row(epsilon))
-    epsilon = min(epsilon, _LARGEST_EXPONENT)
-    split = max(0.0, epsilon / 2 - (lipschitz / scale) ** 2 / (2 * (n_dims + 1)))
-    return float(min(1.0, _one_row(split) + np.exp(split) * _one_row(epsilon - split)))
+    shift = lipschitz / (scale * np.sqrt(n_dims + 1))  # relative to one coordinate's standard deviation
+    split = max(0.0, left / 2 - shift**2 / 2) if is_replaced else 0.0
+    delta = 1.0
+    if left >= 0:
+        delta = np.exp(split) * _one_row(left - split) + (_one_row(split) if is_replaced else 0.0)
+    # The other bounds are at least the total variation, which of one coordinate is more than this, by Chebyshev.
+    if epsilon >= 0 and delta > 0.75 * min(1.0, shift / 4):
+        near = _without_row(epsilon, shift**2 / 2, _one_row, _one_row) if is_replaced else _one_row(0.0)
+        delta = min(delta, near)
+    return float(min(1.0, delta))
 
 
 @with_python_numbers
@@ -198,7 +237,10 @@ def softmax_perturbation_profile(
     ``F(epsilon) = E[1 - exp(epsilon - r (max_{j != y} Z_j - Z_y) - r^2)]_+`` at epsilon - log_det >= 0: the exact
     maximum of K - 1 correlated normals, an integral over that maximum. F grows with r: more noise is a convolution,
     and the minimum of convolved densities is no less than the convolved minimum. A replaced row is bounded by
-    ``F(epsilon1) + e^epsilon1 F(epsilon - epsilon1)``, for the reason given there.
+    ``F(epsilon1) + e^epsilon1 F(epsilon - epsilon1)``, for the reason given there. Near 0 the bounds that pay no
+    log-determinant are less, as there: F(0) for one row added, and for one replaced, through the data set without the
+    row, ``1 - e^a + e^a F(-a) + e^a F(epsilon - a)`` with a <= 0; what the release adds to the last one is its own
+    Gaussian profile.
 
     Examples
     --------
@@ -206,15 +248,23 @@ def softmax_perturbation_profile(
     >>> f"{softmax_perturbation_profile(1.0, scale=6.0, n_classes=10, adjacency='add_remove'):.2e}"
     '7.97e-06'
     """
-    epsilon, ratio = min(epsilon - log_det, _LARGEST_EPSILON), max_norm / scale
-    if epsilon < 0:
-        return 1.0
-    split = 0.0 if adjacency == "add_remove" else max(0.0, epsilon / 2 - ratio**2)
-    rest = epsilon - split
-    delta = _largest_of_normals_profile(rest, ratio, n_classes, shift=release_shift, log_factor=split)
-    delta += _tail(rest, release_shift, log_factor=split)
-    if adjacency == "replace_one":
-        delta += _largest_of_normals_profile(split, ratio, n_classes)
+    ratio, is_replaced = max_norm / scale, adjacency == "replace_one"
+    known = {"ratio": ratio, "n_classes": n_classes}
+    left = min(epsilon - log_det, _LARGEST_EPSILON)
+    split = max(0.0, left / 2 - ratio**2) if is_replaced else 0.0
+    delta = 1.0
+    if left >= 0:
+        delta = _largest_of_normals_profile(left - split, **known, shift=release_shift, log_factor=split)
+        delta += _tail(left - split, release_shift, log_factor=split)
+        delta += _largest_of_normals_profile(split, **known) if is_replaced else 0.0
+
+    def _with_release(epsilon):
+        return _largest_of_normals_profile(epsilon, **known, shift=release_shift) + _gaussian(epsilon, release_shift)
+
+    if epsilon >= 0 and delta > _gaussian(0.0, np.sqrt(2) * ratio):  # the other bounds are no less than that
+        first = partial(_largest_of_normals_profile, **known)
+        near = _without_row(epsilon, ratio**2, first, _with_release) if is_replaced else _with_release(0.0)
+        delta = min(delta, near)
     return float(np.clip(delta * (1 + _QUADRATURE_ERROR + _CANCELLATION / ratio), LEAST_DELTA, 1.0))
 
 
