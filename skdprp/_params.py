@@ -6,13 +6,13 @@ import sys
 import warnings
 from contextlib import contextmanager, suppress
 from fractions import Fraction
+from functools import wraps
 from itertools import pairwise
 from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import config_context
-from sklearn.base import _fit_context
+from sklearn import base, config_context
 from sklearn.utils import _param_validation, validation
 from sklearn.utils._param_validation import StrOptions
 
@@ -34,6 +34,22 @@ __all__ = [
     "warn_at_caller",
     "without_values",
 ]
+
+
+def _fit_context(**options):
+    """Check the parameters before a fit as scikit-learn does, whatever its configuration: the noise rests on them."""
+
+    def _checked(fit):
+        fit_in_context = base._fit_context(**options)(fit)
+
+        @wraps(fit)
+        def _fit(estimator, *args, **known):
+            with config_context(skip_parameter_validation=False):
+                return fit_in_context(estimator, *args, **known)
+
+        return _fit
+
+    return _checked
 
 
 class Interval(_param_validation.Interval):

@@ -294,6 +294,16 @@ def test_missing_values_are_refused_whatever_scikit_learn_assumes(estimator):
                 assert "X contains NaN" in str(refusal(method, *data))
 
 
+@every
+def test_parameters_are_checked_whatever_scikit_learn_is_told_to_skip(estimator):
+    """A configuration of scikit-learn switches off its checks of parameters, on which the noise rests."""
+    y = labels(estimator)
+    with config_context(skip_parameter_validation=True):
+        for changed in ({"epsilon": -1.0}, {"epsilon": np.nan}, {"epsilon": True}):
+            if "epsilon" in estimator.get_params():
+                assert isinstance(refusal(clone(estimator).set_params(**changed).fit, ROWS, y), InvalidParameterError)
+
+
 def test_missing_targets_are_refused_whatever_scikit_learn_assumes():
     with config_context(assume_finite=True):
         assert "y contains NaN" in str(refusal(MIDPRegressor().fit, ROWS, [np.nan, 1.0] * 20))
