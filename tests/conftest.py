@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import settings
+from scipy.special import expit, logit
 from sklearn.datasets import load_digits
 
 from skdprp import _noise, reproducible_noise
@@ -33,6 +34,24 @@ def silenced_noise(monkeypatch):
     monkeypatch.setattr(_noise, "add_spherical", lambda values, scale, **law: None)
     monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: np.zeros(n_dims))
     monkeypatch.setattr(_noise, "flip", lambda levels, thresholds: np.zeros(levels.shape, dtype=bool))
+
+
+@pytest.fixture
+def noise_of(monkeypatch):
+    """Return a function that leaves a share of all private noise: of its scale, or of the odds' logarithm of a flip."""
+    add, gaussian, spherical, flip = _noise._add, _noise.gaussian, _noise.spherical, _noise.flip
+
+    def odds(thresholds, share):
+        probability = thresholds * 2.0**-64
+        return (2.0**64 * expit(logit(probability) / share)).astype(np.uint64)
+
+    def leave(share):
+        monkeypatch.setattr(_noise, "_add", lambda values, scale, rounded: add(values, share * scale, rounded))
+        monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: gaussian(shape, share * scale))
+        monkeypatch.setattr(_noise, "spherical", lambda n, scale, **law: spherical(n, share * scale, **law))
+        monkeypatch.setattr(_noise, "flip", lambda levels, thresholds: flip(levels, odds(thresholds, share)))
+
+    return leave
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from skdprp import (
     _noise,
     audit_epsilon,
     reproducible_noise,
+    worst_neighbours,
 )
 from skdprp.linear_model import _erm
 from skdprp.linear_model._solver import PerturbedRisk
@@ -70,13 +71,33 @@ def test_half_the_noise_is_caught(name, monkeypatch):
     assert attack(RELEASES[name], neighbours(), first_weight, n_fits=3000).epsilon > 2.0
 
 
-def test_logistic_and_multinomial_fits_withstand_the_attack():
-    """With an intercept, C="auto", three classes, and either adjacency."""
-    X = np.eye(3)[[0, 1, 2, 0, 1, 2]]
-    for adjacency, other in (("replace_one", slice(None)), ("add_remove", slice(5))):
-        model = AMPClassifier(epsilon=2.0, delta=0.01, adjacency=adjacency, classes=[0, 1, 2], C=0.1)
-        data = (X, [0, 1, 2, 0, 1, 2]), (X[other], [0, 1, 2, 0, 1, 0][other])
-        assert attack(model, data, lambda fit: fit.coef_[2, 2] - fit.coef_[0, 2], n_fits=400).epsilon <= 2.0
+BUDGET = {"epsilon": 3.0, "delta": 0.2}
+# Rows, classes, trials of each audit, the share of the noise that it catches, and where it looks at the profile.
+LOGISTIC = {
+    "binary": (AMPClassifier(**BUDGET), 400, 2, 800, 0.5, 2.0),
+    "binary, added": (AMPClassifier(**BUDGET, C=0.1, adjacency="add_remove"), 200, 2, 600, 0.5, 1.0),
+    "multinomial": (AMPClassifier(**BUDGET, C=0.3), 200, 3, 400, 0.25, 2.0),
+    "multinomial, added": (AMPClassifier(**BUDGET, C=0.1, adjacency="add_remove"), 150, 3, 1000, 0.5, 2.0),
+    "output perturbation": (ProductNoiseOutputPerturbation(**BUDGET), 400, 2, 1000, 0.5, 1.0),
+    "output perturbation, multinomial": (ProductNoiseOutputPerturbation(**BUDGET), 200, 3, 800, 0.5, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", LOGISTIC)
+def test_half_the_noise_of_the_logistic_loss_is_caught(name, noise_of):
+    """The same attack, on the worst neighbours, finds nothing wrong with all of the noise.
+
+    Of replaced rows and three classes or more the proof is not tight: half the noise may still be as much as is stated.
+    """
+    model, n_rows, n_classes, n_trials, share, epsilon = LOGISTIC[name]
+    a, b = worst_neighbours(model, np.zeros((n_rows, 2)), np.arange(n_rows) % n_classes)
+    guarantee = clone(model).fit(*a).guarantee_
+    options = {"delta": guarantee.profile(epsilon), "n_trials": n_trials, "distinguishers": ["membership"]}
+    for left in (1.0, share):
+        noise_of(left)
+        with reproducible_noise(0):
+            result = audit_epsilon(model, a, b, confidence=1 - 1e-6, **options)
+        assert result.exceeds(guarantee) == (left < 1)
 
 
 class UnpenalisedIntercept(PerturbedRisk):

@@ -228,8 +228,11 @@ def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, outpu
         batch_size=None if rate == 1 else max(1, round(rate * n_rows)),
         learning_rate=fitted.learning_rate_,
     )
-    draw = partial(_descend_and_take, estimator, output or _released_layers, n_rows)
-    return Trials(draw, a, b, {}, fitted.guarantee_.delta)
+    is_linear = hasattr(fitted, "coef_")
+    known = {"membership": _membership_score(fitted, a, b)} if is_linear and not output else {}
+    released = output or (_released_weights if is_linear else _released_layers)
+    draw = partial(_descend_and_take, estimator, released, n_rows)
+    return Trials(draw, a, b, known, fitted.guarantee_.delta)
 
 
 def _descend_and_take(estimator, output, n_rows, data, n):
