@@ -14,8 +14,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skdprp import DPOPORP, PrivacyProfileDisplay
-from skdprp.accounting import gaussian_profile
-from skdprp.mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scale
+from skdprp.mechanisms import classic_gaussian_scale, gaussian_profile, gaussian_scale, kenthapadi_scale
 
 delta = 1e-6
 calibrations = {"analytic": gaussian_scale, "Kenthapadi": kenthapadi_scale, "classic": classic_gaussian_scale}

@@ -229,7 +229,7 @@ def spherical(n_dims, scale, *, shape, power):
     scale : float
         Scale s of the radius, see :func:`skdprp.mechanisms.spherical_scale`.
     shape, power : float
-        Parameters (a, b) of the radius, see :func:`skdprp.accounting.spherical_profile`.
+        Parameters (a, b) of the radius, see :func:`skdprp.mechanisms.spherical_profile`.
 
     Returns
     -------

@@ -6,7 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Literal
 
-from . import accounting
+from . import composition, mechanisms
 from ._digits import to_python, with_python_numbers
 from ._label import (
     RELATIONS,
@@ -18,7 +18,8 @@ from ._label import (
     neighbours_sentence,
     violation_line,
 )
-from .accounting import PrivacyLoss, Profile, approximate_profile, information_delta, largest_profile
+from .composition import PrivacyLoss, Profile, approximate_profile, largest_profile
+from .mechanisms import information_delta
 
 __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "compose"]
 
@@ -440,7 +441,7 @@ def compose(*guarantees, delta=None, disjoint=False):
     References
     ----------
     .. [1] C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014, Theorem 3.16 for the
-       basic composition; the exact one is that of :class:`skdprp.accounting.PrivacyLoss`.
+       basic composition; the exact one is that of :class:`skdprp.composition.PrivacyLoss`.
     .. [2] F. McSherry, "Privacy Integrated Queries", SIGMOD 2009, Theorem 4 for disjoint rows.
 
     Examples
@@ -617,8 +618,9 @@ def _loss_from_dict(facts):
 
 
 def _profile_from_dict(function, parameters):
-    if function not in accounting.__all__ or not function.endswith("_profile"):
+    module = composition if hasattr(composition, function) else mechanisms
+    if function not in module.__all__ or not function.endswith("_profile"):
         raise ValueError(f"There is no privacy profile called {function!r}.")
     if "losses" in parameters:
         parameters = {"losses": tuple(_loss_from_dict(loss) for loss in parameters["losses"])}
-    return Profile.of(getattr(accounting, function), **parameters)
+    return Profile.of(getattr(module, function), **parameters)

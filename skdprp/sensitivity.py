@@ -7,7 +7,7 @@ coordinate; "l2" bounds their l2 distance. All are computed on the realised W, w
 import numpy as np
 
 from ._digits import with_python_numbers
-from .accounting._neighbours import rows_that_differ
+from .mechanisms._numerics import rows_that_differ
 
 
 @with_python_numbers

@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss, LaplacePrivacyLoss
 
-from skdprp import DPOPORP, DPSignOPORP, DPSignRP
-from skdprp.accounting import (
-    PrivacyLoss,
-    Profile,
-    _composition,
+from skdprp import DPOPORP, DPSignOPORP, DPSignRP, composition
+from skdprp.composition import PrivacyLoss, Profile
+from skdprp.mechanisms import (
     gaussian_epsilon,
     gaussian_profile,
     laplace_profile,
@@ -126,8 +124,8 @@ def test_stated_deltas_of_gaussian_noise_are_upper_bounds():
 
 def test_computed_deltas_are_not(monkeypatch):
     """Without rounding up, a third of them would be too small: by less than a part in 10**12, but too small."""
-    monkeypatch.setattr(_composition, "rounded_up", lambda delta: delta)
-    monkeypatch.setattr(_composition, "_ROUND_UP", 1.0)
+    monkeypatch.setattr(composition, "rounded_up", lambda delta: delta)
+    monkeypatch.setattr(composition, "_ROUND_UP", 1.0)
     below = [exact / stated - 1 for stated, exact in gaussian_cases() if stated < exact]
     assert len(below) > 50 and max(below) < 1e-12
 

@@ -8,17 +8,14 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.special import expit
 
-from skdprp.accounting import (
-    PrivacyLoss,
-    Profile,
-    approximate_profile,
+from skdprp.composition import PrivacyLoss, Profile, _convex_minorant, approximate_profile
+from skdprp.mechanisms import (
     gaussian_profile,
     laplace_profile,
     objective_perturbation_profile,
     randomised_response_profile,
     spherical_profile,
 )
-from skdprp.accounting._composition import _convex_minorant
 
 EPSILONS = [0.0, 0.1, 0.5, 1.0, 1.7, 3.0]
 

@@ -21,26 +21,24 @@ from skdprp import (
     reproducible_noise,
     worst_neighbours,
 )
-from skdprp.accounting import (
-    _subsampled,
-    amplified,
-    composed_profile,
-    gaussian_epsilon,
-    gaussian_profile,
-    randomised_response_profile,
-    spherical_profile,
-    subsampled_gaussian_profile,
-)
 from skdprp.guarantee import Adjacency
 from skdprp.linear_model import _network
 from skdprp.losses import LogisticLoss
 from skdprp.mechanisms import (
     _descent,
+    amplified,
+    composed_profile,
     descent_scale,
+    gaussian_epsilon,
+    gaussian_profile,
+    noisy_steps,
     product_descent_scale,
     published_product_descent,
+    randomised_response_profile,
     sampled_steps_target,
     sampled_target,
+    spherical_profile,
+    subsampled_gaussian_profile,
 )
 from skdprp.sensitivity import minimiser_sensitivity
 
@@ -155,14 +153,14 @@ def test_few_steps_of_few_rows_fit_the_memory(scale, rate, adjacency):
     """Losses of a step reach far beyond their likely size: the grid stays small, and costs a percent of noise."""
     least, most = (EXACT[adjacency](1e-3, factor * scale, rate) for factor in (1.0, 0.99))
     assert least <= subsampled_gaussian_profile(1e-3, scale=scale, rate=rate, adjacency=adjacency) <= most + 1e-12
-    assert _subsampled._composed_losses(scale, rate, 1, adjacency)._pmf_remove.size < 2**16
+    assert noisy_steps._composed_losses(scale, rate, 1, adjacency)._pmf_remove.size < 2**16
 
 
 @pytest.mark.parametrize("rate", [0.5, 0.9, 1 - 1e-9])
 @pytest.mark.parametrize("scale", [0.05, 0.3])
 def test_next_to_all_rows_and_little_noise_fit_the_memory(scale, rate):
     """The least likelihood of a value under the other row is far below 1 - p, and counts."""
-    assert _subsampled._composed_losses(scale, rate, 1, "replace_one")._pmf_remove.size < 2**17
+    assert noisy_steps._composed_losses(scale, rate, 1, "replace_one")._pmf_remove.size < 2**17
 
 
 @pytest.mark.parametrize(("adjacency", "below", "above"), [("add_remove", 1.82, 1.835), ("replace_one", 2.835, 2.85)])

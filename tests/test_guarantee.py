@@ -22,9 +22,9 @@ from skdprp import (
     compose,
     iDPSignRP,
 )
-from skdprp.accounting import PrivacyLoss, gaussian_profile, information_delta, randomised_response_profile
+from skdprp.composition import PrivacyLoss
 from skdprp.guarantee import Adjacency
-from skdprp.mechanisms import gaussian_scale
+from skdprp.mechanisms import gaussian_profile, gaussian_scale, information_delta, randomised_response_profile
 
 X = np.eye(6)
 Y = np.array([0, 1, 0, 1, 0, 1])

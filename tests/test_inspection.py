@@ -26,8 +26,8 @@ from skdprp import (
     inspection,
     reproducible_noise,
 )
-from skdprp.accounting import gaussian_profile
 from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
+from skdprp.mechanisms import gaussian_profile
 
 
 @pytest.fixture(autouse=True)

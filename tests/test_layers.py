@@ -10,10 +10,11 @@ import skdprp
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"_digits", "_version"},
-    {"accounting", "_noise", "_params", "_tables", "_threads"},
-    {"_label", "random_projection", "losses", "preprocessing"},
+    {"_noise", "_params", "_tables", "_threads"},
+    {"_label", "random_projection", "losses", "preprocessing", "mechanisms"},
+    {"composition", "sensitivity"},
     {"guarantee"},
-    {"sensitivity", "mechanisms", "similarity"},
+    {"similarity"},
     {"sketch", "linear_model"},
     {"audit", "inspection", "out_of_core", "publishing", "report"},
 ]

@@ -17,18 +17,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler, normalize
 
 from skdprp import AMPClassifier, DPSGDClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, reproducible_noise
-from skdprp.accounting import (
-    gaussian_profile,
-    objective_perturbation_profile,
-    product_perturbation_profile,
-    softmax_perturbation_profile,
-    spherical_profile,
-)
 from skdprp.linear_model import SolverError
 from skdprp.linear_model._erm import clip_rows
 from skdprp.linear_model._solver import PerturbedRisk, minimise
 from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from skdprp.mechanisms import published_objective_perturbation, published_product_noise_scale
+from skdprp.mechanisms import (
+    gaussian_profile,
+    objective_perturbation_profile,
+    product_perturbation_profile,
+    published_objective_perturbation,
+    published_product_noise_scale,
+    softmax_perturbation_profile,
+    spherical_profile,
+)
 from skdprp.sensitivity import hessian_log_det
 
 BOTH = [AMPClassifier, ProductNoiseOutputPerturbation]

@@ -1,29 +1,38 @@
 """Calibrations: exact, two-sided, rounded to the private side."""
 
 import math
+from fractions import Fraction
 from functools import partial
 
 import mpmath
 import numpy as np
 import pytest
 
-from skdprp.accounting import gaussian_profile, laplace_profile, randomised_response_profile
+from skdprp import PrivacyGuarantee, _noise, audit_epsilon, reproducible_noise
+from skdprp.composition import PrivacyLoss
+from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import (
+    add_gaussian,
+    add_laplace,
+    add_spherical,
     binomial_flip_epsilon,
     classic_gaussian_scale,
     flip_probability,
     flip_thresholds,
+    gaussian_profile,
     gaussian_scale,
     information_scale,
     integer_thresholds,
     kenthapadi_bound_scale,
     kenthapadi_scale,
+    laplace_profile,
     laplace_scale,
     objective_perturbation_scale,
     product_perturbation_scale,
     published_product_noise_scale,
     published_sign_change_probability,
     published_sign_changes,
+    randomised_response_profile,
     sampled_steps_target,
     sampled_target,
     sign_change_probability,
@@ -230,3 +239,55 @@ def test_scales_for_short_floats_are_exact_and_poison_no_cache(epsilon):
     first = gaussian_scale(short, slack)
     assert gaussian_scale(float(short), float(slack)) == first
     assert gaussian_profile(float(short), scale=first) <= float(slack)
+
+
+# Noise, as a mechanism of one's own adds it
+
+ADDED = [
+    (add_gaussian, {}, _noise.add_gaussian),
+    (add_laplace, {}, _noise.add_laplace),
+    (add_spherical, {"shape": 3, "power": 1}, _noise.add_spherical),
+]
+added = pytest.mark.parametrize(("add", "law", "sampler"), ADDED, ids=lambda part: getattr(part, "__name__", ""))
+
+
+@added
+def test_noise_is_added_to_a_copy_by_the_one_sampler(add, law, sampler):
+    values, expected = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])
+    with reproducible_noise(0):
+        sampler(expected, 0.75, **law)
+    for kind in (float, np.float32, Fraction):
+        with reproducible_noise(0):
+            assert np.array_equal(add(values, kind(0.75), **law), expected)
+    assert np.array_equal(values, [1.0, 2.0, 3.0])
+
+
+@added
+def test_noise_is_new_at_each_call_and_lies_on_a_grid(add, law, sampler):
+    """Two draws of sixty numbers agree less than once in 2^60: no number has a probability above 1/2."""
+    once, again = add(np.zeros(60), 1.0, **law), add(np.zeros(60), 1.0, **law)
+    assert not np.array_equal(once, again)
+    assert np.array_equal(once * 2.0**14, np.rint(once * 2.0**14))
+
+
+@added
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_noise_is_not_added_to_what_it_cannot_hide(add, law, sampler, value):
+    with pytest.raises(ValueError, match="not finite"):
+        add([0.0, value, 1.0], 1.0, **law)
+
+
+def test_a_sum_with_calibrated_noise_withstands_an_attack_that_half_of_the_noise_does_not():
+    """Replacing one row moves the sum by 2, from end to end of its bounds."""
+    scale = gaussian_scale(*sampled_target(1.0, 1e-6, n_changed=1), sensitivity=2.0)
+    claim = PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("replace_one"), loss=PrivacyLoss(mu=2.0 / scale))
+    rows, other = np.append(np.zeros(9), -1.0), np.append(np.zeros(9), 1.0)
+
+    def audit(share):
+        with reproducible_noise(0):
+            return audit_epsilon(
+                lambda X: add_gaussian([X.sum()], share * scale), rows, other, delta=1e-6, n_trials=20_000
+            )
+
+    assert not audit(1.0).exceeds(claim)
+    assert audit(0.5).exceeds(claim)

@@ -17,14 +17,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skdprp import MIDPRegressor, PrivacyWarning, _noise, audit_epsilon, mechanisms, reproducible_noise
-from skdprp.accounting import (
-    gaussian_epsilon,
-    gaussian_information,
-    gaussian_profile,
-    information_delta,
-    pinsker_delta,
-    projected_entry_epsilon,
-)
 from skdprp.linear_model import (
     _sketched_least_squares,
     additive_error_bound,
@@ -32,7 +24,16 @@ from skdprp.linear_model import (
     projection_error_bound,
     projection_expected_error,
 )
-from skdprp.mechanisms import information_scale, published_information_scale
+from skdprp.mechanisms import (
+    gaussian_epsilon,
+    gaussian_information,
+    gaussian_profile,
+    information_delta,
+    information_scale,
+    pinsker_delta,
+    projected_entry_epsilon,
+    published_information_scale,
+)
 
 EPSILONS = [0.01, 0.2, 0.5, 1.0, 3.0]
 

@@ -21,7 +21,7 @@ from skdprp import (
     PrivacyGuarantee,
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
-    accounting,
+    composition,
     iDPSignRP,
     mechanisms,
     reproducible_noise,
@@ -37,21 +37,23 @@ PROJECTION = make_projection("gaussian", 6, 4, np.random.RandomState(0))
 SPHERICAL = {"n_dims": 6, "shape": 6, "power": 1.0}
 TARGET = {"epsilon": EPSILON, "delta": DELTA}
 STEPS = {"rate": 0.0999755859375, "n_steps": 100}
-LOSS = accounting.PrivacyLoss(mu=0.25)
+LOSS = composition.PrivacyLoss(mu=0.25)
+SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical"}
 
 # Valid arguments of every public function that takes numbers.
 ARGUMENTS = {
-    accounting: {
-        "amplified": TARGET | {"rate": 0.0999755859375},
+    composition: {
         "approximate_profile": {"epsilon": 0.5, "epsilon0": EPSILON, "delta0": DELTA},
-        "check_spherical": SPHERICAL,
+        "largest_profile": {"epsilon": EPSILON, "losses": (LOSS,)},
+    },
+    mechanisms: {
+        "amplified": TARGET | {"rate": 0.0999755859375},
         "composed_profile": {"epsilon": A, "step_epsilon": 0.0999755859375, "step_delta": DELTA, "n_steps": 20},
         "gaussian_epsilon": {"delta": DELTA, "scale": 3.69921875, "sensitivity": A},
         "gaussian_information": {"scale": A, "max_abs": B, "n_components": 100, "min_residual": 3.30078125},
         "gaussian_profile": {"epsilon": EPSILON, "scale": 3.69921875, "sensitivity": A},
         "information_delta": {"epsilon": EPSILON},
         "laplace_profile": {"epsilon": EPSILON, "scale": A, "sensitivity": A},
-        "largest_profile": {"epsilon": EPSILON, "losses": (LOSS,)},
         "objective_perturbation_profile": {
             "epsilon": EPSILON,
             "scale": 3.69921875,
@@ -85,8 +87,6 @@ ARGUMENTS = {
         },
         "spherical_profile": {"epsilon": EPSILON, "scale": A, "sensitivity": B, **SPHERICAL},
         "subsampled_gaussian_profile": {"epsilon": EPSILON, "scale": A, "sensitivity": B, **STEPS},
-    },
-    mechanisms: {
         "binomial_flip_epsilon": TARGET | {"n_components": 100, "changed": 0.0999755859375},
         "classic_gaussian_scale": TARGET | {"sensitivity": A},
         "descent_scale": TARGET | STEPS,
@@ -161,8 +161,8 @@ def assert_identical(found, expected):
 
 
 def test_every_public_function_is_covered():
-    assert set(ARGUMENTS[accounting]) == set(accounting.__all__) - CLASSES
-    assert set(ARGUMENTS[mechanisms]) == set(mechanisms.__all__) - CLASSES
+    assert set(ARGUMENTS[composition]) == set(composition.__all__) - CLASSES
+    assert set(ARGUMENTS[mechanisms]) == set(mechanisms.__all__) - CLASSES - SAMPLERS
     public = {
         name for name, thing in vars(sensitivity).items() if getattr(thing, "__module__", "") == "skdprp.sensitivity"
     }
@@ -192,9 +192,9 @@ def test_thresholds_of_short_probabilities_are_rounded_up_in_float64():
 
 def test_losses_do_not_depend_on_the_type_of_a_number():
     """Also where a profile is made without :meth:`Profile.of`, and where epsilon is only compared."""
-    short = accounting.Profile(accounting.laplace_profile, (("scale", np.float32(A)),))
+    short = composition.Profile(mechanisms.laplace_profile, (("scale", np.float32(A)),))
     assert type(short.parameters[0][1]) is float
-    for loss in (LOSS, accounting.PrivacyLoss(profiles=(short,))):
+    for loss in (LOSS, composition.PrivacyLoss(profiles=(short,))):
         assert loss.profile(np.float16(EPSILON)) == loss.profile(EPSILON)
         assert loss.epsilon(np.float16(DELTA)) == loss.epsilon(DELTA)
     below = np.float32(0.7)  # less than 0.7, and equal to it in float32

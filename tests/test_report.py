@@ -46,9 +46,8 @@ from skdprp import (
     reproducible_noise,
 )
 from skdprp._label import guarantee_facts
-from skdprp.accounting import gaussian_profile
 from skdprp.guarantee import Adjacency
-from skdprp.mechanisms import gaussian_scale
+from skdprp.mechanisms import gaussian_profile, gaussian_scale
 from skdprp.report._data_independent import map_label
 
 X, Y = load_digits(n_class=2, return_X_y=True)

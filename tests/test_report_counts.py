@@ -50,9 +50,8 @@ from skdprp import (
     compose,
     privacy_report,
 )
-from skdprp.accounting import gaussian_profile
 from skdprp.guarantee import Adjacency, PrivacyGuarantee
-from skdprp.mechanisms import gaussian_scale
+from skdprp.mechanisms import gaussian_profile, gaussian_scale
 from skdprp.report._search import _NUMBERS_OF_MODELS, _WORDS_OF_MODELS
 from skdprp.sketch._base import BaseSketch
 

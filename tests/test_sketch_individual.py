@@ -7,7 +7,7 @@ from scipy import stats
 from sketches import SLACK, WHOLE, projection_matrix
 
 from skdprp import _noise, iDPSignRP
-from skdprp.accounting import gaussian_profile
+from skdprp.mechanisms import gaussian_profile
 
 
 @pytest.mark.parametrize("projection", ["rademacher", "gaussian", "oporp"])

@@ -13,8 +13,14 @@ from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln
 
 from skdprp import _noise, reproducible_noise
-from skdprp.accounting import gaussian_profile, laplace_profile, spherical_profile
-from skdprp.mechanisms import gaussian_scale, published_product_noise_scale, spherical_scale
+from skdprp.mechanisms import (
+    gaussian_profile,
+    gaussian_scale,
+    laplace_profile,
+    published_product_noise_scale,
+    spherical_profile,
+    spherical_scale,
+)
 
 FALSE_ALARM = 1e-6
 

@@ -17,8 +17,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import parse_arguments, rows_of, save
 
-from skdprp.accounting import spherical_profile
-from skdprp.mechanisms import gaussian_scale, published_product_noise_scale, spherical_scale
+from skdprp.mechanisms import gaussian_scale, published_product_noise_scale, spherical_profile, spherical_scale
 
 options = parse_arguments(full="more dimensions and epsilons")
 DELTA, M = 1e-5, 784

@@ -186,7 +186,7 @@ def _share(loss, reach):
 
 
 def _opposed(X, classes, *, replaced, one_vs_rest, max_norm, helper, share, n_blank, n_steady=0):
-    """Helpers along one axis, and last a row ``max_norm (a, b)`` on their bad side, or ``max_norm (-a, b)``, or none."""
+    """Helpers on one axis, and last a row ``max_norm (a, b)`` on their bad side, or ``max_norm (-a, b)``, or none."""
     n_rows, n_features = X.shape[0] + (not replaced), X.shape[1]
     axis = int(replaced and n_features > 1)
     if replaced and not axis:  # of one feature, only the intercept is left to the helpers

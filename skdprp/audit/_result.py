@@ -7,8 +7,8 @@ from scipy.special import betainccinv, betaincinv
 
 from .._digits import printed_down, printed_up
 from .._label import as_html, violation_line
-from ..accounting import information_delta
 from ..guarantee import Definition, PrivacyGuarantee
+from ..mechanisms import information_delta
 
 _N_PROMISES = 17
 

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from .. import _noise
 from .._params import POSITIVE, Interval, StrOptions
-from ..accounting import PrivacyLoss, Profile, subsampled_gaussian_profile
-from ..accounting._neighbours import rows_that_differ
+from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
 from ..mechanisms import (
     descent_scale,
@@ -18,7 +17,9 @@ from ..mechanisms import (
     published_product_descent,
     sampled_steps_target,
     sampled_target,
+    subsampled_gaussian_profile,
 )
+from ..mechanisms._numerics import rows_that_differ
 from ._base import PrivateClassifier
 from ._descent_loop import UPDATES, Average, noisy_descent
 from ._descent_plan import Plan, plan_descent
@@ -178,7 +179,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     See Also
     --------
     AMPClassifier : Private linear models without steps to choose.
-    skdprp.accounting.subsampled_gaussian_profile : The accounting.
+    skdprp.mechanisms.subsampled_gaussian_profile : The accounting.
 
     Notes
     -----

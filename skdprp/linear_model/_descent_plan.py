@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..accounting._neighbours import rows_that_differ
 from ..mechanisms import gaussian_scale
+from ..mechanisms._numerics import rows_that_differ
 
 # Share of the travel, common length of a step and the longest one: of a linear model, and of a network.
 _LINEAR, _NETWORK = (1.0, 10.0, 16.0), (0.2, 2.5, 6.0)

@@ -21,9 +21,15 @@ from .._params import (
     warn_at_caller,
     without_values,
 )
-from ..accounting import gaussian_epsilon, information_delta, projected_entry_epsilon
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
-from ..mechanisms import information_scale, published_information_scale, sampled_information
+from ..mechanisms import (
+    gaussian_epsilon,
+    information_delta,
+    information_scale,
+    projected_entry_epsilon,
+    published_information_scale,
+    sampled_information,
+)
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
 _DELTA = 1e-5

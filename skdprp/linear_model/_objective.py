@@ -7,15 +7,17 @@ import numpy as np
 
 from .. import _noise
 from .._params import Interval, StrOptions
-from ..accounting import PrivacyLoss, Profile, objective_perturbation_profile, softmax_perturbation_profile
+from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
 from ..mechanisms import (
     gaussian_scale,
+    objective_perturbation_profile,
     objective_perturbation_scale,
     product_perturbation_scale,
     published_objective_perturbation,
     published_product_noise_scale,
     sampled_target,
+    softmax_perturbation_profile,
     softmax_perturbation_scale,
 )
 from ..sensitivity import hessian_log_det, penalty_for_log_det
@@ -28,9 +30,9 @@ _SHIFT_OF_RELEASE = 1 / 300
 _LARGEST_SHIFT = 0.1
 _SAMPLING_ERROR = 2.0**-40
 _SHARE_OF_RELEASE = 1 / 100
-_BINARY_PROOF = "proof in skdprp.accounting.objective_perturbation_profile"
-_SOFTMAX_PROOF = "proof in skdprp.accounting.softmax_perturbation_profile"
-_PRODUCT_PROOF = "proof in skdprp.accounting.product_perturbation_profile"
+_BINARY_PROOF = "proof in skdprp.mechanisms.objective_perturbation_profile"
+_SOFTMAX_PROOF = "proof in skdprp.mechanisms.softmax_perturbation_profile"
+_PRODUCT_PROOF = "proof in skdprp.mechanisms.product_perturbation_profile"
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,8 @@ class AMPClassifier(PrivateLinearClassifier):
 
     Notes
     -----
-    The guarantee is proved in :func:`skdprp.accounting.objective_perturbation_profile` and
-    :func:`skdprp.accounting.softmax_perturbation_profile`. There is no `n_iter_`: how long the solver takes depends on
+    The guarantee is proved in :func:`skdprp.mechanisms.objective_perturbation_profile` and
+    :func:`skdprp.mechanisms.softmax_perturbation_profile`. There is no `n_iter_`: how long the solver takes depends on
     the data, and is no part of the release. There is no `sample_weight`, which would change the sensitivity.
 
     References

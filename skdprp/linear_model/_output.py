@@ -7,13 +7,14 @@ import numpy as np
 
 from .. import _noise
 from .._params import StrOptions
-from ..accounting import PrivacyLoss, Profile, spherical_profile
+from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
 from ..mechanisms import (
     classic_gaussian_scale,
     gaussian_scale,
     published_product_noise_scale,
     sampled_target,
+    spherical_profile,
     spherical_scale,
 )
 from ..sensitivity import minimiser_sensitivity

@@ -1,63 +1,108 @@
-"""From (epsilon, delta, sensitivity) to the scale of the noise, rounded to the private side.
+"""Mechanisms, one file each: the privacy profile, the calibration and the noise, side by side.
 
-Every calibration has its profile in :mod:`skdprp.accounting`: ``profile(calibration(epsilon, delta)) <= delta``.
+Every calibration is rounded to the private side: ``profile(calibration(epsilon, delta)) <= delta``.
 """
 
-from ._additive import (
+from ._numerics import sampled_target
+from .gaussian_laplace import (
+    add_gaussian,
+    add_laplace,
     classic_gaussian_scale,
+    gaussian_epsilon,
+    gaussian_profile,
     gaussian_scale,
     kenthapadi_bound_scale,
     kenthapadi_scale,
+    laplace_profile,
     laplace_scale,
-    published_product_noise_scale,
-    spherical_scale,
 )
-from ._calibration import sampled_target
-from ._descent import descent_scale, product_descent_scale, published_product_descent, sampled_steps_target
-from ._information import information_scale, published_information_scale, sampled_information
-from ._objective import (
-    PublishedPerturbation,
+from .mutual_information import (
+    gaussian_information,
+    information_delta,
+    information_scale,
+    pinsker_delta,
+    projected_entry_epsilon,
+    sampled_information,
+)
+from .noisy_steps import (
+    amplified,
+    composed_profile,
+    descent_scale,
+    product_descent_scale,
+    sampled_steps_target,
+    subsampled_gaussian_profile,
+)
+from .objective_perturbation import (
+    objective_perturbation_profile,
     objective_perturbation_scale,
+    product_perturbation_profile,
     product_perturbation_scale,
-    published_objective_perturbation,
+    softmax_perturbation_profile,
     softmax_perturbation_scale,
 )
-from ._signs import (
+from .published import (
+    PublishedPerturbation,
+    published_information_scale,
+    published_objective_perturbation,
+    published_product_descent,
+    published_product_noise_scale,
+    published_sign_change_probability,
+    published_sign_changes,
+)
+from .radial import add_spherical, spherical_profile, spherical_scale
+from .randomised_response import (
     binomial_flip_epsilon,
     flip_probability,
     flip_thresholds,
     integer_thresholds,
-    published_sign_change_probability,
-    published_sign_changes,
+    randomised_response_profile,
     sign_change_probability,
 )
 
 __all__ = [
     "PublishedPerturbation",
+    "add_gaussian",
+    "add_laplace",
+    "add_spherical",
+    "amplified",
     "binomial_flip_epsilon",
     "classic_gaussian_scale",
+    "composed_profile",
     "descent_scale",
     "flip_probability",
     "flip_thresholds",
+    "gaussian_epsilon",
+    "gaussian_information",
+    "gaussian_profile",
     "gaussian_scale",
+    "information_delta",
     "information_scale",
     "integer_thresholds",
     "kenthapadi_bound_scale",
     "kenthapadi_scale",
+    "laplace_profile",
     "laplace_scale",
+    "objective_perturbation_profile",
     "objective_perturbation_scale",
+    "pinsker_delta",
     "product_descent_scale",
+    "product_perturbation_profile",
     "product_perturbation_scale",
+    "projected_entry_epsilon",
     "published_information_scale",
     "published_objective_perturbation",
     "published_product_descent",
     "published_product_noise_scale",
     "published_sign_change_probability",
     "published_sign_changes",
+    "randomised_response_profile",
     "sampled_information",
     "sampled_steps_target",
     "sampled_target",
     "sign_change_probability",
+    "softmax_perturbation_profile",
     "softmax_perturbation_scale",
+    "spherical_profile",
     "spherical_scale",
+    "subsampled_gaussian_profile",
 ]

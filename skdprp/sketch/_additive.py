@@ -4,7 +4,7 @@ from numbers import Real
 
 from .. import _noise
 from .._params import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
-from ..accounting import PrivacyLoss
+from ..composition import PrivacyLoss
 from ..mechanisms import (
     classic_gaussian_scale,
     gaussian_scale,

@@ -7,8 +7,14 @@ from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from .._params import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
-from ..accounting import PrivacyLoss, Profile, randomised_response_profile
-from ..mechanisms import binomial_flip_epsilon, flip_thresholds, published_sign_changes, sign_change_probability
+from ..composition import PrivacyLoss, Profile
+from ..mechanisms import (
+    binomial_flip_epsilon,
+    flip_thresholds,
+    published_sign_changes,
+    randomised_response_profile,
+    sign_change_probability,
+)
 from ..sensitivity import component_sensitivity
 from ._base import SLACK, BaseSketch, blocks_of
 

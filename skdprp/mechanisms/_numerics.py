@@ -1,12 +1,78 @@
-"""What all calibrations share: bisection to the private side, and the price of sampling."""
+"""What all mechanisms share: numbers as Python's, rounding to the private side, bisection, the price of sampling."""
 
+import sys
 from functools import lru_cache
 
 import numpy as np
 
 from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS, check_scale
-from ..accounting._rounding import bisect, rounded_up
+
+_ERROR = 2.0**-32
+LEAST_DELTA = sys.float_info.min  # stands for all that floats cannot tell from 0 but that is more
+_ROWS = {"replace_one": 2, "add_remove": 1}
+
+
+def rounded_up(delta):
+    """Bound a delta from above, given its computed value.
+
+    Profiles are computed to a relative error of 1e-12 or less; what is added here is more than a hundred times that,
+    and the only place where it is added.
+
+    Parameters
+    ----------
+    delta : float
+        Value of a profile, at least 0.
+
+    Returns
+    -------
+    float
+        ``delta * (1 + 2**-32)``, at most 1: 0 stays 0.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms._numerics import rounded_up
+    >>> rounded_up(0.0), 1e-6 < rounded_up(1e-6) < 1.000001e-6, rounded_up(1.0)
+    (0.0, True, 1.0)
+    """
+    return float(min(1.0, delta * (1 + _ERROR)))
+
+
+def bisect(meets, low, high, digits=2.0**-50):
+    """Approach the least number that meets a condition from above.
+
+    Parameters
+    ----------
+    meets : callable
+        The condition: false at `low`, true at `high`, and monotone between them.
+    low, high : float
+        Where to start, at least 0.
+    digits : float, default=2**-50
+        Relative width at which to end.
+
+    Returns
+    -------
+    float
+        A number that meets the condition, or `high`.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms._numerics import bisect
+    >>> root = bisect(lambda x: x * x >= 2, 1.0, 2.0)
+    >>> round(root, 6), root * root >= 2
+    (1.414214, True)
+    """
+    while high - low > digits * high:
+        middle = low + (high - low) / 2
+        low, high = (low, middle) if meets(middle) else (middle, high)
+    return float(high)
+
+
+def rows_that_differ(adjacency):
+    """Return 2 for "replace_one", which takes a row away and puts another at its place, and 1 for "add_remove"."""
+    if adjacency not in _ROWS:
+        raise ValueError(f"adjacency must be 'replace_one' or 'add_remove', got {adjacency!r}.")
+    return _ROWS[adjacency]
 
 
 def boundary(meets, start, digits=2.0**-50):
@@ -77,3 +143,12 @@ def require_positive_delta(delta):
     """Refuse delta = 0, which Gaussian noise cannot meet."""
     if not delta > 0:
         raise ValueError("Gaussian noise cannot meet delta=0: choose delta > 0, or Laplace noise.")
+
+
+def released(add_noise, values, scale, **options):
+    """Return a copy of numbers to which a sampler has added noise in place; refuse what it could not hide."""
+    values = np.array(values, dtype=np.float64, order="C")
+    if not np.isfinite(values).all():
+        raise ValueError("Some numbers are not finite: clip them to bounds that do not come from the data.")
+    add_noise(values, float(scale), **options)
+    return values

@@ -1,15 +1,65 @@
-"""Profile of spherical noise: a uniform direction, and a radius with a generalised Gamma law."""
+"""Spherical noise: a random direction, and a radius of its own; the multivariate Laplace mechanism is the pure one."""
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import betainc, betaincc, gammainc, gammaincc
 
+from .. import _noise
 from .._digits import with_python_numbers
-from ._additive import gaussian_profile, laplace_profile
+from ._numerics import calibrated, released, remembered
+from .gaussian_laplace import gaussian_profile, laplace_profile, laplace_scale
 
 _LOG_MASS_LEFT_OUT = 80.0
 _RELATIVE_ERROR = 2.0**-42
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+@remembered
+def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
+    """Calibrate spherical noise exactly, rounding to the private side.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target: the privacy profile at `epsilon` is at most `delta`.
+    sensitivity : float, default=1.0
+        Largest l2 distance between the outputs of two neighbours.
+    n_dims : int
+        Dimension M of the output.
+    shape, power : float
+        Parameters (a, b) of the radius, see :func:`skdprp.mechanisms.spherical_profile`.
+
+    Returns
+    -------
+    float
+        Scale s of the radius ``s * Gamma(a / b)^(1 / b)``; 0 if `sensitivity` is 0.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive, unless the noise is multivariate Laplace (a = M, b = 1), which is pure; or if
+        (a, b) is not covered by the profile.
+
+    References
+    ----------
+    .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
+       Product Measure", SIGMOD 2026, for the noise; its calibration is :func:`published_product_noise_scale`.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import spherical_scale
+    >>> round(spherical_scale(1.0, 1e-5, n_dims=14, shape=14, power=1), 4)
+    0.7996
+    """
+    check_spherical(n_dims, shape, power)
+    if delta <= 0 and (shape != n_dims or power != 1):
+        raise ValueError("Only the multivariate Laplace noise, shape=n_dims and power=1, can meet delta=0.")
+    if delta <= 0 or sensitivity == 0:
+        return laplace_scale(epsilon, sensitivity=sensitivity)
+    law = {"n_dims": n_dims, "shape": shape, "power": power}
+    return calibrated(
+        lambda scale: spherical_profile(epsilon, scale=scale, sensitivity=sensitivity, **law), delta, start=sensitivity
+    )
 
 
 @with_python_numbers
@@ -30,7 +80,7 @@ def check_spherical(n_dims, shape, power):
 
     Examples
     --------
-    >>> from skdprp.accounting import check_spherical
+    >>> from skdprp.mechanisms.radial import check_spherical
     >>> check_spherical(10, shape=10, power=1.0)
     """
     if shape > n_dims:
@@ -192,7 +242,7 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
 
     Examples
     --------
-    >>> from skdprp.accounting import gaussian_profile, spherical_profile
+    >>> from skdprp.mechanisms import gaussian_profile, spherical_profile
     >>> f"{spherical_profile(1.0, scale=3.7306 * 2**0.5, n_dims=100, shape=100, power=2):.2e}"
     '1.00e-05'
     >>> spherical_profile(1.0, scale=1.0, n_dims=100, shape=100, power=1)
@@ -218,3 +268,34 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
     error_at_other = _RELATIVE_ERROR + (2.0**-52 * np.exp(min(epsilon / g, 36.0)) if g else 0.0)
     delta = exceeds * (1 + _RELATIVE_ERROR) - exceeds_at_other * (1 - error_at_other) + left_out
     return float(np.clip(delta, 0.0, 1.0))
+
+
+def add_spherical(values, scale, *, shape, power):
+    """Release a vector with one draw of spherical noise over all its numbers, rounded to a public grid.
+
+    Parameters
+    ----------
+    values : array-like of float
+        What to release, already clipped so that the sensitivity holds; not changed.
+    scale : float
+        Scale s of the radius, see :func:`spherical_scale`.
+    shape, power : float
+        Parameters (a, b) of the radius, see :func:`spherical_profile`.
+
+    Returns
+    -------
+    ndarray of float64
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, or floats cannot sample noise of this scale. Nothing is released then.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import add_spherical, spherical_scale
+    >>> scale = spherical_scale(1.0, 0.0, sensitivity=2.0, n_dims=3, shape=3, power=1)
+    >>> add_spherical([120.0, 80.0, 7.0], scale, shape=3, power=1).shape
+    (3,)
+    """
+    return released(_noise.add_spherical, values, scale, shape=shape, power=power)

@@ -1,16 +1,70 @@
-"""Flip probabilities of signs."""
+"""Randomised response: signs that are flipped at random, by level."""
 
 import numpy as np
-from scipy.integrate import quad
-from scipy.special import expit, ndtr, ndtri
+from scipy.special import expit
 
 from .._digits import with_python_numbers
-from ..accounting import randomised_response_profile
-from ..accounting._rounding import rounded_up
-from ._calibration import boundary, remembered
+from ._numerics import LEAST_DELTA, boundary, remembered, rounded_up
 
 _MAX_LOSS = 16.0
 _MAX_LEVEL = 2**16 - 1  # levels are uint16
+
+
+def _randomised_response_losses(epsilon0):
+    """Probabilities of the losses -epsilon0 and +epsilon0 of one bit flipped with probability 1 / (1 + e^epsilon0)."""
+    return expit(-epsilon0), expit(epsilon0)
+
+
+def _convolution_power(pmf, n):
+    """Return the pmf of a sum of n independent copies; direct convolution keeps every digit of positive numbers."""
+    power = np.ones(1)
+    for bit in f"{n:b}":
+        power = np.convolve(power, power)
+        if bit == "1":
+            power = np.convolve(power, pmf)
+    return power
+
+
+@with_python_numbers
+def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
+    """Exact privacy profile of randomised response on bits that differ independently at random.
+
+    Each of `n_bits` bits differs between two neighbours with probability `changed`, independently, and is released
+    flipped with probability 1 / (1 + e^epsilon0). Which bits differ is known to the attacker.
+
+    Parameters
+    ----------
+    epsilon : float
+        Bound on the privacy loss, in nats, at least 0.
+    epsilon0 : float
+        Privacy loss of one bit.
+    n_bits : int
+        Number of bits released.
+    changed : float, default=1.0
+        Probability that a bit differs between two neighbours.
+
+    Returns
+    -------
+    float
+        Expected least delta: ``E_N[HS(epsilon)]`` with N binomial and HS the hockey-stick divergence of N-fold
+        randomised response.
+
+    References
+    ----------
+    .. [1] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import randomised_response_profile
+    >>> round(randomised_response_profile(0.0, epsilon0=1.0, n_bits=1), 6)
+    0.462117
+    """
+    down, up = _randomised_response_losses(epsilon0)
+    pmf = _convolution_power(np.array([changed * down, 1 - changed, changed * up]), n_bits)
+    bits, leading = np.arange(-n_bits, n_bits + 1), float(np.float32(epsilon0))
+    left = (epsilon - leading * bits) - (epsilon0 - leading) * bits  # products of so few digits do not round
+    delta = float(pmf @ -np.expm1(np.minimum(left, 0.0)))
+    return max(delta, LEAST_DELTA) if changed > 0 and left[-1] < 0 else delta
 
 
 @with_python_numbers
@@ -154,79 +208,3 @@ def sign_change_probability(relative_change):
     0.0318
     """
     return float(2 / np.pi * np.arcsin(min(relative_change, 2.0) / 2))
-
-
-@remembered
-def published_sign_change_probability(relative_change, n_features):
-    """Bound F on the probability that one sign differs, as published.
-
-    Parameters
-    ----------
-    relative_change : float
-        beta / m: distance between the neighbours divided by the least norm that both have.
-    n_features : int
-        Dimension p of the data.
-
-    Returns
-    -------
-    float
-        ``int_0^inf 2 p [2 Phi(t) - 1]^(p-1) [2 Phi(t beta / m) - 1] phi(t) dt``.
-
-    Notes
-    -----
-    The lemma behind it is false for some rows. For Gaussian projections :func:`sign_change_probability` is exact, and
-    F is smaller than that where `relative_change` is near 2, so that it is no bound there either.
-
-    References
-    ----------
-    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
-       arXiv:2306.01751, Lemma 4.3.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms import published_sign_change_probability
-    >>> round(published_sign_change_probability(0.1, 1000), 3)
-    0.269
-    """
-
-    def _density(t):
-        below = 2 * ndtr(t) - 1
-        maximum_of_p = 2 * n_features * np.exp((n_features - 1) * np.log(below) - t**2 / 2) / np.sqrt(2 * np.pi)
-        return maximum_of_p * (2 * ndtr(relative_change * t) - 1)
-
-    peak = -ndtri(1 / (2 * n_features))
-    return quad(_density, 0, np.inf if peak < 1 else 40.0, points=None if peak < 1 else [peak], limit=200)[0]
-
-
-@with_python_numbers
-def published_sign_changes(delta, *, relative_change, n_features, n_components):
-    """Bound N_+ on the number of signs in which two neighbours differ, as published.
-
-    Parameters
-    ----------
-    delta : float
-        Probability that the bound fails.
-    relative_change : float
-        beta / m: distance between the neighbours divided by the least norm that both have.
-    n_features, n_components : int
-        Shape (p, k) of the projection.
-
-    Returns
-    -------
-    float
-        N_+, at most `n_components`.
-
-    References
-    ----------
-    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
-       arXiv:2306.01751, Theorem 4.1.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms import published_sign_changes
-    >>> round(1 / published_sign_changes(1e-6, relative_change=0.1, n_features=1000, n_components=256), 4)
-    0.0083
-    """
-    expected = published_sign_change_probability(relative_change, n_features) * n_components
-    log_delta = np.log(1 / delta)
-    return float(min(expected + (log_delta + np.sqrt(log_delta**2 + 8 * expected * log_delta)) / 2, n_components))

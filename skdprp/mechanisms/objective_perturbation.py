@@ -1,4 +1,4 @@
-"""Profiles of objective perturbation: noise added to the loss that is minimised."""
+"""Objective perturbation: a random linear term b in the function that is minimised."""
 
 from functools import partial
 from math import hypot
@@ -7,9 +7,9 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from .._digits import with_python_numbers
-from ._additive import gaussian_profile
-from ._rounding import LEAST_DELTA
-from ._spherical import spherical_profile
+from ._numerics import LEAST_DELTA, calibrated, remembered, require_positive_delta
+from .gaussian_laplace import gaussian_profile
+from .radial import spherical_profile
 
 _QUADRATURE_ERROR, _CANCELLATION = 2.0**-28, 2.0**-46
 _LARGEST_EXPONENT = 700.0
@@ -85,7 +85,7 @@ def objective_perturbation_profile(
 
     Examples
     --------
-    >>> from skdprp.accounting import objective_perturbation_profile
+    >>> from skdprp.mechanisms import objective_perturbation_profile
     >>> f"{objective_perturbation_profile(1.1, scale=3.7306, log_det=0.1, adjacency='add_remove'):.2e}"
     '1.00e-05'
     """
@@ -176,7 +176,7 @@ def product_perturbation_profile(
 
     Examples
     --------
-    >>> from skdprp.accounting import product_perturbation_profile
+    >>> from skdprp.mechanisms import product_perturbation_profile
     >>> product_perturbation_profile(1.0, scale=2.0, n_dims=10)
     0.0
     """
@@ -244,7 +244,7 @@ def softmax_perturbation_profile(
 
     Examples
     --------
-    >>> from skdprp.accounting import softmax_perturbation_profile
+    >>> from skdprp.mechanisms import softmax_perturbation_profile
     >>> f"{softmax_perturbation_profile(1.0, scale=6.0, n_classes=10, adjacency='add_remove'):.2e}"
     '7.97e-06'
     """
@@ -277,3 +277,149 @@ def _largest_of_normals_profile(epsilon, ratio, n_classes, *, shift=0.0, log_fac
     upper = np.minimum((ratio * largest + ratio**2 + shift**2 / 2 - epsilon) / spread, 1e8)
     exponent = log_density + log_factor + _log_normal_excess(upper, spread)
     return step * float(np.exp(np.minimum(exponent, _LARGEST_EXPONENT)).sum())
+
+
+def _require_room(epsilon, needed):
+    if needed >= epsilon:
+        raise ValueError(f"The log-determinant takes {needed:.6g} of epsilon={epsilon}: raise the penalty or epsilon.")
+
+
+@remembered
+def objective_perturbation_scale(
+    epsilon, delta, *, lipschitz=1.0, log_det=0.0, adjacency="replace_one", n_outputs=1, release_shift=0.0
+):
+    """Calibrate Gaussian objective perturbation of binary linear models, rounding to the private side.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target: :func:`~skdprp.mechanisms.objective_perturbation_profile` at `epsilon` is at most `delta`.
+    lipschitz : float, default=1.0
+        Largest norm of the gradient of one row's loss.
+    log_det : float, default=0.0
+        Most that one row adds to the log-determinant of the second derivative of one problem.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        What one row may do.
+    n_outputs : int, default=1
+        Number of problems released together.
+    release_shift : float, default=0.0
+        Shift of the inexact minimiser, in units of the noise added to the release.
+
+    Returns
+    -------
+    float
+        Standard deviation of each coordinate of the perturbation.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive, or the log-determinants leave nothing of `epsilon`.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import objective_perturbation_scale
+    >>> round(objective_perturbation_scale(1.0, 1e-5), 4)
+    7.4613
+    """
+    require_positive_delta(delta)
+    halves = 2 if n_outputs > 1 and adjacency == "replace_one" else 1
+    _require_room(epsilon, halves * n_outputs * log_det)
+    known = {"lipschitz": lipschitz, "log_det": log_det, "adjacency": adjacency, "n_outputs": n_outputs}
+    return calibrated(
+        lambda scale: objective_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known),
+        delta,
+        start=lipschitz,
+    )
+
+
+@remembered
+def softmax_perturbation_scale(
+    epsilon, delta, *, n_classes, max_norm=1.0, log_det=0.0, adjacency="replace_one", release_shift=0.0
+):
+    """Calibrate Gaussian objective perturbation of multinomial logistic regression, rounding to the private side.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target: :func:`~skdprp.mechanisms.softmax_perturbation_profile` at `epsilon` is at most `delta`.
+    n_classes : int
+        Number of classes.
+    max_norm : float, default=1.0
+        Largest norm of a row.
+    log_det : float, default=0.0
+        Most that one row adds to the log-determinant of the second derivative.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        What one row may do.
+    release_shift : float, default=0.0
+        Shift of the inexact minimiser, in units of the noise added to the release.
+
+    Returns
+    -------
+    float
+        Standard deviation of each coordinate of the perturbation, an array of all weights of all classes.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive, or the log-determinant leaves nothing of `epsilon`.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import softmax_perturbation_scale
+    >>> round(softmax_perturbation_scale(1.0, 1e-5, n_classes=10), 2)
+    11.87
+    """
+    require_positive_delta(delta)
+    _require_room(epsilon, log_det)
+    known = {"n_classes": n_classes, "max_norm": max_norm, "log_det": log_det, "adjacency": adjacency}
+    return calibrated(
+        lambda scale: softmax_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known),
+        delta,
+        start=max_norm,
+    )
+
+
+@remembered
+def product_perturbation_scale(
+    epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
+):
+    """Calibrate objective perturbation by multivariate Laplace noise, rounding to the private side.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target: :func:`~skdprp.mechanisms.product_perturbation_profile` at `epsilon` is at most `delta`.
+    n_dims : int
+        Number of weights.
+    lipschitz : float, default=1.0
+        Largest norm of the gradient of one row's loss.
+    n_vertices : int, default=1
+        Number of extreme gradients of one row, 0 not counted.
+    log_det : float, default=0.0
+        Most that one row adds to the log-determinant of the second derivative.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        What one row may do.
+
+    Returns
+    -------
+    float
+        Scale s of the radius, which is s times a Gamma variate of shape `n_dims`.
+
+    Raises
+    ------
+    ValueError
+        If the log-determinant leaves nothing of `epsilon`.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import product_perturbation_scale
+    >>> round(product_perturbation_scale(1.0, 1e-5, n_dims=14), 3)
+    1.604
+    """
+    _require_room(epsilon, log_det)
+    known = {"n_dims": n_dims, "lipschitz": lipschitz, "n_vertices": n_vertices}
+    return calibrated(
+        lambda scale: product_perturbation_profile(epsilon, scale=scale, log_det=log_det, adjacency=adjacency, **known),
+        delta,
+        start=lipschitz,
+    )

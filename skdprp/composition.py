@@ -7,9 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from .._digits import to_python, with_python_numbers
-from ._additive import gaussian_epsilon, gaussian_profile
-from ._rounding import bisect, rounded_up
+from ._digits import to_python, with_python_numbers
+from .mechanisms._numerics import bisect, rounded_up
+from .mechanisms.gaussian_laplace import gaussian_epsilon, gaussian_profile
+
+__all__ = ["PrivacyLoss", "Profile", "approximate_profile", "largest_profile"]
 
 _NEGLIGIBLE = 1e-16
 _LARGEST_REACH = 700.0
@@ -44,7 +46,7 @@ def approximate_profile(epsilon, *, epsilon0, delta0=0.0):
 
     Examples
     --------
-    >>> from skdprp.accounting import approximate_profile
+    >>> from skdprp.composition import approximate_profile
     >>> approximate_profile(1.0, epsilon0=1.0), round(approximate_profile(0.0, epsilon0=1.0), 4)
     (0.0, 0.4621)
     """
@@ -68,7 +70,7 @@ class Profile:
 
     Examples
     --------
-    >>> from skdprp.accounting import Profile, approximate_profile
+    >>> from skdprp.composition import Profile, approximate_profile
     >>> pure = Profile.of(approximate_profile, epsilon0=1.0)
     >>> pure(2.0)
     0.0
@@ -126,7 +128,7 @@ class PrivacyLoss:
 
     Examples
     --------
-    >>> from skdprp.accounting import PrivacyLoss
+    >>> from skdprp.composition import PrivacyLoss
     >>> once = PrivacyLoss(mu=0.3)
     >>> f"{(once + once).profile(1.0):.2e} {once.profile(0.5):.2e}"
     '2.12e-03 7.57e-03'
@@ -228,7 +230,7 @@ def largest_profile(epsilon, *, losses):
 
     Examples
     --------
-    >>> from skdprp.accounting import PrivacyLoss, largest_profile
+    >>> from skdprp.composition import PrivacyLoss, largest_profile
     >>> weak, strong = PrivacyLoss(mu=1.0), PrivacyLoss(mu=0.1)
     >>> largest_profile(1.0, losses=(weak, strong)) == weak.profile(1.0)
     True

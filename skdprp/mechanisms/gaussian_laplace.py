@@ -1,0 +1,404 @@
+"""The Gaussian and the Laplace mechanism: noise on each coordinate."""
+
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+
+from .. import _noise
+from .._digits import with_python_numbers
+from .._noise import check_scale
+from ._numerics import LEAST_DELTA, bisect, calibrated, released, remembered, require_positive_delta, rounded_up
+
+_SMALL = 0.1
+_LARGE_MU = 1000.0
+_EXACT_MU = 100.0
+_FAR_BELOW = -100.0  # where the normal distribution function is below all floats
+_NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+@with_python_numbers
+def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
+    """Exact privacy profile of the Gaussian mechanism.
+
+    Parameters
+    ----------
+    epsilon : float
+        Bound on the privacy loss, in nats; may be negative.
+    scale : float
+        Standard deviation of the noise of each coordinate.
+    sensitivity : float, default=1.0
+        l2 distance between the outputs of two neighbours.
+
+    Returns
+    -------
+    float
+        Least delta such that the mechanism is (epsilon, delta)-DP; never 0 unless `sensitivity` is, also where floats
+        would underflow.
+
+    References
+    ----------
+    .. [1] B. Balle and Y.-X. Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018, Theorem 8.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import gaussian_profile
+    >>> f"{gaussian_profile(1.0, scale=3.7306):.2e}"
+    '1.00e-05'
+    """
+    if sensitivity == 0:
+        return max(0.0, float(-np.expm1(epsilon)))
+    mu = max(sensitivity / scale, LEAST_DELTA)
+    upper, lower = _upper_point(epsilon, scale, sensitivity, mu), -mu / 2 - epsilon / mu
+    if upper < _FAR_BELOW:
+        return LEAST_DELTA
+    if upper > _SMALL and mu > _EXACT_MU and lower < 0:
+        return float(ndtr(upper) - 0.5 * np.exp(-upper * upper / 2) * erfcx(-lower / np.sqrt(2)))
+    if upper > _SMALL:
+        return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
+    # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
+    delta = 0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2))
+    return max(float(delta), LEAST_DELTA)  # in this order, which keeps nan
+
+
+def _upper_point(epsilon, scale, sensitivity, mu):
+    """Subtract ``mu / 2 - epsilon / mu``; exactly where the two are large and may nearly cancel."""
+    if mu <= _EXACT_MU or np.isinf(mu) or np.isinf(epsilon):
+        return mu / 2 - epsilon / mu
+    exact = Fraction(float(sensitivity)) / Fraction(float(scale))
+    return float(exact / 2 - Fraction(float(epsilon)) / exact)
+
+
+def _mills_difference(x, step):
+    """Subtract ``erfcx(x) - erfcx(x + step)``; the integral of the slope keeps the digits of a small step."""
+    if step > _SMALL:
+        return erfcx(x) - erfcx(x + step)
+    nodes = x + step * (1 + _NODES) / 2
+    return step / 2 * (_NODE_WEIGHTS @ (2 / np.sqrt(np.pi) - 2 * nodes * erfcx(nodes)))
+
+
+@with_python_numbers
+def laplace_profile(epsilon, *, scale, sensitivity=1.0):
+    """Exact privacy profile of the Laplace mechanism in one dimension.
+
+    Parameters
+    ----------
+    epsilon : float
+        Bound on the privacy loss, in nats, at least 0.
+    scale : float
+        Scale b of the noise, of density ``exp(-|x| / b) / (2 b)``.
+    sensitivity : float, default=1.0
+        Distance between the outputs of two neighbours.
+
+    Returns
+    -------
+    float
+        Least delta such that the mechanism is (epsilon, delta)-DP.
+
+    References
+    ----------
+    .. [1] B. Balle, G. Barthe and M. Gaboardi, "Privacy Amplification by Subsampling", NeurIPS 2018, Theorem 3.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import laplace_profile
+    >>> laplace_profile(1.0, scale=1.0)
+    0.0
+    """
+    if not sensitivity or epsilon * scale >= 2 * sensitivity:  # far beyond the largest loss
+        return 0.0
+    # The two may nearly cancel, and all of delta be in their last bits.
+    left = float(Fraction(float(epsilon)) - Fraction(float(sensitivity)) / Fraction(float(scale)))
+    return float(max(0.0, -np.expm1(left / 2)))
+
+
+@with_python_numbers
+def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
+    """Invert the privacy profile of the Gaussian mechanism, rounding up.
+
+    Parameters
+    ----------
+    delta : float
+        Slack, between 0 and 1 exclusive.
+    scale : float
+        Standard deviation of the noise of each coordinate.
+    sensitivity : float, default=1.0
+        l2 distance between the outputs of two neighbours.
+
+    Returns
+    -------
+    float
+        Least epsilon of at least 0 such that the mechanism is (epsilon, delta)-DP; infinite without noise.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import gaussian_epsilon
+    >>> round(gaussian_epsilon(1e-5, scale=3.7306), 3)
+    1.0
+    """
+    if scale == 0:
+        return float("inf")
+
+    def _meets(epsilon):
+        return rounded_up(gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity)) <= delta
+
+    if _meets(0.0):
+        return 0.0
+    mu = sensitivity / scale
+    # There the first of the two terms of the profile alone is delta.
+    high = (mu**2 / 2 - mu * ndtri(delta)) * (1 + 2.0**-40)
+    if mu > _LARGE_MU:
+        return float(high)
+    return bisect(_meets, 0.0, high)
+
+
+@remembered
+def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
+    """Calibrate the Gaussian mechanism exactly, rounding to the private side.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target: the privacy profile at `epsilon` is at most `delta`.
+    sensitivity : float, default=1.0
+        l2 distance between the outputs of two neighbours.
+
+    Returns
+    -------
+    float
+        Standard deviation of the noise to add to each coordinate; 0 if `sensitivity` is 0.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive.
+
+    References
+    ----------
+    .. [1] B. Balle and Y.-X. Wang, "Improving the Gaussian Mechanism for Differential Privacy", ICML 2018, Theorem 8.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import gaussian_scale
+    >>> round(gaussian_scale(1.0, 1e-5), 4)
+    3.7306
+    """
+    require_positive_delta(delta)
+    if sensitivity == 0:
+        return 0.0
+    return calibrated(
+        lambda scale: gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity), delta, start=sensitivity
+    )
+
+
+@with_python_numbers
+def kenthapadi_scale(epsilon, delta, *, sensitivity=1.0):
+    """Calibrate the Gaussian mechanism by the closed form of Kenthapadi et al.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target; `delta` is below 1/2.
+    sensitivity : float, default=1.0
+        l2 distance between the outputs of two neighbours.
+
+    Returns
+    -------
+    float
+        Standard deviation of the noise to add to each coordinate.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not between 0 and 1/2.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Theorem 3.1.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import kenthapadi_scale
+    >>> round(kenthapadi_scale(1.0, 1e-5), 4)
+    4.8621
+    """
+    require_positive_delta(delta)
+    if delta >= 0.5:
+        raise ValueError(f"The Kenthapadi calibration needs delta < 1/2, got delta={delta}: use 'analytic'.")
+    return check_scale(float(sensitivity * np.sqrt(2 * (np.log(1 / (2 * delta)) + epsilon)) / epsilon))
+
+
+@with_python_numbers
+def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_components):
+    """Calibrate a Gaussian random projection before it is drawn ("Analytic DP-RP-G").
+
+    Half of `delta` pays for the event that the drawn projection has a larger sensitivity than its high-probability
+    bound, half for the noise.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target, over the draw of the projection and the noise.
+    max_change : float
+        l1 distance between two neighbours.
+    n_features, n_components : int
+        Shape (p, k) of the projection.
+
+    Returns
+    -------
+    float
+        Standard deviation of the noise to add to each coordinate of the projection, scaled by 1 / sqrt(k).
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Section 3 (Analytic DP-RP-G).
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import kenthapadi_bound_scale
+    >>> round(kenthapadi_bound_scale(1.0, 1e-6, max_change=1.0, n_features=1000, n_components=256), 4)
+    7.1923
+    """
+    require_positive_delta(delta)
+    tail = np.log(2 * n_features / delta) / n_components
+    return kenthapadi_scale(epsilon, delta / 2, sensitivity=max_change * np.sqrt(1 + 2 * np.sqrt(tail) + 2 * tail))
+
+
+@with_python_numbers
+def classic_gaussian_scale(epsilon, delta, *, sensitivity=1.0):
+    """Calibrate the Gaussian mechanism by the textbook formula, valid below epsilon = 1 only.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target; `epsilon` is below 1.
+    sensitivity : float, default=1.0
+        l2 distance between the outputs of two neighbours.
+
+    Returns
+    -------
+    float
+        Standard deviation of the noise to add to each coordinate.
+
+    Raises
+    ------
+    ValueError
+        If `epsilon` is 1 or more, or `delta` not positive.
+
+    References
+    ----------
+    .. [1] C. Dwork and A. Roth, "The Algorithmic Foundations of Differential Privacy", 2014, Theorem A.1.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import classic_gaussian_scale
+    >>> round(classic_gaussian_scale(0.5, 1e-5), 4)
+    9.6896
+    """
+    require_positive_delta(delta)
+    if epsilon >= 1:
+        raise ValueError(f"The classic calibration holds for epsilon < 1 only, got {epsilon}: use 'analytic'.")
+    return check_scale(float(sensitivity * np.sqrt(2 * np.log(1.25 / delta)) / epsilon))
+
+
+@with_python_numbers
+def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
+    """Calibrate the Laplace mechanism.
+
+    Parameters
+    ----------
+    epsilon : float
+        Target.
+    delta : float, default=0.0
+        Not used: Laplace noise gives delta = 0.
+    sensitivity : float, default=1.0
+        l1 distance between the outputs of two neighbours.
+
+    Returns
+    -------
+    float
+        Scale b of the noise to add to each coordinate, of density ``exp(-|x| / b) / (2 b)``; 0 if `sensitivity` is 0.
+
+    References
+    ----------
+    .. [1] C. Dwork, F. McSherry, K. Nissim and A. Smith, "Calibrating Noise to Sensitivity in Private Data Analysis",
+       TCC 2006.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import laplace_scale
+    >>> laplace_scale(0.5)
+    2.0
+    """
+    if sensitivity == 0:
+        return 0.0
+    scale = check_scale(sensitivity / epsilon)
+    meets = Fraction(sensitivity) <= Fraction(epsilon) * Fraction(scale)
+    return float(scale if meets else np.nextafter(scale, np.inf))
+
+
+def add_gaussian(values, scale):
+    """Release numbers with Gaussian noise, drawn from the kernel and rounded to a public grid.
+
+    Parameters
+    ----------
+    values : array-like of float
+        What to release, already clipped so that the sensitivity holds; not changed.
+    scale : float
+        Standard deviation of the noise of each number, see :func:`gaussian_scale`; 0 adds none.
+
+    Returns
+    -------
+    ndarray of float64
+        Multiples of a power of two of about scale / 1024, which tell nothing of the last bits of `values`. As many
+        numbers as neighbours may change cost what :func:`sampled_target` says.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, or floats cannot sample noise of this scale. Nothing is released then.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import add_gaussian, gaussian_scale, sampled_target
+    >>> scale = gaussian_scale(*sampled_target(1.0, 1e-6, n_changed=2), sensitivity=3.0)
+    >>> add_gaussian([120.0, 80.0], scale).shape
+    (2,)
+    """
+    return released(_noise.add_gaussian, values, scale)
+
+
+def add_laplace(values, scale):
+    """Release numbers with Laplace noise, drawn from the kernel and rounded to a public grid.
+
+    Parameters
+    ----------
+    values : array-like of float
+        What to release, already clipped so that the sensitivity holds; not changed.
+    scale : float
+        Scale b of the noise of each number, see :func:`laplace_scale`; 0 adds none.
+
+    Returns
+    -------
+    ndarray of float64
+        As of :func:`add_gaussian`.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite, or floats cannot sample noise of this scale. Nothing is released then.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import add_laplace, laplace_scale
+    >>> add_laplace([120.0, 80.0], laplace_scale(1.0, sensitivity=2.0)).shape
+    (2,)
+    """
+    return released(_noise.add_laplace, values, scale)

@@ -1,0 +1,314 @@
+"""Calibrations as published, to reproduce papers: what they claim does not hold, or not by their proofs."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.integrate import quad
+from scipy.special import logsumexp, ndtr, ndtri
+
+from .._digits import with_python_numbers
+from .._noise import check_scale
+from ._numerics import boundary, remembered, require_positive_delta, rounded_up, rows_that_differ
+from .mutual_information import _unit_information_scale
+from .noisy_steps import _SHARES_OF_RESPONSES, _step_target, amplified, composed_profile
+from .radial import spherical_profile
+
+
+def _log_hyp1f1(a, b, z):
+    """Logarithm of 1F1(a; b; z) for positive arguments, summed in the log domain where the value overflows."""
+    n = np.arange(64 + int(4 * (z + np.sqrt(a * z))))
+    return logsumexp(np.append(0.0, np.cumsum(np.log((a + n) * z / ((b + n) * (1 + n))))))
+
+
+def _published_product_noise(k, epsilon, n_dims):
+    """Return t and the logarithm of the delta that [1]_ claims for the scale ``sensitivity * t / epsilon``."""
+    m = n_dims / 4
+    t = np.exp((np.log(2) + np.log(k) / m + (1 + 1 / m) * np.log(m + 1.5) - 1 - 2 / n_dims) / 2)
+    lam = epsilon / t
+    series = np.logaddexp(
+        _log_hyp1f1(m + 0.5, 0.5, lam**2 / 2), np.log(np.sqrt(2) * lam) + _log_hyp1f1(m + 1, 1.5, lam**2 / 2)
+    )
+    ratio = (n_dims - 1) / ((2 * m - 1.5) * (2 * m + 0.75))
+    return t, series - lam**2 / 2 - np.log(k * np.sqrt(np.pi)) + np.log(ratio) / 2
+
+
+@remembered
+def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
+    """Calibrate the chi_1 product noise as published; it does not meet its target.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Claimed guarantee. The true delta, which is far larger, is the profile of
+        :func:`skdprp.mechanisms.spherical_profile` with ``scale=sqrt(2) * sigma, shape=1, power=2``.
+    sensitivity : float, default=1.0
+        Largest l2 distance between the outputs of two neighbours.
+    n_dims : int
+        Dimension M of the output, at least 4.
+
+    Returns
+    -------
+    float
+        sigma_M: the radius of the noise is ``sigma_M * |N(0, 1)|``, spherical noise of scale ``sqrt(2) * sigma_M``.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive, or `n_dims` is below 4, where the formula is not defined.
+
+    Notes
+    -----
+    The constant k of the algorithm is taken as the least real number at which the claimed delta is at most `delta`.
+
+    References
+    ----------
+    .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
+       Product Measure", SIGMOD 2026, Algorithm 1.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import spherical_profile
+    >>> from skdprp.mechanisms import published_product_noise_scale
+    >>> sigma = published_product_noise_scale(1.0, 1e-5, n_dims=784)
+    >>> round(spherical_profile(1.0, scale=2**0.5 * sigma, n_dims=784, shape=1, power=2), 2)
+    0.73
+    """
+    if delta <= 0 or n_dims < 4:
+        raise ValueError(f"The published calibration needs delta > 0 and n_dims >= 4, got {delta} and {n_dims}.")
+    k = boundary(lambda k: _published_product_noise(k, epsilon, n_dims)[1] <= np.log(delta), start=1.0)
+    return check_scale(float(sensitivity * _published_product_noise(k, epsilon, n_dims)[0] / epsilon))
+
+
+@remembered
+def published_sign_change_probability(relative_change, n_features):
+    """Bound F on the probability that one sign differs, as published.
+
+    Parameters
+    ----------
+    relative_change : float
+        beta / m: distance between the neighbours divided by the least norm that both have.
+    n_features : int
+        Dimension p of the data.
+
+    Returns
+    -------
+    float
+        ``int_0^inf 2 p [2 Phi(t) - 1]^(p-1) [2 Phi(t beta / m) - 1] phi(t) dt``.
+
+    Notes
+    -----
+    The lemma behind it is false for some rows. For Gaussian projections :func:`sign_change_probability` is exact, and
+    F is smaller than that where `relative_change` is near 2, so that it is no bound there either.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Lemma 4.3.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import published_sign_change_probability
+    >>> round(published_sign_change_probability(0.1, 1000), 3)
+    0.269
+    """
+
+    def _density(t):
+        below = 2 * ndtr(t) - 1
+        maximum_of_p = 2 * n_features * np.exp((n_features - 1) * np.log(below) - t**2 / 2) / np.sqrt(2 * np.pi)
+        return maximum_of_p * (2 * ndtr(relative_change * t) - 1)
+
+    peak = -ndtri(1 / (2 * n_features))
+    return quad(_density, 0, np.inf if peak < 1 else 40.0, points=None if peak < 1 else [peak], limit=200)[0]
+
+
+@with_python_numbers
+def published_sign_changes(delta, *, relative_change, n_features, n_components):
+    """Bound N_+ on the number of signs in which two neighbours differ, as published.
+
+    Parameters
+    ----------
+    delta : float
+        Probability that the bound fails.
+    relative_change : float
+        beta / m: distance between the neighbours divided by the least norm that both have.
+    n_features, n_components : int
+        Shape (p, k) of the projection.
+
+    Returns
+    -------
+    float
+        N_+, at most `n_components`.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Theorem 4.1.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import published_sign_changes
+    >>> round(1 / published_sign_changes(1e-6, relative_change=0.1, n_features=1000, n_components=256), 4)
+    0.0083
+    """
+    expected = published_sign_change_probability(relative_change, n_features) * n_components
+    log_delta = np.log(1 / delta)
+    return float(min(expected + (log_delta + np.sqrt(log_delta**2 + 8 * expected * log_delta)) / 2, n_components))
+
+
+@dataclass(frozen=True)
+class PublishedPerturbation:
+    """The parts of a privacy budget as approximate minima perturbation splits it, with their scales.
+
+    Parameters
+    ----------
+    scale_factor, release_factor, penalty_factor : float
+        Standard deviations of the perturbation and of the noise of the release, and the least penalty, for gradients
+        and second derivatives of at most 1 and a minimiser known to within distance 1.
+    epsilon_noise, delta_noise : float
+        The part of the budget that calibrates the perturbation.
+    """
+
+    scale_factor: float
+    release_factor: float
+    penalty_factor: float
+    epsilon_noise: float
+    delta_noise: float
+
+
+@with_python_numbers
+def published_objective_perturbation(epsilon, delta):
+    """Split the budget and calibrate approximate minima perturbation as published, without hyperparameters (H-F AMP).
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Claimed guarantee, for one row replaced.
+
+    Returns
+    -------
+    PublishedPerturbation
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive.
+
+    References
+    ----------
+    .. [1] R. Iyengar, J. P. Near, D. Song, O. Thakkar, A. Thakurta and L. Wang, "Towards Practical Differentially
+       Private Convex Optimization", IEEE S&P 2019.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import published_objective_perturbation
+    >>> round(published_objective_perturbation(1.0, 1e-5).scale_factor, 3)
+    12.934
+    """
+    require_positive_delta(delta)
+    # The noise of the release is calibrated for half of what it has to hide: the claim does not follow.
+    epsilon_release, delta_release = 0.01 * epsilon, 0.01 * delta
+    epsilon_objective, delta_noise = epsilon - epsilon_release, delta - delta_release
+    share = max(min(0.887 + 0.019 / epsilon**0.373, 0.99), 1 - 1 / epsilon + 0.001)
+    epsilon_noise = share * epsilon_objective
+    scale_factor = 2 * _published_gaussian_factor(epsilon_noise, delta_noise)
+    release_factor = _published_gaussian_factor(epsilon_release, delta_release)
+    penalty_factor = 2 / (epsilon_objective - epsilon_noise)
+    return PublishedPerturbation(scale_factor, release_factor, penalty_factor, epsilon_noise, delta_noise)
+
+
+def _published_gaussian_factor(epsilon, delta):
+    return float((1 + np.sqrt(2 * np.log(1 / delta))) / epsilon)
+
+
+@remembered
+def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
+    """Calibrate half-normal product noise of many steps as published, and compute what it really gives.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Target that is claimed for all steps together.
+    rate : float, default=1.0
+        Probability p with which each row is in the sample of a step.
+    n_steps : int, default=1
+        Number T of steps.
+    n_dims : int
+        Number M of released coordinates of a step, at least 4.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
+
+    Returns
+    -------
+    scale : float
+        Scale of the half-normal radius, sqrt(2) times its sigma, for a sum to which one row adds a vector of norm 1.
+    true_delta : float
+        Delta of all steps at `epsilon`, from the exact profile of a step.
+
+    Raises
+    ------
+    ValueError
+        If `delta` is not positive, or there are fewer than 4 coordinates.
+
+    References
+    ----------
+    .. [1] Liu, Ji, Fang, Wei and Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a Product
+       Measure", SIGMOD 2026, Algorithm 1 for the scale of a step, whose proof does not hold.
+    .. [2] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015, in the
+       place of the composition of [1]_.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import published_product_descent
+    >>> scale, true_delta = published_product_descent(1.0, 1e-5, n_steps=10, n_dims=1000)
+    >>> round(true_delta, 2)
+    0.9
+    """
+    require_positive_delta(delta)
+    known = {"n_dims": n_dims, "sensitivity": float(rows_that_differ(adjacency))}
+    sigmas = {}
+    for share in _SHARES_OF_RESPONSES:
+        target = _step_target(epsilon, delta, share, rate, n_steps)
+        sigmas[published_product_noise_scale(*target, **known)] = target[0]
+    sigma = min(sigmas)
+    scale = float(np.sqrt(2) * sigma)
+    step_delta = spherical_profile(sigmas[sigma], scale=scale, **known, shape=1, power=2)
+    step_epsilon, step_delta = amplified(sigmas[sigma], step_delta, rate=rate)
+    step = {"step_epsilon": step_epsilon * (1 + 2.0**-40), "step_delta": rounded_up(step_delta)}
+    return scale, rounded_up(composed_profile(epsilon, **step, n_steps=n_steps))
+
+
+@with_python_numbers
+def published_information_scale(epsilon, *, n_components, residual, max_abs=1.0):
+    """Calibrate the noise of a Gaussian projection as published; it does not meet its target.
+
+    Parameters
+    ----------
+    epsilon : float
+        Claimed bound on the mutual information, in bits.
+    n_components : int
+        Number n' of rows of S.
+    residual : float
+        f(X): root of the least, over the columns, sum of squares without the largest square. It ignores that the other
+        columns and y are projected by the same S and reveal what it counts on to hide the entry; and it is read from
+        the data.
+    max_abs : float, default=1.0
+        Largest absolute value of an entry.
+
+    Returns
+    -------
+    float
+        ``sqrt(max(0, n' max_abs^2 / (2^(2 epsilon) - 1) - f^2))``
+
+    References
+    ----------
+    .. [1] M. Showkatbakhsh, C. Karakus and S. Diggavi, "Privacy-Utility Trade-off of Linear Regression under Random
+       Projections and Additive Noise", ISIT 2018, Lemma 2.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import published_information_scale
+    >>> published_information_scale(0.5, n_components=100, residual=11.0)
+    0.0
+    """
+    needed = max_abs * _unit_information_scale(epsilon) * np.sqrt(n_components)
+    return float(np.sqrt(max(0.0, needed**2 - residual**2)))
