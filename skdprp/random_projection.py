@@ -147,7 +147,7 @@ class Projection(ABC):
         Parameters
         ----------
         X : ndarray or CSR sparse of shape (n_rows, n_features)
-            Rows.
+            Rows. Entries of sparse ones are summed in the order in which they are stored.
 
         Returns
         -------

@@ -76,7 +76,6 @@ def test_checks_without_noise(estimator, check, silenced_noise):
         check_dataframe_column_names_consistency,
         check_param_validation,
         check_set_output_transform,
-        check_set_output_transform_pandas,
         check_set_output_transform_polars,
         check_transformer_get_feature_names_out,
         check_transformer_get_feature_names_out_pandas,
@@ -85,3 +84,14 @@ def test_checks_without_noise(estimator, check, silenced_noise):
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, PublicScaler((-1, 1))], ids=repr)
 def test_checks_outside_the_suite(estimator, check, silenced_noise):
     check(type(estimator).__name__, clone(estimator))
+
+
+def test_frames_of_a_scaler_keep_the_index():
+    check_set_output_transform_pandas("PublicScaler", PublicScaler((-1, 1)))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_frames_of_sketches_keep_all_but_the_index(estimator, silenced_noise):
+    """scikit-learn expects the index of the rows, which may name people; nothing else differs from what it expects."""
+    with pytest.raises(AssertionError, match=r"DataFrame\.index are different"):
+        check_set_output_transform_pandas(type(estimator).__name__, clone(estimator))

@@ -134,6 +134,7 @@ STORAGE = {
     "frame of sparse columns": frame_of_sparse_columns,
     "polars": lambda X: pl.DataFrame(np.asarray(X), schema=[f"x{i}" for i in range(P)]),
     "negative zeros": with_negative_zeros,
+    "other byte order": lambda X: X.astype(X.dtype.newbyteorder()),
     "longdouble": lambda X: X.astype(np.longdouble),
     **{form.__name__: form for form in SPARSE},
     "shuffled": shuffled,

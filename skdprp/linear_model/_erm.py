@@ -10,10 +10,11 @@ from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from ..losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from ._solver import PerturbedRisk, minimise
+from ._solver import PerturbedRisk, SolverError, minimise
 
 _BINARY_LOSSES = {"log_loss": LogisticLoss, "huber_hinge": HuberHingeLoss}
 _RELATIVE_INTERCEPT = 0.3
+_ROUNDING = 2.0**-52  # twice that of one operation, which pays for products of rounding errors
 
 
 @dataclass(frozen=True)
@@ -89,10 +90,78 @@ class Problem:
         return self.n_samples * self.max_norm * self.tol
 
     @property
-    def accuracy(self):
-        """Bound on the norm of all gradients together, with what rounding may hide."""
-        rounding = (self.n_samples + self.n_features) * self.n_samples * self.row_norm * 2.0**-52
+    def loss_at_zero(self):
+        """Loss of a row whose scores are zero, of any class."""
+        scores = np.zeros((1, self.n_classes) if self.multinomial else 1)
+        return float(self.row_loss.value(np.ones(1, dtype=int), scores)[0])
+
+    def accuracy(self, penalty, perturbation=0.0):
+        """Bound on the norm of the true gradients of all outputs together, where the solver returns.
+
+        Parameters
+        ----------
+        penalty : float
+            Weight of half the squared norm of the weights.
+        perturbation : float, default=0.0
+            Largest norm of the linear term of one output.
+
+        Returns
+        -------
+        float
+
+        Notes
+        -----
+        The solver returns weights w, of norm at most W, whose *computed* gradient has a norm of at most
+        `target_gradient`. With u = 2^-53, n rows of norm at most R and d features, to first order in u:
+
+        - a sum of d + 2 products, the score of a row, is off by ``(d + 2) u R W``, all K scores of a row together too;
+          the derivative of its loss then moves by at most the smoothness times that, and its gradient by R times more;
+        - the derivative computed from the score is off by ``(K + 16) u``;
+        - a sum over n rows of norms of at most L R is off by ``(n + 2) u n L R``, and adding up the gradient, the
+          penalty and the linear term by 4 u times the norms of all three; the norm itself by ``d K u`` of it.
+
+        W is what :meth:`largest_weights` says, which :func:`minimisers` enforces.
+        """
+        fixed, per_weight = self._rounding(penalty, perturbation)
+        rounding = fixed + per_weight * self.largest_weights(penalty, perturbation)
         return float(np.sqrt(self.n_outputs) * (self.target_gradient + rounding))
+
+    def _rounding(self, penalty, perturbation):
+        """What rounding may hide of one gradient: a number, and one for each unit of the norm of the weights."""
+        loss, n, R = self.row_loss, self.n_samples, self.row_norm
+        slopes = (n + 2) * loss.lipschitz + self.n_classes + 16
+        fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * perturbation + self.n_weights * self.target_gradient
+        per_weight = n * loss.smoothness * R**2 * (self.n_features + 2) + 4 * penalty
+        return _ROUNDING * fixed, _ROUNDING * per_weight
+
+    def largest_weights(self, penalty, perturbation=0.0):
+        """Bound on the norm of the weights of one output where the solver returns, from public facts alone.
+
+        Parameters
+        ----------
+        penalty : float
+            Weight of half the squared norm of the weights.
+        perturbation : float, default=0.0
+            Largest norm of the linear term.
+
+        Returns
+        -------
+        float
+
+        Notes
+        -----
+        At the minimiser w the objective is at most what it is at 0 and the losses are at least 0, so that
+        ``penalty |w|^2 / 2 - perturbation |w|`` is at most the losses at 0; and its gradient is 0, so that
+        ``penalty |w|`` is at most the norms of all others. The solver stops within its true gradient over the penalty
+        of that, of which the part that grows with the weights is no more than half of them; where it might be, a fit
+        may be refused.
+        """
+        n = self.n_samples
+        by_value = perturbation + np.sqrt(perturbation**2 + 2 * penalty * n * self.loss_at_zero)
+        by_gradient = perturbation + n * self.row_loss.lipschitz * self.row_norm
+        fixed, per_weight = self._rounding(penalty, perturbation)
+        reached = min(by_value, by_gradient) + self.target_gradient + fixed
+        return float(reached / penalty / (1 - min(per_weight / penalty, 0.5)))
 
     def coefficients(self, weights):
         """Split weights into `coef_` and `intercept_` as scikit-learn lays them out."""
@@ -155,7 +224,7 @@ def clip_rows(X, max_norm):
     return X
 
 
-def minimisers(problem, X, codes, *, penalty, perturbation, max_iter, n_jobs):
+def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n_jobs):
     """Minimise the perturbed risk of each output.
 
     Parameters
@@ -170,6 +239,8 @@ def minimisers(problem, X, codes, *, penalty, perturbation, max_iter, n_jobs):
         Weight of half the squared norm of the weights.
     perturbation : ndarray of shape ``problem.weights_shape``
         The linear terms, drawn before: jobs draw nothing.
+    largest : float
+        Norm that no linear term has more than.
     max_iter : int
         Largest number of Newton steps.
     n_jobs : int or None
@@ -182,12 +253,16 @@ def minimisers(problem, X, codes, *, penalty, perturbation, max_iter, n_jobs):
     Raises
     ------
     SolverError
-        If a gradient does not get as small as the guarantee assumes.
+        If a gradient does not get as small as the guarantee assumes, or weights or a linear term are as large as
+        almost never.
     """
 
     def _minimise(y, linear):
         risk = PerturbedRisk(X, y, problem.row_loss, penalty=penalty, intercept=problem.intercept, perturbation=linear)
-        return minimise(risk, problem.target_gradient, max_iter)
+        weights = minimise(risk, problem.target_gradient, max_iter)
+        if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
+            raise SolverError("The weights are larger than the accuracy of the solver is known for: lower C.")
+        return weights
 
     if problem.multinomial:
         return _minimise(codes, perturbation)

@@ -218,7 +218,7 @@ class AMPClassifier(PrivateLinearClassifier):
     def _calibrate_gaussian(self, problem, delta, target, penalty, log_det):
         shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
         scale = self._gaussian_scale(problem, target, log_det=log_det, release_shift=shift)
-        release_scale = 2 * _hidden_gradient(problem, scale) / (penalty * shift)
+        release_scale = 2 * _hidden_gradient(problem, penalty, scale) / (penalty * shift)
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
         loss = self._loss(problem, scale=scale, log_det=log_det, release_shift=shift)
         guarantee = self._state(self.epsilon, delta, "Gaussian", scale, release_scale, source, loss)
@@ -255,7 +255,7 @@ class AMPClassifier(PrivateLinearClassifier):
         release_scale = gaussian_scale(
             _SHARE_OF_RELEASE * target[0],
             _SHARE_OF_RELEASE * target[1],
-            sensitivity=2 * _hidden_gradient(problem, scale, (n_dims, 1)) / penalty,
+            sensitivity=2 * _hidden_gradient(problem, penalty, scale, (n_dims, 1)) / penalty,
         )
         guarantee = self._state(self.epsilon, delta, "multivariate Laplace", scale, release_scale, _PRODUCT_PROOF)
         return Perturbation(penalty, delta, scale, release_scale, (n_dims, 1), guarantee)
@@ -270,20 +270,23 @@ class AMPClassifier(PrivateLinearClassifier):
         penalty = least if self.C == "auto" else 1.0 / self.C
         if penalty < least:
             raise ValueError(f"The published calibration needs C of at most {1 / least:.6g}, got {self.C}.")
-        release_scale = known.release_factor * problem.accuracy / penalty
+        scale, radius = known.scale_factor * lipschitz, None
         if self.noise == "product":
             sigma = published_product_noise_scale(
                 known.epsilon_noise, known.delta_noise, sensitivity=2 * lipschitz, n_dims=problem.n_weights
             )
-            guarantee = self._state(np.inf, 0.0, "half-normal radius", np.sqrt(2) * sigma, release_scale, "none")
+            scale, radius = float(np.sqrt(2) * sigma), (1, 2)
+        accuracy = problem.accuracy(penalty, _largest_perturbation(problem, scale, radius))
+        release_scale = known.release_factor * accuracy / penalty
+        if radius is not None:
+            guarantee = self._state(np.inf, 0.0, "half-normal radius", scale, release_scale, "none")
             claimed = self._claim(delta, "Liu et al., SIGMOD 2026")
-            return Perturbation(penalty, delta, np.sqrt(2) * sigma, release_scale, (1, 2), guarantee, claimed)
-        scale = known.scale_factor * lipschitz
+            return Perturbation(penalty, delta, scale, release_scale, radius, guarantee, claimed)
         loss = self._loss(
             problem,
             scale=scale,
             log_det=hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty),
-            release_shift=2 * _hidden_gradient(problem, scale) / (penalty * release_scale),
+            release_shift=2 * _hidden_gradient(problem, penalty, scale) / (penalty * release_scale),
         )
         true_delta = loss.profile(self.epsilon)
         guarantee = self._state(self.epsilon, true_delta, "Gaussian", scale, release_scale, _BINARY_PROOF, loss)
@@ -338,6 +341,7 @@ class AMPClassifier(PrivateLinearClassifier):
             codes,
             penalty=release.penalty,
             perturbation=perturbation,
+            largest=_largest_perturbation(problem, release.scale, release.radius),
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
         )
@@ -349,13 +353,17 @@ class AMPClassifier(PrivateLinearClassifier):
         super()._publish(release)
 
 
-def _hidden_gradient(problem, scale, radius=None):
-    """Gradient norm that the noise of the release hides: the solver's, and what sampling and rounding do to the term b.
-
-    A sampled b is within a factor 2^-40 of a real-valued one, and a radius s Gamma(k)^(1/p) is never above
-    s (k + 10 sqrt(k) + 40)^(1/p).
-    """
+def _largest_perturbation(problem, scale, radius=None):
+    """Norm of the linear term of one output that is exceeded once in 10^21 draws, which are refused then."""
     shape, power = radius or (problem.n_weights, 2)
     k = shape / power
-    largest = (scale if radius else np.sqrt(2) * scale) * (k + 10 * np.sqrt(k) + 40) ** (1 / power)
-    return problem.accuracy + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
+    return float((scale if radius else np.sqrt(2) * scale) * (k + 10 * np.sqrt(k) + 40) ** (1 / power))
+
+
+def _hidden_gradient(problem, penalty, scale, radius=None):
+    """Gradient norm that the noise of the release hides: the solver's, and what sampling and rounding do to the term b.
+
+    A sampled b is within a factor 2^-40 of a real-valued one.
+    """
+    largest = _largest_perturbation(problem, scale, radius)
+    return problem.accuracy(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest

@@ -195,7 +195,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
             penalty = output_penalty(problem, noise_scale)
         else:
             penalty = 1.0 / self.C
-        exact = minimiser_sensitivity(problem.row_loss, penalty=penalty, accuracy=problem.accuracy, **known)
+        accuracy = problem.accuracy(penalty)
+        exact = minimiser_sensitivity(problem.row_loss, penalty=penalty, accuracy=accuracy, **known)
         if self.calibration == "published":
             return self._calibrate_as_published(problem, delta, penalty, exact, law)
         scale = self._scale(delta, exact, law, problem.n_released)
@@ -218,7 +219,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         """Take the sensitivity of exact minimisers, as published; the true guarantee has that of the solver's."""
         if self.adjacency != "replace_one" or self.radius == "gamma":
             raise ValueError("Published calibrations are for radius='chi1' or 'gaussian', and adjacency='replace_one'.")
-        sensitivity = exact - 2 * problem.accuracy / penalty
+        sensitivity = exact - 2 * problem.accuracy(penalty) / penalty
         if law is None:
             scale = classic_gaussian_scale(self.epsilon, delta, sensitivity=sensitivity)
             source = "Dwork and Roth 2014, Theorem A.1"
@@ -254,6 +255,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
             codes,
             penalty=release.penalty,
             perturbation=np.zeros(problem.weights_shape),
+            largest=0.0,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
         )

@@ -127,7 +127,7 @@ def _coverage(part):
 def _splitter(search, charges):
     """Splitter of the folds, if it puts each row in the same folds of any two neighbours for which all charges hold."""
     cv = getattr(search, "_checked_cv_orig", None)
-    if cv is None:  # scikit-learn before 1.8 does not keep it; integers are stratified for most classifiers
+    if cv is None:  # not kept by older versions of scikit-learn; integers are stratified for most classifiers
         cv = check_cv(search.cv, np.arange(2), classifier=is_classifier(search.best_estimator_))
     kind, n_splits = type(cv), search.n_splits_
     if kind in _BY_LABELS and not any(charge.adjacency and charge.adjacency.is_distance for charge in charges):

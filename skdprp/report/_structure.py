@@ -60,21 +60,22 @@ def _library_class(kind):
     return next((one for one in kind.__mro__ if one.__module__.startswith("skdprp.") and hasattr(one, "fit")), None)
 
 
-def _own_names(kind):
-    """Names that a class and its further bases add to the class of this library that it derives from."""
+def _own_names(estimator):
+    """Names that an estimator, its class and further bases of that add to what they have from this library."""
+    kind = type(estimator)
     inherited = _library_class(kind).__mro__
-    names = {name for one in kind.__mro__ if one not in inherited for name in vars(one)}
-    return {name for name in names - _RELEASES_NOTHING if not (name.startswith("set_") and name.endswith("_request"))}
+    names = {name for one in kind.__mro__ if one not in inherited for name in vars(one)} - _RELEASES_NOTHING
+    added = {name for name in names if not (name.startswith("set_") and name.endswith("_request"))}
+    return added | {name for name in vars(estimator) if callable(getattr(kind, name, None))}
 
 
 def is_of_library(estimator):
     """Whether an estimator is a private one of this library, perhaps with another constructor."""
-    kind = type(estimator)
-    return hasattr(estimator, "epsilon") and _library_class(kind) is not None and not _own_names(kind)
+    is_ours = hasattr(estimator, "epsilon") and _library_class(type(estimator)) is not None
+    return is_ours and not _own_names(estimator)
 
 
 def may_release_more(estimator):
     """Whether an estimator inherits a guarantee of this library, and adds to what was proved to keep it."""
-    kind = type(estimator)
     is_private = hasattr(estimator, "epsilon") or has_guarantee(estimator)
-    return is_private and _library_class(kind) is not None and bool(_own_names(kind))
+    return is_private and _library_class(type(estimator)) is not None and bool(_own_names(estimator))

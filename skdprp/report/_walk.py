@@ -220,13 +220,13 @@ def _of_private_step(estimator, name, flow):
     if per is None:
         return _uncovered(name, kind, _PER_WHAT)
     guarantee = _after_maps(replace(guarantee, per=per), flow.maps)
-    remark, reasons = RELEASED_AT[per], ()
+    remark, reasons, is_known = RELEASED_AT[per], (), True
     if guarantee.violation:
         remark, reasons = _VIOLATED, (f"{name} is {_VIOLATED}: {guarantee.violation}",)
     elif flow.learned:
         remark = f"assumes rows that no step was fitted on, but {flow.learned} was"
     elif flow.fitted_map and not (guarantee.adjacency and not guarantee.adjacency.is_distance):
-        remark = _MOVING.format(flow.fitted_map)
+        remark, is_known = _MOVING.format(flow.fitted_map), False
         reasons = (f"{name} {remark}",)
     status = "not covered" if reasons or flow.learned else "private"
     charge = guarantee
@@ -235,7 +235,7 @@ def _of_private_step(estimator, name, flow):
         flow = flow if flow.learned else Flow(released=True)
     elif transforms:
         flow = replace(flow, maps=(*flow.maps, (name, estimator)), fitted_map=flow.fitted_map or name)
-    return Part((ReportedStep(name, kind, status, remark, guarantee, 1),), (charge,), reasons, flow)
+    return Part((ReportedStep(name, kind, status, remark, guarantee, 1),), (charge,), reasons, flow, is_known)
 
 
 def _on_labels(flow):

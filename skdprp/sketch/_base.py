@@ -74,6 +74,11 @@ class BaseSketch(
 
         Each call is a new release: sketching the same rows twice costs their privacy twice.
 
+        What is computed of a row before the noise depends on its numbers alone, and not on format, type, order of
+        entries, entries that are stored in parts, its place or other rows. That holds to the last bit, or, where linear
+        algebra sums products with a dense projection in an order of its own, to within the rounding that the noise is
+        calibrated for.
+
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)

@@ -1,0 +1,139 @@
+"""What a solver leaves of a gradient, against exact arithmetic: the bound that guarantees count on."""
+
+from fractions import Fraction
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from skdprp import AMPClassifier, ProductNoiseOutputPerturbation
+from skdprp.linear_model import _erm
+from skdprp.linear_model._erm import Problem, minimisers
+from skdprp.linear_model._solver import SolverError
+
+BINARY = [("log_loss", False), ("huber_hinge", False)]
+EVERY = [*BINARY, ("log_loss", True)]
+
+
+def exact_slopes(problem, scores, y):
+    """Derivative of the loss of one row by its exact scores, given as fractions."""
+    margin = mpmath.mpf(scores[0].numerator) / scores[0].denominator * (2 * int(y) - 1)
+    if problem.multinomial:
+        terms = [mpmath.exp(mpmath.mpf(score.numerator) / score.denominator) for score in scores]
+        return [term / sum(terms) - (k == y) for k, term in enumerate(terms)]
+    if problem.loss == "log_loss":
+        return [(1 - 2 * int(y)) / (1 + mpmath.exp(margin))]
+    h = mpmath.mpf(0.1)
+    return [(1 - 2 * int(y)) * min(max((1 + h - margin) / (2 * h), 0), 1)]
+
+
+def exact_gradient_norm(problem, X, codes, weights, penalty, perturbation):
+    """Norm of the gradient at given weights: scores as fractions, the rest to forty digits."""
+    columns = weights.T if problem.multinomial else weights
+    rows = np.column_stack([X, np.full(len(X), problem.intercept)]) if problem.intercept else X
+    with mpmath.workdps(40):
+        gradient = [[mpmath.mpf(float(penalty)) * w for w in column] for column in columns]
+        for row, y in zip(rows.tolist(), codes, strict=True):
+            exact = [Fraction(x) for x in row]
+            scores = [sum(x * Fraction(w) for x, w in zip(exact, column, strict=True)) for column in columns.tolist()]
+            for part, slope in zip(gradient, exact_slopes(problem, scores, y), strict=True):
+                part[:] = [g + slope * x for g, x in zip(part, row, strict=True)]
+        b = perturbation.T if problem.multinomial else perturbation
+        return mpmath.mnorm(mpmath.matrix(gradient) + mpmath.matrix(b.tolist()), "f")
+
+
+def solve(loss, multinomial, X, codes, penalty, *, tol, intercept=0.0, perturbation=0.0, seed=0):
+    """Weights that the solver finds, the problem, and a linear term of the given norm."""
+    problem = Problem(*X.shape, 3 if multinomial else 2, loss, multinomial, 1.0, intercept, tol)
+    b = np.random.default_rng(seed).normal(size=problem.weights_shape)
+    b *= perturbation * (1 - 2.0**-40) / np.linalg.norm(b)
+    known = {"penalty": penalty, "perturbation": b, "largest": perturbation, "max_iter": 200, "n_jobs": None}
+    return problem, minimisers(problem, X, codes, **known), b
+
+
+def rows_that_nearly_cancel(rng, n, d, spread):
+    """Rows of a norm just below 1 that large weights give moderate scores, after most digits cancel."""
+    X = rng.normal(size=(n, 1)) + spread * rng.normal(size=(n, d))
+    return X / np.linalg.norm(X, axis=1, keepdims=True) * (1 - 2.0**-40)
+
+
+@pytest.mark.parametrize(("loss", "multinomial"), EVERY)
+@pytest.mark.parametrize("spread", [1e-8, 1e-5, 1.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_true_gradients_are_within_the_stated_accuracy(loss, multinomial, spread, seed):
+    """Large weights, whose scores are rounded by more than the solver leaves, included."""
+    rng = np.random.default_rng(seed)
+    n, d = int(rng.integers(5, 40)), int(rng.integers(2, 30))
+    X, codes = rows_that_nearly_cancel(rng, n, d, spread), rng.integers(2 + multinomial, size=n)
+    tiny = -4 if loss == "huber_hinge" else -16  # whose second derivative may be the penalty alone
+    penalty, perturbation = (
+        (10.0 ** rng.uniform(tiny, tiny / 2), 0.0) if seed % 2 else (10.0 ** rng.uniform(-2, 1), 3.0)
+    )
+    known = {"tol": 1e-9, "intercept": 0.3 * (seed == 2), "perturbation": perturbation}
+    problem, weights, b = solve(loss, multinomial, X, codes, penalty, **known)
+    found = exact_gradient_norm(problem, X, codes, weights, penalty, b)
+    assert found <= problem.accuracy(penalty, perturbation)
+    assert np.linalg.norm(weights) <= problem.largest_weights(penalty, perturbation)
+
+
+def test_rounding_of_scores_counts():
+    """At weights of norm 1e9 the true gradient is many times what the solver was asked for, and what sums may lose."""
+    rng = np.random.default_rng(2)
+    X, codes = rows_that_nearly_cancel(rng, 8, 300, 1e-8), rng.integers(2, size=8)
+    problem, weights, b = solve("log_loss", False, X, codes, 1e-18, tol=1e-11)
+    found = exact_gradient_norm(problem, X, codes, weights, 1e-18, b)
+    assert np.linalg.norm(weights) > 1e8
+    assert found > 3 * (problem.target_gradient + 8 * (8 + 300) * 2.0**-52)
+    assert found <= problem.accuracy(1e-18)
+
+
+@pytest.mark.parametrize("n_samples", [100, 10**6])
+@pytest.mark.parametrize("n_features", [10, 1000])
+def test_rounding_costs_little_where_weights_are_as_usual(n_samples, n_features):
+    """At the penalties of C="auto", for an epsilon of 1: it is less than sums over rows and `tol` take in any case."""
+    problem = Problem(n_samples, n_features, 2, "log_loss", False, 1.0, 0.3, 1e-10)
+    perturbation = 8.0 * (np.sqrt(n_features) + 10)
+    sums = 2 * (n_samples + n_features + 40) * n_samples * 1.1 * 2.0**-52
+    assert problem.accuracy(5.0, perturbation) <= 1.5 * (problem.target_gradient + sums)
+
+
+@pytest.mark.parametrize(("loss", "multinomial"), EVERY)
+@pytest.mark.parametrize("perturbation", [0.0, 30.0])
+def test_largest_weights_are_nearly_reached(loss, multinomial, perturbation):
+    """By a linear term alone, where the rows are zero; and by separable rows at a large penalty, all slopes extreme."""
+    codes = np.zeros(50, dtype=int)
+    problem, weights, _ = solve(loss, multinomial, np.zeros((50, 2)), codes, 1e4, tol=1e-10, perturbation=perturbation)
+    limit = problem.largest_weights(1e4, perturbation)
+    assert limit <= (50 * problem.row_loss.lipschitz + perturbation) / 1e4 * (1 + 1e-6)
+    assert np.linalg.norm(weights) == pytest.approx(perturbation / 1e4, abs=1e-12)
+    X = np.tile([1.0, 0.0], (50, 1))
+    problem, weights, _ = solve(loss, multinomial, X, codes, 1e4, tol=1e-10)
+    assert np.linalg.norm(weights) <= problem.largest_weights(1e4) <= 2.5 * np.linalg.norm(weights)
+
+
+@pytest.mark.parametrize("estimator", [AMPClassifier, ProductNoiseOutputPerturbation])
+def test_weights_beyond_what_the_accuracy_counts_on_are_not_released(estimator, monkeypatch):
+    """Whatever the solver returns: the bound is enforced, also on the linear term."""
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), [0, 1] * 20
+    monkeypatch.setattr(_erm, "minimise", lambda risk, tol, max_iter: np.full(4, 1e12))
+    model = estimator()
+    with pytest.raises(SolverError, match="larger than the accuracy"):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_") and not hasattr(model, "guarantee_")
+
+
+def test_a_linear_term_beyond_its_bound_is_refused():
+    problem = Problem(4, 2, 2, "log_loss", False, 1.0, 0.0, 1e-9)
+    known = {"penalty": 1.0, "max_iter": 100, "n_jobs": None, "perturbation": np.array([[3.0, 4.0]])}
+    rows = np.eye(2)[[0, 1, 0, 1]], np.array([0, 1, 1, 0])
+    assert minimisers(problem, *rows, largest=5.0, **known).shape == (1, 2)
+    with pytest.raises(SolverError, match="larger than the accuracy"):
+        minimisers(problem, *rows, largest=4.999, **known)
+
+
+def test_sparse_rows_are_as_accurate():
+    rng = np.random.default_rng(0)
+    X, codes = rows_that_nearly_cancel(rng, 20, 30, 1e-6), rng.integers(2, size=20)
+    problem, weights, b = solve("log_loss", False, sp.csr_array(X), codes, 1e-12, tol=1e-10)
+    assert exact_gradient_norm(problem, X, codes, weights, 1e-12, b) <= problem.accuracy(1e-12)
