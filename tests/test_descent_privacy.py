@@ -276,8 +276,8 @@ def test_product_scale_meets_its_target(known):
 def test_price_of_sampled_values(m, monkeypatch):
     """The cost covers the worst m values, each with a probability off by a factor exp(eta): with eta made large."""
     eta = 1e-3
-    monkeypatch.setattr(_descent, "SAMPLING_LOSS", eta)
-    monkeypatch.setattr("skdprp.mechanisms._calibration.SAMPLING_LOSS", eta)
+    monkeypatch.setattr(noisy_steps, "SAMPLING_LOSS", eta)
+    monkeypatch.setattr("skdprp.mechanisms._numerics.SAMPLING_LOSS", eta)
     epsilon, delta = 3.0, 1e-5
     left, left_delta = sampled_steps_target(epsilon, delta, n_changed=m)
     loss = (epsilon - left) / 2

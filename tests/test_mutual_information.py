@@ -179,7 +179,7 @@ def channel_information(rows):
 def test_sampled_information_covers_any_sampling_error(n_values, monkeypatch):
     """Channels with probabilities off by the sampling loss may carry more than the ideal ones, within the target."""
     loss = 0.01
-    monkeypatch.setattr(mechanisms._information, "SAMPLING_LOSS", loss)
+    monkeypatch.setattr(mechanisms.mutual_information, "SAMPLING_LOSS", loss)
     constant = 1.0 - np.exp(loss) * mechanisms.sampled_information(1.0, n_changed=1)
     rng = np.random.default_rng(0)
     excess, margin = [], []

@@ -10,37 +10,33 @@ from hypothesis import strategies as st
 
 from skdprp import PrivacyGuarantee, compose
 from skdprp._digits import printed_down, printed_up
-from skdprp.accounting import (
-    PrivacyLoss,
-    Profile,
-    approximate_profile,
-    composed_profile,
-    gaussian_information,
-    gaussian_profile,
-    laplace_profile,
-    objective_perturbation_profile,
-    product_perturbation_profile,
-    randomised_response_profile,
-    softmax_perturbation_profile,
-    spherical_profile,
-)
-from skdprp.accounting._rounding import rounded_up
+from skdprp.composition import PrivacyLoss, Profile, approximate_profile
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import (
     binomial_flip_epsilon,
     classic_gaussian_scale,
+    composed_profile,
     descent_scale,
+    gaussian_information,
+    gaussian_profile,
     gaussian_scale,
     information_scale,
     kenthapadi_scale,
+    laplace_profile,
     laplace_scale,
+    objective_perturbation_profile,
     objective_perturbation_scale,
     product_descent_scale,
+    product_perturbation_profile,
     product_perturbation_scale,
+    randomised_response_profile,
+    softmax_perturbation_profile,
     softmax_perturbation_scale,
+    spherical_profile,
     spherical_scale,
 )
-from skdprp.mechanisms._descent import _SHARES_OF_RESPONSES, _step_target
+from skdprp.mechanisms._numerics import rounded_up
+from skdprp.mechanisms.noisy_steps import _SHARES_OF_RESPONSES, _step_target
 
 
 def sizes(low, high):
