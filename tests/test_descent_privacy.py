@@ -25,7 +25,6 @@ from skdprp.guarantee import Adjacency
 from skdprp.linear_model import _network
 from skdprp.losses import LogisticLoss
 from skdprp.mechanisms import (
-    _descent,
     amplified,
     composed_profile,
     descent_scale,
@@ -252,7 +251,7 @@ def test_amplification_covers_a_replaced_row(rate):
 @pytest.mark.parametrize("rate", [1e-3, 0.3, 1.0])
 def test_amplification_has_an_inverse(rate):
     for epsilon in (1e-9, 0.1, 1.0, 1.1, 30.0, 1e6):
-        assert _descent._deamplified(amplified(epsilon, 0.0, rate=rate)[0], rate) == pytest.approx(epsilon, rel=1e-6)
+        assert noisy_steps._deamplified(amplified(epsilon, 0.0, rate=rate)[0], rate) == pytest.approx(epsilon, rel=1e-6)
 
 
 @pytest.mark.parametrize("known", [{"n_steps": 1}, {"n_steps": 20}, {"n_steps": 20, "rate": 0.1}], ids=str)
@@ -263,7 +262,7 @@ def test_product_scale_meets_its_target(known):
     rate, n_steps = known.get("rate", 1.0), known["n_steps"]
 
     def _proved(scale):
-        splits = [_descent._step_target(epsilon, delta, s, rate, n_steps)[0] for s in np.linspace(0.1, 0.9, 9)]
+        splits = [noisy_steps._step_target(epsilon, delta, s, rate, n_steps)[0] for s in np.linspace(0.1, 0.9, 9)]
         pairs = [amplified(e, spherical_profile(e, scale=scale, **law), rate=rate) for e in splits]
         return min(composed_profile(epsilon, step_epsilon=e, step_delta=d, n_steps=n_steps) for e, d in pairs)
 
