@@ -29,7 +29,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.preprocessing import normalize
 
 from skdprp import AMPClassifier, DPSGDClassifier
-from skdprp.linear_model._descent_plan import sampling_rate
+from skdprp.neural_network._plan import sampling_rate
 
 GOALS = {0.03: 0.805, 0.1: 0.830, 1.0: 0.840}  # of a9a, for a row blank or not
 HIDDEN = 128

@@ -6,7 +6,8 @@ from ._version import __version__ as __version__
 from .audit import AuditResult, audit_epsilon, membership_inference_auc, worst_neighbours
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
-from .linear_model import AMPClassifier, DPSGDClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
+from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
+from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
 from .preprocessing import PublicScaler
 from .publishing import load_release, save_release

@@ -24,14 +24,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, normalize
 
 from skdprp import DPSGDClassifier, _noise, reproducible_noise
-from skdprp.linear_model import _products
-from skdprp.linear_model._batches import batches, block_size, blocks
-from skdprp.linear_model._descent import DescentProblem
-from skdprp.linear_model._descent_loop import UPDATES
-from skdprp.linear_model._descent_plan import Plan, sampling_rate
-from skdprp.linear_model._network import Network, add_clipped_gradients, score
-from skdprp.linear_model._rounding import float32_slack, float64_slack, plan_rounding
 from skdprp.mechanisms import descent_scale
+from skdprp.neural_network import _network
+from skdprp.neural_network._dpsgd import DescentProblem
+from skdprp.neural_network._network import Network, add_clipped_gradients, score
+from skdprp.neural_network._plan import Plan, float32_slack, float64_slack, plan_rounding, sampling_rate
+from skdprp.neural_network._steps import UPDATES, batches, block_size, blocks
 
 NETWORKS = [
     Network((6, 1), "relu", bias=0.3),
@@ -141,7 +139,7 @@ def test_sums_of_all_rows_that_overflow_tell_nobody(hidden, make):
 
 KERNELS = """
 import numpy as np
-from skdprp.linear_model._products import row_products
+from skdprp.neural_network._network import row_products
 rng = np.random.default_rng(0)
 for dtype in (np.float32, np.float64):
     for rows in (32, 256):
@@ -172,18 +170,18 @@ def test_trials_find_products_that_depend_on_the_place(monkeypatch):
             return products
 
     tile = np.tile
-    assert _products._rounds_rows_alike.__wrapped__((8, 37), 3, np.dtype(float), True)
+    assert _network._rounds_rows_alike.__wrapped__((8, 37), 3, np.dtype(float), True)
     monkeypatch.setattr(np, "tile", lambda row, repeats: tile(row, repeats).view(Backwards))
-    assert not _products._rounds_rows_alike.__wrapped__((8, 37), 3, np.dtype(float), True)
+    assert not _network._rounds_rows_alike.__wrapped__((8, 37), 3, np.dtype(float), True)
 
 
 def test_products_row_by_row_are_the_products(monkeypatch):
-    monkeypatch.setattr(_products, "_rounds_rows_alike", lambda *shapes: False)
+    monkeypatch.setattr(_network, "_rounds_rows_alike", lambda *shapes: False)
     rng = np.random.default_rng(0)
     X, W = rng.normal(size=(32, 19)), rng.normal(size=(7, 19))
-    np.testing.assert_allclose(_products.row_products(X, W.T), X @ W.T, rtol=1e-12)
-    np.testing.assert_allclose(_products.row_products(X, W.T.copy()), X @ W.T, rtol=1e-12)
-    np.testing.assert_array_equal(_products.row_products(sp.csr_array(X), W.T), sp.csr_array(X) @ W.T)
+    np.testing.assert_allclose(_network.row_products(X, W.T), X @ W.T, rtol=1e-12)
+    np.testing.assert_allclose(_network.row_products(X, W.T.copy()), X @ W.T, rtol=1e-12)
+    np.testing.assert_array_equal(_network.row_products(sp.csr_array(X), W.T), sp.csr_array(X) @ W.T)
 
 
 def test_repeated_entries_beyond_float32_leave_the_weights_finite():
@@ -581,7 +579,9 @@ def test_nothing_of_the_rows_is_kept(binary):
     assert fitted == {
         *("coefs_", "intercepts_", "coef_", "intercept_", "classes_", "guarantee_", "delta_", "scale_"),
         *("n_iter_", "sampling_rate_", "learning_rate_", "sensitivity_", "noise_multiplier_", "n_features_in_"),
+        "_calibrated_for",  # the parameters
     }
+    assert model._calibrated_for == model.get_params()
     network = model.set_params(hidden_layer_sizes=(3,), batch_size=None).fit(X, y)
     assert not hasattr(network, "coef_")
     assert not hasattr(network, "intercept_")
@@ -750,7 +750,7 @@ def test_callbacks_count_steps_and_see_nothing(binary):
 def test_without_callbacks_of_scikit_learn(monkeypatch, capsys):
     """Before scikit-learn 1.9 there are none: the step is told to the terminal alone."""
     monkeypatch.setitem(sys.modules, "sklearn.callback", None)
-    spec = importlib.util.find_spec("skdprp.linear_model._progress")
+    spec = importlib.util.find_spec("skdprp.neural_network._progress")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert module.with_callbacks(len) is len

@@ -22,7 +22,6 @@ from skdprp import (
     worst_neighbours,
 )
 from skdprp.guarantee import Adjacency
-from skdprp.linear_model import _network
 from skdprp.losses import LogisticLoss
 from skdprp.mechanisms import (
     amplified,
@@ -39,6 +38,7 @@ from skdprp.mechanisms import (
     spherical_profile,
     subsampled_gaussian_profile,
 )
+from skdprp.neural_network import _network
 from skdprp.sensitivity import minimiser_sensitivity
 
 # Accounting

@@ -16,6 +16,7 @@ LAYERS = [
     {"guarantee"},
     {"similarity"},
     {"sketch", "linear_model"},
+    {"neural_network"},
     {"audit", "inspection", "out_of_core", "publishing", "report"},
 ]
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}

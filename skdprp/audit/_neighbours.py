@@ -12,10 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from .._params import without_values
 from ..guarantee import PrivacyWarning
 from ..linear_model._base import PrivateLinearClassifier
-from ..linear_model._descent import DPSGDClassifier
 from ..linear_model._mutual_information import MIDPRegressor
 from ..linear_model._objective import AMPClassifier
 from ..losses import SoftmaxLoss
+from ..neural_network._dpsgd import DPSGDClassifier
 from ..sketch._additive import AdditiveSketch
 from ..sketch._sign import SignSketch
 

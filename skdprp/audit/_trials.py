@@ -14,9 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._params import without_values
 from ..linear_model._base import PrivateLinearClassifier
-from ..linear_model._descent import DPSGDClassifier
 from ..linear_model._mutual_information import MIDPRegressor
 from ..losses import LogisticLoss, SoftmaxLoss
+from ..neural_network._dpsgd import DPSGDClassifier
 from ..sketch._additive import AdditiveSketch
 from ..sketch._base import BaseSketch
 

@@ -4,7 +4,6 @@ The classifiers read the same way: clip the rows, calibrate from public quantiti
 guarantee assumes, release the weights. The regressor solves least squares on a private sketch.
 """
 
-from ._descent import DPSGDClassifier
 from ._mutual_information import MIDPRegressor
 from ._objective import AMPClassifier
 from ._output import ProductNoiseOutputPerturbation
@@ -13,7 +12,6 @@ from ._solver import SolverError
 
 __all__ = [
     "AMPClassifier",
-    "DPSGDClassifier",
     "MIDPRegressor",
     "ProductNoiseOutputPerturbation",
     "SolverError",

@@ -1,6 +1,7 @@
 """A fully connected network: its scores, and sums of clipped gradients that no single gradient is formed for."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -10,7 +11,6 @@ from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from ..losses import LogisticLoss, SoftmaxLoss
-from ._products import row_products
 
 FLOAT32_ROWS = 64  # summed in float32 at a time
 
@@ -50,7 +50,7 @@ class Network:
 
     Examples
     --------
-    >>> from skdprp.linear_model._network import Network
+    >>> from skdprp.neural_network._network import Network
     >>> Network((784, 128, 10), "relu", bias=1.0).n_weights
     101770
     """
@@ -227,3 +227,67 @@ def _forget(rows, arrays):
     """Zero rows that may hold no finite numbers, which a factor of 0 does not."""
     for array in arrays if rows.size else []:
         array[rows] = 0.0
+
+
+# Products of rows that round a row in one way, wherever it lies among the others. Linear algebra libraries sum the
+# products of some rows of a block in another order than those of the others: the last ones, or those at which a thread
+# ends. Another row at one place must not move how the others are rounded, for where rounding decides whether a
+# rectified unit is on, their gradients jump by their whole length: no sensitivity could price that. Trials of the
+# library's own products stay: an order fixed by construction, row by row, takes about five times as long.
+
+_TRIED = 100  # numbers in the products of a row, besides five rows
+_LINE = 64  # bytes: where a row starts in a line of memory may decide how it is summed
+
+
+def row_products(X, W):
+    """Multiply rows by a matrix, each row as if it were alone.
+
+    Parameters
+    ----------
+    X : {ndarray, CSR matrix} of shape (n_rows, n_features)
+        Rows.
+    W : ndarray of shape (n_features, width)
+        The matrix.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, width)
+        By one product of matrices where trials of the same shapes rounded equal rows alike, otherwise row by row.
+    """
+    if sp.issparse(X) or _rounds_rows_alike(X.shape, W.shape[1], X.dtype, W.flags.c_contiguous):
+        return X @ W
+    return np.matmul(_aligned(X)[:, None, :], W)[:, 0]
+
+
+def try_products_again():
+    """Forget earlier trials: the number of threads may be another."""
+    _rounds_rows_alike.cache_clear()
+
+
+@lru_cache
+def _rounds_rows_alike(shape, width, dtype, in_rows):
+    """Whether a product of matrices gives equal rows equal results; tried with sums that show their order."""
+    if width == 1:  # one number shows little, and its rounding may depend on where the row lies in memory
+        return False
+    for trial in range(1, 6 + _TRIED // width):
+        W = _numbers_of_many_sizes(shape[1] * width, 0.7 * trial).reshape(-1, width)
+        row = _numbers_of_many_sizes(shape[1], trial).astype(dtype)
+        products = np.tile(row, (shape[0], 1)) @ np.asarray(W, dtype, order="C" if in_rows else "F")
+        if (products != products[0]).any():
+            return False
+    return True
+
+
+def _numbers_of_many_sizes(size, frequency):
+    places = np.arange(size)
+    return np.cos(frequency * places) * np.exp2(7.0 * places % 19 - 9)
+
+
+def _aligned(X):
+    """Copy of rows that all start at the beginning of a line of memory."""
+    per_row = -(-X.shape[1] * X.itemsize // _LINE) * _LINE
+    memory = np.empty(len(X) * per_row + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    lines = memory[start : start + len(X) * per_row].view(X.dtype).reshape(len(X), -1)[:, : X.shape[1]]
+    lines[:] = X
+    return lines

@@ -11,6 +11,8 @@ from .. import _noise
 from .._params import POSITIVE, Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
+from ..linear_model._base import PrivateClassifier
+from ..linear_model._erm import clip_rows, relative_intercept
 from ..mechanisms import (
     descent_scale,
     product_descent_scale,
@@ -20,13 +22,10 @@ from ..mechanisms import (
     subsampled_gaussian_profile,
 )
 from ..mechanisms._numerics import rows_that_differ
-from ._base import PrivateClassifier
-from ._descent_loop import UPDATES, Average, noisy_descent
-from ._descent_plan import Plan, plan_descent
-from ._erm import clip_rows, relative_intercept
 from ._network import ACTIVATIONS, Network, score
+from ._plan import Plan, plan_descent, plan_rounding
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
-from ._rounding import plan_rounding
+from ._steps import UPDATES, Average, noisy_descent
 
 _LARGEST_NORM, _LARGEST_FLOAT32_NORM = 1e50, 1e15  # of float64, and of float32 with room for what is computed
 _END_OF_FLOAT32 = 1e38  # which sums of repeated entries may pass
