@@ -3,10 +3,13 @@
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from functools import wraps
+from math import inf
+from numbers import Real
 
 import numpy as np
 
 _AS_ASKED = 6
+_LARGEST = {"scale": inf, "sensitivity": inf, "lipschitz": inf, "max_norm": inf, "changed": 1, "rate": 1}
 
 
 def to_python(number):
@@ -70,9 +73,18 @@ def with_python_numbers(function):
 
     @wraps(function)
     def _call(*args, **known):
-        return function(*map(to_python, args), **{name: to_python(value) for name, value in known.items()})
+        known = {name: to_python(value) for name, value in known.items()}
+        for name in _LARGEST.keys() & known.keys():
+            _check_range(name, known[name])
+        return function(*map(to_python, args), **known)
 
     return _call
+
+
+def _check_range(name, value):
+    """Refuse what is no scale or probability: a formula would still return a number, and a false guarantee with it."""
+    if isinstance(value, Real) and not 0 <= value <= _LARGEST[name]:
+        raise ValueError(f"{name} must be between 0 and {_LARGEST[name]:g}, got {value}.")
 
 
 def printed_up(bound, digits=3):

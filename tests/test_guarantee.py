@@ -449,3 +449,11 @@ def test_numbers_of_numpy_become_numbers_of_python(kind):
 def test_short_floats_of_neighbours_and_losses_keep_all_their_digits():
     assert json.dumps(Adjacency("l1", np.float32(0.1)).bound) == "0.10000000149011612"
     assert json.dumps(PrivacyLoss(mu=np.float32(0.1)).mu) == "0.10000000149011612"
+
+
+def test_what_one_release_of_bits_implies_is_not_said_of_several():
+    bits = MIDPRegressor(epsilon=0.2, mechanism="additive").fit(X, Y).guarantee_
+    assert "implies" in bits.mechanism
+    total = compose(bits, bits)
+    assert "implies" not in " ".join(total.assumptions)
+    assert total.mechanism.startswith("basic composition of 2 releases: ")

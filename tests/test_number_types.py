@@ -300,3 +300,24 @@ def test_clones_and_copies_keep_the_numbers():
     vars(sketch)["epsilon"] = np.float32(A)
     again = pickle.loads(pickle.dumps(sketch))
     assert clone(again).epsilon == A and type(again.epsilon) is float
+
+
+@pytest.mark.parametrize("value", [-1.0, -1e-300, np.nan])
+@pytest.mark.parametrize(
+    ("function", "name", "known"),
+    [
+        (mechanisms.gaussian_profile, "scale", {}),
+        (mechanisms.gaussian_profile, "sensitivity", {"scale": 1.0}),
+        (mechanisms.gaussian_scale, "sensitivity", {"delta": 1e-6}),
+        (mechanisms.laplace_scale, "sensitivity", {}),
+        (mechanisms.objective_perturbation_profile, "lipschitz", {"scale": 1.0}),
+        (mechanisms.randomised_response_profile, "changed", {"epsilon0": 1.0, "n_bits": 4}),
+        (mechanisms.binomial_flip_epsilon, "changed", {"delta": 1e-6, "n_components": 4}),
+        (mechanisms.amplified, "rate", {"delta": 1e-6}),
+    ],
+    ids=lambda part: getattr(part, "__name__", part if isinstance(part, str) else ""),
+)
+def test_what_is_no_scale_or_probability_is_refused(function, name, known, value):
+    """A negative sensitivity came out as a delta of 2e-308."""
+    with pytest.raises(ValueError, match=f"{name} must be between 0 and"):
+        function(1.0, **known, **{name: value})

@@ -565,3 +565,36 @@ def test_a_column_transformer_that_keeps_how_many_values_were_zero_is_not_covere
     report = privacy_report(make_pipeline(columns, MODEL).fit((16 * X).astype(int), Y))
     assert (report.total is not None) == is_covered == ("sparse_output_" not in "".join(report.not_covered))
     assert report.private.epsilon == 0.5
+
+
+def sketch_of_another_pipeline_too(sketch):
+    pipeline = make_pipeline(sketch, RidgeClassifier()).fit(X, Y)
+    make_pipeline(sketch.set_params(epsilon=0.1), RidgeClassifier()).fit(X, Y)
+    return pipeline
+
+
+def step_that_was_fitted_again(sketch):
+    pipeline = make_pipeline(sketch, RidgeClassifier()).fit(X, Y)
+    pipeline[0].set_params(epsilon=0.1).fit(X[:1])
+    return pipeline
+
+
+def frozen_sketch_that_was_fitted_again(sketch):
+    pipeline = make_pipeline(FrozenEstimator(sketch.fit(X)), RidgeClassifier()).fit(X, Y)
+    sketch.set_params(epsilon=0.1).fit(X[:1])
+    return pipeline
+
+
+@pytest.mark.parametrize(
+    "fitted", [sketch_of_another_pipeline_too, step_that_was_fitted_again, frozen_sketch_that_was_fitted_again]
+)
+def test_a_sketch_that_was_fitted_again_is_not_charged_for_its_last_fit(fitted):
+    """Pipelines share their steps: a classifier of rows released at 100 was reported at the 0.1 of a later fit."""
+    report = privacy_report(fitted(DPOPORP(4, epsilon=100.0, random_state=0)))
+    assert report.total is None
+    assert "fit a clone" in repr(report)
+
+
+def test_a_sketch_that_was_fitted_again_alike_is_charged():
+    pipeline = make_pipeline(DPOPORP(4), RidgeClassifier()).fit(X, Y).fit(X, Y)
+    assert privacy_report(pipeline).total.epsilon == 1.0

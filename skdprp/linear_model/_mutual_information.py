@@ -357,6 +357,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, B
     def _guarantee(self, release, released):
         is_additive = release.n_components is None
         noise = f"Gaussian noise, scale {release.scale:.6g}"
+        projected = f"secret projection to {release.n_components} rows, {noise}"
         return PrivacyGuarantee(
             self.epsilon,
             0.0,
@@ -365,13 +366,14 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, B
             adjacency=Adjacency("entry", self.max_abs),
             per="fit",
             released=released,
-            mechanism=noise if is_additive else f"secret projection to {release.n_components} rows, {noise}",
+            mechanism=f"{noise if is_additive else projected}; {self._implied(release)}",
             assumptions=self._assumptions(release),
             not_covered=_NOT_COVERED,
             source="Gaussian channel capacity" if is_additive else "proof in skdprp.mechanisms.information_scale",
         )
 
-    def _assumptions(self, release):
+    def _implied(self, release):
+        """Say what differential privacy one release alone has."""
         if release.n_components is None:
             delta = _DELTA * np.exp(-_noise.SAMPLING_LOSS)
             ideal = gaussian_epsilon(delta, scale=release.scale, sensitivity=2 * self.max_abs)
@@ -381,11 +383,13 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, B
             promise = {"max_abs": self.max_abs, "min_residual": self.min_residual}
             sizes = {"scale": release.scale, "n_components": release.n_components}
             entry_epsilon = projected_entry_epsilon(_DELTA * np.exp(-loss), **sizes, **promise) + 2 * loss
+        by_bits = f"(0, {printed_up(information_delta(self.epsilon), digits=4)})-DP"
+        return f"implies {by_bits} and ({printed_up(entry_epsilon, digits=4)}, {_DELTA:g})-DP of one entry"
+
+    def _assumptions(self, release):
         facts = [
             "y is not protected, and what it says about X by itself is not counted",
             "the number of rows is public",
-            f"implies (0, {printed_up(information_delta(self.epsilon), digits=4)})-DP of one entry",
-            f"implies ({printed_up(entry_epsilon, digits=4)}, {_DELTA:g})-DP of one entry",
         ]
         if release.n_components is not None:
             facts.append("S X and S y are real numbers: the last bits of the float S y are not protected")

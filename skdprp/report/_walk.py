@@ -61,6 +61,7 @@ _LABELS = "sees what was released; labels, if it uses any, as they are"
 _VIOLATED = "VIOLATED by an audit"
 _INHERITS = "inherits a guarantee and may release more: hold the private estimator inside, do not derive from it"
 _PER_WHAT = 'releases at each fit or at each transform, it does not say at which: state per="fit" or per="transform"'
+_FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
 _MOVING = "is for rows at a distance as they leave {}, which each fit changes: put it first"
 _AGAIN = "may sketch rows again within its fit: fit it without transform_input and callbacks"
 _UNRECORDED = (
@@ -221,6 +222,8 @@ def _of_private_step(estimator, name, flow):
         return _uncovered(name, kind, _PER_WHAT)
     guarantee = _after_maps(replace(guarantee, per=per), flow.maps)
     remark, reasons, is_known = RELEASED_AT[per], (), True
+    if getattr(estimator, "_was_fitted_otherwise", False):
+        return _uncovered(name, kind, _FITTED_AGAIN)
     if guarantee.violation:
         remark, reasons = _VIOLATED, (f"{name} is {_VIOLATED}: {guarantee.violation}",)
     elif flow.learned:

@@ -57,6 +57,7 @@ class BaseSketch(
         self : object
             The fitted sketch.
         """
+        self._remember_last_fit()
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
         X = validate_data(self, stand_in(X) if is_lazy(X) else X, accept_sparse="csr", dtype=FLOATS)
         return self._fit_projection(self._make_projection(X.shape[1]))
@@ -120,6 +121,18 @@ class BaseSketch(
         import pandas as pd
 
         return pd.DataFrame(sketches, copy=False)
+
+    def _remember_last_fit(self):
+        """Keep for what an earlier fit was: what was released then is not what the next guarantee says."""
+        if getattr(self, "_calibrated_for", None) is not None:
+            last, earlier = (self._calibrated_for, self.guarantee_.seeded), getattr(self, "_earlier_fits", [])
+            self._earlier_fits = earlier if last in earlier else [*earlier, last]
+
+    @property
+    def _was_fitted_otherwise(self):
+        """Whether rows may have been released by an earlier fit, for other parameters."""
+        now = self._calibrated_for, self.guarantee_.seeded
+        return any(fit != now for fit in getattr(self, "_earlier_fits", []))
 
     def _check_calibrated(self):
         """Refuse to go on under a guarantee that does not hold."""
