@@ -401,6 +401,7 @@ class PrivacyGuarantee:
         return replace(self, seeded=True)
 
 
+@with_python_numbers
 def compose(*guarantees, delta=None, disjoint=False):
     """Add up the guarantees of several releases.
 

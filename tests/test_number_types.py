@@ -21,6 +21,7 @@ from skdprp import (
     PrivacyGuarantee,
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
+    compose,
     composition,
     iDPSignRP,
     mechanisms,
@@ -28,6 +29,7 @@ from skdprp import (
     sensitivity,
 )
 from skdprp._digits import printed_down, printed_up
+from skdprp.guarantee import Adjacency
 from skdprp.losses import HuberHingeLoss
 from skdprp.random_projection import make_projection
 
@@ -178,6 +180,15 @@ def test_functions_do_not_depend_on_the_type_of_a_number(module, name):
     expected = function(**arguments)
     for one in found:
         assert_identical(one, expected)
+
+
+def test_totals_do_not_depend_on_the_type_of_delta():
+    """Equal to the sum of all deltas in float32, and less."""
+    part = PrivacyGuarantee(1.0, 5e-7, adjacency=Adjacency("replace_one"))
+    less = np.float32(1e-6)
+    assert float(less) < 1e-6 and less == np.float32(part.delta + part.delta)
+    assert compose(part, part, delta=less) == compose(part, part, delta=float(less))
+    assert compose(part, part, delta=less).epsilon == float("inf")
 
 
 def test_bounds_of_a_loss_do_not_depend_on_the_type_of_its_width():
