@@ -47,7 +47,7 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     '1.00e-05'
     """
     if sensitivity == 0:
-        return max(0.0, float(-np.expm1(epsilon)))
+        return float(0.0 - np.expm1(min(epsilon, 0.0)))
     mu = max(sensitivity / scale, LEAST_DELTA)
     upper, lower = _upper_point(epsilon, scale, sensitivity, mu), -mu / 2 - epsilon / mu
     if upper < _FAR_BELOW:

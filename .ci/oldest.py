@@ -1,0 +1,11 @@
+"""Print constraints that pin every dependency with a lower bound in pyproject.toml to that version."""
+
+import re
+import tomllib
+from pathlib import Path
+
+project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+extras = project["optional-dependencies"]
+for requirement in [*project["dependencies"], *extras["plot"], *extras["pld"], *extras["dask"], *extras["test"]]:
+    if found := re.fullmatch(r"([\w-]+)(?:\[.*\])?>=([\d.]+)", requirement):
+        print(f"{found[1]}=={found[2]}.*")
