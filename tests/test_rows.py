@@ -115,7 +115,8 @@ def read_only(X):
 
 
 def frame_of_sparse_columns(X):
-    return pd.DataFrame.sparse.from_spmatrix(sp.csr_array(X))
+    zero = X.dtype.type(0)
+    return pd.DataFrame({i: pd.arrays.SparseArray(column, fill_value=zero) for i, column in enumerate(X.T)})
 
 
 SPARSE = [
@@ -377,7 +378,7 @@ def test_columns_that_do_not_exist_are_refused(index):
 
 
 def test_canonical_rows_are_not_copied():
-    X = sp.random_array((5, 9), density=0.5, rng=0, format="csr")
+    X = sp.csr_array(sp.random(5, 9, density=0.5, random_state=0))
     for rows in (X, sp.csr_matrix(X)):
         out = _params.canonical_csr(rows)
         assert type(out) is type(rows)
