@@ -49,7 +49,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-_ALONE = "attacks choose cite coming_from get_started own_mechanism performance results scale whats_new"
+_ALONE = "architecture attacks choose cite coming_from get_started own_mechanism performance results scale whats_new"
 html_sidebars = {page: [] for page in _ALONE.split()}
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
