@@ -34,18 +34,17 @@ from skdprp import (
     reproducible_noise,
 )
 from skdprp.__main__ import main
-from skdprp.accounting import (
-    PrivacyLoss,
-    Profile,
+from skdprp.composition import PrivacyLoss, Profile
+from skdprp.guarantee import Adjacency, PrivacyGuarantee
+from skdprp.linear_model import SolverError
+from skdprp.linear_model._erm import Problem, clip_rows, minimisers
+from skdprp.losses import HuberHingeLoss, LogisticLoss
+from skdprp.mechanisms import (
     composed_profile,
     objective_perturbation_profile,
     product_perturbation_profile,
     spherical_profile,
 )
-from skdprp.guarantee import Adjacency, PrivacyGuarantee
-from skdprp.linear_model import SolverError
-from skdprp.linear_model._erm import Problem, clip_rows, minimisers
-from skdprp.losses import HuberHingeLoss, LogisticLoss
 from skdprp.sketch._base import BaseSketch
 
 X = np.random.default_rng(0).normal(size=(12, 8))
