@@ -142,6 +142,23 @@ def test_rows_are_clipped(make):
     assert np.linalg.norm(clip_rows(repeated, 1.0).toarray()) <= 1.0
 
 
+@pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
+@pytest.mark.parametrize("place", [0, 5])
+@pytest.mark.parametrize("label", [None, 1, b"a"])
+def test_a_label_of_another_type_is_refused_at_any_place(estimator, place, label):
+    """The first label decided for all which error came, and whether one did."""
+    y = np.array(["a", "b"] * 3, dtype=object)
+    y[place] = label
+    with pytest.raises(ValueError, match="Unknown label type: labels are numbers"):
+        estimator(delta=1e-6).fit(np.eye(6), y)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
+def test_whole_labels_beyond_integers_raise_no_warning(estimator):
+    assert estimator(delta=1e-6).fit(np.eye(6), [2.0**70, 1] * 3).classes_.tolist() == [1, 2.0**70]
+
+
 @pytest.mark.parametrize("max_norm", [1e-50, 1e-16, 1.0, 1e50])
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
 def test_rows_of_all_finite_lengths_end_just_below_the_norm(make, max_norm):
