@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
 from . import DPOPORP, AMPClassifier, DPSignOPORP, PublicScaler, privacy_report
-from ._tables import check_features, check_labels, read_file
+from ._tables import check_features, check_labels, read_file, whole_number
 from .linear_model import SolverError
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
@@ -99,13 +99,13 @@ def _listed(text, listed):
 def _classes(text):
     """Read THIS,THAT as labels: whole numbers, truth values as tables have them, or names."""
     listed = _listed(text, text)
-    if len(listed) < 2:
+    are_names = isinstance(listed[0], str)
+    classes = set(listed if are_names else map(whole_number, text.split(",")))  # exactly, beyond 2^53 too
+    if None in classes:
+        raise argparse.ArgumentTypeError(f"{text!r}: classes are names or whole numbers of at most 64 bits")
+    if len(classes) < 2:
         raise argparse.ArgumentTypeError(f"{text!r}: there must be two classes or more")
-    if isinstance(listed[0], str):
-        return [False, True] if set(listed) == {"False", "True"} else listed
-    if not all(map(float.is_integer, listed)):
-        raise argparse.ArgumentTypeError(f"{text!r}: classes are names or whole numbers")
-    return list(map(int, listed))
+    return [False, True] if classes == {"False", "True"} else sorted(classes)
 
 
 def _column_fill(text):
@@ -442,8 +442,6 @@ def _read_test(options, X, y):
     """Return other rows with the columns of X, in their order, and labels among the classes."""
     other, labels = read_file(options.test, *_format(options), options.classes)
     other = _checked(options.test, _columns_of(X, other, options), options)
-    if any(label is None or label != label for label in labels):
-        raise ValueError(f"{options.test}: some labels are missing")
     if options.classes is None and not set(labels) <= set(y):
         raise ValueError(f"{options.test}: some labels are not among those of {options.file}")
     return other, labels

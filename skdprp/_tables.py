@@ -1,14 +1,16 @@
 """Tables from files: read, checked, and refused with errors that name the file and the column, and quote no cell."""
 
 import gzip
+import re
 import warnings
 import zlib
+from decimal import Decimal
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
-from sklearn.utils.multiclass import type_of_target
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
 _NO_NAMES = {"", "nan", "na", "n/a", "null", "none", "inf", "infinity", "true", "false"}
 
 
@@ -55,8 +57,8 @@ def read_file(path, target=None, n_features=None, zero_based=False, listed=(), c
         if target is None:
             X, y = _read_libsvm(path, n_features, zero_based)
         else:
-            X, y = _read_csv(path, target, listed if classes is None else [*listed, target])
-        return X, _whole(y) if classes is None else _as_listed(path, y, classes)
+            X, y = _read_csv(path, target, listed)
+        return X, _labels(path, y.tolist(), classes)
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:
@@ -65,39 +67,67 @@ def read_file(path, target=None, n_features=None, zero_based=False, listed=(), c
         raise ValueError(f"{path}: damaged, or cut off") from None
 
 
-def _whole(y):
-    """Return whole numbers as integers: a label that is written as 1.0 would tell itself from others by their type."""
-    if y.dtype.kind in "iuf" and np.all((np.trunc(y) == y) & (abs(y) < 2**53)):
-        return y.astype(np.int64)
-    return y
-
-
-def _as_listed(path, y, classes):
-    """Return labels as the classes that they are: by number if those are numbers, by name otherwise."""
-    key = _number if type(classes[0]) is int else str
-    known, cells = {key(label): label for label in classes}, y.tolist()
+def _labels(path, cells, classes):
+    """Return labels in a type that is public, or follows from the set of those written, and from no cell alone."""
     if any(cell is None or cell != cell for cell in cells):
         raise ValueError(f"{path}: some labels are missing")
-    labels = [known.get(key(cell)) for cell in cells]
-    if None in labels:
+    cells = list(map(str, cells))
+    read = _by_themselves if classes is None else _as_listed
+    labels = read(path, sorted(set(cells)), classes)
+    return np.array([labels[cell] for cell in cells])
+
+
+def _by_themselves(path, written, _):
+    """Return labels by how they are written: whole or real numbers, truth values as tables have them, or names."""
+    numbers = {cell: whole_number(cell) for cell in written}
+    if None not in numbers.values():
+        return numbers
+    if all(_NUMBER.fullmatch(cell.strip()) for cell in written):
+        return {cell: float(cell) for cell in written}
+    if set(written) <= {form(word) for word in ("true", "false") for form in (str, str.title, str.upper)}:
+        return {cell: cell.lower() == "true" for cell in written}
+    return {cell: cell for cell in written}
+
+
+def _as_listed(path, written, classes):
+    """Return labels as the classes that they are: by number if those are numbers, by name otherwise."""
+    key = whole_number if type(classes[0]) is int else str
+    known = {key(str(label)): label for label in classes}
+    if not {key(cell) for cell in written} <= set(known):
         raise ValueError(f"{path}: some labels are not among --classes")
-    return np.array(labels)
+    return {cell: known[key(cell)] for cell in written}
 
 
-def _number(cell):
-    try:
-        return float(cell)
-    except ValueError:
+def whole_number(text):
+    """Read a whole number of at most 64 bits exactly, also if it is written as 1.0 or 1e0.
+
+    Parameters
+    ----------
+    text : str
+        A cell.
+
+    Returns
+    -------
+    int or None
+        None for all other texts.
+    """
+    if not _NUMBER.fullmatch(text.strip()) or not (value := Decimal(text.strip())).is_finite():
         return None
+    if value.adjusted() > 18 or value != value.to_integral_value():
+        return None
+    return int(value) if -(2**63) <= value < 2**63 else None
 
 
 def _read_libsvm(path, n_features, zero_based):
     try:
-        return load_svmlight_file(str(path), n_features=n_features, zero_based=zero_based)
+        X, y = load_svmlight_file(str(path), n_features=n_features, zero_based=zero_based)
     except (ValueError, OverflowError):
         last = n_features - zero_based
         numbers = f"numbered from {last - n_features + 1} to {last}"
         raise ValueError(f"{path}: not a valid LIBSVM file of {n_features} features, {numbers}") from None
+    if (abs(y) >= 2.0**53).any():  # read as float64, which rounds whole numbers from there on
+        raise ValueError(f"{path}: the labels of a LIBSVM file must be below 2^53")
+    return X, y
 
 
 def _is_name(text):
@@ -155,7 +185,7 @@ def _read_csv(path, target, listed):
     try:
         columns = _columns(path, separator)
         _check_header(path, columns, target)
-        table = _read_table(path, separator, listed)[columns]
+        table = _read_table(path, separator, [*listed, target])[columns]
     except (pd.errors.ParserError, pd.errors.ParserWarning):
         raise ValueError(f"{path}: not a CSV with a header and as many cells in each row") from None
     if len(table) == 0:
@@ -229,10 +259,8 @@ def _checked(column, listed, filled):
 
 def check_labels(path, y, rows_of_each_class=1):
     """Raise ValueError with the file unless there are two classes or more, with so many rows each."""
-    if any(label is None or label != label for label in y):
-        raise ValueError(f"{path}: some labels are missing")
-    if type_of_target(y).startswith("continuous"):
-        raise ValueError(f"{path}: the labels are real numbers; this command needs classes")
+    if y.dtype.kind == "f":
+        raise ValueError(f"{path}: the labels are real numbers, or beyond 64 bits; this command needs classes")
     counts = np.unique(y, return_counts=True)[1]
     if len(counts) < 2 or counts.min() < rows_of_each_class:
         each = f", and each needs at least {rows_of_each_class} rows" * (rows_of_each_class > 1)

@@ -3,6 +3,7 @@
 import pickle
 import re
 import warnings
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -139,6 +140,38 @@ def test_rows_are_clipped(make):
     np.testing.assert_allclose(clipped[:3], [[0.6, 0.8], [0.3, 0.4], [0.0, 0.0]], rtol=1e-11)
     repeated = sp.csr_matrix((np.ones(4), [0, 0, 0, 0], [0, 4]), shape=(1, 2))
     assert np.linalg.norm(clip_rows(repeated, 1.0).toarray()) <= 1.0
+
+
+@pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
+@pytest.mark.parametrize("place", [0, 5])
+@pytest.mark.parametrize("label", [None, 1, b"a"])
+def test_a_label_of_another_type_is_refused_at_any_place(estimator, place, label):
+    """The first label decided for all which error came, and whether one did."""
+    y = np.array(["a", "b"] * 3, dtype=object)
+    y[place] = label
+    with pytest.raises(ValueError, match="Unknown label type: labels are numbers"):
+        estimator(delta=1e-6).fit(np.eye(6), y)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
+def test_whole_labels_beyond_integers_raise_no_warning(estimator):
+    assert estimator(delta=1e-6).fit(np.eye(6), [2.0**70, 1] * 3).classes_.tolist() == [1, 2.0**70]
+
+
+@pytest.mark.parametrize("max_norm", [1e-50, 1e-16, 1.0, 1e50])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_rows_of_all_finite_lengths_end_just_below_the_norm(make, max_norm):
+    """Exactly: rows near the end of the floats, whose norm itself may overflow, and near the squares that do."""
+    rng = np.random.default_rng(0)
+    directions = rng.uniform(0.5, 1, size=(200, 5)) * rng.choice([-1.0, 1.0], size=(200, 5))
+    lengths = np.r_[2.0 ** rng.uniform(505, 520, 60), 2.0 ** rng.uniform(170, 1023, 80), [np.finfo(float).max] * 60]
+    clipped = clip_rows(make(directions * lengths[:, None]), max_norm)
+    clipped = clipped.toarray() if sp.issparse(clipped) else clipped
+    squares = [sum(Fraction(value) ** 2 for value in row) for row in clipped.tolist()]
+    assert max(squares) <= Fraction(max_norm) ** 2
+    assert min(squares) >= (Fraction(max_norm) * (1 - Fraction(1, 2**47))) ** 2
+    assert np.linalg.norm(clipped, axis=1).max() <= max_norm
 
 
 @pytest.mark.parametrize("estimator", BOTH)

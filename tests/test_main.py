@@ -225,6 +225,49 @@ def test_labels_may_be_written_in_any_way(folder, label):
         assert classes.dtype == np.int64 and classes.tolist() == [0, 1]
 
 
+@pytest.mark.parametrize(
+    ("cells", "classes"),
+    [
+        ([f"{2**53 + 1}.0", f"{2**53 + 1}", f"{-(2**63)}"], [-(2**63), 2**53 + 1]),
+        (["-0.0", "0", " 1"], [0, 1]),
+        (["True", "false", "TRUE"], [False, True]),
+        (["1.0", "1", "a"], ["1", "1.0", "a"]),
+        (["007", "0.5", "1_0", "true"], ["0.5", "007", "1_0", "true"]),
+    ],
+)
+def test_the_set_of_labels_as_written_decides_how_they_are_read(folder, cells, classes):
+    """Exactly, and in one type that is none of a cell's alone."""
+    for order in (cells, cells[::-1]):
+        (folder / "points.csv").write_text("\n".join(["a,kind", *[f"{i},{cell}" for i, cell in enumerate(order * 9)]]))
+        main([*FIT, "--default-bounds", "0", "40", "--epsilon", "20", "--force"])
+        found = joblib.load("skdprp_model.joblib").classes_.tolist()
+        assert found == classes and [*map(type, found)] == [*map(type, classes)]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("name", "lines", "message"),
+    [
+        ("points.csv", ["a,kind", *["1,123456789012345678901", "2,2"] * 9], "real numbers, or beyond 64 bits; this"),
+        ("points.csv", ["a,kind", *["1,0.123", "2,inf"] * 9], "the labels are real numbers, or beyond 64 bits; this"),
+        ("points.svm", [f"{2**53} 1:1", *["1 1:1", "0"] * 9], "the labels of a LIBSVM file must be below 2^53"),
+    ],
+)
+def test_labels_that_cannot_be_kept_exactly_are_refused(folder, capsys, name, lines, message):
+    (folder / name).write_text("\n".join(lines))
+    with pytest.raises(SystemExit, match="2"):
+        main([*(FIT if "csv" in name else SPARSE_FIT), "--default-bounds", "0", "1"])
+    error = capsys.readouterr().err
+    assert message in error and "123" not in error
+
+
+@pytest.mark.filterwarnings("error")
+def test_the_command_does_not_warn_of_many_labels(folder):
+    """Such a warning counts them."""
+    (folder / "points.csv").write_text("\n".join(["a,kind", *[f"{i},{max(i, 1)}" for i in range(24)]]))
+    main([*FIT, "--default-bounds", "0", "30", "--epsilon", "20"])
+
+
 @pytest.mark.parametrize("arguments", [["fit", "cut.gz", *FIT[2:]], ["fit", "cut.gz", *SPARSE_FIT[2:]]])
 def test_damaged_archives_are_refused(points, folder, capsys, arguments):
     whole = gzip.compress((folder / ("points.csv" if "kind" in arguments else "points.svm")).read_bytes())
@@ -301,6 +344,7 @@ def test_classes_are_listed_in_public_or_condition_the_guarantee(points, folder,
         ("True,False", ["True", "False"], [False, True]),
         ("a,1", ["1", "a"], ["1", "a"]),
         ("yes,no", ["yes", "no"], ["no", "yes"]),
+        (f"{2**53},{2**53 + 1}.0", [f"{2**53 + 1}", f"{2**53}.0"], [2**53, 2**53 + 1]),
     ],
 )
 def test_listed_classes_decide_how_labels_are_read(folder, capsys, listed, cells, classes):

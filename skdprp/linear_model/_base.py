@@ -9,7 +9,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
@@ -51,6 +50,20 @@ def _has_probabilities(estimator):
     raise AttributeError(f"Probabilities need loss='log_loss', got {estimator.loss!r}.")
 
 
+def _labels(y):
+    """Return labels of a type that classes have, checked without scikit-learn's warnings, which count labels."""
+    if y.dtype.kind in "OSV" and not all(issubclass(kind, str) for kind in set(map(type, y))):
+        raise ValueError("Unknown label type: labels are numbers, truth values or strings, and all of one type.")
+    if y.dtype.kind == "f" and (y != np.trunc(y)).any():
+        raise ValueError("Unknown label type: continuous. A classifier takes no real numbers that are not whole.")
+    return _with_one_zero(y)
+
+
+def _with_one_zero(labels):
+    """Return labels with 0.0 for -0.0: they are equal, and one row would decide which of them `classes_` has."""
+    return labels + 0.0 if labels.dtype.kind == "f" else labels
+
+
 class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
@@ -82,7 +95,6 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
             not covered by the guarantee: leave `max_iter` generous.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
-        without_values(check_classification_targets, y, name="y")
         classes, codes = self._encode(y)
         X = self._bounded(X)
         problem = self._problem(X, len(classes))
@@ -169,7 +181,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
 
     def _encode(self, y):
         """Return the classes, sorted, and the index of the class of each row."""
-        classes = np.unique(y if self.classes is None else column_or_1d(self.classes))
+        y = _labels(y)
+        classes = np.unique(y if self.classes is None else _with_one_zero(column_or_1d(self.classes)))
         if len(classes) < 2:
             raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
         codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)

@@ -213,15 +213,23 @@ def clip_rows(X, max_norm):
         X = X.astype(np.float64, order="C")
     with np.errstate(over="ignore"):
         norms = row_norms(X)
-        huge = np.flatnonzero(~np.isfinite(norms))  # the squares overflow: 2^-600 brings them back
-        norms[huge] = row_norms(X[huge] * 2.0**-600) * 2.0**600 if huge.size else norms[huge]
+    is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
+    if is_huge.any():  # exact but for numbers near 0; the other factor is then a normal number, with all its digits
+        _scale_rows(X, np.where(is_huge, 2.0**-600, 1.0))
+        norms = row_norms(X)
     limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)  # what rounding may hide of a norm
-    factors = np.minimum(1.0, limit / np.maximum(norms, limit))
+    factors = limit / np.where(is_huge, norms, np.maximum(norms, limit))
+    if (factors != 1).any():
+        _scale_rows(X, factors)
+    return X
+
+
+def _scale_rows(X, factors):
+    """Multiply each row by its factor, in place."""
     if sp.issparse(X):
         X.data *= np.repeat(factors, np.diff(X.indptr))
-    elif factors.min(initial=1.0) < 1:
+    else:
         X *= factors[:, None]
-    return X
 
 
 def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n_jobs):

@@ -1,0 +1,427 @@
+"""Attacks on private models, on what their guarantees say, and on the totals of reports."""
+
+import warnings
+from collections import Counter
+from decimal import Decimal, getcontext
+from fractions import Fraction
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
+from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder
+
+from skdprp import (
+    DPOPORP,
+    AMPClassifier,
+    DPSGDClassifier,
+    MIDPRegressor,
+    ProductNoiseOutputPerturbation,
+    PublicScaler,
+    _noise,
+    compose,
+    privacy_report,
+    reproducible_noise,
+)
+from skdprp.__main__ import main
+from skdprp.composition import PrivacyLoss, Profile
+from skdprp.guarantee import Adjacency, PrivacyGuarantee
+from skdprp.linear_model import SolverError
+from skdprp.linear_model._erm import Problem, clip_rows, minimisers
+from skdprp.linear_model._objective import _largest_perturbation
+from skdprp.losses import HuberHingeLoss, LogisticLoss
+from skdprp.mechanisms import (
+    composed_profile,
+    objective_perturbation_profile,
+    product_perturbation_profile,
+    spherical_profile,
+)
+from skdprp.sketch._base import BaseSketch
+
+X = np.random.default_rng(0).normal(size=(12, 8))
+Y = np.arange(12) % 2
+
+
+@pytest.fixture
+def released(monkeypatch):
+    """How often each row of X was sketched, by its first value."""
+    counts, release = Counter(), BaseSketch._release
+    monkeypatch.setattr(
+        BaseSketch, "_release", lambda self, rows, *more: (counts.update(rows[:, 0]), release(self, rows, *more))[1]
+    )
+    return counts
+
+
+def sketch(epsilon=1.0):
+    """Return a sketch of this epsilon."""
+    return DPOPORP(4, epsilon=epsilon, delta=1e-6)
+
+
+def model():
+    """Return a private model whose labels are public."""
+    return AMPClassifier(delta=1e-6, classes=[0, 1])
+
+
+def charged(report):
+    """Releases of one row that a report counts; infinitely many where it states no sum."""
+    return np.inf if report.private is None else sum(step.releases for step in report.steps)
+
+
+def voted(kind, final):
+    """Return an ensemble of one sketch and a model of it."""
+    return kind([("a", make_pipeline(sketch(), final))])
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        voted(VotingClassifier, LogisticRegression()),
+        voted(VotingRegressor, Ridge()),
+        make_union(voted(VotingRegressor, Ridge())),
+        ColumnTransformer([("all", voted(VotingRegressor, Ridge()), slice(0, 8))], sparse_threshold=0),
+        make_pipeline(FunctionTransformer(), voted(VotingRegressor, Ridge())),
+    ],
+)
+def test_an_ensemble_before_another_step_sketches_rows_to_fit_and_again_to_transform(released, step):
+    """It has no `fit_transform` of its own: a pipeline fits it, and then has it predict the same rows."""
+    report = privacy_report(make_pipeline(step, Ridge()).fit(X, Y))
+    assert charged(report) >= max(released.values()) == 2
+
+
+@pytest.mark.parametrize("wrap", [make_pipeline, make_union])
+def test_a_search_before_another_step_transforms_the_rows_once_more_after_its_refit(released, wrap):
+    """A search has no `fit_transform`: its best pipeline was fitted and then transforms the same rows."""
+    search = GridSearchCV(make_pipeline(sketch(), KMeans(2, n_init=1)), {}, cv=KFold(3))
+    report = privacy_report(make_pipeline(wrap(search), Ridge()).fit(X, Y))
+    assert charged(report) >= max(released.values()) == 5
+
+
+def test_a_frozen_pipeline_before_another_step_has_sketched_rows_before(released):
+    """What is frozen was fitted, which sketched the rows, and sketches them again to transform them."""
+    frozen = FrozenEstimator(make_pipeline(sketch(), KMeans(2, n_init=1)).fit(X))
+    report = privacy_report(make_pipeline(frozen, LogisticRegression()).fit(X, Y))
+    assert charged(report) >= max(released.values()) == 2
+
+
+@pytest.mark.parametrize(
+    ("estimator", "change"),
+    [
+        (make_union(sketch(), sketch(20.0)), {"dpoporp-2": "drop"}),
+        (Pipeline([("a", sketch(20.0)), ("b", sketch(0.1))]), {"a": "passthrough"}),
+    ],
+)
+def test_taking_a_step_out_after_the_fit_takes_back_no_release(estimator, change):
+    """What a fit released stays released; a report that cannot know it any more states no sum."""
+    fitted = make_pipeline(estimator, LogisticRegression()).fit(X, Y)
+    before = privacy_report(fitted).private
+    fitted[0].set_params(**change)
+    after = privacy_report(fitted).private
+    assert after is None or after.epsilon >= before.epsilon
+
+
+def test_a_pipeline_with_a_cache_repeats_its_noise_for_equal_rows_only(tmp_path):
+    """Two fits on equal rows give one release, on rows of which one moved another: an event of probability 1 or 0."""
+    first, again = (make_pipeline(sketch(), Ridge(), memory=str(tmp_path)).fit(X, Y) for _ in range(2))
+    has_repeated = np.array_equal(first[-1].coef_, again[-1].coef_)
+    report = privacy_report(again)
+    assert not has_repeated or report.total is None or "memory" in repr(report)
+
+
+@pytest.mark.parametrize(("max_norm", "length"), [(1e-16, 4.0426e307), (1e-50, 1.348655e273), (1e-14, 1.756e308)])
+@pytest.mark.parametrize("to_format", [np.asarray, sp.csr_array])
+def test_rows_of_any_length_are_shortened_to_the_norm(to_format, max_norm, length):
+    """Factors below the normal floats have few digits: a row may stay up to twice as long as it should."""
+    row = clip_rows(to_format([[length]]), max_norm)
+    assert abs(row).sum() <= max_norm
+
+
+def test_minimisers_of_neighbours_with_a_huge_row_are_no_further_apart_than_stated():
+    """With the same noise, two fits differ by what the noise has to hide: 1.997 times what it hides, at epsilon = 1."""
+    known = {"epsilon": 1.0, "delta": 0, "max_norm": 1e-16, "C": 1e29, "loss": "huber_hinge", "fit_intercept": False}
+    fitted = ProductNoiseOutputPerturbation(**known, classes=[0, 1])
+    weights = []
+    for row in (4.0426e307, -4.0426e307):
+        with reproducible_noise(0):
+            weights.append(fitted.fit([[row], [1e-22]], [1, 0]).coef_[0, 0])
+    assert abs(weights[0] - weights[1]) <= fitted.scale_ * fitted.guarantee_.epsilon * (1 + 2.0**-9)
+
+
+@pytest.mark.parametrize("kind", [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation])
+def test_no_warning_counts_the_labels_where_classes_are_listed(kind):
+    """One label more, 13 of 24 in place of 12, and scikit-learn warns of many unique classes."""
+    rows, labels = np.tile(X, (2, 1)), np.arange(24) % 12
+    labels[0] = 12
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        kind(classes=range(24), delta=1e-6, epsilon=5.0).fit(rows, labels)
+    assert not caught
+
+
+def absolute(rows):
+    """Return rows without their signs."""
+    return np.abs(rows)
+
+
+@pytest.mark.parametrize(
+    ("step", "rows"),
+    [
+        (OneHotEncoder(categories=[[0, 1]], sparse_output=False, handle_unknown="ignore", drop="first"), [[7]]),
+        (OneHotEncoder(categories=[[0, 1]], sparse_output=False, handle_unknown="warn"), [[7]]),
+        (FunctionTransformer(absolute, absolute), [[-1]]),
+    ],
+)
+def test_a_step_that_warns_of_a_row_is_remarked_on(step, rows):
+    """A warning of unknown categories, or of functions that are no inverses, is there because of one row."""
+    fitted = make_pipeline(step, model())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted.fit([[1]] * 11 + rows, Y)
+    report = privacy_report(fitted)
+    assert not caught or report.total is None or "warn" in report.steps[0].remark
+
+
+def test_columns_chosen_by_type_tell_of_a_missing_value():
+    """One missing value makes a column of integers one of floats: coef_ has another shape."""
+    columns = make_column_selector(dtype_include="int64")
+    filled = SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True)
+    shapes = []
+    for last in (11, np.nan):
+        table = pd.DataFrame({"a": [*range(11), last], "b": range(12)})
+        fitted = make_pipeline(ColumnTransformer([("n", filled, columns)], sparse_threshold=0), model()).fit(table, Y)
+        shapes.append(fitted[-1].coef_.shape)
+    assert shapes[0] == shapes[1] or privacy_report(fitted).total is None
+
+
+@pytest.mark.parametrize("step", ["passthrough", PublicScaler((-2, 2)), Normalizer(), Binarizer()])
+def test_a_column_transformer_keeps_how_many_entries_of_sparse_rows_are_stored(step):
+    """One row with more entries, 27 of 100 or 32, and `sparse_output_` is another, for any step that keeps zeros."""
+    few = np.arange(100).reshape(10, 10) % 4 == 0
+    few[0, 1:9:4] = True
+    kept = []
+    for row in (few[0], True):
+        rows = few.copy()
+        rows[0] = row
+        fitted = make_pipeline(ColumnTransformer([("s", step, slice(0, 10))]), model())
+        kept.append(fitted.fit(sp.csr_array(rows.astype(float)), np.arange(10) % 2)[0].sparse_output_)
+    assert kept[0] == kept[1] or privacy_report(fitted).total is None
+
+
+@pytest.mark.parametrize("kind", [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation])
+def test_the_sign_of_a_zero_label_is_not_in_the_set_of_labels(kind):
+    """-0.0 equals 0.0, so that the set of labels is the same; which of them `classes_` has depends on one row."""
+    signs = set()
+    for label in (0.0, -0.0):
+        fitted = kind(delta=1e-6).fit(X[:6], np.array([label, 0.0, 0.0, 1.0, 1.0, 1.0]))
+        signs.add(bool(np.signbit(fitted.classes_[0])))
+    assert len(signs) == 1
+
+
+def test_releases_of_different_rows_have_no_set_of_labels_in_common():
+    """Neighbours with the same labels in all may differ in the labels of a part, which its classes_ show for sure."""
+    parts = [model().set_params(classes=None).fit(X[rows], Y[rows]).guarantee_ for rows in (slice(6), slice(6, 12))]
+    assert compose(*parts, disjoint=True).given not in ("", parts[0].given)
+
+
+def test_a_guarantee_that_leaves_labels_out_protects_none_after_a_sketch():
+    """MIDPRegressor protects entries of X and says that y is not protected."""
+    report = privacy_report(make_pipeline(sketch(), MIDPRegressor()).fit(X, Y))
+    assert "its guarantee is for the labels" not in report.steps[1].remark
+
+
+def test_no_label_of_a_file_decides_how_the_others_are_read(tmp_path):
+    """One label written with a decimal point makes floats of all, and of integers beyond 2^53 other ones."""
+    kept = []
+    for number, first in enumerate(("9007199254740993", "9007199254740993.0")):
+        labels = [first, *["9007199254740993", "9007199254740995"] * 6]
+        table, output = tmp_path / f"{number}.csv", tmp_path / f"{number}.joblib"
+        table.write_text("a,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)))
+        main(["fit", str(table), "--target", "y", "--bounds", "a=0:20", "--output", str(output)])
+        kept.append(joblib.load(output)[-1].classes_.tolist())
+    assert kept[0] == kept[1]
+
+
+def true_gradient(rows, codes, weights, *, penalty, linear):
+    """Norm of the gradient of the logistic risk at weights, to fifty digits."""
+    getcontext().prec = 50
+
+    def decimal(fraction):
+        return Decimal(fraction.numerator) / Decimal(fraction.denominator)
+
+    exact = [[Fraction(float(value)) for value in row] for row in rows]
+    at = [Fraction(float(weight)) for weight in weights]
+    total = [decimal(Fraction(float(b)) + Fraction(penalty) * w) for b, w in zip(linear, at, strict=True)]
+    for row, code in zip(exact, codes, strict=True):
+        sign = 1 if code else -1
+        margin = sign * decimal(sum(value * weight for value, weight in zip(row, at, strict=True)))
+        slope = -sign / (1 + min(max(margin, Decimal(-9999)), Decimal(9999)).exp())
+        total = [sum_ + slope * decimal(value) for sum_, value in zip(total, row, strict=True)]
+    return float(sum(part * part for part in total).sqrt())
+
+
+def test_the_accuracy_of_a_minimiser_covers_the_rounding_of_its_scores():
+    """Large weights round scores: the true gradient, to fifty digits, was up to 56 times the stated bound on it."""
+    rng, largest, n_checked = np.random.default_rng(0), 0.0, 0
+    for _ in range(150):
+        n_rows, n_features = int(rng.integers(2, 12)), int(rng.integers(2, 5))
+        tol, penalty, scale = 10 ** rng.uniform([-17, -9, -2], [-12, -1, 1])
+        rows = rng.normal(size=(1, n_features)) * rng.choice([-1, 1], size=(n_rows, 1))
+        rows = rows + 10 ** rng.uniform(-6, 0) * rng.normal(size=rows.shape)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-9)
+        codes = np.r_[0, rng.integers(0, 2, n_rows - 2), 1]
+        known = {"multinomial": False, "max_norm": 1.0, "intercept": 0.0, "tol": tol}
+        problem, linear = Problem(*rows.shape, 2, "log_loss", **known), scale * rng.normal(size=(1, n_features))
+        public = _largest_perturbation(problem, scale)
+        try:
+            with np.errstate(all="ignore"):
+                found = minimisers(
+                    problem,
+                    rows,
+                    codes,
+                    penalty=penalty,
+                    perturbation=linear,
+                    largest=public,
+                    max_iter=100,
+                    n_jobs=None,
+                )
+        except SolverError:
+            continue
+        gradient = true_gradient(rows, codes, found[0], penalty=penalty, linear=linear[0])
+        largest, n_checked = max(largest, gradient / problem.accuracy(penalty, public)), n_checked + 1
+    assert n_checked > 20
+    assert largest <= 1
+
+
+def density(weights, rows, loss, *, penalty, law):
+    """Density of the minimiser in one dimension, at many weights, when the linear term has this law."""
+    gradient, curvature = penalty * weights, np.full_like(weights, penalty)
+    for x, y in rows:
+        labels = np.full_like(weights, y)
+        gradient = gradient + x * loss.gradient(labels, x * weights)
+        curvature = curvature + loss.hessian(labels, x * weights)(x * x)
+    return law(gradient) * curvature
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()])
+@pytest.mark.parametrize("noise", ["gaussian", "product"])
+def test_exact_densities_of_minimisers_stay_below_their_profiles(loss, noise):
+    """One dimension, exactly: 20 pairs of data sets each, epsilons from 0 to beyond twice the log-determinant."""
+    rng, checked = np.random.default_rng(1), 0
+    while checked < 20:
+        penalty, scale = 10 ** rng.uniform([-1.5, -0.5], [1.5, 0.8])
+        others = [(rng.uniform(-1, 1), rng.choice([-1.0, 1.0])) for _ in range(rng.integers(0, 3))]
+        row, replacement = ((rng.choice([-1.0, 1.0]), rng.choice([-1.0, 1.0])) for _ in range(2))
+        log_det = float(np.log1p(loss.hessian_trace / penalty))
+        known = {"scale": scale, "log_det": log_det}
+        laws = {
+            "gaussian": lambda x: np.exp(-((x / scale) ** 2) / 2) / np.sqrt(2 * np.pi) / scale,  # noqa: B023
+            "product": lambda x: np.exp(-np.abs(x) / scale) / 2 / scale,  # noqa: B023
+        }
+        reach = ((30 if noise == "product" else 9) * scale + len(others) + 2) / penalty
+        weights = np.unique(np.concatenate([np.linspace(-reach, reach, 60_001), np.linspace(-12, 12, 60_001)]))
+        data = others, [*others, row], [*others, replacement]
+        without, one, other = (density(weights, rows, loss, penalty=penalty, law=laws[noise]) for rows in data)
+        error = abs(np.trapezoid(one, weights) - 1) + abs(np.trapezoid(other, weights) - 1)
+        if error > 1e-3:  # a kink between two points
+            continue
+        checked += 1
+        for epsilon in [0.0, *(log_det * rng.uniform(0, 2.2, 3)), rng.uniform(0, 3)]:
+            for adjacency, (p, q) in {"add_remove": (without, one), "replace_one": (one, other)}.items():
+                if noise == "gaussian":
+                    bound = objective_perturbation_profile(epsilon, **known, adjacency=adjacency)
+                else:
+                    bound = product_perturbation_profile(epsilon, **known, n_dims=1, adjacency=adjacency)
+                for a, b in ((p, q), (q, p)):
+                    delta = np.trapezoid(np.maximum(a - np.exp(epsilon) * b, 0), weights)
+                    assert delta <= bound + 2 * np.exp(epsilon) * error + 1e-4
+
+
+def test_a_total_of_pairs_is_no_less_than_the_worst_composition_of_them():
+    """Totals at 40 random targets, put into the exact formula for the worst releases with one pair each."""
+    rng, adjacency = np.random.default_rng(3), Adjacency("replace_one")
+    for _ in range(40):
+        epsilon, delta, n_steps = 10 ** rng.uniform(-2, 1), rng.choice([0, 1e-9, 1e-4]), int(rng.integers(2, 30))
+        target = n_steps * delta * rng.choice([1.5, 30]) + 1e-6
+        total = compose(*[PrivacyGuarantee(epsilon, delta, adjacency=adjacency)] * n_steps, delta=target).epsilon
+        if np.isfinite(total):
+            assert composed_profile(total, step_epsilon=epsilon, step_delta=delta, n_steps=n_steps) <= target
+
+
+def test_laplace_and_gaussian_noise_together_are_no_worse_than_their_total():
+    """The profile of both together, by integration over the loss of the one."""
+    law = {"n_dims": 1, "shape": 1, "power": 1}
+    x = np.linspace(-400, 400, 800_001)
+    for scale, mu in ((1.0, 0.5), (4.0, 2.0), (0.5, 0.1)):
+        laplace = Profile.of(spherical_profile, scale=scale, sensitivity=1.0, **law)
+        loss = PrivacyLoss(mu=mu) + PrivacyLoss(profiles=(laplace,))
+        weights = np.exp(-np.abs(x) / scale) / (2 * scale) * (x[1] - x[0])
+        left = np.array([0.0, 1.0])[:, None] - (np.abs(x - 1) - np.abs(x)) / scale
+        gaussian = PrivacyLoss(mu=mu)
+        table = np.linspace(left.min(), left.max(), 4001)
+        profile = np.interp(left, table, [gaussian._ideal_profile(epsilon) for epsilon in table])
+        for true, epsilon in zip(profile @ weights, (0.0, 1.0), strict=True):
+            assert true <= loss.profile(epsilon) * (1 + 1e-4)
+
+
+class Spy:
+    """A callback that keeps what it is shown."""
+
+    def __init__(self):
+        self.shown = []
+
+    def setup(self, estimator, context):
+        """Do nothing."""
+
+    def on_fit_task_begin(self, estimator, context, **known):
+        """Keep names of attributes and arguments."""
+        self.shown += [name for name in vars(estimator) if name.endswith("_")] + list(known)
+
+    on_fit_task_end = on_fit_task_begin
+
+    def teardown(self, estimator, context):
+        """Do nothing."""
+
+
+def test_callbacks_of_a_descent_see_neither_rows_nor_weights():
+    """Nothing but the number of features is there before the end of a fit."""
+    estimator = DPSGDClassifier(delta=1e-6, classes=[0, 1])
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    spy = Spy()
+    estimator.set_callbacks(spy).fit(X, Y)
+    assert set(spy.shown) <= {"n_features_in_"}
+
+
+def test_one_against_the_rest_in_a_pipeline_sketches_for_each_class(released):
+    """As many releases as classes, and as many are charged."""
+    report = privacy_report(
+        OneVsRestClassifier(make_pipeline(sketch(), LogisticRegression())).fit(X, np.arange(12) % 3)
+    )
+    assert charged(report) == max(released.values()) == 3
+
+
+def test_jobs_and_threads_share_no_noise():
+    """Linear terms of one-vs-rest problems, drawn at once, and of fits in four threads are all different."""
+    drawn, gaussian = [], _noise.gaussian
+
+    def keep(shape, scale):
+        drawn.append(gaussian(shape, scale))
+        return drawn[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_noise, "gaussian", keep)
+        estimator = AMPClassifier(delta=1e-6, multi_class="ovr", epsilon=5.0, n_jobs=2)
+        joblib.Parallel(n_jobs=4, backend="threading")(
+            joblib.delayed(estimator.__class__(**estimator.get_params()).fit)(X, np.arange(12) % 3) for _ in range(4)
+        )
+    values = np.concatenate([part.ravel() for part in drawn])
+    assert len(drawn) == 4 and len(np.unique(values)) == values.size
