@@ -5,9 +5,12 @@ from dataclasses import replace
 
 from ..guarantee import compose
 from ._lines import PrivacyReport, ReportedStep
+from ._structure import has_guarantee
 from ._walk import Flow, of_cross_validation, walk
 
 __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
+
+_AS_FITTED = "steps and their parameters are those of the fit"
 
 
 def privacy_report(estimator):
@@ -94,7 +97,9 @@ def privacy_report(estimator):
     private, not_covered = None, part.not_covered
     if part.charges and part.is_known:
         try:
-            private = replace(compose(*part.charges), per=None)
+            private = replace(compose(*(charge for group in part.charges for charge in group)), per=None)
         except ValueError as error:
             not_covered += (str(error),)
+    if private is not None and not has_guarantee(estimator):
+        private = replace(private, assumptions=(*private.assumptions, _AS_FITTED))
     return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)))
