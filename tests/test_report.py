@@ -241,6 +241,43 @@ def test_columns_chosen_in_view_of_the_rows_are_not_covered():
     )
 
 
+@pytest.mark.parametrize(
+    ("choice", "is_covered"),
+    [({"pattern": "^a"}, True), ({"dtype_include": "float"}, False), ({"dtype_exclude": "int"}, False)],
+)
+def test_columns_are_chosen_by_name_and_not_by_type(choice, is_covered):
+    rows = pd.DataFrame(X[:, 20:23], columns=["a", "ab", "b"])
+    columns = make_column_transformer((PublicScaler((0, 16)), make_column_selector(**choice)), sparse_threshold=0)
+    report = privacy_report(make_pipeline(columns, MODEL).fit(rows, Y))
+    assert (report.total is not None) == is_covered == ("list them" not in "".join(report.not_covered))
+
+
+@pytest.mark.parametrize(
+    ("step", "cure"),
+    [
+        (OneHotEncoder(categories=[[0, 1]], handle_unknown="warn"), "drop=None"),
+        (OneHotEncoder(categories=[[0, 1]], handle_unknown="ignore", drop="first"), "drop=None"),
+        (OneHotEncoder(categories=[[0, 1]], drop="first"), "drop=None"),
+        (OneHotEncoder(categories=[[0, 1]], handle_unknown="ignore"), ""),
+        (FunctionTransformer(np.square, np.sqrt), "check_inverse=False"),
+        (FunctionTransformer(np.square, np.sqrt, check_inverse=False), ""),
+        (FunctionTransformer(np.square), ""),
+        (FunctionTransformer(None, np.sqrt), ""),
+    ],
+)
+def test_warnings_of_a_row_are_remarked_on(step, cure):
+    remark = privacy_report(step).steps[0].remark
+    assert (("warns" in remark or "errors" in remark) == bool(cure)) and cure in remark
+
+
+def test_the_guarantee_of_a_model_after_a_sketch_is_for_labels_if_they_may_differ():
+    for model, remark in (
+        (AMPClassifier(classes=[0, 1]), "its guarantee is for the labels"),
+        (MIDPRegressor(epsilon=0.3), "its guarantee is not one for labels"),
+    ):
+        assert privacy_report(make_pipeline(NOISY, model).fit(X, Y)).steps[1].remark == remark
+
+
 def test_a_trusted_function_is_an_assumption():
     report = privacy_report(make_pipeline(FunctionTransformer(np.sqrt), MODEL).fit(X, Y))
     assert "functiontransformer: treats each row by itself" in report.total.assumptions
@@ -360,6 +397,7 @@ class Mystery(BaseEstimator):
         (Normalizer(), "learns nothing from the rows; one change before it may move several coordinates after it"),
         (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
         (FeatureHasher(), "move several coordinates after it"),
+        (OrdinalEncoder(categories=[[0, 1]]), "quote unknown values: use handle_unknown='use_encoded_value'"),
         (PublicScaler((0, 1)), "its bounds are trusted to be public"),
         (SimpleImputer(strategy="constant", keep_empty_features=True), "learns nothing from the rows"),
     ],

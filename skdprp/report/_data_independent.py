@@ -77,9 +77,13 @@ def remark_on(estimator):
         return f"its errors quote unknown values: use handle_unknown={_SAFER_UNKNOWN[kind]!r}{drop}"
     if kind is OneHotEncoder and (estimator.handle_unknown == "warn" or estimator.drop is not None):
         return 'it warns of unknown values: use handle_unknown="ignore", drop=None'
-    if kind is FunctionTransformer and estimator.check_inverse and estimator.inverse_func is not None:
+    if kind is FunctionTransformer and _checks_inverse(estimator):
         return f"{_TRUST[kind]}; it warns of rows that inverse_func does not give back: set check_inverse=False"
     return _TRUST.get(kind, "learns nothing from the rows")
+
+
+def _checks_inverse(transformer):
+    return transformer.check_inverse and transformer.func is not None and transformer.inverse_func is not None
 
 
 def _is_up_to_date(scaler):
