@@ -417,7 +417,7 @@ def _preparation(options, X):
         *((_filled(value, bounds[name]), [name]) for name, value in fill.items()),
         (encoder, list(listed)),
     ]
-    return make_column_transformer(*(step for step in maps if step[1]))
+    return make_column_transformer(*(step for step in maps if step[1]), sparse_threshold=0)
 
 
 def _filled(value, bounds):

@@ -471,7 +471,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         first,
         adjacency=_common_adjacency(guarantees),
         per=None,
-        given=" and ".join(dict.fromkeys(guarantee.given for guarantee in guarantees if guarantee.given)),
+        given=_given(guarantees, disjoint=disjoint),
         released=_joined(guarantee.released for guarantee in guarantees),
         assumptions=_union(guarantee.assumptions for guarantee in guarantees) + _DISJOINT * disjoint,
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
@@ -481,6 +481,12 @@ def compose(*guarantees, delta=None, disjoint=False):
         seeded=any(guarantee.seeded for guarantee in guarantees),
         **total,
     )
+
+
+def _given(guarantees, *, disjoint):
+    """Say what a total is conditional on; what is given of each part is not given of all rows together."""
+    of_each = " of each part" * disjoint
+    return " and ".join(dict.fromkeys(guarantee.given + of_each for guarantee in guarantees if guarantee.given))
 
 
 def _check_same_kind(guarantees):

@@ -185,7 +185,7 @@ def test_a_step_that_warns_of_a_row_is_remarked_on(step, rows):
     fitted = make_pipeline(step, model())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fitted.fit([[1]] * 11 + rows, Y)
+        fitted.fit(np.asarray([[1]] * 11 + rows), Y)
     report = privacy_report(fitted)
     assert not caught or report.total is None or "warn" in report.steps[0].remark
 

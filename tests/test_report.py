@@ -24,6 +24,7 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
+    Binarizer,
     FunctionTransformer,
     Normalizer,
     OneHotEncoder,
@@ -91,7 +92,7 @@ def test_a_fixed_map_before_a_private_model_costs_nothing():
 CONSTANT = SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True)
 
 
-@pytest.mark.parametrize("step", [GaussianRandomProjection(8), FunctionTransformer(np.sqrt), CONSTANT, "passthrough"])
+@pytest.mark.parametrize("step", [GaussianRandomProjection(8), FunctionTransformer(np.sqrt), CONSTANT])
 def test_maps_that_learn_nothing_keep_the_guarantee(step):
     assert privacy_report(make_pipeline(step, MODEL).fit(X, Y)).total.epsilon == 0.5
 
@@ -137,7 +138,7 @@ def test_sketches_of_parts_of_the_columns_add_up_in_closed_form():
 
 
 def test_columns_that_pass_beside_a_sketch_are_raw_rows():
-    columns = make_column_transformer((NOISY, slice(0, 32)), remainder="passthrough")
+    columns = make_column_transformer((NOISY, slice(0, 32)), remainder="passthrough", sparse_threshold=0)
     report = privacy_report(make_pipeline(columns, RidgeClassifier()).fit(X, Y))
     assert report.total is None and report.not_covered == ("ridgeclassifier learns from the rows without noise",)
 
@@ -157,7 +158,9 @@ def test_one_against_the_rest_pays_for_every_class():
     X3, Y3 = load_digits(n_class=3, return_X_y=True)
     report = privacy_report(OneVsRestClassifier(MODEL).fit(X3, Y3))
     assert len(report.steps) == 3 and report.total.delta == 3e-6
-    assert report.total == compose(*[step.guarantee for step in report.steps])
+    total = compose(*[step.guarantee for step in report.steps])
+    of_the_fit = (*total.assumptions, "steps and their parameters are those of the fit")
+    assert report.total == dataclasses.replace(total, assumptions=of_the_fit)
     assert 0.5 < report.total.epsilon < 1.5
 
 
@@ -232,7 +235,47 @@ def test_a_model_that_keeps_its_rows_is_not_covered_though_it_needs_no_fit():
 def test_columns_chosen_in_view_of_the_rows_are_not_covered():
     columns = make_column_transformer((NOISY, lambda Z: np.flatnonzero(Z.var(axis=0) > 0.05)))
     report = privacy_report(make_pipeline(columns, RidgeClassifier()).fit(X, Y))
-    assert report.total is None and "columntransformer learns" in report.not_covered[0]
+    assert (
+        report.total is None
+        and "columntransformer chooses columns in view of the rows: list them" in report.not_covered[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "is_covered"),
+    [({"pattern": "^a"}, True), ({"dtype_include": "float"}, False), ({"dtype_exclude": "int"}, False)],
+)
+def test_columns_are_chosen_by_name_and_not_by_type(choice, is_covered):
+    rows = pd.DataFrame(X[:, 20:23], columns=["a", "ab", "b"])
+    columns = make_column_transformer((PublicScaler((0, 16)), make_column_selector(**choice)), sparse_threshold=0)
+    report = privacy_report(make_pipeline(columns, MODEL).fit(rows, Y))
+    assert (report.total is not None) == is_covered == ("list them" not in "".join(report.not_covered))
+
+
+@pytest.mark.parametrize(
+    ("step", "cure"),
+    [
+        (OneHotEncoder(categories=[[0, 1]], handle_unknown="warn"), "drop=None"),
+        (OneHotEncoder(categories=[[0, 1]], handle_unknown="ignore", drop="first"), "drop=None"),
+        (OneHotEncoder(categories=[[0, 1]], drop="first"), "drop=None"),
+        (OneHotEncoder(categories=[[0, 1]], handle_unknown="ignore"), ""),
+        (FunctionTransformer(np.square, np.sqrt), "check_inverse=False"),
+        (FunctionTransformer(np.square, np.sqrt, check_inverse=False), ""),
+        (FunctionTransformer(np.square), ""),
+        (FunctionTransformer(None, np.sqrt), ""),
+    ],
+)
+def test_warnings_of_a_row_are_remarked_on(step, cure):
+    remark = privacy_report(step).steps[0].remark
+    assert (("warns" in remark or "errors" in remark) == bool(cure)) and cure in remark
+
+
+def test_the_guarantee_of_a_model_after_a_sketch_is_for_labels_if_they_may_differ():
+    for model, remark in (
+        (AMPClassifier(classes=[0, 1]), "its guarantee is for the labels"),
+        (MIDPRegressor(epsilon=0.3), "its guarantee is not one for labels"),
+    ):
+        assert privacy_report(make_pipeline(NOISY, model).fit(X, Y)).steps[1].remark == remark
 
 
 def test_a_trusted_function_is_an_assumption():
@@ -354,6 +397,7 @@ class Mystery(BaseEstimator):
         (Normalizer(), "learns nothing from the rows; one change before it may move several coordinates after it"),
         (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
         (FeatureHasher(), "move several coordinates after it"),
+        (OrdinalEncoder(categories=[[0, 1]]), "quote unknown values: use handle_unknown='use_encoded_value'"),
         (PublicScaler((0, 1)), "its bounds are trusted to be public"),
         (SimpleImputer(strategy="constant", keep_empty_features=True), "learns nothing from the rows"),
     ],
@@ -418,7 +462,7 @@ LISTED = [list(range(17))] * X.shape[1]
 def test_subclasses_may_learn_whatever_they_inherit_from(step):
     rows = pd.DataFrame(X) if hasattr(step, "transformers") else X
     report = privacy_report(make_pipeline(step, MODEL).fit(rows, Y))
-    assert report.total is None and re.search("learns? from the rows", report.not_covered[0])
+    assert report.total is None and re.search("learns? from the rows|in view of the rows", report.not_covered[0])
 
 
 @pytest.mark.parametrize(
@@ -477,16 +521,19 @@ ALL = slice(0, X.shape[1])
         (FunctionTransformer(np.sqrt), FunctionTransformer(np.square)),
         (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=1)),
         (PolynomialFeatures(2), PolynomialFeatures(1)),
-        (make_column_transformer((Normalizer(), [0, 1])), make_column_transformer((Normalizer(), [2, 3]))),
-        ("passthrough", make_union("passthrough", "passthrough")),
-        ("passthrough", make_column_transformer(("passthrough", ALL), ("passthrough", ALL))),
+        (*(make_column_transformer((Normalizer(), columns), sparse_threshold=0) for columns in ([0, 1], [2, 3])),),
+        (make_union("passthrough"), make_union("passthrough", "passthrough")),
+        (
+            make_column_transformer(("passthrough", ALL), sparse_threshold=0),
+            make_column_transformer(("passthrough", ALL), ("passthrough", ALL), sparse_threshold=0),
+        ),
         (
             FeatureUnion([("a", Normalizer())]),
             FeatureUnion([("a", Normalizer())], transformer_weights={"a": 1000.0}),
         ),
         (
-            ColumnTransformer([("a", "passthrough", ALL)]),
-            ColumnTransformer([("a", "passthrough", ALL)], transformer_weights={"a": 1000.0}),
+            ColumnTransformer([("a", "passthrough", ALL)], sparse_threshold=0),
+            ColumnTransformer([("a", "passthrough", ALL)], sparse_threshold=0, transformer_weights={"a": 1000.0}),
         ),
     ],
 )
@@ -553,15 +600,21 @@ def test_a_refuted_fold_shows_in_its_line(fold):
     ("encoder", "threshold", "is_covered"),
     [
         (OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore"), 0.3, False),
-        (make_pipeline("passthrough", OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore")), 1.0, False),
+        (make_pipeline(Binarizer(), OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore")), 1.0, False),
         (OneHotEncoder(categories=LISTED[:2], drop="first"), 0.3, False),
         (OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore"), 0, True),
         (OneHotEncoder(categories=LISTED[:2], handle_unknown="ignore", sparse_output=False), 0.3, True),
         (OneHotEncoder(categories=LISTED[:2]), 0.3, True),
+        (make_pipeline(PublicScaler((0, 16)), GaussianRandomProjection(1)), 0.3, True),
+        (make_column_transformer((PublicScaler((0, 16)), [0, 1]), sparse_threshold=0), 0.3, True),
+        (make_union(OneHotEncoder(categories=LISTED[:2]), OneHotEncoder(categories=LISTED[:2])), 0.3, True),
+        (make_union(OneHotEncoder(categories=LISTED[:2]), PublicScaler((0, 16))), 0.3, False),
+        (PublicScaler((0, 16)), 0.3, False),
+        (PublicScaler((0, 16)), 0, True),
     ],
 )
 def test_a_column_transformer_that_keeps_how_many_values_were_zero_is_not_covered(encoder, threshold, is_covered):
-    columns = make_column_transformer((encoder, [0, 1]), (PublicScaler((0, 16)), [2]), sparse_threshold=threshold)
+    columns = make_column_transformer((encoder, [0, 1]), sparse_threshold=threshold)
     report = privacy_report(make_pipeline(columns, MODEL).fit((16 * X).astype(int), Y))
     assert (report.total is not None) == is_covered == ("sparse_output_" not in "".join(report.not_covered))
     assert report.private.epsilon == 0.5

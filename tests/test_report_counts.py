@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
+from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import VotingClassifier
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import accuracy_score, f1_score, make_scorer
@@ -68,6 +69,8 @@ MODEL = AMPClassifier(epsilon=0.5, delta=1e-6)
 MODEL_GUARANTEE = clone(MODEL).fit(X, Y).guarantee_
 RIDGE = RidgeClassifier()
 SKETCHED = make_pipeline(NOISY, RIDGE)
+VOTED = VotingClassifier([("a", SKETCHED)])
+CLUSTERED = make_pipeline(NOISY, KMeans(2, n_init=1))
 PREDICTIONS = make_scorer(accuracy_score)
 DECISIONS = make_scorer(lambda labels, scores: np.mean((scores > 0) == labels), response_method="decision_function")
 ALL = np.arange(12)
@@ -132,6 +135,12 @@ def test_counting_rows_is_counting_draws_of_noise(released, monkeypatch):
         (OneVsRestClassifier(MODEL), 3),
         (OneVsRestClassifier(SKETCHED), 3),
         (VotingClassifier([("a", SKETCHED), ("b", MODEL), ("c", make_pipeline(SIGNS, RIDGE))]), 3),
+        (make_pipeline(VotingClassifier([("a", SKETCHED), ("b", MODEL)]), RIDGE), 3),
+        (make_pipeline(VotingClassifier([("a", make_pipeline(make_union(VOTED), RIDGE))]), RIDGE), 3),
+        (make_pipeline(VotingClassifier([("a", OneVsRestClassifier(SKETCHED))]), RIDGE), 6),
+        (make_pipeline(make_column_transformer((VOTED, slice(0, 8)), sparse_threshold=0), RIDGE), 2),
+        (make_pipeline(make_union(GridSearchCV(CLUSTERED, {}, cv=KFold(3))), RIDGE), 5),
+        (make_pipeline(NOISY, VotingClassifier([("a", SKETCHED)]), RIDGE), 1),
     ],
 )
 def test_a_fit_releases_what_is_charged(released, estimator, n_releases):
@@ -188,6 +197,69 @@ def test_a_search_over_sketches_charges_what_it_released(released, cv, scoring, 
     mu = np.sqrt(charged(report)) / gaussian_scale(1.0, 1e-6)
     assert gaussian_profile(report.private.epsilon, scale=1 / mu) <= report.private.delta
     assert gaussian_profile(report.private.epsilon * 0.9999, scale=1 / mu) > report.private.delta
+
+
+@pytest.mark.parametrize("train", [False, True])
+def test_folds_of_a_search_pass_on_as_the_refit_does(released, train):
+    """What is frozen is charged for a fit of its own in each fold and in the refit, though it had only one before."""
+    options = {"cv": KFold(3), "return_train_score": train}
+    assert privacy_report(GridSearchCV(make_pipeline(VOTED, RIDGE), {}, **options).fit(X, Y)).private is None
+    most(released)
+    frozen = FrozenEstimator(clone(CLUSTERED).fit(X))
+    report = privacy_report(GridSearchCV(make_pipeline(frozen, RIDGE), {}, **options).fit(X, Y))
+    assert charged(report) == 2 * (2 + train) + 1 + 2 > most(released)
+    mu = np.sqrt(charged(report)) / gaussian_scale(1.0, 1e-6)
+    assert gaussian_profile(report.private.epsilon, scale=1 / mu) <= report.private.delta
+
+
+def test_what_was_frozen_is_charged_for_its_own_fit_too(released):
+    frozen = FrozenEstimator(clone(CLUSTERED).fit(X))
+    report = privacy_report(make_pipeline(make_union(frozen), RIDGE).fit(X, Y))
+    assert charged(report) == most(released) == 2
+
+
+@pytest.mark.parametrize(
+    "hides",
+    [
+        BaggingClassifier(MODEL, 2),
+        StackingClassifier([("a", SKETCHED)], RIDGE, cv=KFold(2)),
+        StackingClassifier([("a", MODEL)], RIDGE, cv=KFold(2)),
+        BaggingClassifier(FrozenEstimator(clone(SKETCHED).fit(X, Y)), 2),
+    ],
+)
+def test_releases_within_what_is_not_known_leave_no_sum_of_the_others(hides):
+    """A sum of the private steps alone that leaves some of them out is none."""
+    members = [("known", MODEL), ("hides", hides)]
+    report = privacy_report(VotingClassifier(members).fit(X, Y))
+    assert report.private is None and "holds private estimators" in reasons(report)
+    plain = [("known", MODEL), ("plain", BaggingClassifier(RIDGE, 2))]
+    assert privacy_report(VotingClassifier(plain).fit(X, Y)).private.epsilon == 0.5
+
+
+@pytest.mark.parametrize("word", ["drop", "passthrough"])
+def test_words_in_place_of_steps_are_known_where_the_fit_kept_them(word):
+    """A column transformer keeps what it fitted; a union and a pipeline keep what they are told since."""
+    columns = make_column_transformer((NOISY, slice(0, 4)), (word, slice(4, 8)), sparse_threshold=0)
+    assert privacy_report(make_pipeline(columns, MODEL).fit(X, Y)).total.delta >= 1e-6
+    union = make_union(NOISY, SIGNS)
+    for model in (make_pipeline(union, RIDGE), Pipeline([("dpoporp", SIGNS), ("b", RIDGE)])):
+        fitted = clone(model).fit(X, Y)
+        assert any("of the fit" in text for text in privacy_report(fitted).total.assumptions)
+        (fitted[0] if model[0] is union else fitted).set_params(dpoporp=word)
+        report = privacy_report(fitted)
+        assert report.private is None and "leave the step out and fit again" in reasons(report)
+
+
+@pytest.mark.parametrize("word", [None, "passthrough"])
+def test_words_after_a_sketch_stand_for_what_came_after_it(word):
+    assert privacy_report(Pipeline([("a", NOISY), ("b", word), ("c", RIDGE)]).fit(X, Y)).total.epsilon == 1.0
+
+
+def test_a_cache_is_refused_for_what_it_keeps(tmp_path):
+    cached = {"memory": str(tmp_path)}
+    report = privacy_report(make_pipeline(make_union(NOISY), RIDGE, **cached).fit(X, Y))
+    assert report.private is None and "set memory=None" in reasons(report)
+    assert privacy_report(make_pipeline(PublicScaler((0, 1)), MODEL, **cached).fit(X, Y)).total.epsilon == 0.5
 
 
 @pytest.mark.parametrize("scoring", [*SCORING, {"a": "accuracy", "b": PREDICTIONS}])
@@ -516,7 +588,11 @@ PARTLY_SKETCHED = make_pipeline(make_column_transformer((NOISY, slice(0, 4))), R
 @pytest.mark.filterwarnings("ignore")
 def test_what_a_candidate_was_is_known_from_numbers_and_names(model, grid, is_known):
     report = privacy_report(GridSearchCV(model, grid, cv=KFold(2)).fit(X, Y))
-    assert (report.private is not None) == is_known == (not re.search("does not follow|not recorded", reasons(report)))
+    assert (
+        (report.private is not None)
+        == is_known
+        == (not re.search("does not follow|not recorded|set after the fit", reasons(report)))
+    )
 
 
 VALUES = {

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 from ..guarantee import compose
 from ._lines import PrivacyReport, ReportedStep
+from ._structure import has_guarantee
 from ._walk import Flow, of_cross_validation, walk
 
 __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
+
+_AS_FITTED = "steps and their parameters are those of the fit"
 
 
 def privacy_report(estimator):
@@ -41,6 +44,12 @@ def privacy_report(estimator):
     that reach them by a map that was not fitted on them. Data-independent steps are :class:`~skdprp.PublicScaler` and
     those of scikit-learn that are known to treat each row by itself. The columns of a ColumnTransformer are composed as
     if a change could reach all of them.
+
+    **Passes of the rows.** A pipeline, a union and a column transformer release a row once at each sketch within. What
+    else passes rows on within a fit (a voting ensemble, a search, what was frozen) was fitted on them first, and
+    then transforms the same rows: that is one release more of each sketch within, and is charged. There is no total
+    where a word, "drop" or "passthrough", stands for a step that may have been there at the fit; where ``memory=``
+    caches what was released; or where an estimator that is not known here holds private ones.
 
     **Whose word is taken.** Classes are known by their exact type: a subclass may learn, or release, whatever it likes.
     An estimator of yours, which derives from none of this library, is taken at its word: its ``guarantee_`` is charged
@@ -94,7 +103,9 @@ def privacy_report(estimator):
     private, not_covered = None, part.not_covered
     if part.charges and part.is_known:
         try:
-            private = replace(compose(*part.charges), per=None)
+            private = replace(compose(*(charge for group in part.charges for charge in group)), per=None)
         except ValueError as error:
             not_covered += (str(error),)
+    if private is not None and not has_guarantee(estimator):
+        private = replace(private, assumptions=(*private.assumptions, _AS_FITTED))
     return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)))

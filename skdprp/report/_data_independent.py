@@ -56,23 +56,34 @@ def is_data_independent(estimator):
 
 
 def chooses_by_name(columns):
-    """Whether columns are chosen without a look at the rows: as listed, or by their names and types."""
-    return not callable(columns) or type(columns) is make_column_selector
+    """Whether columns are chosen without a look at the rows: one missing value may change the type of its column."""
+    if type(columns) is make_column_selector:
+        return columns.dtype_include is None and columns.dtype_exclude is None
+    return not callable(columns)
 
 
 def varies_in_zeros(estimator):
-    """Whether a map gives sparse rows that have as many zeros as the values say."""
+    """Whether a step may give sparse rows that have as many entries as the values say; most do of sparse rows."""
     if type(estimator) is OneHotEncoder:
         return estimator.sparse_output and (estimator.handle_unknown != "error" or estimator.drop is not None)
-    return type(estimator) in (FeatureHasher, HashingVectorizer)
+    return type(estimator) not in (OrdinalEncoder, GaussianRandomProjection) and estimator != "drop"
 
 
 def remark_on(estimator):
     """Say what is trusted of a data-independent step, or how it may still show a value."""
     kind = type(estimator)
     if kind in _SAFER_UNKNOWN and estimator.handle_unknown == "error":
-        return f"its errors quote unknown values: use handle_unknown={_SAFER_UNKNOWN[kind]!r}"
+        drop = ", drop=None" if getattr(estimator, "drop", None) is not None else ""
+        return f"its errors quote unknown values: use handle_unknown={_SAFER_UNKNOWN[kind]!r}{drop}"
+    if kind is OneHotEncoder and (estimator.handle_unknown == "warn" or estimator.drop is not None):
+        return 'it warns of unknown values: use handle_unknown="ignore", drop=None'
+    if kind is FunctionTransformer and _checks_inverse(estimator):
+        return f"{_TRUST[kind]}; it warns of rows that inverse_func does not give back: set check_inverse=False"
     return _TRUST.get(kind, "learns nothing from the rows")
+
+
+def _checks_inverse(transformer):
+    return transformer.check_inverse and transformer.func is not None and transformer.inverse_func is not None
 
 
 def _is_up_to_date(scaler):

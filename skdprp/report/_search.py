@@ -75,7 +75,7 @@ def releases_of_search(search, refit, walk):
     `refit` is the report on its best estimator; `walk` reports on a candidate, which was fitted and thrown away.
     """
     _check_records(search, refit)
-    cv = _splitter(search, refit.charges) if refit.charges else None
+    cv = _splitter(search, [charge for group in refit.charges for charge in group]) if refit.charges else None
     try:
         candidates = [walk(candidate) for candidate in _candidates(search, refit, cv)]
     except (AttributeError, KeyError, TypeError, ValueError) as error:  # parameters with which nothing can be fitted
@@ -83,18 +83,23 @@ def releases_of_search(search, refit, walk):
     if any(_coverage(candidate) != _coverage(refit) for candidate in candidates):
         raise NotKnown(_UNKNOWN)
     lines, charges = [], []
-    guarantees_of_steps = zip(*(candidate.charges for candidate in candidates), strict=True)
+    groups_of_steps = zip(*(candidate.charges for candidate in candidates), strict=True)
     for line in refit.steps:
         if line.releases:
-            guarantees = [_in_each_fold(guarantee, cv) for guarantee in next(guarantees_of_steps)]
-            n_in_folds = _releases_in_folds(search, cv, guarantees[0])
+            groups = next(groups_of_steps)
+            guarantees = [_in_each_fold(group[0], cv) for group in groups]
+            in_folds = (
+                one
+                for one, group in zip(guarantees, groups, strict=True)
+                for _ in range(_releases_in_folds(search, cv, group))
+            )
             refitted = _costliest(guarantees)  # the rows have chosen which
-            charges += [refitted, *(one for one in guarantees for _ in range(n_in_folds))]
+            charged = (*line.releases * [refitted], *in_folds)
             differ = _DIFFER if len(set(guarantees)) > 1 else ""
-            n_releases = n_in_folds * len(guarantees) + 1
-            line = replace(line, guarantee=refitted, releases=n_releases, remark=line.remark + differ)
+            line = replace(line, guarantee=refitted, releases=len(charged), remark=line.remark + differ)
+            charges.append(charged)
         lines.append(line)
-    return lines, charges
+    return lines, tuple(charges)
 
 
 def _in_each_fold(guarantee, cv):
@@ -139,13 +144,14 @@ def _splitter(search, charges):
     return cv
 
 
-def _releases_in_folds(search, cv, guarantee):
+def _releases_in_folds(search, cv, group):
     """How often one row is released in all folds of one candidate; a fold trains on a row, or holds it out, or neither.
 
+    `group` is what one fit releases: the rows may pass a step several times.
     A sketch is drawn once for each scorer, though scikit-learn lets scorers share predictions: not those that failed.
     """
-    trained, held_out = 1, 0
-    if guarantee.per == "transform":
+    trained, held_out = len(group), 0
+    if group[0].per == "transform":
         n_scorers = _n_scorers(search)
         trained += n_scorers * any(name.startswith("mean_train_") for name in search.cv_results_)
         held_out = n_scorers

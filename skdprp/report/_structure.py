@@ -55,6 +55,17 @@ def has_guarantee(estimator):
     return isinstance(stated, PrivacyGuarantee) and type(estimator) is not FrozenEstimator
 
 
+def holds_private(estimator):
+    """Whether parameters of an estimator, at any depth, are private estimators."""
+    if type(estimator) is FrozenEstimator:
+        return has_guarantee(estimator.estimator) or holds_private(estimator.estimator)
+    values = estimator.get_params().values() if hasattr(estimator, "get_params") else ()
+    return any(
+        has_guarantee(value) or is_of_library(value) or (type(value) is FrozenEstimator and holds_private(value))
+        for value in values
+    )
+
+
 def _library_class(kind):
     """First class of this library that a class derives from, if that is an estimator."""
     return next((one for one in kind.__mro__ if one.__module__.startswith("skdprp.") and hasattr(one, "fit")), None)

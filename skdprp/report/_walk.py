@@ -28,11 +28,11 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection
 
 from .._label import RELEASED_AT
-from ..guarantee import PrivacyGuarantee
+from ..guarantee import Definition, PrivacyGuarantee
 from ._data_independent import chooses_by_name, is_data_independent, map_label, remark_on, varies_in_zeros
 from ._lines import ReportedStep
 from ._search import NotKnown, is_search, is_watched, releases_of_search
-from ._structure import COMPOSITES, all_steps, branches, has_guarantee, is_of_library, may_release_more
+from ._structure import COMPOSITES, branches, has_guarantee, holds_private, is_of_library, may_release_more
 
 _SPREADING = (
     AdditiveChi2Sampler,
@@ -56,6 +56,7 @@ _SCORES = "scores, and what is chosen by them, are computed from held-out rows w
 _LEARNED = "learns from the rows without noise"
 _MAY_LEARN = "may learn from the rows without noise"
 _SPREADS = "; one change before it may move several coordinates after it"
+_CHOOSES = "chooses columns in view of the rows: list them"
 _DENSITY = "keeps whether most values were zero in sparse_output_: set sparse_threshold=0"
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _VIOLATED = "VIOLATED by an audit"
@@ -67,6 +68,9 @@ _AGAIN = "may sketch rows again within its fit: fit it without transform_input a
 _UNRECORDED = (
     "cross_validate records neither folds nor scorers: report GridSearchCV(model, {}, cv=KFold(5, shuffle=True))"
 )
+_TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
+_HIDES = "holds private estimators, and how often it has them release a row is not known"
+_CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = "rows that were sketched are not sketched again: each transform, predict or score of them is one release more"
 _DIFFER = "; guarantees differ, this is the last"
 
@@ -87,7 +91,7 @@ class Part:
     """A walk through a part of an estimator: its lines, the guarantees it adds up, and what it lets through."""
 
     steps: tuple[ReportedStep, ...] = ()
-    charges: tuple[PrivacyGuarantee, ...] = ()
+    charges: tuple[tuple[PrivacyGuarantee, ...], ...] = ()  # one tuple for each line with releases, in order
     not_covered: tuple[str, ...] = ()
     flow: Flow = field(default_factory=Flow)
     is_known: bool = True
@@ -102,14 +106,19 @@ class Part:
         )
 
 
-def walk(estimator, name, flow):
-    """Report on one estimator that sees `flow`."""
+def walk(estimator, name, flow, *, passes_on=False):
+    """Report on one estimator that sees `flow`, and whose fit passes rows on to another step or not."""
     if estimator is None or isinstance(estimator, str):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
+    part = _of_estimator(estimator, name, flow, passes_on=passes_on)
+    return _once_more(part) if passes_on and not _fits_and_transforms_at_once(estimator) else part
+
+
+def _of_estimator(estimator, name, flow, *, passes_on):
     if type(estimator) is FrozenEstimator:
         return walk(estimator.estimator, name, flow)
     if type(estimator) is Pipeline:
-        return _of_pipeline(estimator, name, flow)
+        return _of_pipeline(estimator, name, flow, passes_on=passes_on)
     name = name or type(estimator).__name__.lower()
     if is_search(estimator) and not flow.released:
         return _of_search(estimator, name, flow)
@@ -117,28 +126,56 @@ def walk(estimator, name, flow):
     return _of_branches(estimator, steps, name, flow) if steps else _of_step(estimator, name, flow)
 
 
-def _of_pipeline(pipeline, prefix, flow):
-    part = Part(flow=flow)
-    for name, step in pipeline.steps:
-        part += walk(step, f"{prefix}.{name}" if prefix else name, part.flow)
-    sketches = any(charge.per == "transform" for charge in part.charges)
+def _fits_and_transforms_at_once(estimator):
+    """Whether rows that are passed on were not sketched before, in the fit; a frozen one was fitted before."""
+    if type(estimator) is FrozenEstimator:
+        return has_guarantee(estimator.estimator)
+    return type(estimator) in _FIT_TRANSFORM or has_guarantee(estimator)
+
+
+def _once_more(part):
+    """Charge each sketch once more: a fit sketched the rows, and they are sketched again to be passed on."""
+    charges = tuple((*group, group[0]) if group[0].per == "transform" else group for group in part.charges)
+    groups = iter(charges)
+    steps = tuple(replace(line, releases=len(next(groups))) if line.releases else line for line in part.steps)
+    return replace(part, steps=steps, charges=charges)
+
+
+def _of_member(step, name, flow, *, passes_on):
+    """Report on a step of which no fit kept a record: a word in its place may have been set after the fit."""
+    part = walk(step, name, flow, passes_on=passes_on)
+    if flow.released or not (step is None or isinstance(step, str)):
+        return part
+    line = ReportedStep(name, str(step), "not covered", _TAKEN_OUT)
+    return replace(part, steps=(line,), not_covered=(f"{name} {_TAKEN_OUT}",), is_known=False)
+
+
+def _of_pipeline(pipeline, prefix, flow, *, passes_on):
+    part, reasons = Part(flow=flow), ()
+    for place, (name, step) in enumerate(pipeline.steps, start=1):
+        if place == len(pipeline.steps) and pipeline.memory is not None and part.charges:  # the last is not cached
+            reasons += (_CACHE,)
+        passed_on = passes_on or place < len(pipeline.steps)
+        part += _of_member(step, f"{prefix}.{name}" if prefix else name, part.flow, passes_on=passed_on)
+    sketches = any(charge.per == "transform" for group in part.charges for charge in group)
     if sketches and (getattr(pipeline, "transform_input", None) or is_watched(pipeline)):
-        again = f"{prefix or 'pipeline'} {_AGAIN}"
-        part = replace(part, not_covered=(*part.not_covered, again), is_known=False)
-    return part
+        reasons += (_AGAIN,)
+    uncovered = tuple(f"{prefix or 'pipeline'} {reason}" for reason in reasons)
+    return replace(part, not_covered=part.not_covered + uncovered, is_known=part.is_known and not reasons)
 
 
 def _of_branches(estimator, steps, name, flow):
     """Compose branches that all see the same rows; what comes out is as private as the least private of them."""
     part, flows = Part(flow=flow), []
+    of_branch = _of_member if type(estimator) is FeatureUnion else walk
     for branch, step in steps:
-        part += walk(step, f"{name}.{branch}", flow)
+        part += of_branch(step, f"{name}.{branch}", flow, passes_on=type(estimator) in _FIT_TRANSFORM)
         flows.append(part.flow)
     if isinstance(estimator, OneVsRestClassifier | VotingClassifier):  # these keep the labels that they have found
-        part = replace(part, charges=tuple(map(_given_the_labels, part.charges)))
+        part = replace(part, charges=tuple(tuple(map(_given_the_labels, group)) for group in part.charges))
     if _chooses_columns(estimator):
-        return replace(part, not_covered=(*part.not_covered, f"{name} {_LEARNED}"), flow=Flow(learned=name))
-    if _keeps_density(estimator) and not flow.released:
+        return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
+    if _keeps_density(estimator, steps, flows):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
     if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
@@ -148,6 +185,7 @@ def _of_branches(estimator, steps, name, flow):
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
+_FIT_TRANSFORM = (Pipeline, FeatureUnion, ColumnTransformer)  # other composites fit, and then transform the same rows
 
 
 def _given_the_labels(guarantee):
@@ -156,15 +194,25 @@ def _given_the_labels(guarantee):
     return guarantee if is_distance or guarantee.given else replace(guarantee, given="the set of labels")
 
 
-def _keeps_density(estimator):
+def _keeps_density(estimator, steps, flows):
     """Whether the share of zeros in the rows decides if a column transformer gives sparse output, now and later."""
     if getattr(estimator, "sparse_threshold", 0) == 0:
         return False
-    return any(varies_in_zeros(step) for _, step in all_steps(estimator))
+    return any(not out.released and _may_be_sparse(step) for (_, step), out in zip(steps, flows, strict=True))
+
+
+def _may_be_sparse(step):
+    """Whether what leaves a step may be sparse, with more or fewer entries as the values say."""
+    if type(step) is Pipeline:
+        return _may_be_sparse(step.steps[-1][1])
+    if type(step) is ColumnTransformer and step.sparse_threshold == 0:
+        return False
+    within = branches(step)
+    return any(_may_be_sparse(branch) for _, branch in within) if within else varies_in_zeros(step)
 
 
 def _chooses_columns(estimator):
-    """Whether a function chooses the columns in view of the rows, and not by their names and types."""
+    """Whether a function chooses the columns in view of the rows, and not by their names alone."""
     columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
     return any(not chooses_by_name(choice) for choice in columns)
 
@@ -187,7 +235,10 @@ def _of_step(estimator, name, flow):
         step = ReportedStep(name, kind, "post-processing", _LABELS)
         return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
     learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else _MAY_LEARN
-    return _uncovered(name, kind, learned, _cure(estimator))
+    part = _uncovered(name, kind, learned, _cure(estimator))
+    if holds_private(estimator):
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {_HIDES}"), is_known=False)
+    return part
 
 
 def _uncovered(name, kind, reason, cure=""):
@@ -215,7 +266,7 @@ def _of_private_step(estimator, name, flow):
     """Charge a private step once: each of its fits, or each of its transforms, is a release."""
     kind, guarantee, transforms = type(estimator).__name__, estimator.guarantee_, hasattr(estimator, "transform")
     if flow.released:
-        remark = "" if transforms else _on_labels(flow)
+        remark = "" if transforms else _on_labels(guarantee, flow)
         return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow)
     per = guarantee.per or (None if transforms else "fit")
     if per is None:
@@ -238,11 +289,13 @@ def _of_private_step(estimator, name, flow):
         flow = flow if flow.learned else Flow(released=True)
     elif transforms:
         flow = replace(flow, maps=(*flow.maps, (name, estimator)), fitted_map=flow.fitted_map or name)
-    return Part((ReportedStep(name, kind, status, remark, guarantee, 1),), (charge,), reasons, flow, is_known)
+    return Part((ReportedStep(name, kind, status, remark, guarantee, 1),), ((charge,),), reasons, flow, is_known)
 
 
-def _on_labels(flow):
-    """Say what the guarantee of a private model after a sketch is worth."""
+def _on_labels(guarantee, flow):
+    """Say what the guarantee of a private model after a sketch is worth: the labels of its neighbours may differ."""
+    if guarantee.definition is not Definition.DP or guarantee.adjacency is None or guarantee.adjacency.is_distance:
+        return "its guarantee is not one for labels"
     if flow.labels_used_by:
         return f"its guarantee is void for the labels: {flow.labels_used_by} saw them"
     return "its guarantee is for the labels"
@@ -271,7 +324,7 @@ def _of_search(search, name, flow):
     except NotKnown as reason:
         head, lines, charges = replace(head, remark=str(reason)), (), ()
         reasons, is_known = (f"{name}: {reason}", *refit.not_covered), False
-    return Part((head, *lines), tuple(charges), (*reasons, f"{name}: {_SCORES}"), Flow(learned=name), is_known)
+    return Part((head, *lines), charges, (*reasons, f"{name}: {_SCORES}"), Flow(learned=name), is_known)
 
 
 def of_cross_validation(results):
