@@ -29,8 +29,7 @@ from skdprp import (
     reproducible_noise,
     transform_chunks,
 )
-from skdprp.accounting import randomised_response_profile
-from skdprp.mechanisms import gaussian_scale
+from skdprp.mechanisms import gaussian_scale, randomised_response_profile
 
 SECRET = 8675309.0
 LEAST = 5e-324
