@@ -4,7 +4,7 @@ import math
 import re
 import sys
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from fractions import Fraction
 from functools import wraps
 from itertools import pairwise
@@ -12,6 +12,7 @@ from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
+from scipy import special
 from sklearn import base, config_context
 from sklearn.utils import _param_validation, validation
 from sklearn.utils._param_validation import StrOptions
@@ -29,6 +30,7 @@ __all__ = [
     "_fit_context",
     "canonical_csr",
     "float_type",
+    "silent",
     "validate_array",
     "validate_data",
     "warn_at_caller",
@@ -36,11 +38,26 @@ __all__ = [
 ]
 
 
+def silent(function):
+    """Let no floating-point error or warning of numpy or scipy leave a function of rows: it would tell of a row.
+
+    Whoever calls may have asked for them, by :func:`numpy.seterr` or :func:`scipy.special.seterr`; a thread begins with
+    warnings of overflows.
+    """
+
+    @wraps(function)
+    def _silent(*args, **known):
+        with np.errstate(all="ignore"), special.errstate(all="ignore", memory="raise"):
+            return function(*args, **known)
+
+    return _silent
+
+
 def _fit_context(**options):
     """Check the parameters before a fit as scikit-learn does, whatever its configuration: the noise rests on them."""
 
     def _checked(fit):
-        fit_in_context = base._fit_context(**options)(fit)
+        fit_in_context = silent(base._fit_context(**options)(fit))
 
         @wraps(fit)
         def _fit(estimator, *args, **known):
@@ -152,13 +169,7 @@ def without_values(function, *data, name="X", **options):
     raise kind(message)  # here and not in the handler, or the first error were its context
 
 
-@contextmanager
-def _every_value_checked():
-    """Look for NaN whatever scikit-learn is told to assume, and let no warning of an overflow tell of a row."""
-    with np.errstate(all="ignore"), config_context(assume_finite=False):
-        yield
-
-
+@silent
 def validate_data(estimator, X, y="no_validation", **options):
     """Validate as scikit-learn does, whatever its configuration, with errors that quote none of the data.
 
@@ -183,7 +194,7 @@ def validate_data(estimator, X, y="no_validation", **options):
         As scikit-learn does.
     """
     is_numeric = options.pop("y_numeric", False)
-    with _every_value_checked():
+    with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
         data = without_values(validation.validate_data, estimator, _canonical(X), y, **options)
         if not isinstance(data, tuple):
             return _as_numbers(data)
@@ -191,9 +202,10 @@ def validate_data(estimator, X, y="no_validation", **options):
         return _as_numbers(X), without_values(_numbers, y, name="y") if is_numeric else y
 
 
+@silent
 def validate_array(X, **options):
     """Validate rows that belong to no fitted width, as :func:`validate_data` does."""
-    with _every_value_checked():
+    with config_context(assume_finite=False):
         return _as_numbers(without_values(validation.check_array, _canonical(X), input_name="X", **options))
 
 

@@ -21,6 +21,7 @@ from .._params import (
     PythonNumbersMixin,
     StrOptions,
     _fit_context,
+    silent,
     validate_data,
     warn_at_caller,
     without_values,
@@ -94,6 +95,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
         self._publish(release)
         return self
 
+    @silent
     def decision_function(self, X):
         """Score each row.
 
@@ -112,6 +114,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @silent
     def predict(self, X):
         """Predict the label of each row.
 
@@ -127,6 +130,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
+    @silent
     def predict_proba(self, X):
         """Estimate the probability of each class.
 
@@ -143,6 +147,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
         scores = self.decision_function(X)
         return softmax(scores, axis=1) if scores.ndim > 1 else np.column_stack([expit(-scores), expit(scores)])
 
+    @silent
     def score(self, X, y, sample_weight=None):
         """Return the share of rows whose label is predicted.
 
@@ -247,6 +252,7 @@ class PrivateLinearClassifier(PrivateClassifier):
     _failures = "that a fit was refused, or that its solver failed"
 
     @available_if(_has_probabilities)
+    @silent
     def predict_proba(self, X):
         """Estimate the probability of each class; for log_loss only.
 

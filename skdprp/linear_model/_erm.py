@@ -9,6 +9,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
+from .._params import silent
 from ..losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from ._solver import PerturbedRisk, SolverError, minimise
 
@@ -188,6 +189,7 @@ def relative_intercept(fit_intercept, max_norm):
     return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
 
 
+@silent
 def clip_rows(X, max_norm):
     """Shorten the rows that are longer than `max_norm`.
 
@@ -207,14 +209,12 @@ def clip_rows(X, max_norm):
     if sp.issparse(X):
         X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
         X.sum_duplicates()
-        with np.errstate(all="ignore"):  # a warning of an overflow would tell of a row
-            assert_all_finite(X.data)
+        assert_all_finite(X.data)
     else:
         X = X.astype(np.float64, order="C")
-    with np.errstate(over="ignore"):
-        norms = row_norms(X)
-        huge = np.flatnonzero(~np.isfinite(norms))  # the squares overflow: 2^-600 brings them back
-        norms[huge] = row_norms(X[huge] * 2.0**-600) * 2.0**600 if huge.size else norms[huge]
+    norms = row_norms(X)
+    huge = np.flatnonzero(~np.isfinite(norms))  # the squares overflow: 2^-600 brings them back
+    norms[huge] = row_norms(X[huge] * 2.0**-600) * 2.0**600 if huge.size else norms[huge]
     limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)  # what rounding may hide of a norm
     factors = np.minimum(1.0, limit / np.maximum(norms, limit))
     if sp.issparse(X):
@@ -257,6 +257,7 @@ def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n
         almost never.
     """
 
+    @silent
     def _minimise(y, linear):
         risk = PerturbedRisk(X, y, problem.row_loss, penalty=penalty, intercept=problem.intercept, perturbation=linear)
         weights = minimise(risk, problem.target_gradient, max_iter)

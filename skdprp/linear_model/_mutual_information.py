@@ -17,6 +17,7 @@ from .._params import (
     PythonNumbersMixin,
     StrOptions,
     _fit_context,
+    silent,
     validate_data,
     warn_at_caller,
     without_values,
@@ -247,6 +248,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, B
         self._publish(release, "the sketch")
         return table[:, :-1], table[:, -1]
 
+    @silent
     def predict(self, X):
         """Predict the target of each row.
 
@@ -263,6 +265,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, B
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return clip_entries(X, self.max_abs) @ self.coef_ + self.intercept_
 
+    @silent
     def score(self, X, y, sample_weight=None):
         """Return the coefficient of determination of the predictions.
 
@@ -315,8 +318,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, B
     def _resolve_n_components(self, shape):
         n_samples, n_features = shape
         if self.n_components == "auto":
-            with np.errstate(over="ignore"):
-                c = np.expm1(2 * self.epsilon * np.log(2))
+            c = np.expm1(2 * self.epsilon * np.log(2))  # infinite where it overflows
             return int(min(n_samples, n_features + 2 + np.ceil(np.cbrt(n_features / 18) * (n_samples * c) ** (2 / 3))))
         if self.n_components > n_samples:
             raise ValueError(f"n_components={self.n_components} is more than the {n_samples} rows of X.")

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._label import GuaranteeDisplayMixin
-from .._params import FLOATS, PythonNumbersMixin, _fit_context, float_type, validate_data, warn_at_caller
+from .._params import FLOATS, PythonNumbersMixin, _fit_context, float_type, silent, validate_data, warn_at_caller
 from .._threads import in_threads
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ..random_projection import make_projection, rows_of
@@ -70,6 +70,7 @@ class BaseSketch(
         self._calibrated_for = self._private_parameters()
         return self
 
+    @silent
     def transform(self, X):
         """Release a fresh private sketch of each row.
 
@@ -225,15 +226,14 @@ class BaseSketch(
         terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
         entries = X.data if sp.issparse(X) else X
         entry = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
-        with np.errstate(over="ignore"):
-            if (terms + 1) * terms * entry <= largest / 2:
-                return
-            for block in blocks_of(X):
-                if not (((block != 0).sum(axis=1) + 1) * abs(block).sum(axis=1) <= largest).all():
-                    raise ValueError(
-                        "X has a row so large that float64 is too coarse to project it to within "
-                        f"max_change={self.max_change}. Scale X, or raise max_change."
-                    )
+        if (terms + 1) * terms * entry <= largest / 2:
+            return
+        for block in blocks_of(X):
+            if not (((block != 0).sum(axis=1) + 1) * abs(block).sum(axis=1) <= largest).all():
+                raise ValueError(
+                    "X has a row so large that float64 is too coarse to project it to within "
+                    f"max_change={self.max_change}. Scale X, or raise max_change."
+                )
 
     @abstractmethod
     def _calibrate(self):
