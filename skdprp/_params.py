@@ -210,7 +210,17 @@ def validate_array(X, **options):
 
 
 def _canonical(X):
-    return without_values(canonical_csr, X) if sp.issparse(X) else X
+    if sp.issparse(X):
+        return without_values(canonical_csr, X)
+    # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
+    is_filled = hasattr(X, "iloc") and X.ndim == 2 and any(getattr(dtype, "fill_value", 0) != 0 for dtype in X.dtypes)
+    return _with_dense_columns(X) if is_filled else X
+
+
+def _with_dense_columns(frame):
+    columns = (frame.iloc[:, i] for i in range(frame.shape[1]))
+    dense = [column.sparse.to_dense() if hasattr(column.dtype, "fill_value") else column for column in columns]
+    return sys.modules["pandas"].concat(dense, axis=1).set_axis(frame.columns, axis=1)
 
 
 def _as_numbers(X):
