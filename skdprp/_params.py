@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import wraps
 from itertools import pairwise
 from numbers import Integral, Real
+from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +28,7 @@ __all__ = [
     "Interval",
     "PythonNumbersMixin",
     "StrOptions",
+    "UncachedMixin",
     "_fit_context",
     "canonical_csr",
     "float_type",
@@ -101,6 +103,19 @@ class PythonNumbersMixin:
 
     def __setstate__(self, state):
         super().__setstate__({name: _in_python(value) for name, value in state.items()})
+
+
+class UncachedMixin:
+    """Have a state equal to no other, so that caches, which know a result by what it comes from, do not know a release.
+
+    A ``Pipeline(memory=...)`` gave the release of equal rows again, and another for a neighbour: that told them apart.
+    """
+
+    def __getstate__(self):
+        return super().__getstate__() | {"_unlike_any_other": uuid4().hex}
+
+    def __setstate__(self, state):
+        super().__setstate__({name: value for name, value in state.items() if name != "_unlike_any_other"})
 
 
 FLOATS = (np.float64, np.float32)

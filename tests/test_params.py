@@ -1,10 +1,13 @@
 """That errors of the estimators name no value of the data, in whatever form it comes, and warnings its caller."""
 
+import copy
+import pickle
 import re
 import threading
 import traceback
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -250,6 +253,15 @@ def test_floating_point_errors_that_the_caller_asks_for_do_not_leave(estimator):
         for name in METHODS:
             if hasattr(fitted, name):
                 getattr(fitted, name)(rows, *[y] * (name == "score"))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[:-1], ids=lambda estimator: type(estimator).__name__)
+def test_no_cache_takes_an_estimator_for_another(estimator):
+    """Nor for itself: equal rows would have the release that they had before, and it tells that they are equal."""
+    fitted = clone(estimator).fit(ROWS, labels(estimator))
+    assert len({joblib.hash(fitted) for _ in range(3)} | {joblib.hash(clone(estimator)) for _ in range(3)}) == 6
+    for duplicate in (copy.copy(fitted), copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+        assert vars(duplicate).keys() == vars(fitted).keys()
 
 
 # Warnings

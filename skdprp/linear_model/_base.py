@@ -20,6 +20,7 @@ from .._params import (
     Interval,
     PythonNumbersMixin,
     StrOptions,
+    UncachedMixin,
     _fit_context,
     silent,
     validate_data,
@@ -52,7 +53,7 @@ def _has_probabilities(estimator):
     raise AttributeError(f"Probabilities need loss='log_loss', got {estimator.loss!r}.")
 
 
-class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMixin, BaseEstimator, ABC):
+class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
     @_fit_context(prefer_skip_nested_validation=True)

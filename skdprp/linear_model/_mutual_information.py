@@ -16,6 +16,7 @@ from .._params import (
     Interval,
     PythonNumbersMixin,
     StrOptions,
+    UncachedMixin,
     _fit_context,
     silent,
     validate_data,
@@ -47,7 +48,7 @@ class _Release:
     is_private: bool = True
 
 
-class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, BaseEstimator):
+class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, RegressorMixin, BaseEstimator):
     """Least squares on a noisy copy or a noisy random projection of the data (MI-DP).
 
     Protects single entries of X: whoever knows all other entries and y learns at most `epsilon` bits about an entry

@@ -1,6 +1,7 @@
 """What all sketches share: fit from a shape, release by blocks of rows."""
 
 from abc import ABC, abstractmethod
+from copy import copy
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._label import GuaranteeDisplayMixin
-from .._params import FLOATS, PythonNumbersMixin, _fit_context, float_type, silent, validate_data, warn_at_caller
+from .._params import (
+    FLOATS,
+    PythonNumbersMixin,
+    UncachedMixin,
+    _fit_context,
+    float_type,
+    silent,
+    validate_data,
+    warn_at_caller,
+)
 from .._threads import in_threads
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ..random_projection import make_projection, rows_of
@@ -37,7 +47,13 @@ def blocks_of(X):
 
 
 class BaseSketch(
-    GuaranteeDisplayMixin, PythonNumbersMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
+    GuaranteeDisplayMixin,
+    PythonNumbersMixin,
+    UncachedMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+    ABC,
 ):
     """Fit from the shape of X, then project and randomise each row at every call of `transform`."""
 
@@ -59,8 +75,12 @@ class BaseSketch(
         """
         self._remember_last_fit()
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
-        X = validate_data(self, stand_in(X) if is_lazy(X) else X, accept_sparse="csr", dtype=FLOATS)
-        return self._fit_projection(self._make_projection(X.shape[1]))
+        fitted = copy(self)  # and taken over at once: a thread that releases meanwhile sees no part of another fit
+        X = validate_data(fitted, stand_in(X) if is_lazy(X) else X, accept_sparse="csr", dtype=FLOATS)
+        fitted._fit_projection(fitted._make_projection(X.shape[1]))
+        parameters = self.get_params(deep=False)
+        vars(self).update({name: value for name, value in vars(fitted).items() if name not in parameters})
+        return self
 
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
@@ -68,7 +88,6 @@ class BaseSketch(
         guarantee = self._calibrate()
         self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
         self._calibrated_for = self._private_parameters()
-        return self
 
     @silent
     def transform(self, X):
@@ -99,16 +118,17 @@ class BaseSketch(
             If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, or if a
             parameter was changed after fit. Nothing is released then.
         """
-        self._check_calibrated()
+        sketch = copy(self)  # as it is now: a fit in another thread would change the noise of the rows still to come
+        sketch._check_calibrated()
         given = stand_in(X) if is_lazy(X) else X
-        rows = validate_data(self, given, accept_sparse="csr", dtype=FLOATS, reset=False)
-        dtype = self._output_dtype(float_type(given, rows))
+        rows = validate_data(sketch, given, accept_sparse="csr", dtype=FLOATS, reset=False)
+        dtype = sketch._output_dtype(float_type(given, rows))
         if is_lazy(X):
-            return release_lazily(self, X, dtype)
-        self._check_domain(rows)
+            return release_lazily(sketch, X, dtype)
+        sketch._check_domain(rows)
         if _noise.is_seeded() and not self.guarantee_.seeded:
             self.guarantee_ = self.guarantee_.mark_seeded()
-        return self._numbered(self._release(rows, dtype))
+        return sketch._numbered(sketch._release(rows, dtype))
 
     def _container(self):
         """What scikit-learn is told to put the sketches in."""
