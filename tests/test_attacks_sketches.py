@@ -1,7 +1,9 @@
 """Attacks on sketches through what an outside user can reach: each once told more than the guarantee, or tried to."""
 
 import contextlib
+import copy
 import math
+import pickle
 import threading
 import warnings
 
@@ -11,7 +13,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
-from sketches import computed
+from sketches import EVERY, computed
 from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression
@@ -202,6 +204,7 @@ def optimised_together(S):
     return first, second - 1
 
 
+@pytest.mark.filterwarnings("ignore:Computing mixed collections")  # dask says that it may be slow
 @pytest.mark.parametrize(
     "compute", [array_and_frame, function_of_two_arrays, array_and_its_sum, column_of_a_frame, optimised_together]
 )
@@ -272,6 +275,38 @@ def test_a_fit_in_another_thread_does_not_change_the_noise_of_a_transform(monkey
     monkeypatch.setattr(_noise, "random_bytes", random_bytes_while_refitting)
     released = sketch.transform(X)
     assert (abs(released.reshape(64, -1)).mean(axis=1) > scale / 2).all()
+
+
+@pytest.mark.parametrize("sketch", EVERY, ids=repr)
+def test_no_array_of_a_fitted_sketch_can_be_written_to(sketch):
+    """The noise is calibrated for what they hold; a copy or a pickle has arrays of its own, which are no different."""
+    fitted = clone(sketch).fit(np.ones((1, 64)))
+    fitted.transform(np.full((1, 64), 9.0))
+    for held in (fitted, copy.copy(fitted), copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+        held.transform(np.full((1, 64), 9.0))
+        projections = getattr(held.projection_, "parts", [held.projection_])
+        assert isinstance(projections, tuple) or len(projections) == 1
+        for owner in (held, *projections):
+            arrays = [value for value in vars(owner).values() if isinstance(value, np.ndarray)]
+            sparse = [value for value in vars(owner).values() if sp.issparse(value)]
+            arrays += [array for W in sparse for array in (W.data, W.indices, W.indptr)]
+            assert not any(array.flags.writeable for array in arrays)
+
+
+def test_who_sets_an_entry_of_a_very_sparse_matrix_does_not_change_the_sketch():
+    """Where it has no entry yet, scipy makes new arrays instead of writing to those that it has."""
+    X = sp.csr_array(np.ones((1, 64)))
+    sketch = DPRandomProjection(16, projection="very_sparse", density=0.1, random_state=0).fit(X)
+    with reproducible_noise(0):
+        before = sketch.transform(X)
+    W = sketch.projection_.matrix
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", sp.SparseEfficiencyWarning)
+        W[tuple(np.argwhere(W.toarray() == 0)[0])] = 1000.0
+    with contextlib.suppress(ValueError):
+        sketch.projection_.matrix.data *= 1000
+    with reproducible_noise(0):
+        assert np.array_equal(sketch.transform(X), before)
 
 
 @pytest.mark.parametrize("kind", ["rademacher", "gaussian", "uniform"])

@@ -26,7 +26,7 @@ from .._params import (
 )
 from .._threads import in_threads
 from ..guarantee import Adjacency, PrivacyGuarantee
-from ..random_projection import make_projection, rows_of
+from ..random_projection import make_projection, read_only, rows_of
 from ._dask import is_lazy, release_lazily, stand_in
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
@@ -46,6 +46,10 @@ def blocks_of(X):
     return (rows_of(X, rows).astype(np.float64, copy=False) for rows in gen_batches(X.shape[0], size))
 
 
+def _frozen(value):
+    return read_only(value) if isinstance(value, np.ndarray) else value
+
+
 class BaseSketch(
     GuaranteeDisplayMixin,
     PythonNumbersMixin,
@@ -56,6 +60,12 @@ class BaseSketch(
     ABC,
 ):
     """Fit from the shape of X, then project and randomise each row at every call of `transform`."""
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, _frozen(value))
+
+    def __setstate__(self, state):  # an array that was pickled or copied can be written to
+        super().__setstate__({name: _frozen(value) for name, value in state.items()})
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
