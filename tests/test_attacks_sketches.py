@@ -139,14 +139,16 @@ def drawn(delta, random_state):
 
 def test_the_rows_of_the_attack_differ_in_every_sign(silenced_noise):
     """They are neighbours within the domain; for the W that they were made for, all 64 bits differ."""
-    sketch = drawn(1e-12, 0)
+    sketch = drawn(1e-9, 0)
     rows = np.array(rows_that_differ_in_every_sign(sketch))
     assert abs(rows[0] - rows[1]).sum() <= 1.0
     released = sketch.transform(rows)
     assert (released[0] == -released[1]).all()
 
 
-@pytest.mark.parametrize(("delta", "draws", "random_state"), [(1e-60, 2**128, None), (1e-12, 2**32, 0)])
+@pytest.mark.parametrize(
+    ("delta", "draws", "random_state"), [(1e-60, 2**128, None), (1e-12, 2**32, 0), (1e-9, 2**32, 0)]
+)
 def test_delta_is_not_below_the_chance_of_one_seed(delta, draws, random_state):
     """W is one of 2^128, and from an integer one of 2^32: rows may be the worst for one of them without knowing it.
 
@@ -158,6 +160,22 @@ def test_delta_is_not_below_the_chance_of_one_seed(delta, draws, random_state):
         return
     of_these_rows = randomised_response_profile(1.0, epsilon0=sketch.flip_epsilon_, n_bits=64)
     assert of_these_rows / draws <= sketch.guarantee_.delta
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        DPSignRP(64, method="rr", projection="gaussian", min_norm=10.0),
+        DPRandomProjection(64, projection="gaussian", calibration="kenthapadi_bound"),
+    ],
+    ids=repr,
+)
+def test_a_delta_over_the_draw_of_a_projection_is_one_that_seeds_can_have(sketch):
+    """The guarantee says what is taken as random."""
+    with pytest.raises(ValueError, match=r"delta=9\.9e-10 .* 2\*\*32"):
+        clone(sketch).set_params(delta=9.9e-10).fit(np.ones((1, 96)))
+    guarantee = clone(sketch).set_params(delta=1e-9).fit(np.ones((1, 96))).guarantee_
+    assert any("generator of the projection is taken as random" in fact for fact in guarantee.assumptions)
 
 
 # Released more often than it was told
@@ -293,16 +311,14 @@ def test_no_array_of_a_fitted_sketch_can_be_written_to(sketch):
             assert not any(array.flags.writeable for array in arrays)
 
 
-def test_who_sets_an_entry_of_a_very_sparse_matrix_does_not_change_the_sketch():
-    """Where it has no entry yet, scipy makes new arrays instead of writing to those that it has."""
+def test_who_works_with_a_very_sparse_matrix_does_not_change_the_sketch():
+    """Each has a CSR array of its own, to which new arrays may be given instead of writing to those that it has."""
     X = sp.csr_array(np.ones((1, 64)))
     sketch = DPRandomProjection(16, projection="very_sparse", density=0.1, random_state=0).fit(X)
     with reproducible_noise(0):
         before = sketch.transform(X)
     W = sketch.projection_.matrix
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", sp.SparseEfficiencyWarning)
-        W[tuple(np.argwhere(W.toarray() == 0)[0])] = 1000.0
+    W.data = W.data * 1000
     with contextlib.suppress(ValueError):
         sketch.projection_.matrix.data *= 1000
     with reproducible_noise(0):

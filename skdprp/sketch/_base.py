@@ -32,6 +32,13 @@ from ._dask import is_lazy, release_lazily, stand_in
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
 _NORM_ENTRIES = 2**16
 SLACK = 2.0**-10
+# W is one of those that seeds give: 2**32 for an integer random_state, and nobody knows how a RandomState was seeded.
+# Of rows that happen to be the worst for one of them, delta is up to 2**-32 = 2.3e-10, whatever is computed of a draw.
+LEAST_DELTA_OF_A_DRAW = 1e-9
+DRAW = (
+    "delta includes the draw of the projection: rows are chosen without knowledge of it, and the generator of the "
+    "projection is taken as random"
+)
 _NOT_COVERED = (
     "rows that differ by more than max_change",
     "the labels and the number of rows",
@@ -227,6 +234,14 @@ class BaseSketch(
             source=source,
             **more,
         )
+
+    def _check_delta_of_a_draw(self):
+        """Refuse a delta over the draw of the projection that is below the chance of one seed."""
+        if self.delta < LEAST_DELTA_OF_A_DRAW:
+            raise ValueError(
+                f"delta={self.delta:g} is below {LEAST_DELTA_OF_A_DRAW:g}: it includes the draw of the projection, "
+                "which comes from one of 2**32 seeds if random_state is an integer."
+            )
 
     def _release(self, X, dtype):
         """Work by blocks that fit the cache; on few rows they are smaller, so that each thread has one."""
