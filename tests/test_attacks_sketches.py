@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import sklearn
+from joblib import parallel_config
 from sketches import EVERY, computed
 from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -233,17 +234,35 @@ def test_one_computation_of_dask_releases_each_row_once(compute):
     assert np.allclose(first, second)
 
 
-def test_rows_in_a_reused_buffer_are_sketched_once():
+def fill_array(buffer, values):
+    buffer[:] = values
+
+
+def fill_frame(buffer, values):
+    buffer.iloc[:, :] = values
+
+
+def fill_sparse(buffer, values):
+    buffer.data[:] = values.ravel()
+
+
+FILLED = {np.asarray: fill_array, pd.DataFrame: fill_frame, sp.csr_array: fill_sparse}
+
+
+@pytest.mark.parametrize("form", FILLED)
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+def test_rows_in_a_reused_buffer_are_sketched_once(form, n_jobs):
     """A generator fills one array again and again; with two jobs the last chunks were sketched several times."""
 
     def chunks():
-        buffer = np.empty((5, 6))
+        buffer = form(np.ones((5, 6)))
         for chunk in range(8):
-            buffer[:] = np.arange(5 * chunk, 5 * chunk + 5.0)[:, None]
+            FILLED[form](buffer, np.repeat(np.arange(5 * chunk, 5 * chunk + 5.0)[:, None], 6, axis=1))
             yield buffer
 
     sketch = DPRandomProjection(projection="identity", epsilon=1e6).fit(np.zeros((1, 6)))
-    released = transform_chunks(sketch, chunks(), n_jobs=2)
+    with parallel_config("threading", n_jobs=2):  # holds where n_jobs is None
+        released = transform_chunks(sketch, chunks(), n_jobs=n_jobs)
     assert np.allclose(released, np.arange(40.0)[:, None], atol=0.4)
 
 
