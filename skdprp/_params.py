@@ -4,7 +4,7 @@ import math
 import re
 import sys
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from fractions import Fraction
 from functools import wraps
 from itertools import pairwise
@@ -49,10 +49,16 @@ def silent(function):
 
     @wraps(function)
     def _silent(*args, **known):
-        with np.errstate(all="ignore"), special.errstate(all="ignore", memory="raise"):
+        with np.errstate(all="ignore"), _silent_special_functions():
             return function(*args, **known)
 
     return _silent
+
+
+def _silent_special_functions():
+    """Context in which scipy.special raises for want of memory alone, as it does unless told otherwise: it is slow."""
+    told = {kind for kind, action in special.geterr().items() if action != "ignore"}
+    return special.errstate(all="ignore", memory="raise") if told - {"memory"} else nullcontext()
 
 
 def _fit_context(**options):
