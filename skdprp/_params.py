@@ -4,14 +4,16 @@ import math
 import re
 import sys
 import warnings
-from contextlib import contextmanager, suppress
+from contextlib import nullcontext, suppress
 from fractions import Fraction
 from functools import wraps
 from itertools import pairwise
 from numbers import Integral, Real
+from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
+from scipy import special
 from sklearn import base, config_context
 from sklearn.utils import _param_validation, validation
 from sklearn.utils._param_validation import StrOptions
@@ -26,9 +28,11 @@ __all__ = [
     "Interval",
     "PythonNumbersMixin",
     "StrOptions",
+    "UncachedMixin",
     "_fit_context",
     "canonical_csr",
     "float_type",
+    "silent",
     "validate_array",
     "validate_data",
     "warn_at_caller",
@@ -36,11 +40,32 @@ __all__ = [
 ]
 
 
+def silent(function):
+    """Let no floating-point error or warning of numpy or scipy leave a function of rows: it would tell of a row.
+
+    Whoever calls may have asked for them, by :func:`numpy.seterr` or :func:`scipy.special.seterr`; a thread begins with
+    warnings of overflows.
+    """
+
+    @wraps(function)
+    def _silent(*args, **known):
+        with np.errstate(all="ignore"), _silent_special_functions():
+            return function(*args, **known)
+
+    return _silent
+
+
+def _silent_special_functions():
+    """Context in which scipy.special raises for want of memory alone, as it does unless told otherwise: it is slow."""
+    told = {kind for kind, action in special.geterr().items() if action != "ignore"}
+    return special.errstate(all="ignore", memory="raise") if told - {"memory"} else nullcontext()
+
+
 def _fit_context(**options):
     """Check the parameters before a fit as scikit-learn does, whatever its configuration: the noise rests on them."""
 
     def _checked(fit):
-        fit_in_context = base._fit_context(**options)(fit)
+        fit_in_context = silent(base._fit_context(**options)(fit))
 
         @wraps(fit)
         def _fit(estimator, *args, **known):
@@ -84,6 +109,19 @@ class PythonNumbersMixin:
 
     def __setstate__(self, state):
         super().__setstate__({name: _in_python(value) for name, value in state.items()})
+
+
+class UncachedMixin:
+    """Have a state equal to no other, so that caches, which know a result by what it comes from, do not know a release.
+
+    A ``Pipeline(memory=...)`` gave the release of equal rows again, and another for a neighbour: that told them apart.
+    """
+
+    def __getstate__(self):
+        return super().__getstate__() | {"_unlike_any_other": uuid4().hex}
+
+    def __setstate__(self, state):
+        super().__setstate__({name: value for name, value in state.items() if name != "_unlike_any_other"})
 
 
 FLOATS = (np.float64, np.float32)
@@ -152,13 +190,7 @@ def without_values(function, *data, name="X", **options):
     raise kind(message)  # here and not in the handler, or the first error were its context
 
 
-@contextmanager
-def _every_value_checked():
-    """Look for NaN whatever scikit-learn is told to assume, and let no warning of an overflow tell of a row."""
-    with np.errstate(all="ignore"), config_context(assume_finite=False):
-        yield
-
-
+@silent
 def validate_data(estimator, X, y="no_validation", **options):
     """Validate as scikit-learn does, whatever its configuration, with errors that quote none of the data.
 
@@ -183,7 +215,7 @@ def validate_data(estimator, X, y="no_validation", **options):
         As scikit-learn does.
     """
     is_numeric = options.pop("y_numeric", False)
-    with _every_value_checked():
+    with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
         data = without_values(validation.validate_data, estimator, _canonical(X), y, **options)
         if not isinstance(data, tuple):
             return _as_numbers(data)
@@ -191,14 +223,25 @@ def validate_data(estimator, X, y="no_validation", **options):
         return _as_numbers(X), without_values(_numbers, y, name="y") if is_numeric else y
 
 
+@silent
 def validate_array(X, **options):
     """Validate rows that belong to no fitted width, as :func:`validate_data` does."""
-    with _every_value_checked():
+    with config_context(assume_finite=False):
         return _as_numbers(without_values(validation.check_array, _canonical(X), input_name="X", **options))
 
 
 def _canonical(X):
-    return without_values(canonical_csr, X) if sp.issparse(X) else X
+    if sp.issparse(X):
+        return without_values(canonical_csr, X)
+    # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
+    is_filled = hasattr(X, "iloc") and X.ndim == 2 and any(getattr(dtype, "fill_value", 0) != 0 for dtype in X.dtypes)
+    return _with_dense_columns(X) if is_filled else X
+
+
+def _with_dense_columns(frame):
+    columns = (frame.iloc[:, i] for i in range(frame.shape[1]))
+    dense = [column.sparse.to_dense() if hasattr(column.dtype, "fill_value") else column for column in columns]
+    return sys.modules["pandas"].concat(dense, axis=1).set_axis(frame.columns, axis=1)
 
 
 def _as_numbers(X):

@@ -5,6 +5,8 @@ joblib says how many; its own pools look for results every 10 milliseconds, in w
 
 from concurrent.futures import ThreadPoolExecutor
 
+from ._params import silent
+
 
 def in_threads(function, parts):
     """Call a function on each part, all at a time, and return the results in order; one part stays in this thread."""
@@ -12,4 +14,4 @@ def in_threads(function, parts):
     if len(parts) < 2:
         return [function(part) for part in parts]
     with ThreadPoolExecutor(len(parts)) as pool:
-        return list(pool.map(function, parts))
+        return list(pool.map(silent(function), parts))

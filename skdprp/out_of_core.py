@@ -2,6 +2,7 @@
 
 import sys
 import time
+from copy import deepcopy
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -16,7 +17,7 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
         A fitted sketch, or another transformer of rows.
     chunks : iterable of {array-like, sparse matrix} of shape (n_rows, n_features)
         Chunks of rows, in order and each taken when there is room for it: slices of a :class:`numpy.memmap`, parts of
-        a file read by a generator.
+        a file read by a generator. One array may be filled again for each: it is copied where others are in work.
     out : ndarray of shape (n_samples, n_features_out) or None, default=None
         Where the sketches go, with their dtype: for instance a writable memmap. None makes a new array.
     n_jobs : int or None, default=None
@@ -48,7 +49,8 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     (1797, 8)
     """
     release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-    sketches = (np.asarray(part) for part in release(delayed(sketch.transform)(chunk) for chunk in chunks))
+    own = (lambda chunk: chunk) if release.n_jobs == 1 else deepcopy  # one array may be filled again and again
+    sketches = (np.asarray(part) for part in release(delayed(sketch.transform)(own(chunk)) for chunk in chunks))
     if verbose:
         sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
     return _join(sketches) if out is None else _fill(out, sketches)
@@ -70,7 +72,7 @@ def _fill(out, sketches):
             done += len(part)
         if done < len(out):
             raise ValueError(f"out has {len(out)} rows, and the chunks {done} only.")
-    except Exception as error:
+    except BaseException as error:  # also who stops it by hand has to know where to go on
         error.add_note(f"The sketches of the first {done} rows are in out.")
         raise
     return out

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._params import FLOATS, _fit_context, float_type, validate_array, validate_data
+from ._params import FLOATS, _fit_context, float_type, silent, validate_array, validate_data
 
 __all__ = ["PublicScaler"]
 
@@ -108,6 +108,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._refuse_to_fill(X)
         return self
 
+    @silent
     def transform(self, X):
         """Clip and scale each column.
 
@@ -126,6 +127,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self._refuse_to_fill(rows)
         return _on_values(self._scale, rows, float_type(X, rows))
 
+    @silent
     def inverse_transform(self, X):
         """Return to the units of the bounds; what was clipped comes back as its bound.
 

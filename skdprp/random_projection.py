@@ -21,6 +21,12 @@ _MAX_BLOCKS = 64  # of the features of a wide sparse X: each costs a pass over t
 _ROUND_UP = 1 + 2.0**-40
 
 
+def read_only(array):
+    """Return an array that is not to be written to: noise is calibrated for what it holds."""
+    array.flags.writeable = False
+    return array
+
+
 def rows_of(X, rows):
     """Return some rows of an array, or of a CSR matrix in float64, with its entries as they are.
 
@@ -276,7 +282,7 @@ class OPORPProjection(Projection):
         code = position // np.int32(self.bin_length)
         code *= 2
         code += rng.integers(0, 2, self.n_features, dtype=np.uint8)
-        return code
+        return read_only(code)
 
     def _project_sparse(self, X):
         out = np.empty((X.shape[0], self.n_components))
@@ -347,7 +353,7 @@ class StackedProjection(Projection):
 
     def __init__(self, parts):
         super().__init__(parts[0].n_features, sum(part.n_components for part in parts), seed=None)
-        self.parts = parts
+        self.parts = tuple(parts)
 
     @property
     def divisor(self):
@@ -413,9 +419,14 @@ class VerySparseProjection(Projection):
         """Expectation of the fourth power of an entry, s."""
         return 1 / self.density
 
-    @cached_property
+    @property
     def matrix(self):
-        """W as a CSR array: the gaps between nonzero entries are geometric."""
+        """W as a CSR array of its own, whose entries are not to be written to."""
+        return _view(self._matrix)
+
+    @cached_property
+    def _matrix(self):
+        """W: the gaps between nonzero entries are geometric."""
         rng = np.random.Generator(np.random.Philox(key=self.seed))
         size = self.n_features * self.n_components
         gaps = np.minimum(rng.geometric(self.density, self._enough_gaps(size)), size + 1)
@@ -424,7 +435,7 @@ class VerySparseProjection(Projection):
         value = self.max_entry * rng.choice(np.array([-1.0, 1.0]), len(position))
         start = np.searchsorted(position, np.arange(0, size + 1, self.n_components))
         shape = (self.n_features, self.n_components)
-        return sp.csr_array((value, position % self.n_components, start), shape=shape)
+        return _frozen(sp.csr_array((value, position % self.n_components, start), shape=shape))
 
     def _enough_gaps(self, size):
         """Number of gaps that passes `size` except with probability below 1e-40."""
@@ -433,13 +444,13 @@ class VerySparseProjection(Projection):
 
     @cached_property
     def _transpose(self):
-        return self.matrix.T.tocsr()
+        return _frozen(self._matrix.T.tocsr())
 
     def _project_dense(self, X):
         return _multiply_rows(X, self._transpose)
 
     def _project_sparse(self, X):
-        return (X @ self.matrix).toarray()
+        return (X @ self._matrix).toarray()
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""
@@ -447,12 +458,12 @@ class VerySparseProjection(Projection):
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""
-        fullest = np.diff(self.matrix.indptr).max()
+        fullest = np.diff(self._matrix.indptr).max()
         return self.max_entry * float(fullest) ** (1 / order) * _ROUND_UP
 
     def spectral_norm(self):
         """Largest l2 norm of ``W' u`` over the unit ball."""
-        return _root_of_largest_eigenvalue((self._transpose @ self.matrix).toarray())
+        return _root_of_largest_eigenvalue((self._transpose @ self._matrix).toarray())
 
     def column_max(self):
         """Largest absolute entry of each column w_j."""
@@ -478,7 +489,7 @@ class DenseProjection(Projection):
     @cached_property
     def matrix(self):
         """W whole, float64 of shape (n_features, n_components)."""
-        return self.rows(np.arange(self.n_features))
+        return read_only(self.rows(np.arange(self.n_features)))
 
     @property
     def _is_small(self):
@@ -694,6 +705,16 @@ def _pieces_of_rows(pointers, few, many):
     for group in (slice(*ends) for ends in pairwise(groups)):
         pieces = zip(row[group].tolist(), start[group].tolist(), stop[group].tolist(), strict=True)
         yield start[group][0], stop[group][-1], pieces
+
+
+def _view(W):
+    return sp.csr_array((W.data, W.indices, W.indptr), shape=W.shape)
+
+
+def _frozen(W):
+    for array in (W.data, W.indices, W.indptr):
+        read_only(array)
+    return W
 
 
 def _longest(slices):

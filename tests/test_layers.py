@@ -10,8 +10,8 @@ import skdprp
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"_digits", "_version"},
-    {"_noise", "_params", "_tables", "_threads"},
-    {"_label", "random_projection", "losses", "preprocessing", "mechanisms"},
+    {"_noise", "_params", "_tables"},
+    {"_threads", "_label", "random_projection", "losses", "preprocessing", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},
     {"similarity"},

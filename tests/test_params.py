@@ -1,14 +1,18 @@
 """That errors of the estimators name no value of the data, in whatever form it comes, and warnings its caller."""
 
+import copy
+import pickle
 import re
 import threading
 import traceback
 import warnings
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy import special
 from sklearn import config_context
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -219,6 +223,45 @@ def test_rows_whose_sum_overflows_cause_no_warning(estimator):
     rows[::2], rows[1::2] = 1.5e308, -1.5e308
     with np.errstate(all="warn"):
         assert np.isfinite(validate_data(clone(estimator), rows)).all()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        *ESTIMATORS,
+        DPRandomProjection(projection="identity"),
+        AMPClassifier(loss="huber_hinge", classes=range(3), n_jobs=2),
+        AMPClassifier(multi_class="ovr", classes=range(3), n_jobs=2),
+        ProductNoiseOutputPerturbation(multi_class="multinomial", classes=range(3)),
+        DPSGDClassifier(n_epochs=2, hidden_layer_sizes=(4,)),
+        MIDPRegressor(mechanism="additive"),
+    ],
+    ids=lambda estimator: str(estimator).replace("\n", ""),
+)
+def test_floating_point_errors_that_the_caller_asks_for_do_not_leave(estimator):
+    """A row with 5e-324, or with 1e160, made what a caller saw differ from that of a row of zeros."""
+    rows = np.array(ROWS)
+    rows[::3, 0], rows[1::3, 1] = 5e-324, 1e160 if is_classifier(estimator) or is_regressor(estimator) else -5e-324
+    y = labels(estimator)
+    with warnings.catch_warnings(), np.errstate(all="raise"), special.errstate(all="raise"):
+        warnings.simplefilter("ignore", DataDimensionalityWarning)
+        for name in FITS:
+            if hasattr(estimator, name):
+                fitted = clone(estimator)
+                getattr(fitted, name)(rows, y)
+        fitted = clone(estimator).fit(rows, y)
+        for name in METHODS:
+            if hasattr(fitted, name):
+                getattr(fitted, name)(rows, *[y] * (name == "score"))
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS[:-1], ids=lambda estimator: type(estimator).__name__)
+def test_no_cache_takes_an_estimator_for_another(estimator):
+    """Nor for itself: equal rows would have the release that they had before, and it tells that they are equal."""
+    fitted = clone(estimator).fit(ROWS, labels(estimator))
+    assert len({joblib.hash(fitted) for _ in range(3)} | {joblib.hash(clone(estimator)) for _ in range(3)}) == 6
+    for duplicate in (copy.copy(fitted), copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+        assert vars(duplicate).keys() == vars(fitted).keys()
 
 
 # Warnings

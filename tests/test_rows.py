@@ -119,6 +119,11 @@ def frame_of_sparse_columns(X):
     return pd.DataFrame({i: pd.arrays.SparseArray(column, fill_value=zero) for i, column in enumerate(X.T)})
 
 
+def frame_of_filled_columns(X):
+    """Sparse columns, each filled with a value of its own, which no warning should print."""
+    return pd.DataFrame({f"x{i}": pd.arrays.SparseArray(X[:, i], fill_value=X[0, i]) for i in range(P)})
+
+
 SPARSE = [
     *[sp.csr_array, sp.csc_array, sp.coo_array, sp.bsr_array, sp.dia_array, sp.lil_array, sp.dok_array],
     *[sp.csr_matrix, sp.csc_matrix, sp.coo_matrix, sp.bsr_matrix, sp.dia_matrix, sp.lil_matrix, sp.dok_matrix],
@@ -133,6 +138,7 @@ STORAGE = {
     "frame": pd.DataFrame,
     "frame of columns": lambda X: pd.DataFrame({f"x{i}": X[:, i].copy() for i in range(P)}),
     "frame of sparse columns": frame_of_sparse_columns,
+    "frame of filled columns": frame_of_filled_columns,
     "polars": lambda X: pl.DataFrame(np.asarray(X), schema=[f"x{i}" for i in range(P)]),
     "negative zeros": with_negative_zeros,
     "other byte order": lambda X: X.astype(X.dtype.newbyteorder()),

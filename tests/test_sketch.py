@@ -117,7 +117,7 @@ def test_fit_reads_only_the_shape(sketch):
     """Other values of the same width leave the same fitted state, byte for byte."""
     rng = np.random.default_rng(0)
     first, second = (clone(sketch).fit(X) for X in (rng.normal(size=(3, 9)), np.zeros((7, 9))))
-    assert pickle.dumps(first) == pickle.dumps(second)
+    assert pickle.dumps(vars(first)) == pickle.dumps(vars(second))
 
 
 @every
@@ -125,11 +125,11 @@ def test_releasing_leaves_no_trace(sketch):
     """Transform adds nothing to the estimator: its pickle is small, the same as before, and rebuilds the projection."""
     X = np.random.default_rng(0).normal(size=(500, 40)) + 2
     sketch = clone(sketch).fit(X)
-    before = pickle.dumps(sketch)
+    before = pickle.dumps(vars(sketch))
     sketch.transform(X)
+    assert pickle.dumps(vars(sketch)) == before
     after = pickle.dumps(sketch)
     restored = pickle.loads(after)
-    assert after == before
     assert len(after) < 4000 + sketch.__dict__.get("flip_thresholds_", np.empty(0)).nbytes
     assert np.array_equal(restored.projection_.project(X), sketch.projection_.project(X))
     assert restored.guarantee_ == sketch.guarantee_

@@ -19,7 +19,9 @@ from .._params import (
     Interval,
     PythonNumbersMixin,
     StrOptions,
+    UncachedMixin,
     _fit_context,
+    silent,
     validate_data,
     warn_at_caller,
     without_values,
@@ -64,7 +66,7 @@ def _with_one_zero(labels):
     return labels + 0.0 if labels.dtype.kind == "f" else labels
 
 
-class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMixin, BaseEstimator, ABC):
+class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -106,6 +108,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
         self._publish(release)
         return self
 
+    @silent
     def decision_function(self, X):
         """Score each row.
 
@@ -124,6 +127,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @silent
     def predict(self, X):
         """Predict the label of each row.
 
@@ -139,6 +143,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
+    @silent
     def predict_proba(self, X):
         """Estimate the probability of each class.
 
@@ -155,6 +160,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, ClassifierMix
         scores = self.decision_function(X)
         return softmax(scores, axis=1) if scores.ndim > 1 else np.column_stack([expit(-scores), expit(scores)])
 
+    @silent
     def score(self, X, y, sample_weight=None):
         """Return the share of rows whose label is predicted.
 
@@ -260,6 +266,7 @@ class PrivateLinearClassifier(PrivateClassifier):
     _failures = "that a fit was refused, or that its solver failed"
 
     @available_if(_has_probabilities)
+    @silent
     def predict_proba(self, X):
         """Estimate the probability of each class; for log_loss only.
 

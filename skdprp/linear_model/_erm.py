@@ -9,6 +9,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
+from .._params import silent
 from ..losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from ._solver import PerturbedRisk, SolverError, minimise
 
@@ -188,6 +189,7 @@ def relative_intercept(fit_intercept, max_norm):
     return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
 
 
+@silent
 def clip_rows(X, max_norm):
     """Shorten the rows that are longer than `max_norm`.
 
@@ -207,8 +209,7 @@ def clip_rows(X, max_norm):
     if sp.issparse(X):
         X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
         X.sum_duplicates()
-        with np.errstate(all="ignore"):  # a warning of an overflow would tell of a row
-            assert_all_finite(X.data)
+        assert_all_finite(X.data)
     else:
         X = X.astype(np.float64, order="C")
     with np.errstate(over="ignore"):
@@ -265,6 +266,7 @@ def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n
         almost never.
     """
 
+    @silent
     def _minimise(y, linear):
         risk = PerturbedRisk(X, y, problem.row_loss, penalty=penalty, intercept=problem.intercept, perturbation=linear)
         weights = minimise(risk, problem.target_gradient, max_iter)

@@ -16,7 +16,9 @@ from .._params import (
     Interval,
     PythonNumbersMixin,
     StrOptions,
+    UncachedMixin,
     _fit_context,
+    silent,
     validate_data,
     warn_at_caller,
     without_values,
@@ -46,7 +48,7 @@ class _Release:
     is_private: bool = True
 
 
-class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, BaseEstimator):
+class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, RegressorMixin, BaseEstimator):
     """Least squares on a noisy copy or a noisy random projection of the data (MI-DP).
 
     Protects single entries of X: whoever knows all other entries and y learns at most `epsilon` bits about an entry
@@ -247,6 +249,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, B
         self._publish(release, "the sketch")
         return table[:, :-1], table[:, -1]
 
+    @silent
     def predict(self, X):
         """Predict the target of each row.
 
@@ -263,6 +266,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, B
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         return clip_entries(X, self.max_abs) @ self.coef_ + self.intercept_
 
+    @silent
     def score(self, X, y, sample_weight=None):
         """Return the coefficient of determination of the predictions.
 
@@ -315,8 +319,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, RegressorMixin, B
     def _resolve_n_components(self, shape):
         n_samples, n_features = shape
         if self.n_components == "auto":
-            with np.errstate(over="ignore"):
-                c = np.expm1(2 * self.epsilon * np.log(2))
+            c = np.expm1(2 * self.epsilon * np.log(2))  # infinite where it overflows
             return int(min(n_samples, n_features + 2 + np.ceil(np.cbrt(n_features / 18) * (n_samples * c) ** (2 / 3))))
         if self.n_components > n_samples:
             raise ValueError(f"n_components={self.n_components} is more than the {n_samples} rows of X.")

@@ -14,7 +14,7 @@ from ..mechanisms import (
     sampled_target,
 )
 from ..sensitivity import l1_sensitivity, l2_sensitivity
-from ._base import SLACK, BaseSketch
+from ._base import DRAW, SLACK, BaseSketch
 
 
 class AdditiveSketch(BaseSketch):
@@ -51,6 +51,7 @@ class AdditiveSketch(BaseSketch):
     def _calibrate_before_the_draw(self, epsilon, delta):
         if self.projection != "gaussian" or self.adjacency != "l1":
             raise ValueError("calibration='kenthapadi_bound' needs projection='gaussian' and adjacency='l1'.")
+        self._check_delta_of_a_draw()
         self.scale_ = kenthapadi_bound_scale(
             epsilon,
             delta,
@@ -58,8 +59,7 @@ class AdditiveSketch(BaseSketch):
             n_features=self.projection_.n_features,
             n_components=self.projection_.n_components,
         )
-        draw = ("delta includes the draw of the projection",)
-        return self._state("Gaussian mechanism, a-priori calibration", self.delta, _LL_3, assumptions=draw)
+        return self._state("Gaussian mechanism, a-priori calibration", self.delta, _LL_3, assumptions=(DRAW,))
 
     def _state(self, name, delta, source, **more):
         return self._guarantee(
@@ -125,7 +125,7 @@ class DPRandomProjection(AdditiveSketch):
         Distribution of the noise.
     calibration : {"analytic", "kenthapadi", "kenthapadi_bound", "classic"}, default="analytic"
         How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "kenthapadi_bound" is set before
-        a Gaussian projection is drawn; "classic" needs epsilon < 1.
+        a Gaussian projection is drawn, for a delta of 1e-9 or more; "classic" needs epsilon < 1.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.
     n_jobs : int or None, default=None

@@ -13,15 +13,31 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._label import GuaranteeDisplayMixin
-from .._params import FLOATS, PythonNumbersMixin, _fit_context, float_type, validate_data, warn_at_caller
+from .._params import (
+    FLOATS,
+    PythonNumbersMixin,
+    UncachedMixin,
+    _fit_context,
+    float_type,
+    silent,
+    validate_data,
+    warn_at_caller,
+)
 from .._threads import in_threads
 from ..guarantee import Adjacency, PrivacyGuarantee
-from ..random_projection import make_projection, rows_of
+from ..random_projection import make_projection, read_only, rows_of
 from ._dask import is_lazy, release_lazily, stand_in
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
 _NORM_ENTRIES = 2**16
 SLACK = 2.0**-10
+# W is one of those that seeds give: 2**32 for an integer random_state, and nobody knows how a RandomState was seeded.
+# Of rows that happen to be the worst for one of them, delta is up to 2**-32 = 2.3e-10, whatever is computed of a draw.
+LEAST_DELTA_OF_A_DRAW = 1e-9
+DRAW = (
+    "delta includes the draw of the projection: rows are chosen without knowledge of it, and the generator of the "
+    "projection is taken as random"
+)
 _NOT_COVERED = (
     "rows that differ by more than max_change",
     "the labels and the number of rows",
@@ -36,10 +52,26 @@ def blocks_of(X):
     return (rows_of(X, rows).astype(np.float64, copy=False) for rows in gen_batches(X.shape[0], size))
 
 
+def _frozen(value):
+    return read_only(value) if isinstance(value, np.ndarray) else value
+
+
 class BaseSketch(
-    GuaranteeDisplayMixin, PythonNumbersMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC
+    GuaranteeDisplayMixin,
+    PythonNumbersMixin,
+    UncachedMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+    ABC,
 ):
     """Fit from the shape of X, then project and randomise each row at every call of `transform`."""
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, _frozen(value))
+
+    def __setstate__(self, state):  # an array that was pickled or copied can be written to
+        super().__setstate__({name: _frozen(value) for name, value in state.items()})
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -59,8 +91,18 @@ class BaseSketch(
         """
         self._remember_last_fit()
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
-        X = validate_data(self, stand_in(X) if is_lazy(X) else X, accept_sparse="csr", dtype=FLOATS)
-        return self._fit_projection(self._make_projection(X.shape[1]))
+        fitted = self._snapshot()  # taken over at once: a thread that releases meanwhile sees no part of it
+        X = validate_data(fitted, stand_in(X) if is_lazy(X) else X, accept_sparse="csr", dtype=FLOATS)
+        fitted._fit_projection(fitted._make_projection(X.shape[1]))
+        parameters = self.get_params(deep=False)
+        vars(self).update({name: value for name, value in vars(fitted).items() if name not in parameters})
+        return self
+
+    def _snapshot(self):
+        """Copy what the sketch holds at one moment, far faster than by its pickled state."""
+        twin = object.__new__(type(self))
+        vars(twin).update(vars(self))
+        return twin
 
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
@@ -68,8 +110,8 @@ class BaseSketch(
         guarantee = self._calibrate()
         self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
         self._calibrated_for = self._private_parameters()
-        return self
 
+    @silent
     def transform(self, X):
         """Release a fresh private sketch of each row.
 
@@ -98,16 +140,17 @@ class BaseSketch(
             If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, or if a
             parameter was changed after fit. Nothing is released then.
         """
-        self._check_calibrated()
+        sketch = self._snapshot()  # a fit in another thread would change the noise of the rows still to come
+        sketch._check_calibrated()
         given = stand_in(X) if is_lazy(X) else X
-        rows = validate_data(self, given, accept_sparse="csr", dtype=FLOATS, reset=False)
-        dtype = self._output_dtype(float_type(given, rows))
+        rows = validate_data(sketch, given, accept_sparse="csr", dtype=FLOATS, reset=False)
+        dtype = sketch._output_dtype(float_type(given, rows))
         if is_lazy(X):
-            return release_lazily(self, X, dtype)
-        self._check_domain(rows)
+            return release_lazily(sketch, X, dtype)
+        sketch._check_domain(rows)
         if _noise.is_seeded() and not self.guarantee_.seeded:
             self.guarantee_ = self.guarantee_.mark_seeded()
-        return self._numbered(self._release(rows, dtype))
+        return sketch._numbered(sketch._release(rows, dtype))
 
     def _container(self):
         """What scikit-learn is told to put the sketches in."""
@@ -197,6 +240,14 @@ class BaseSketch(
             **more,
         )
 
+    def _check_delta_of_a_draw(self):
+        """Refuse a delta over the draw of the projection that is below the chance of one seed."""
+        if self.delta < LEAST_DELTA_OF_A_DRAW:
+            raise ValueError(
+                f"delta={self.delta:g} is below {LEAST_DELTA_OF_A_DRAW:g}: it includes the draw of the projection, "
+                "which comes from one of 2**32 seeds if random_state is an integer."
+            )
+
     def _release(self, X, dtype):
         """Work by blocks that fit the cache; on few rows they are smaller, so that each thread has one."""
         out = np.empty((X.shape[0], self._n_features_out), dtype=dtype)
@@ -225,15 +276,14 @@ class BaseSketch(
         terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
         entries = X.data if sp.issparse(X) else X
         entry = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
-        with np.errstate(over="ignore"):
-            if (terms + 1) * terms * entry <= largest / 2:
-                return
-            for block in blocks_of(X):
-                if not (((block != 0).sum(axis=1) + 1) * abs(block).sum(axis=1) <= largest).all():
-                    raise ValueError(
-                        "X has a row so large that float64 is too coarse to project it to within "
-                        f"max_change={self.max_change}. Scale X, or raise max_change."
-                    )
+        if (terms + 1) * terms * entry <= largest / 2:
+            return
+        for block in blocks_of(X):
+            if not (((block != 0).sum(axis=1) + 1) * abs(block).sum(axis=1) <= largest).all():
+                raise ValueError(
+                    "X has a row so large that float64 is too coarse to project it to within "
+                    f"max_change={self.max_change}. Scale X, or raise max_change."
+                )
 
     @abstractmethod
     def _calibrate(self):

@@ -7,7 +7,6 @@ their noise where and when they are computed, and what is computed together shar
 
 import sys
 from contextvars import Context
-from copy import copy
 from uuid import uuid4
 
 import numpy as np
@@ -36,7 +35,7 @@ class _Release:
     """One call of `transform`: the sketch as it was then, and a name that no other call has."""
 
     def __init__(self, sketch, nothing):
-        self.sketch = copy(sketch)
+        self.sketch = sketch
         self.nothing = nothing
         self.name = uuid4().hex
 
@@ -54,7 +53,7 @@ def release_lazily(sketch, X, dtype):
     Parameters
     ----------
     sketch : BaseSketch
-        A fitted sketch; changes made to it later do not matter.
+        A fitted sketch that nobody changes later.
     X : dask array or dask dataframe
         Rows.
     dtype : dtype

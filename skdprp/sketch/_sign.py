@@ -16,7 +16,7 @@ from ..mechanisms import (
     sign_change_probability,
 )
 from ..sensitivity import component_sensitivity
-from ._base import SLACK, BaseSketch, blocks_of
+from ._base import DRAW, SLACK, BaseSketch, blocks_of
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
 SIGN_CONSTRAINTS = {
@@ -96,7 +96,7 @@ class DPSignRP(FlippedSignSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     delta : float, default=0.0
-        Slack of the bound; positive with `min_norm` only.
+        Slack of the bound; 0, or with `min_norm` at least 1e-9.
     max_change : float, default=1.0
         l1 distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read
         from the data.
@@ -198,9 +198,10 @@ class DPSignRP(FlippedSignSketch):
             return self._state(0.0, loss=self._bits_loss(self.projection_.n_components))
         if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
             raise ValueError("min_norm needs method='rr', projection='gaussian' and delta > 0.")
+        self._check_delta_of_a_draw()
         self._calibrate_flips(self._flip_epsilon_of_distant_rows())
         note = (
-            "delta includes the draw of the projection: rows are chosen without knowledge of it",
+            DRAW,
             f"every row has l2 norm at least {self.min_norm} (rows below are refused)",
         )
         return self._state(self.delta, assumptions=note)

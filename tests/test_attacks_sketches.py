@@ -1,0 +1,490 @@
+"""Attacks on sketches through what an outside user can reach: each once told more than the guarantee, or tried to."""
+
+import contextlib
+import copy
+import math
+import pickle
+import threading
+import warnings
+
+import mpmath
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+import sklearn
+from joblib import parallel_config
+from sketches import EVERY, computed
+from sklearn.base import clone
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from skdprp import (
+    DPOPORP,
+    DPRandomProjection,
+    DPSignOPORP,
+    DPSignRP,
+    PublicScaler,
+    _noise,
+    compose,
+    iDPSignRP,
+    reproducible_noise,
+    transform_chunks,
+)
+from skdprp.mechanisms import gaussian_scale, randomised_response_profile
+
+SECRET = 8675309.0
+LEAST = 5e-324
+
+
+# What leaves beside the numbers
+
+
+@pytest.mark.parametrize("sketch", [DPOPORP(2), DPSignRP(2), iDPSignRP(2)], ids=repr)
+@pytest.mark.parametrize("globally", [False, True])
+def test_names_of_rows_do_not_leave_with_their_sketches(sketch, globally):
+    """A released frame has the index of the rows, which may be names of people, unless the guarantee says so."""
+    rows = pd.DataFrame(np.eye(3), columns=list("abc"), index=["alice", "bob", "carol"])
+    with sklearn.config_context(transform_output="pandas" if globally else "default"):
+        sketch = clone(sketch) if globally else clone(sketch).set_output(transform="pandas")
+        released = sketch.fit(rows).transform(rows)
+    told = any("index" in fact for fact in sketch.guarantee_.not_covered)
+    assert told or not set(released.index) & set(rows.index)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        DPRandomProjection(4),
+        DPRandomProjection(projection="identity", max_change=1e6),
+        DPOPORP(4, max_change=1e6),
+        DPSignRP(4),
+        DPSignOPORP(4, max_change=10.0),
+        iDPSignRP(4),
+        PublicScaler((0, 100)),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("mode", ["raise", "warn"])
+def test_floating_point_errors_of_the_caller_do_not_tell_rows_apart(estimator, mode):
+    """Under np.seterr(all="raise"), rows 0 and 5e-324 differ for sure: one underflows, before there is noise."""
+    estimator = clone(estimator).fit(np.zeros((1, 4)))
+    seen = []
+    for first in (0.0, LEAST):
+        with np.errstate(all=mode), warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                estimator.transform([[first, 0.0, 0.0, 0.0]])
+                failed = ""
+            except FloatingPointError as error:
+                failed = str(error)
+        seen.append((failed, any("underflow" in str(warning.message) for warning in caught)))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("estimator", [DPOPORP(2), PublicScaler((0, 1))], ids=repr)
+def test_warnings_of_pandas_quote_no_value(estimator):
+    """Sparse columns with two fill values make pandas warn, and print what the columns are filled with."""
+    columns = {
+        "a": pd.arrays.SparseArray([1.0, SECRET], fill_value=SECRET),
+        "b": pd.arrays.SparseArray([0.0, SECRET], fill_value=0.0),
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with contextlib.suppress(ValueError):
+            clone(estimator).fit(pd.DataFrame(columns))
+    assert not any("8675309" in str(warning.message) for warning in caught)
+
+
+# Parameters that nobody has checked
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        DPOPORP(2, adjacency="replace_one"),
+        DPOPORP(2, noise="laplace", adjacency="entry"),
+        DPRandomProjection(2, adjacency="add_remove"),
+        DPSignRP(4, method="rr", projection="gaussian", delta=1e-6, min_norm=-1.0),
+    ],
+    ids=repr,
+)
+def test_parameters_are_checked_whatever_scikit_learn_is_told(sketch):
+    """skip_parameter_validation=True: noise for a change of 1.0 was printed as that of one row replaced.
+
+    A negative min_norm made the probability that a sign differs negative, so that no bit was flipped.
+    """
+    with sklearn.config_context(skip_parameter_validation=True), pytest.raises(ValueError):
+        clone(sketch).fit(np.ones((3, 4)))
+
+
+# A delta over the draw of the projection
+
+
+def rows_that_differ_in_every_sign(sketch):
+    """Two rows at l1 distance 1, of norm min_norm or more, on both sides of zero in each projection of one drawn W."""
+    W = sketch.projection_.matrix
+    step = np.linalg.lstsq(W.T, np.ones(W.shape[1]), rcond=None)[0]
+    step *= 0.499 / abs(step).sum()
+    far = np.linalg.svd(W.T, full_matrices=True)[2][-1] * sketch.min_norm * 1.01
+    return far + step, far - step
+
+
+def drawn(delta, random_state):
+    sketch = DPSignRP(
+        64, method="rr", projection="gaussian", min_norm=1e4, delta=delta, random_state=random_state, epsilon=1.0
+    )
+    return sketch.fit(np.ones((1, 96)))
+
+
+def test_the_rows_of_the_attack_differ_in_every_sign(silenced_noise):
+    """They are neighbours within the domain; for the W that they were made for, all 64 bits differ."""
+    sketch = drawn(1e-9, 0)
+    rows = np.array(rows_that_differ_in_every_sign(sketch))
+    assert abs(rows[0] - rows[1]).sum() <= 1.0
+    released = sketch.transform(rows)
+    assert (released[0] == -released[1]).all()
+
+
+@pytest.mark.parametrize(
+    ("delta", "draws", "random_state"), [(1e-60, 2**128, None), (1e-12, 2**32, 0), (1e-9, 2**32, 0)]
+)
+def test_delta_is_not_below_the_chance_of_one_seed(delta, draws, random_state):
+    """W is one of 2^128, and from an integer one of 2^32: rows may be the worst for one of them without knowing it.
+
+    Their exact delta is 1 / draws times that of 64 differing bits: 3.0e-41 for a printed 1e-60, 1.6e-10 for 1e-12.
+    """
+    try:
+        sketch = drawn(delta, random_state)
+    except ValueError:
+        return
+    of_these_rows = randomised_response_profile(1.0, epsilon0=sketch.flip_epsilon_, n_bits=64)
+    assert of_these_rows / draws <= sketch.guarantee_.delta
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        DPSignRP(64, method="rr", projection="gaussian", min_norm=10.0),
+        DPRandomProjection(64, projection="gaussian", calibration="kenthapadi_bound"),
+    ],
+    ids=repr,
+)
+def test_a_delta_over_the_draw_of_a_projection_is_one_that_seeds_can_have(sketch):
+    """The guarantee says what is taken as random."""
+    with pytest.raises(ValueError, match=r"delta=9\.9e-10 .* 2\*\*32"):
+        clone(sketch).set_params(delta=9.9e-10).fit(np.ones((1, 96)))
+    guarantee = clone(sketch).set_params(delta=1e-9).fit(np.ones((1, 96))).guarantee_
+    assert any("generator of the projection is taken as random" in fact for fact in guarantee.assumptions)
+
+
+# Released more often than it was told
+
+
+def lazy_sketches():
+    da = pytest.importorskip("dask.array")
+    X = da.from_array(np.ones((40, 6)), chunks=(10, 6))
+    return DPOPORP(4, random_state=0).fit(X).transform(X)
+
+
+def array_and_frame(S):
+    import dask
+    import dask.dataframe as dd
+
+    array, frame = dask.compute(S, dd.from_dask_array(S))
+    return array, frame.to_numpy()
+
+
+def function_of_two_arrays(S):
+    import dask
+
+    first, second = dask.delayed(lambda *both: both)(S, S + 1).compute()
+    return first, second - 1
+
+
+def array_and_its_sum(S):
+    import dask
+
+    array, total = dask.compute(S, dask.delayed(np.sum)(S))
+    return array.sum(), total
+
+
+def column_of_a_frame(S):
+    frame = S.to_dask_dataframe(columns=list("abcd"))
+    frame = frame.assign(e=S[:, 0]).compute()
+    return frame.a, frame.e
+
+
+def optimised_together(S):
+    import dask
+
+    first, second = dask.compute(*dask.optimize(S, S + 1))
+    return first, second - 1
+
+
+@pytest.mark.filterwarnings("ignore:Computing mixed collections")  # dask says that it may be slow
+@pytest.mark.parametrize(
+    "compute", [array_and_frame, function_of_two_arrays, array_and_its_sum, column_of_a_frame, optimised_together]
+)
+def test_one_computation_of_dask_releases_each_row_once(compute):
+    """Dask optimises collections of each kind apart: one compute drew noise two or three times for every row."""
+    pytest.importorskip("dask.dataframe")
+    first, second = compute(lazy_sketches())
+    assert np.allclose(first, second)
+
+
+def fill_array(buffer, values):
+    buffer[:] = values
+
+
+def fill_frame(buffer, values):
+    buffer.iloc[:, :] = values
+
+
+def fill_sparse(buffer, values):
+    buffer.data[:] = values.ravel()
+
+
+FILLED = {np.asarray: fill_array, pd.DataFrame: fill_frame, sp.csr_array: fill_sparse}
+
+
+@pytest.mark.parametrize("form", FILLED)
+@pytest.mark.parametrize("n_jobs", [None, 1, 2])
+def test_rows_in_a_reused_buffer_are_sketched_once(form, n_jobs):
+    """A generator fills one array again and again; with two jobs the last chunks were sketched several times."""
+
+    def chunks():
+        buffer = form(np.ones((5, 6)))
+        for chunk in range(8):
+            FILLED[form](buffer, np.repeat(np.arange(5 * chunk, 5 * chunk + 5.0)[:, None], 6, axis=1))
+            yield buffer
+
+    sketch = DPRandomProjection(projection="identity", epsilon=1e6).fit(np.zeros((1, 6)))
+    with parallel_config("threading", n_jobs=2):  # holds where n_jobs is None
+        released = transform_chunks(sketch, chunks(), n_jobs=n_jobs)
+    assert np.allclose(released, np.arange(40.0)[:, None], atol=0.4)
+
+
+def test_an_interrupted_run_says_how_many_rows_are_out():
+    """Who stops a long run by hand has to know where to go on: a row that is sketched again is released again."""
+
+    def chunks():
+        yield np.zeros((5, 6))
+        yield np.zeros((5, 6))
+        raise KeyboardInterrupt
+
+    out = np.full((20, 4), np.nan)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        transform_chunks(DPOPORP(4).fit(np.zeros((1, 6))), chunks(), out=out)
+    assert np.isfinite(out).all(axis=1).sum() == 10
+    assert any("10 rows" in note for note in getattr(caught.value, "__notes__", ()))
+
+
+# Noise that is shared, or of another calibration
+
+
+def test_a_cached_pipeline_does_not_tell_whether_a_row_has_changed(tmp_path):
+    """Pipeline(memory=...) gave the same noise again for the same rows, and other noise for a neighbour."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 6)), np.arange(20) % 2
+    steps = DPOPORP(4, random_state=0), LogisticRegression()
+    first, second = (make_pipeline(*steps, memory=str(tmp_path)).fit(X, y)[-1].coef_ for _ in range(2))
+    assert not np.array_equal(first, second)
+
+
+def test_a_fit_in_another_thread_does_not_change_the_noise_of_a_transform(monkeypatch):
+    """While rows were released for epsilon = 1, a second thread fitted for 1e5: later blocks had next to no noise."""
+    X = np.zeros((8192, 64))
+    sketch = DPOPORP(4, epsilon=1.0, random_state=0).fit(X[:1])
+    scale, random_bytes, once = sketch.scale_, _noise.random_bytes, []
+
+    def refit():
+        sketch.set_params(epsilon=1e5).fit(X[:1])
+
+    def random_bytes_while_refitting(size):
+        if not once:
+            once.append(threading.Thread(target=refit))
+            once[0].start()
+            once[0].join()
+        return random_bytes(size)
+
+    monkeypatch.setattr(_noise, "random_bytes", random_bytes_while_refitting)
+    released = sketch.transform(X)
+    assert (abs(released.reshape(64, -1)).mean(axis=1) > scale / 2).all()
+
+
+@pytest.mark.parametrize("sketch", EVERY, ids=repr)
+def test_no_array_of_a_fitted_sketch_can_be_written_to(sketch):
+    """The noise is calibrated for what they hold; a copy or a pickle has arrays of its own, which are no different."""
+    fitted = clone(sketch).fit(np.ones((1, 64)))
+    fitted.transform(np.full((1, 64), 9.0))
+    for held in (fitted, copy.copy(fitted), copy.deepcopy(fitted), pickle.loads(pickle.dumps(fitted))):
+        held.transform(np.full((1, 64), 9.0))
+        projections = getattr(held.projection_, "parts", [held.projection_])
+        assert isinstance(projections, tuple) or len(projections) == 1
+        for owner in (held, *projections):
+            arrays = [value for value in vars(owner).values() if isinstance(value, np.ndarray)]
+            sparse = [value for value in vars(owner).values() if sp.issparse(value)]
+            arrays += [array for W in sparse for array in (W.data, W.indices, W.indptr)]
+            assert not any(array.flags.writeable for array in arrays)
+
+
+def test_who_works_with_a_very_sparse_matrix_does_not_change_the_sketch():
+    """Each has a CSR array of its own, to which new arrays may be given instead of writing to those that it has."""
+    X = sp.csr_array(np.ones((1, 64)))
+    sketch = DPRandomProjection(16, projection="very_sparse", density=0.1, random_state=0).fit(X)
+    with reproducible_noise(0):
+        before = sketch.transform(X)
+    W = sketch.projection_.matrix
+    W.data = W.data * 1000
+    with contextlib.suppress(ValueError):
+        sketch.projection_.matrix.data *= 1000
+    with reproducible_noise(0):
+        assert np.array_equal(sketch.transform(X), before)
+
+
+@pytest.mark.parametrize("kind", ["rademacher", "gaussian", "uniform"])
+def test_who_works_with_the_public_matrix_does_not_change_the_sketch(kind):
+    """Scaling projection_.matrix in place, to look at it, scaled what was released, and not its noise."""
+    X = np.ones((1, 64))
+    sketch = DPRandomProjection(16, projection=kind, random_state=0).fit(X)
+    with reproducible_noise(0):
+        before = sketch.transform(X)
+    with contextlib.suppress(ValueError):
+        W = sketch.projection_.matrix
+        W *= 1000
+    with reproducible_noise(0):
+        assert np.array_equal(sketch.transform(X), before)
+
+
+# What the documentation says of neighbours
+
+
+def test_a_letter_for_another_is_as_far_as_the_guide_says():
+    """The guide counts up to 6 trigrams for a letter; a capital I with a dot is two characters in lower case."""
+    trigrams = HashingVectorizer(analyzer="char_wb", ngram_range=(3, 3), norm=None, lowercase=False)
+    one, other = trigrams.transform(["annaxschmidt", "anna\u0130schmidt"]).toarray()
+    assert abs(one - other).sum() <= 6
+    in_lower_case = clone(trigrams).set_params(lowercase=True)
+    one, other = in_lower_case.transform(["annaxschmidt", "anna\u0130schmidt"]).toarray()
+    assert abs(one - other).sum() == 7
+
+
+# What held
+
+
+def with_repeated_offsets():
+    X = sp.dia_array((np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([0, 1])), shape=(2, 2))
+    X.offsets = np.array([0, 0])
+    return X, [[4, 0], [0, 6]]
+
+
+def with_lists_out_of_order():
+    X = sp.lil_array((1, 3))
+    X.rows[0], X.data[0] = [2, 0, 2], [1.0, 2.0, 4.0]
+    return X, [[2, 0, 5]]
+
+
+def with_flags_that_lie():
+    X = sp.csr_array((np.array([1.5, 2.0, 4.0]), np.array([1, 0, 1]), np.array([0, 3])), shape=(1, 2))
+    X.has_sorted_indices = X.has_canonical_format = True
+    return X, [[2, 5.5]]
+
+
+def with_large_numbers_of_another_byte_order():
+    data = np.array([2**60, 7, -(2**60)], dtype=">i8")
+    return sp.csr_array((data, np.zeros(3, int), np.array([0, 3])), shape=(1, 2)), [[7, 0]]
+
+
+def with_python_integers():
+    data = np.array([2**80, 3, -(2**80)], dtype=object)
+    return sp.csr_array((data, np.zeros(3, int), np.array([0, 3])), shape=(1, 2)), [[3, 0]]
+
+
+def with_repeated_blocks():
+    return sp.bsr_array((np.ones((2, 1, 1)), np.array([0, 0]), np.array([0, 2])), shape=(1, 1)), [[2]]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        with_repeated_offsets,
+        with_lists_out_of_order,
+        with_flags_that_lie,
+        with_large_numbers_of_another_byte_order,
+        with_python_integers,
+        with_repeated_blocks,
+    ],
+)
+def test_sparse_rows_made_by_hand_are_the_vectors_that_they_sum_to(rows):
+    """Entries that scipy itself would sum in another order, in another type, or not at all."""
+    X, expected = rows()
+    sketch = DPRandomProjection(projection="identity", max_change=10.0).fit(X)
+    assert np.array_equal(computed(sketch, X), expected)
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"a": pd.array([0, 2**24 + 1], dtype="Int64"), "b": np.array([0, 1], "f4")}, 2**24 + 1),
+        ({"a": np.array([0, 2**24 + 1]), "b": np.array([False, True])}, 2**24 + 1),
+        ({"a": pd.arrays.SparseArray([0, 2**24 + 1]), "b": np.array([0, 1], "f4")}, 2**24 + 1),
+        ({"a": pd.Categorical([3, 2**24 + 1]), "b": np.array([0, 1], "f4")}, 2**24 + 1),
+        ({"a": pd.array([0, 2**53 + 1], dtype="Int64")}, 2.0**53),
+    ],
+)
+def test_columns_of_mixed_types_are_rounded_once_to_float64(columns, expected):
+    """No conversion by way of float32 or of a common type, which would round more than the domain allows for."""
+    rows = pd.DataFrame(columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sketch = DPRandomProjection(projection="identity", max_change=1e6).fit(rows)
+        assert computed(sketch, rows)[1, 0] == expected
+
+
+def profile_in_sixty_digits(epsilon, mu):
+    with mpmath.workdps(60):
+        epsilon, mu, root = mpmath.mpf(epsilon), mpmath.mpf(mu), mpmath.sqrt(2)
+        upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+        return (mpmath.erfc(-upper / root) - mpmath.exp(epsilon) * mpmath.erfc(-lower / root)) / 2
+
+
+def test_gaussian_scales_far_from_where_anybody_uses_them_are_private():
+    """Epsilon from 1e-6 to 1e6, delta from 1e-300 to within 1e-14 of 1: no scale is short, in sixty digits."""
+    rng = np.random.default_rng(1)
+    for case in range(200):
+        epsilon, sensitivity = 10 ** rng.uniform(-6, 6), 10 ** rng.uniform(-20, 20)
+        delta = 1 - 10 ** rng.uniform(-14, -1) if case % 5 == 0 else 10 ** rng.uniform(-300, -0.0001)
+        scale = gaussian_scale(epsilon, delta, sensitivity=sensitivity)
+        assert profile_in_sixty_digits(epsilon, mpmath.mpf(sensitivity) / mpmath.mpf(scale)) <= delta
+
+
+def losses_of_bits(flip_epsilon, n_bits):
+    keep = 1 / (1 + math.exp(-flip_epsilon))
+    return {
+        (2 * kept - n_bits) * flip_epsilon: math.comb(n_bits, kept) * keep**kept * (1 - keep) ** (n_bits - kept)
+        for kept in range(n_bits + 1)
+    }
+
+
+def test_totals_of_sign_sketches_are_not_below_the_exact_ones():
+    """All combinations of losses of up to three sketches of few bits, against the privacy loss distributions."""
+    pytest.importorskip("dp_accounting")
+    rng = np.random.default_rng(3)
+    for _ in range(6):
+        fitted = [
+            kind(int(rng.integers(2, 9)), epsilon=10 ** rng.uniform(-2, 1.3)).fit(np.ones((1, 9)))
+            for kind in rng.choice([DPSignRP, DPSignOPORP], rng.integers(2, 4))
+        ]
+        losses = {0.0: 1.0}
+        for sketch in fitted:
+            bits = losses_of_bits(sketch.flip_epsilon_, sketch.n_components if type(sketch) is DPSignRP else 1)
+            pairs = [(a + b, p * q) for a, p in losses.items() for b, q in bits.items()]
+            losses = {}
+            for loss, probability in pairs:
+                losses[loss] = losses.get(loss, 0.0) + probability
+        for delta in (1e-9, 1e-3, 0.3):
+            total = compose(*(sketch.guarantee_ for sketch in fitted), delta=delta)
+            exact = sum(-p * math.expm1(total.epsilon - loss) for loss, p in losses.items() if loss > total.epsilon)
+            assert exact <= total.delta * (1 + 1e-12)
