@@ -178,6 +178,7 @@ def absolute(rows):
         (OneHotEncoder(categories=[[0, 1]], sparse_output=False, handle_unknown="ignore", drop="first"), [[7]]),
         (OneHotEncoder(categories=[[0, 1]], sparse_output=False, handle_unknown="warn"), [[7]]),
         (FunctionTransformer(absolute, absolute), [[-1]]),
+        (Normalizer("l1"), [[1e308]]),
     ],
 )
 def test_a_step_that_warns_of_a_row_is_remarked_on(step, rows):
@@ -425,3 +426,44 @@ def test_jobs_and_threads_share_no_noise():
         )
     values = np.concatenate([part.ravel() for part in drawn])
     assert len(drawn) == 4 and len(np.unique(values)) == values.size
+
+
+class Name(str):
+    """Text with more to it."""
+
+
+def test_a_label_leaves_as_text_and_not_as_the_object_that_a_row_holds():
+    """Equal texts may be objects of different classes; the first row with a label lends its own to classes_."""
+    kinds = set()
+    for label in ("a", Name("a")):
+        labels = np.array(["a", "b"] * 6, dtype=object)
+        labels[0] = label
+        kinds.add(type(AMPClassifier(delta=1e-6).fit(X, labels).classes_[0]))
+    assert len(kinds) == 1
+
+
+class Leave(Spy):
+    """A callback that leaves a context at the end of the last step."""
+
+    def __init__(self, context, n_steps):
+        super().__init__()
+        self.context, self.left = context, n_steps
+
+    def on_fit_task_end(self, estimator, context, **known):
+        """Count the steps."""
+        self.left -= 1
+        if self.left == 0:
+            self.context.__exit__(None, None, None)
+
+
+def test_a_descent_whose_seed_ends_before_it_is_marked_as_seeded():
+    """Noise of all steps came from a seed that a callback has left by the time the guarantee is stated."""
+    estimator = DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=5)
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    weights = []
+    for _ in range(2):
+        context = reproducible_noise(0)
+        context.__enter__()
+        weights.append(estimator.set_callbacks(Leave(context, 5)).fit(X, Y).coef_)
+    assert estimator.guarantee_.seeded or not np.array_equal(*weights)

@@ -58,6 +58,8 @@ def _labels(y):
         raise ValueError("Unknown label type: labels are numbers, truth values or strings, and all of one type.")
     if y.dtype.kind == "f" and (y != np.trunc(y)).any():
         raise ValueError("Unknown label type: continuous. A classifier takes no real numbers that are not whole.")
+    if y.dtype.kind == "O":  # text of a class of its own may hold more, and classes_ would take it from one row
+        return np.array([str.__str__(label) for label in y], dtype=object)
     return _with_one_zero(y)
 
 
@@ -96,6 +98,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             If the solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
             not covered by the guarantee: leave `max_iter` generous.
         """
+        is_seeded = _noise.is_seeded()  # a callback may leave the seed before the end
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
         classes, codes = self._encode(y)
         X = self._bounded(X)
@@ -106,6 +109,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         self.classes_ = classes
         self._set_weights(problem, weights)
         self._publish(release)
+        if is_seeded:
+            self.guarantee_ = self.guarantee_.mark_seeded()
         return self
 
     @silent

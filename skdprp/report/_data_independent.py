@@ -77,6 +77,8 @@ def remark_on(estimator):
         return f"its errors quote unknown values: use handle_unknown={_SAFER_UNKNOWN[kind]!r}{drop}"
     if kind is OneHotEncoder and (estimator.handle_unknown == "warn" or estimator.drop is not None):
         return 'it warns of unknown values: use handle_unknown="ignore", drop=None'
+    if kind is Normalizer and estimator.norm != "max":
+        return "learns nothing from the rows; it warns of an overflow where numbers are beyond 1e154"
     if kind is FunctionTransformer and _checks_inverse(estimator):
         return f"{_TRUST[kind]}; it warns of rows that inverse_func does not give back: set check_inverse=False"
     return _TRUST.get(kind, "learns nothing from the rows")
