@@ -213,6 +213,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     def _scale(self, delta, sensitivity, law, n_released):
         target = sampled_target(self.epsilon, delta, n_changed=n_released)
         scale = gaussian_scale if law is None else partial(spherical_scale, **law)
+        if not np.isfinite(sensitivity):  # of a penalty beyond floats
+            _noise.check_scale(sensitivity)
         return _noise.check_scale(scale(*target, sensitivity=sensitivity))  # a sensitivity of 0 is one that vanished
 
     def _calibrate_as_published(self, problem, delta, penalty, exact, law):
