@@ -23,7 +23,10 @@ default_role = "literal"  # single backticks in docstrings name parameters
 autosummary_generate = True
 templates_path = ["_templates"]
 # What a class has from its own package, down to the mixins of scikit-learn and the exceptions of Python.
-_FOREIGN = "ClassNamePrefixFeaturesOutMixin, ClassifierMixin, RegressorMixin, BaseEstimator, BaseException, StrEnum, ReprEnum, Enum, str, object"
+_FOREIGN = (
+    "ClassNamePrefixFeaturesOutMixin, ClassifierMixin, RegressorMixin, BaseEstimator, BaseException, "
+    "StrEnum, ReprEnum, Enum, str, object"
+)
 _ROUTING = "get_metadata_routing, set_fit_request, set_score_request, set_predict_request, set_transform_request"
 autodoc_default_options = {"members": True, "inherited-members": _FOREIGN, "exclude-members": _ROUTING}
 toc_object_entries_show_parents = "hide"
