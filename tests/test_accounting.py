@@ -260,8 +260,17 @@ def test_stated_deltas_of_composed_gaussian_noise_are_upper_bounds():
                 assert_bounds(total.profile(epsilon), exact)
 
 
-@pytest.mark.parametrize("mu", [1e-3, 0.3, 2.0])
-@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+@pytest.mark.parametrize("mu", [1010.0, 1e5, 1e8, 1e10])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.4, 0.99])
+def test_epsilon_of_next_to_no_noise_is_an_upper_bound(mu, delta):
+    """From the first of the two terms of the profile alone."""
+    epsilon = gaussian_epsilon(delta, scale=1.0, sensitivity=mu)
+    assert precise_gaussian_profile(epsilon, mu) <= mpmath.mpf(delta)
+    assert precise_gaussian_profile(epsilon * (1 - 1e-5), mu) > mpmath.mpf(delta)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.3, 2.0, 30.0, 990.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.4, 0.99])
 def test_stated_epsilons_are_upper_bounds(mu, delta):
     for epsilon in (PrivacyLoss(mu=mu).epsilon(delta), gaussian_epsilon(delta, scale=1.0, sensitivity=mu)):
         assert precise_gaussian_profile(epsilon, mu) <= mpmath.mpf(delta)

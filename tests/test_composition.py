@@ -6,6 +6,9 @@ from itertools import product
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 
 from skdprp.composition import PrivacyLoss, Profile, _convex_minorant, approximate_profile
@@ -131,6 +134,23 @@ def test_convex_minorant_is_convex_and_touches():
     hull = _convex_minorant(x, y)
     assert np.all(hull <= y) and np.all(np.diff(hull, 2) >= -1e-15)
     np.testing.assert_allclose(hull, [5.0, 3.5, 2.0, 1.25, 0.5, 0.0])
+
+
+@given(arrays(float, 12, elements=st.floats(0, 1)), arrays(float, 12, elements=st.floats(0.01, 1)))
+def test_convex_minorant_is_the_largest(y, steps):
+    """At each point the least of all chords over it."""
+    x = np.cumsum(steps)
+    hull = _convex_minorant(x, y)
+    for i in range(12):
+        chords = [np.interp(x[i], x[[a, b]], y[[a, b]]) for a in range(i + 1) for b in range(i, 12) if a < b]
+        assert hull[i] == pytest.approx(min([y[i], *chords]), abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["mu", "sampling", "slack"])
+def test_no_part_of_a_loss_is_negative(name):
+    for value in (-1e-300, -0.5, float("nan")):
+        with pytest.raises(ValueError, match="at least 0"):
+            PrivacyLoss(**{name: value})
 
 
 def test_a_bound_that_is_not_convex_composes_as_its_convex_minorant():

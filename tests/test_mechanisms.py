@@ -82,6 +82,21 @@ def test_scales_that_noise_cannot_have_are_refused(calibrate, sensitivity):
         calibrate(sensitivity=sensitivity)
 
 
+@pytest.mark.parametrize("delta", [1.0, 1.5])
+def test_delta_of_one_is_no_target(delta):
+    """No noise at all would meet it: the search for the least went on until floats ended."""
+    law = {"n_dims": 3, "shape": 3, "power": 1}
+    for calibrate in (
+        gaussian_scale,
+        partial(spherical_scale, **law),
+        objective_perturbation_scale,
+        partial(softmax_perturbation_scale, n_classes=3),
+        partial(product_perturbation_scale, n_dims=3),
+    ):
+        with pytest.raises(ValueError, match="choose delta < 1"):
+            calibrate(1.0, delta)
+
+
 def test_no_scale_is_needed_where_nothing_moves():
     assert gaussian_scale(1.0, 1e-5, sensitivity=0.0) == laplace_scale(1.0, sensitivity=0.0) == 0.0
     assert spherical_scale(1.0, 1e-5, sensitivity=0.0, n_dims=3, shape=3, power=1) == 0.0

@@ -5,6 +5,7 @@ import pickle
 import tracemalloc
 import warnings
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -124,6 +125,29 @@ def test_information_delta_is_the_root(epsilon):
     else:
         assert bits(0.99999 * delta) < epsilon <= bits(delta) + 1e-12
         assert delta == pytest.approx(brentq(lambda t: bits(t) - epsilon, 1e-6, 1 - 1e-12, xtol=1e-13), rel=1e-8)
+
+
+@pytest.mark.parametrize("epsilon", np.exp(np.random.default_rng(0).uniform(-25, 0, 60)))
+def test_information_delta_is_an_upper_bound(epsilon):
+    """To the last bit, and by a part in 10^12 at most."""
+    with mpmath.workdps(50):
+
+        def bits(delta):
+            return 1 + sum(p * mpmath.log(p, 2) for p in ((1 + delta) / 2, (1 - delta) / 2))
+
+        delta = mpmath.mpf(information_delta(epsilon))
+        assert bits(delta * (1 - mpmath.mpf(10) ** -12)) < mpmath.mpf(epsilon) <= bits(delta)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-3, 0.3])
+@pytest.mark.parametrize("n_components", [1, 10, 1000])
+def test_projected_entry_epsilon_is_its_formula(delta, n_components):
+    """Half of delta for the norm of the column, half for the noise; rounded up, by a part in 10^9 at most."""
+    known = {"scale": 3.0, "max_abs": 0.7, "min_residual": 2.0, "n_components": n_components}
+    epsilon = projected_entry_epsilon(delta, **known)
+    shift = 1.4 * stats.chi(n_components).isf(delta / 2) / np.sqrt(13.0)
+    exact = gaussian_epsilon(delta / 2, scale=1.0, sensitivity=shift)
+    assert exact <= epsilon <= exact * (1 + 1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 0.2, 0.6])

@@ -102,6 +102,24 @@ def test_calibrations_refuse_what_leaves_no_room():
     ]:
         with pytest.raises(ValueError, match=r"takes 0\.2 of epsilon=0\.1"):
             calibrate(0.1, 1e-5, log_det=0.2, **options)
+    for adjacency, taken in (("add_remove", "1"), ("replace_one", "2")):
+        with pytest.raises(ValueError, match=f"takes {taken} of epsilon"):
+            objective_perturbation_scale(0.9, 1e-5, log_det=0.2, n_outputs=5, adjacency=adjacency)
+    for calibrate, options in [(objective_perturbation_scale, {}), (softmax_perturbation_scale, {"n_classes": 3})]:
+        with pytest.raises(ValueError, match="cannot meet delta=0"):
+            calibrate(0.1, 0.0, **options)
+
+
+@pytest.mark.parametrize("epsilon", [-3.0, -0.5, -1e-3])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_bounds_that_pay_no_log_determinant_are_for_no_negative_epsilon(epsilon, adjacency):
+    """There the other direction of two neighbours counts, which pays it."""
+    known = {"scale": 5.0, "log_det": 2.0, "adjacency": adjacency}
+    assert softmax_perturbation_profile(epsilon, n_classes=3, **known) == 1.0
+    assert product_perturbation_profile(epsilon, n_dims=3, **known) == 1.0
+    added = gaussian_profile(epsilon - 2.0, scale=5.0)
+    binary = objective_perturbation_profile(epsilon, **known)
+    assert binary == (added if adjacency == "add_remove" else 1.0)
 
 
 def test_product_noise_is_pure_where_it_can_be():
@@ -118,6 +136,8 @@ def test_published_split():
     assert known.scale_factor == pytest.approx(2 * (1 + np.sqrt(2 * np.log(1 / 0.99e-6))) / (0.906 * 0.99))
     assert known.release_factor == pytest.approx((1 + np.sqrt(2 * np.log(1 / 1e-8))) / 0.01)
     assert known.penalty_factor == pytest.approx(2 / (0.99 - 0.906 * 0.99))
+    # At large epsilon the share is 1 - 1 / epsilon and a little.
+    assert published_objective_perturbation(20.0, 1e-6).epsilon_noise == pytest.approx(0.951 * 0.99 * 20)
     # The exact calibration needs less than half of that noise.
     assert objective_perturbation_scale(1.0, 1e-6, log_det=0.05) < 0.65 * known.scale_factor
 

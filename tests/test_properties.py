@@ -3,6 +3,7 @@
 import re
 from functools import partial
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -200,6 +201,22 @@ def test_steps_of_product_noise_meet_their_target(epsilon, delta, n_steps):
     pairs = [(step, rounded_up(spherical_profile(step, scale=scale, n_dims=4, shape=4, power=1))) for step in steps]
     totals = [composed_profile(epsilon, step_epsilon=e, step_delta=d, n_steps=n_steps) for e, d in pairs]
     assert min(totals) <= delta
+
+
+@settings(max_examples=20)
+@given(sizes(0.05, 20.0), sizes(1e-9, 0.3), st.integers(1, 40), sizes(1e-3, 1.0), st.sampled_from(_SHARES_OF_RESPONSES))
+def test_targets_of_steps_compose_to_the_target(epsilon, delta, n_steps, rate, share):
+    """In fifty digits: the guarantee of a step, amplified by its sample, and the optimal composition of all."""
+    step_epsilon, step_delta = _step_target(epsilon, delta, share, rate, n_steps)
+    with mpmath.workdps(50):
+        e = mpmath.log1p(mpmath.mpf(rate) * mpmath.expm1(step_epsilon))
+        flip = 1 / (1 + mpmath.exp(e))
+        responses = mpmath.mpf(0)
+        for i in range(n_steps + 1):
+            p, q = (1 - flip) ** (n_steps - i) * flip**i, (1 - flip) ** i * flip ** (n_steps - i)
+            responses += mpmath.binomial(n_steps, i) * max(mpmath.mpf(0), p - mpmath.exp(mpmath.mpf(epsilon)) * q)
+        kept = (1 - min(1, mpmath.mpf(rate) * step_delta)) ** n_steps
+        assert 1 - kept * (1 - responses) <= mpmath.mpf(delta)
 
 
 # Totals

@@ -68,6 +68,21 @@ def test_negative_epsilon(n_dims):
     assert profile == pytest.approx(gaussian_profile(-0.5, scale=1.0, sensitivity=0.7), abs=1e-12)
 
 
+@pytest.mark.parametrize("epsilon", [20.0, 25.0, 30.0])
+@pytest.mark.parametrize("power", [1, 2])
+def test_outputs_next_to_a_pole_are_counted(epsilon, power):
+    """In the plane, where density and probability are known there, delta is an upper bound; from e^36 on a coarse one.
+
+    With a = 1 the density is c exp(-r^b) / (2 pi r), c the one of the radius at 0. The loss is above epsilon within
+    r = exp(1 - epsilon) of the centre, a probability of c r here, and e^epsilon times pi r^2 c / (2 pi e) there.
+    """
+    c = {1: 1.0, 2: 2 / np.sqrt(np.pi)}[power]
+    exact = c * np.exp(1 - epsilon) / 2
+    profile = spherical_profile(epsilon, scale=1.0, n_dims=2, shape=1, power=power)
+    assert exact * (1 - 1e-8) <= profile <= exact * (1 + 2 * (1e-8 + 2.0**-52 * np.exp(epsilon)))
+    assert profile > exact * (1 + 2.0**-53 * np.exp(epsilon))  # what rounding may hide is added
+
+
 @pytest.mark.parametrize("scale", [0.5, 2.0])
 def test_one_dimension_is_laplace(scale):
     """In one dimension a = b = 1 is Laplace noise."""

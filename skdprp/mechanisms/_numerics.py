@@ -89,6 +89,8 @@ def boundary(meets, start, digits=2.0**-50):
 
 def calibrated(profile, delta, start):
     """Bisect the least scale at which a profile is at most `delta`, for sure."""
+    if delta >= 1:
+        raise ValueError(f"delta={delta} allows everything, and no noise is the least: choose delta < 1.")
     return check_scale(boundary(lambda scale: rounded_up(profile(scale)) <= delta, start))
 
 
