@@ -632,6 +632,19 @@ def test_neighbours_of_every_container(container, adjacency):
             AMPClassifier(adjacency=adjacency).fit(rows, labels)
 
 
+def test_neighbours_keep_long_labels_whole():
+    for _, labels in worst_neighbours(AMPClassifier(), np.ones((6, 2)), ["a", "longer", "a", "longest", "a", "a"]):
+        assert set(labels) == {"a", "longer", "longest"}
+
+
+def test_where_a_choice_proves_nothing_the_better_guess_is_taken():
+    """Ten outputs prove nothing of a difference that a hundred prove."""
+    rng = np.random.default_rng(0)
+    options = {"delta": 0.5, "confidence": 0.99, "n_trials": 160, "distinguishers": ["linear"]}
+    result = audit_epsilon(lambda x: x + rng.normal(), 0.0, 2.2, **options)
+    assert result.hits - result.false_alarms > 40
+
+
 def test_neighbours_of_few_rows_are_refused():
     with pytest.raises(ValueError, match="more rows than there are classes"):
         worst_neighbours(AMPClassifier(), np.ones((3, 2)), [0, 1, 2])

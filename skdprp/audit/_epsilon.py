@@ -12,6 +12,7 @@ from ._result import AuditResult, clopper_pearson, epsilon_bound
 from ._trials import join, trials_of
 
 _CHUNKS = 32
+_TIE = 1e-9
 _TAIL = np.geomspace(1e-6, 0.5, 60)
 _QUANTILES = np.unique(np.concatenate([np.linspace(0, 1, 201), _TAIL, 1 - _TAIL]))
 
@@ -194,15 +195,20 @@ def _choose(candidates, outputs, delta, confidence):
 
 
 def _best_event(name, score, outputs, delta, confidence):
-    """Bound on epsilon, name, score, threshold, and whether the event "score >= threshold" accuses b, not a."""
+    """How good it is, name, score, threshold, and whether the event "score >= threshold" accuses b, not a."""
     scores = [score(side) for side in outputs]
     pooled = np.unique(np.concatenate(scores))
     thresholds = pooled if len(pooled) <= len(_QUANTILES) else np.quantile(pooled, _QUANTILES, method="higher")
     counts_a, counts_b = (len(side) - np.searchsorted(np.sort(side), thresholds) for side in scores)
-    bounds = [_bounds(counts_a, counts_b, outputs.shape[1], delta, confidence)]
-    bounds.append(_bounds(counts_b, counts_a, outputs.shape[1], delta, confidence))
-    accuses_b, best = np.unravel_index(np.argmax(bounds), (2, len(thresholds)))
-    return bounds[accuses_b][best], name, score, thresholds[best], bool(accuses_b)
+    n = outputs.shape[1]
+    merits = [_merits(*counts, n, delta, confidence) for counts in ((counts_a, counts_b), (counts_b, counts_a))]
+    accuses_b, best = np.unravel_index(np.argmax(merits), (2, len(thresholds)))
+    return merits[accuses_b][best], name, score, thresholds[best], bool(accuses_b)
+
+
+def _merits(hits, false_alarms, n, delta, confidence):
+    """Bounds on epsilon; where so few outputs prove nothing, what is more often right comes first."""
+    return _bounds(hits, false_alarms, n, delta, confidence) + _TIE * (hits - false_alarms) / n
 
 
 def _bounds(hits, false_alarms, n, delta, confidence):

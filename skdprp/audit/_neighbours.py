@@ -193,7 +193,7 @@ def _opposed(X, classes, *, replaced, one_vs_rest, max_norm, helper, share, n_bl
         helper = share = 0.0
     # One class draws all helpers, and the intercept with them; in one-vs-rest all classes are drawn by the other side.
     others, sign = (classes[-1], -1) if one_vs_rest else (classes[0], 1)
-    rows, labels = np.zeros((n_rows, n_features)), np.full(n_rows, others)
+    rows, labels = np.zeros((n_rows, n_features)), np.full(n_rows, others, dtype=classes.dtype)
     labels[:n_blank], labels[-1] = np.resize(classes, n_blank), classes[-1]
     rows[n_blank : n_blank + n_steady, 0] = np.resize([max_norm, -max_norm], n_steady)
     rows[n_blank + n_steady : -1, axis] = sign * helper

@@ -1,0 +1,139 @@
+"""What is checked: an estimator, data for it, and its releases."""
+
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.utils import get_tags
+
+from ..guarantee import PrivacyGuarantee
+from ._contents import numbers_in
+from ._tape import tape_of
+
+SURE = 1 - 1e-9
+
+NUMBERS, INTEGERS, BITS = 4, 64, 1024  # how many, drawn twice, come out alike less than once in 10^9 times
+
+
+@dataclass(frozen=True)
+class Case:
+    """An estimator, and what to check it on."""
+
+    estimator: object
+    given_X: object = None
+    given_y: object = None
+    neighbours: tuple | None = None
+    weakened: object = None
+    audit_options: dict = field(default_factory=dict)
+
+    @cached_property
+    def X(self):
+        return _rows() if self.given_X is None else np.asarray(self.given_X, dtype=np.float64)
+
+    @cached_property
+    def y(self):
+        if self.given_y is not None:
+            return np.asarray(self.given_y)
+        if is_classifier(self.estimator):
+            classes = getattr(self.estimator, "classes", None)
+            several = get_tags(self.estimator).classifier_tags.multi_class
+            classes = np.arange(2 + several) if classes is None else np.asarray(classes)
+            return classes[np.arange(len(self.X)) * 7 // 4 % len(classes)]
+        return np.clip(self.X.sum(axis=1), -1, 1) if is_regressor(self.estimator) else None
+
+    @property
+    def data(self):
+        return (self.X,) if self.y is None else (self.X, self.y)
+
+    @property
+    def public_seed(self):
+        """Parameters that draw the same public randomness each time."""
+        return {"random_state": 0} if "random_state" in self.estimator.get_params(deep=False) else {}
+
+    def new(self, **parameters):
+        return clone(self.estimator).set_params(**parameters)
+
+    def fit(self, *data, **parameters):
+        return self.new(**self.public_seed | parameters).fit(*(data or self.data))
+
+    def tape(self, fitted):
+        """What reaches the noise in a transform, where that is a release."""
+        return tape_of(lambda: fitted.transform(self.X)) if self.at_transform else None
+
+    @cached_property
+    def fitted(self):
+        return self.fit()
+
+    @property
+    def has_guarantee(self):
+        return isinstance(getattr(self.fitted, "guarantee_", None), PrivacyGuarantee)
+
+    @property
+    def at_transform(self):
+        """Whether each call of transform is a release, and not each fit."""
+        return self.fitted.guarantee_.per == "transform"
+
+    @cached_property
+    def noisy(self):
+        """Names of the fitted numbers that differ between fits, which these released; of all, if there are none."""
+        fits = [numbers_in(self.new().fit(*self.data)) for _ in range(INTEGERS)]
+        common = sorted(filter(_is_fitted, set.intersection(*map(set, fits))))
+        return [name for name in common if any(not equal(fit[name], fits[0][name]) for fit in fits)] or common
+
+    def release(self, fitted=None):
+        """Numbers that one release gives, by name: of a fitted estimator, or of a new one."""
+        if self.at_transform:
+            return {"transform": dense((self.fitted if fitted is None else fitted).transform(self.X))}
+        numbers = numbers_in(self.fit() if fitted is None else fitted)
+        return {name: numbers[name] for name in self.noisy if name in numbers}
+
+    def again(self, fitted):
+        """Another release of the same object."""
+        return self.release(fitted if self.at_transform else fitted.fit(*self.data))
+
+    def sequence(self, draw):
+        """So many releases, by a function without arguments, that chance repeats none of them."""
+        first = draw()
+        missing = max((math.ceil(needed(values) / values.size) for values in first.values()), default=1)
+        releases = [first, *(draw() for _ in range(min(missing, INTEGERS) - 1))]
+        return {name: np.stack([release[name] for release in releases]) for name in first}
+
+
+def _is_fitted(name):
+    """Whether a name is that of a fitted attribute, or of a part of one."""
+    attribute = name.partition(".")[0]
+    return attribute.endswith("_") and not attribute.startswith(("_", "guarantee_", "n_features_in_"))
+
+
+def _rows():
+    """Rows of numbers that float32 holds, each between -1/2 and 1/2, and a last one beyond all others."""
+    X = np.round(np.sin(np.arange(1.0, 241.0)) * 2.0**19).reshape(40, 6) * 2.0**-20
+    X[-1] = [0.75, -0.75] * 3
+    return X
+
+
+def needed(values):
+    """How many numbers of a kind decide whether two draws of them are one."""
+    if not np.all(values == np.rint(values)):
+        return NUMBERS
+    return BITS if np.unique(np.abs(values)).size < 3 else INTEGERS
+
+
+def dense(output):
+    return np.asarray(output.toarray() if sp.issparse(output) else output)
+
+
+def equal(a, b):
+    return a.shape == b.shape and np.array_equal(a, b, equal_nan=True)
+
+
+def error_of(function):
+    """The error that a call raises, or None."""
+    try:
+        function()
+    except Exception as error:
+        return error
+    return None

@@ -1,0 +1,57 @@
+"""Data with faults, in pairs that have the same fault and other values."""
+
+import math
+
+import numpy as np
+
+_SECRETS = "the first secret", "the second one"
+
+
+def printed(error):
+    """What a traceback prints of an error and of those before it."""
+    texts = []
+    while error is not None:
+        texts.append((type(error).__name__, str(error)))
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return texts
+
+
+def faults(case):
+    """Yield pairs of data with the same fault and other values."""
+    X, other = case.X, case.X[::-1].copy()
+    for name, spoil in _SPOILED_ROWS.items():
+        yield name, *((spoil(rows, i), *case.data[1:]) for i, rows in enumerate((X, other)))
+    if case.y is None:
+        return
+    y = np.asarray(case.y)
+    for name, spoil in _SPOILED_LABELS.items():
+        yield name, (X, spoil(y, 0)), (X, spoil(y[::-1], 1))
+
+
+def _with_cell(rows, i, cell):
+    rows = rows.astype(object if isinstance(cell, str) or cell is None else None)
+    rows[i, i % rows.shape[1]] = cell
+    return rows
+
+
+_SPOILED_ROWS = {
+    "text in a cell": lambda rows, i: _with_cell(rows, i, _SECRETS[i]),
+    "None in a cell": lambda rows, i: _with_cell(rows, i, None),
+    "NaN in a cell": lambda rows, i: _with_cell(rows, i, math.nan),
+    "an infinite cell": lambda rows, i: _with_cell(rows, i, (math.inf, -math.inf)[i]),
+    "complex rows": lambda rows, i: rows * (1 + 1j),
+    "one row": lambda rows, i: rows[i],
+    "rows of several lengths": lambda rows, i: [*rows[:-1].tolist(), rows[-1].tolist()[:-1]],
+    "three dimensions": lambda rows, i: rows[:, :, None],
+    "text": lambda rows, i: _SECRETS[i],
+    "huge rows": lambda rows, i: rows * 1e300,
+}
+
+
+_SPOILED_LABELS = {
+    "labels that are text and numbers": lambda y, i: np.asarray([_SECRETS[i], *y[1:].tolist()], dtype=object),
+    "labels that are missing": lambda y, i: np.asarray([math.nan, *y[1:].tolist()], dtype=object),
+    "labels with fractions": lambda y, i: np.linspace(0, 1, len(y)) ** (1 + i),
+    "labels of several columns": lambda y, i: np.column_stack([y, y[::-1]]),
+    "too few labels": lambda y, i: y[:-1],
+}

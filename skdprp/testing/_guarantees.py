@@ -1,0 +1,160 @@
+"""Checks of the guarantee that is stated, and of what reports make of it."""
+
+import json
+import math
+import pickle
+import warnings
+from collections import Counter
+from contextlib import suppress
+from numbers import Integral, Real
+from unittest.mock import patch
+
+import numpy as np
+from sklearn.base import is_classifier, is_regressor
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline, make_union
+
+from ..guarantee import Definition, PrivacyGuarantee, PrivacyWarning, compose
+from ..report import privacy_report
+from ._case import dense, error_of
+from ._tape import same_tape, taped
+
+
+def _guarantee_states_its_facts(case):
+    if hasattr(case.new(), "guarantee_"):
+        return "has a guarantee_ before it is fitted: state it after the noise is added."
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted = case.fit()
+    guarantee = fitted.guarantee_
+    if guarantee.per is None:
+        return 'does not say when it releases: state per="fit" or per="transform" in its guarantee.'
+    if guarantee.adjacency is None:
+        return "does not say who its neighbours are: state the adjacency of its guarantee, or nothing can be added up."
+    expected = ("unit", "released", "mechanism") if math.isfinite(guarantee.epsilon) else ("unit",)
+    if missing := [fact for fact in expected if not getattr(guarantee, fact)]:
+        return f"does not say {' and '.join(missing)} in its guarantee."
+    if not any(issubclass(warning.category, PrivacyWarning) for warning in caught):
+        for name in ("epsilon", "delta"):
+            stated, wanted = getattr(guarantee, name), case.estimator.get_params(deep=False).get(name)
+            if isinstance(wanted, Real) and stated > wanted:
+                return f"guarantees {name}={stated} where {wanted} was asked for: calibrate, or warn (PrivacyWarning)."
+    return _unfit_profile(guarantee)
+
+
+def _unfit_profile(guarantee):
+    """Say what is wrong with the deltas of a guarantee at other epsilons, if anything."""
+    if guarantee.definition is not Definition.DP or not math.isfinite(guarantee.epsilon):
+        return ""
+    deltas = [guarantee.profile(share * guarantee.epsilon) for share in (0.0, 0.5, 1.0, 2.0)]
+    if deltas != sorted(deltas, reverse=True) or not 0 <= deltas[-1] <= deltas[0] <= 1:
+        return f"has a privacy profile that does not decrease: {deltas}. Correct the loss of its guarantee."
+    return "" if deltas[2] <= guarantee.delta else "has a loss that does not prove its delta: calibrate on its profile."
+
+
+def _guarantee_survives_json_and_pickle(case):
+    guarantee = case.fitted.guarantee_
+    if error := error_of(lambda: _by_json(guarantee)):
+        return f"has a guarantee that JSON does not hold ({error}): make its loss of profiles of skdprp.mechanisms."
+    copies = {"JSON": _by_json(guarantee), "pickle": pickle.loads(pickle.dumps(case.fitted)).guarantee_}
+    for name, other in copies.items():
+        if other != guarantee or repr(other) != repr(guarantee) or str(other) != str(guarantee):
+            return f"has another guarantee after {name}: {other!r}. State it by plain numbers and texts."
+    return ""
+
+
+def _by_json(guarantee):
+    return PrivacyGuarantee.from_dict(json.loads(json.dumps(guarantee.to_dict(), allow_nan=False)))
+
+
+_TYPES = (np.float64, np.float32, np.float16, np.int64, np.int8)
+
+
+def _types_of_parameters_are_irrelevant(case):
+    for name, value in case.estimator.get_params(deep=False).items():
+        if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+            continue
+        for typed in _typed(value):
+            plain = typed.item()
+            if error_of(lambda name=name, plain=plain: case.fit(**{name: plain})) is not None:
+                continue  # rounded out of its range
+            error = error_of(lambda name=name, typed=typed: case.fit(**{name: typed}))
+            facts = None if error else [_facts(case, **{name: number}) for number in (plain, typed)]
+            if error or not (facts[0][0] == facts[1][0] and same_tape(facts[0][1], facts[1][1], share=0)):
+                said = f"raises {error!r}" if error else "states another guarantee or draws other noise"
+                return f"{said} for {name}={typed!r} of numpy than for {plain!r}: convert parameters by float(), int()."
+    return ""
+
+
+def _typed(value):
+    """A number in the types of numpy that hold one near it."""
+    kinds = [kind for kind in _TYPES if isinstance(value, Integral) == issubclass(kind, Integral)]
+    with np.errstate(over="ignore"), suppress(OverflowError):
+        return [np.asarray(value).astype(kind)[()] for kind in kinds]
+
+
+def _facts(case, **parameters):
+    """What is stated, and what reaches the noise, with some parameters."""
+    with taped() as tape:
+        fitted = case.fit(**parameters)
+        if case.at_transform:
+            fitted.transform(case.X)
+    return json.dumps(fitted.guarantee_.to_dict()), tape
+
+
+def _reports_charge_what_was_released(case):
+    guarantee = case.fitted.guarantee_
+    report = privacy_report(case.fitted)
+    if report.total is None:
+        return f"is not covered in a report: {'; '.join(report.not_covered)}."
+    if (report.total.epsilon, report.total.delta, report.steps[-1].releases) != (guarantee.epsilon, guarantee.delta, 1):
+        return f"is charged {report.total!r} by a report, where its fit guarantees {guarantee!r}."
+    if not (hasattr(case.estimator, "transform") or is_classifier(case.estimator) or is_regressor(case.estimator)):
+        return ""  # nothing of scikit-learn takes it in
+    twice = privacy_report(_twice(case).fit(*case.data)).private
+    both = compose(guarantee, guarantee) if guarantee.definition.composes and guarantee.adjacency else None
+    if (twice and (twice.epsilon, twice.delta)) != (both and (both.epsilon, both.delta)):
+        return f"is charged {twice!r} for two releases side by side, which cost {both!r}."
+    model = make_pipeline(case.new(), DummyClassifier()) if hasattr(case.estimator, "transform") else case.new()
+    search = GridSearchCV(model, {}, cv=KFold(3, shuffle=True, random_state=0), error_score="raise")
+    for composite, name in ((make_pipeline(model), "a pipeline"), (search, "a search")):
+        most = _released_by(composite, case)
+        report = privacy_report(composite)
+        if report.private is not None and sum(step.releases for step in report.steps) < most:
+            return (
+                f"releases a row {most} times in a fit of {name}, more than a report charges: release where `per` says."
+            )
+    return ""
+
+
+def _twice(case):
+    if hasattr(case.estimator, "transform"):
+        return make_union(case.new(), case.new())
+    if is_regressor(case.estimator):
+        return VotingRegressor([("a", case.new()), ("b", case.new())])
+    encoded = {"classes": None} if "classes" in case.estimator.get_params(deep=False) else {}  # as numbers from 0
+    return VotingClassifier([("a", case.new(**encoded)), ("b", case.new(**encoded))])
+
+
+def _released_by(composite, case):
+    """Fit, and count how often the row was released that was released most often."""
+    counts, name = Counter(), "transform" if case.at_transform else "fit"
+    kind, call = type(case.estimator), getattr(type(case.estimator), name)
+
+    def _counted(self, X, *rest, **options):
+        counts.update(row.tobytes() for row in dense(X))
+        return call(self, X, *rest, **options)
+
+    with patch.object(kind, name, _counted):
+        composite.fit(case.X, np.arange(len(case.X)) % 2 if case.y is None else case.y)
+    return max(counts.values())
+
+
+CHECKS = (
+    _guarantee_states_its_facts,
+    _guarantee_survives_json_and_pickle,
+    _types_of_parameters_are_irrelevant,
+    _reports_charge_what_was_released,
+)

@@ -1,0 +1,147 @@
+"""Checks of what is refused, and of what errors and warnings say."""
+
+import copy
+import math
+import warnings
+from contextlib import suppress
+from functools import partial
+
+from sklearn import config_context
+from sklearn.utils import get_tags
+
+from ._case import equal, error_of
+from ._contents import numbers_in
+from ._faults import faults, printed
+
+_CALLER = "<the line that calls>"
+
+
+_PASSING = (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+
+
+def _parameters_without_guarantee_are_refused(case):
+    parameters = case.estimator.get_params(deep=False)
+    if "epsilon" not in parameters:
+        return 'has no parameter "epsilon": name the bound on the privacy loss so, and the displays will find it.'
+    wrong = {"epsilon": (0.0, -1.0, math.nan), "delta": (-1e-9, 1.5, math.nan)}
+    for name, values in wrong.items():
+        for value in values if name in parameters else ():
+            if error_of(lambda name=name, value=value: case.fit(**{name: value})) is None:
+                return f"is fitted with {name}={value}: raise ValueError, for nothing is guaranteed then."
+    return ""
+
+
+def _rows_that_are_not_finite_are_refused(case):
+    kinds = [math.inf] if get_tags(case.estimator).input_tags.allow_nan else [math.nan, math.inf]
+    for value in kinds:
+        for assume_finite in (False, True):
+            X = case.X.copy()
+            X[len(X) // 2, 0] = value
+            with config_context(assume_finite=assume_finite):
+                if case.at_transform:
+                    error = error_of(lambda X=X: case.fitted.transform(X))
+                else:
+                    error = error_of(lambda X=X: case.fit(X, *case.data[1:]))
+            if error is None:
+                where = f" under config_context(assume_finite={assume_finite})" * assume_finite
+                return f"releases rows with {value}{where}: check np.isfinite, whatever scikit-learn is told to assume."
+    return ""
+
+
+def _errors_tell_nothing_of_the_rows(case):
+    methods = [case.fit] + [
+        partial(_with_rows_only, getattr(case.fitted, name))
+        for name in ("transform", "predict")
+        if hasattr(case.fitted, name)
+    ]
+    for name, first, second in faults(case):
+        for method in methods:
+            errors = [error_of(lambda method=method, data=data: method(*data)) for data in (first, second)]
+            if None not in errors and printed(errors[0]) != printed(errors[1]):
+                return (
+                    f"says of {name} what depends on the values: {printed(errors[0])} or {printed(errors[1])}. "
+                    'Catch the error and raise another that names no value, "from None".'
+                )
+    return ""
+
+
+def _with_rows_only(method, X, y=None):
+    return method(X)
+
+
+def _warnings_point_at_the_caller(case):
+    calls = ["case.new().fit(*data)"] + [
+        f"case.fitted.{name}(data[0])" for name in ("transform", "predict") if hasattr(case.fitted, name)
+    ]
+    for call in calls:
+        usual = _warned(call, case, case.data)
+        strange = [warning for warning in usual if warning.filename != _CALLER]
+        if strange:
+            where = f"{strange[0].filename}:{strange[0].lineno}"
+            return f'warns "{strange[0].message}" at {where}: choose a stacklevel that reaches the line that called.'
+        texts = {str(warning.message) for warning in usual}
+        for X in (case.X[::-1].copy(), case.X * 1e200):
+            unusual = [one for one in _warned(call, case, (X, *case.data[1:])) if str(one.message) not in texts]
+            if unusual:
+                return f'warns "{unusual[0].message}" of some rows and not of others: a warning is a release.'
+    return ""
+
+
+def _warned(call, case, data):
+    """Warnings of a call from a file of its own, but those of other packages' future."""
+    with warnings.catch_warnings(record=True) as caught, suppress(ArithmeticError, ValueError):
+        warnings.simplefilter("always")
+        eval(compile(call, _CALLER, "eval"), {"__name__": "caller", "case": case, "data": data})
+    return [warning for warning in caught if not issubclass(warning.category, _PASSING)]
+
+
+def _failed_fits_release_nothing(case):
+    for name, broken, _ in faults(case):
+        fitted = case.fit()
+        held = numbers_in(fitted), fitted.guarantee_, case.tape(copy.deepcopy(fitted))
+        if "epsilon" in fitted.get_params(deep=False):
+            fitted.set_params(epsilon=fitted.epsilon / 2)
+        if error_of(lambda fitted=fitted, broken=broken: fitted.fit(*broken)) is None or not hasattr(
+            fitted, "guarantee_"
+        ):
+            continue
+        if fitted.guarantee_ != held[1]:
+            return f"states another guarantee after a fit that failed on {name}: state it last, when all is released."
+        numbers = numbers_in(fitted)
+        changed = [one for one in case.noisy if one in numbers and not equal(numbers[one], held[0][one])]
+        if changed and not case.at_transform:
+            return f"holds a new {changed[0]} after a fit that failed on {name}: set attributes when all is released."
+        if case.at_transform and not _refuses_or_keeps(case, fitted, held[2]):
+            return f"releases with other noise after a fit that failed on {name}: refuse, or keep the noise of before."
+    return ""
+
+
+def _refuses_or_keeps(case, fitted, tape):
+    """Whether a transform raises, or adds the noise that it added before."""
+    after = []
+    if error_of(lambda: after.append(case.tape(fitted))) is not None or None in (tape, *after):
+        return True
+    return [scale for _, scale, _ in after[0]] == [scale for _, scale, _ in tape]
+
+
+def _parameters_set_after_fit_change_nothing(case):
+    if not case.at_transform or "epsilon" not in case.estimator.get_params(deep=False):
+        return ""
+    fitted = case.fit()
+    tape = case.tape(fitted)
+    fitted.set_params(epsilon=2 * fitted.epsilon)
+    if not _refuses_or_keeps(case, fitted, tape):
+        return (
+            "draws less noise after set_params(epsilon=...) under the guarantee of its fit: refuse until it is fitted."
+        )
+    return ""
+
+
+CHECKS = (
+    _parameters_without_guarantee_are_refused,
+    _rows_that_are_not_finite_are_refused,
+    _errors_tell_nothing_of_the_rows,
+    _warnings_point_at_the_caller,
+    _failed_fits_release_nothing,
+    _parameters_set_after_fit_change_nothing,
+)

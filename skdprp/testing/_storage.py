@@ -1,0 +1,133 @@
+"""Checks that a row is a vector: its release depends on its numbers, and on nothing else."""
+
+from contextlib import suppress
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils import get_tags
+
+from ..audit import audit_epsilon
+from ._case import SURE, dense
+from ._contents import flat
+from ._tape import same_tape, tape_of
+
+
+def _storage_is_irrelevant(case):
+    release = released_of(case)
+    tape = tape_of(lambda: release(case.X))
+    for name, store in _STORES.items():
+        with suppress(ImportError):
+            stored = store(case.X)
+            if name.startswith("CSR") and not get_tags(case.estimator).input_tags.sparse:
+                continue
+            other = tape_of(lambda stored=stored: release(stored))
+            # What float32 rounds off may be paid for by more noise: the type of a table is public.
+            alike = same_tape(tape, other or [], more_noise=2.0**-6) if tape else _indistinct(release, case.X, stored)
+            if not alike:
+                return f"releases something else of the same rows as {name}: bring rows to one form before all else."
+    return ""
+
+
+def released_of(case):
+    """A function from rows to what is released of them, in numbers."""
+    if case.at_transform:
+        return lambda X: dense(case.fitted.transform(X))
+    return lambda X: flat(case.new(**case.public_seed).fit(X, *case.data[1:]), case.noisy)
+
+
+def _indistinct(release, a, b):
+    """Whether audits find nothing by which to tell releases of the same apart."""
+    attacks = ["nearer centre", "linear", "discriminant", "values"]
+    return audit_epsilon(release, a, b, n_trials=400, confidence=SURE, distinguishers=attacks).epsilon == 0
+
+
+def _with_strides(X):
+    return np.repeat(X, 2, axis=1)[:, ::2]
+
+
+def _shuffled_csr(X):
+    order = np.tile(np.arange(X.shape[1])[::-1], len(X))
+    entries = np.take_along_axis(X, order.reshape(X.shape), axis=1).ravel()
+    return sp.csr_array((entries, order, np.arange(len(X) + 1) * X.shape[1]), shape=X.shape)
+
+
+def _csr_in_parts(X):
+    """Each entry as four, of which three cancel."""
+    parts = np.stack([np.full(X.shape, 2.0), X, -np.ones(X.shape), -np.ones(X.shape)], axis=2)
+    columns = np.repeat(np.tile(np.arange(X.shape[1]), len(X)), 4)
+    return sp.csr_array((parts.ravel(), columns, np.arange(len(X) + 1) * 4 * X.shape[1]), shape=X.shape)
+
+
+def frame_of(X, index=None):
+    import pandas as pd
+
+    return pd.DataFrame(X, index=index)
+
+
+_STORES = {
+    "an array in columns": np.asfortranarray,
+    "an array with strides": _with_strides,
+    "float32": lambda X: X.astype(np.float32) if np.array_equal(X, X.astype(np.float32)) else X,
+    "a list": lambda X: X.tolist(),
+    "a frame": frame_of,
+    "CSR": sp.csr_array,
+    "CSR in another order": _shuffled_csr,
+    "CSR of repeated entries": _csr_in_parts,
+}
+
+
+def _other_rows_are_irrelevant(case):
+    if not case.at_transform:
+        return ""
+    X, release = case.X, released_of(case)
+    others = {"alone": X[:1], "first of others": np.vstack([X[:1], X[:0:-1]]), "last": X[::-1]}
+    place = {"alone": 0, "first of others": 0, "last": -1}
+    tape = _by_row(tape_of(lambda: release(X)), len(X))
+    for name, rows in others.items():
+        other = _by_row(tape_of(lambda rows=rows: release(rows)), len(rows))
+        if tape and other:
+            alike = same_tape(_at(tape, 0), _at(other, place[name]))
+        else:
+            alike = _indistinct(lambda data: release(data[0])[data[1]], (X, 0), (rows, place[name]))
+        if not alike:
+            return f"releases something else of a row that stands {name}: treat each row by itself."
+    return ""
+
+
+def _by_row(tape, n_rows):
+    """What reaches the noise, a row at a time, where it has that form."""
+    if not tape or any(values.size % n_rows for _, _, values in tape):
+        return None
+    return [(kind, scale, values.reshape(n_rows, -1)) for kind, scale, values in tape]
+
+
+def _at(tape, row):
+    return [(kind, scale, values[row]) for kind, scale, values in tape]
+
+
+def _index_is_not_released(case):
+    if not case.at_transform:
+        return ""
+    try:
+        frame = frame_of(case.X, index=[f"person {i}" for i in range(len(case.X))])
+    except ImportError:
+        return ""
+    for container in ("default", "pandas"):
+        fitted = case.new()
+        if container != "default" and not hasattr(fitted, "set_output"):
+            continue
+        fitted = fitted.set_output(transform=container) if container != "default" else fitted
+        released = fitted.fit(frame, *case.data[1:]).transform(frame)
+        if hasattr(released, "index") and list(released.index) != list(range(len(frame))):
+            return (
+                "releases the index of a table, which may name people: return frames numbered from 0, or derive from "
+                "TransformerMixin with auto_wrap_output_keys=None."
+            )
+    return ""
+
+
+CHECKS = (
+    _storage_is_irrelevant,
+    _other_rows_are_irrelevant,
+    _index_is_not_released,
+)

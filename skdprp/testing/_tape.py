@@ -1,0 +1,56 @@
+"""What reaches the noise of this library, and the same again without it."""
+
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+
+from .. import _noise
+from .._noise import reproducible_noise
+
+SHARE_OF_NOISE = 2.0**-10  # what rounding may move, and what counts as no noise at all
+
+
+@contextmanager
+def taped():
+    """Record what noise is added to and leave it without, in a `with` block that repeats all other draws."""
+    tape = []
+
+    def _add(values, scale, rounded):
+        tape.append((rounded.__name__, scale, values.copy()))
+
+    def _add_spherical(values, scale, **law):
+        tape.append((repr(law), scale, values.copy()))
+
+    def _flip(levels, thresholds):
+        tape.append(("flip", 0.0, np.where(levels >= 0, thresholds[levels], 0)))
+        return np.zeros(levels.shape, dtype=bool)
+
+    with (
+        patch.object(_noise, "_add", _add),
+        patch.object(_noise, "add_spherical", _add_spherical),
+        patch.object(_noise, "flip", _flip),
+        reproducible_noise(0),
+    ):
+        yield tape
+
+
+def tape_of(function):
+    """What reaches the noise in a call, or None if none of this library's noise is drawn."""
+    with taped() as tape:
+        function()
+    return tape or None
+
+
+def same_tape(a, b, *, share=SHARE_OF_NOISE, more_noise=0.0):
+    """Whether noise is added to the same numbers, up to a share of it, at the same scales, up to some noise more."""
+    return len(a) == len(b) and all(
+        kind == other_kind and abs(scale - other_scale) <= more_noise * scale and _near(values, others, share * scale)
+        for (kind, scale, values), (other_kind, other_scale, others) in zip(a, b, strict=True)
+    )
+
+
+def _near(a, b, distance):
+    if a.shape != b.shape or distance == 0:
+        return np.array_equal(a, b)
+    return bool(np.all(np.abs(a - b) <= distance))

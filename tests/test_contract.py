@@ -1,0 +1,600 @@
+"""The contract of private estimators: ours keep it, a third party's does, and each check catches what is broken."""
+# ruff: noqa: D101, D102
+
+import secrets
+import subprocess
+import sys
+import threading
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdprp import (
+    DPOPORP,
+    AMPClassifier,
+    DPRandomProjection,
+    DPSGDClassifier,
+    DPSignOPORP,
+    DPSignRP,
+    MIDPRegressor,
+    PrivacyGuarantee,
+    ProductNoiseOutputPerturbation,
+    iDPSignRP,
+    reproducible_noise,
+    testing,
+)
+from skdprp.composition import PrivacyLoss, Profile
+from skdprp.guarantee import Adjacency
+from skdprp.testing import check_private_estimator, parametrize_with_private_checks, private_estimator_checks
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork beside threads, on purpose
+
+FAR = {"max_change": 100.0}  # beyond which individual DP leaves signs as they are
+OURS = [
+    DPRandomProjection(4, delta=0.05),
+    DPRandomProjection(4, projection="gaussian", noise="laplace"),
+    DPRandomProjection(4, projection="very_sparse", adjacency="l2"),
+    DPRandomProjection(projection="identity", calibration="kenthapadi"),
+    DPOPORP(4),
+    DPOPORP(4, noise="laplace", adjacency="l2", random_state=1),
+    DPSignRP(8),
+    DPSignRP(8, method="rr", output="packed"),
+    (
+        DPSignRP(8, method="rr", projection="gaussian", delta=1e-6, min_norm=0.2, max_change=0.1),
+        {"audit_options": {"n_trials": 200}},  # each draws a projection
+    ),
+    DPSignOPORP(8),
+    DPSignOPORP(4, method="rr", n_repeats=2),
+    iDPSignRP(8, **FAR),
+    iDPSignRP(8, method="rr", projection="oporp", **FAR),
+    AMPClassifier(),
+    AMPClassifier(loss="huber_hinge", adjacency="add_remove"),
+    AMPClassifier(noise="product", multi_class="ovr"),
+    AMPClassifier(classes=["no", "yes"]),
+    AMPClassifier(calibration="published"),
+    ProductNoiseOutputPerturbation(),
+    ProductNoiseOutputPerturbation(delta=0, loss="huber_hinge", radius="gamma"),
+    DPSGDClassifier(n_epochs=3),
+    DPSGDClassifier(n_epochs=3, noise="product", max_norm=1.0, adjacency="add_remove"),
+    DPSGDClassifier(n_epochs=3, hidden_layer_sizes=(4,), batch_size=10),
+    MIDPRegressor(),
+    MIDPRegressor(mechanism="additive", fit_intercept=True),
+    MIDPRegressor(calibration="published"),
+]
+
+
+@parametrize_with_private_checks(OURS)
+def test_ours_keep_the_contract(check):
+    check()
+
+
+# A third party's, as doc/own_mechanism.rst has it, and others
+
+
+def finite(estimator, X, **options):
+    """Validate, whatever scikit-learn is told to assume, with errors that quote no value."""
+    try:
+        X = validate_data(estimator, X, dtype=np.float64, **options)
+    except (TypeError, ValueError):
+        raise ValueError("X has to be a table of numbers.") from None
+    if not np.isfinite(X.data if sp.issparse(X) else X).all():
+        raise ValueError("X has to be finite.")
+    return X
+
+
+class Means(BaseEstimator):
+    """Means of columns between -bound and bound."""
+
+    def __init__(self, *, epsilon=1.0, delta=1e-6, bound=0.1):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bound = bound
+
+    def fit(self, X, y=None):
+        X = self.validated(X)
+        means, guarantee = self.release(self.computed(X), len(X))
+        self.means_, self.guarantee_ = means, guarantee
+        return self
+
+    def validated(self, X):
+        return finite(self, X)
+
+    def computed(self, X):
+        return np.clip(X, -self.bound, self.bound).sum(axis=0)
+
+    def sensitivity(self, n_features):
+        return 2 * float(self.bound) * n_features**0.5
+
+    def release(self, sums, n_samples):
+        options = {"epsilon": self.epsilon, "delta": self.delta, "max_change": self.sensitivity(len(sums))}
+        mechanism = DPRandomProjection(projection="identity", adjacency="l2", **options)
+        noisy = mechanism.fit_transform([sums])[0] / n_samples
+        return noisy, self.state(mechanism.guarantee_)
+
+    def state(self, guarantee):
+        facts = {"released": "the mean of each column", "assumptions": ("the number of rows is public",)}
+        return replace(guarantee, adjacency=Adjacency("replace_one"), per="fit", not_covered=(), **facts)
+
+
+class HalfTheNoise(Means):
+    def sensitivity(self, n_features):
+        return super().sensitivity(n_features) / 2
+
+
+class Noisy(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Each row with noise, at each call of transform; scikit-learn would give a frame the index of its rows."""
+
+    def __init__(self, *, epsilon=1.0, max_change=1.0):
+        self.epsilon = epsilon
+        self.max_change = max_change
+
+    def fit(self, X, y=None):
+        X = finite(self, X, accept_sparse="csr")
+        options = {"epsilon": self.epsilon, "max_change": self.max_change}
+        self.mechanism_ = DPRandomProjection(projection="identity", **options).fit(np.zeros((1, X.shape[1])))
+        self.guarantee_ = self.mechanism_.guarantee_
+        return self
+
+    def transform(self, X):
+        check_is_fitted(self)
+        return self.with_noise(self.computed(finite(self, X, accept_sparse="csr", reset=False)))
+
+    def computed(self, X):
+        return X
+
+    def with_noise(self, X):
+        return self.mechanism_.transform(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def own_noise(shape, epsilon):
+    """Two-sided geometric noise from the kernel, in no hurry."""
+    exponential = [-np.log((secrets.randbits(53) + 1) * 2.0**-53) / epsilon for _ in range(2 * int(np.prod(shape)))]
+    floors = np.floor(exponential).reshape(2, *shape)
+    return floors[0] - floors[1]
+
+
+class Counts(Means):
+    """Number of positive values in each column, with noise of its own; one row changes each by one at most."""
+
+    def __init__(self, *, epsilon=1.0, delta=0.0):
+        self.epsilon = epsilon
+        self.delta = delta
+
+    def computed(self, X):
+        return (X > 0).sum(axis=0)
+
+    def release(self, sums, n_samples):
+        if not self.epsilon > 0 or not 0 <= self.delta < 1:
+            raise ValueError("epsilon has to be positive, and delta below 1.")
+        noisy = sums + self.noise(sums.shape, float(self.epsilon) / len(sums))
+        return noisy, self.state(PrivacyGuarantee(self.epsilon, 0.0, mechanism="geometric"))
+
+    def noise(self, shape, epsilon):
+        return own_noise(shape, epsilon)
+
+
+class HalfTheNoiseOfRows(Noisy):
+    def with_noise(self, X):
+        return self.mechanism_.transform(2 * X) / 2
+
+
+class HalfTheCounts(Counts):
+    def noise(self, shape, epsilon):
+        return own_noise(shape, 2 * epsilon)
+
+
+ROWS = np.linspace(-1, 1, 20)[:, None]
+ROWS_APART = ROWS, np.append(ROWS[:-1], [[-1.0]], axis=0)
+MANY = {"n_trials": 2000, "distinguishers": ["linear"]}
+STRANGERS = [
+    (Means(), {}),
+    (Counts(), {}),
+    (Noisy(), {}),
+    (Counts(), {"X": ROWS}),
+    (
+        Means(bound=1.0, delta=0.1),
+        {"X": ROWS, "neighbours": ROWS_APART, "weakened": HalfTheNoise(bound=1.0, delta=0.1), "audit_options": MANY},
+    ),
+    (Counts(), {"X": ROWS, "neighbours": ROWS_APART, "weakened": HalfTheCounts(), "audit_options": MANY}),
+    (
+        Noisy(),
+        {
+            "neighbours": (np.zeros((1, 6)), np.eye(6)[:1]),
+            "weakened": HalfTheNoiseOfRows(),
+            "audit_options": {"n_trials": 40_000},
+        },
+    ),
+]
+
+
+@parametrize_with_private_checks(STRANGERS)
+def test_third_parties_keep_the_contract(check):
+    check()
+
+
+# Each check catches what is broken, and no other does
+
+
+class AnyEpsilon(Counts):
+    def release(self, sums, n_samples):
+        noisy = sums + self.noise(sums.shape, abs(float(self.epsilon)) or 1.0)
+        return noisy, self.state(PrivacyGuarantee(1.0, 0.0, mechanism="geometric"))
+
+    def noise(self, shape, epsilon):
+        return own_noise(shape, epsilon if np.isfinite(epsilon) else 1.0)
+
+
+class FillsNaN(Means):
+    def validated(self, X):
+        return super().validated(np.nan_to_num(X) if isinstance(X, np.ndarray) and X.dtype.kind == "f" else X)
+
+
+class TrustsScikitLearn(Counts):
+    def validated(self, X):
+        try:
+            return validate_data(self, X, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError("X has to be a table of numbers.") from None
+
+
+class Quotes(Means):
+    def validated(self, X):
+        try:
+            return super().validated(X)
+        except ValueError:
+            raise ValueError(f"Cannot read {X}.") from None
+
+
+class LetsScikitLearnQuote(Means):
+    def validated(self, X):
+        return validate_data(self, X, dtype=np.float64)
+
+
+class WarnsInside(Means):
+    def validated(self, X):
+        warnings.warn("Means are public.", stacklevel=1)
+        return super().validated(X)
+
+
+class WarnsOfRows(Means):
+    def fit(self, X, y=None):
+        if np.abs(np.asarray(X)).max() > 1:
+            warnings.warn("Some rows are clipped.", stacklevel=2)
+        return super().fit(X)
+
+
+class SaysNoCall(Means):
+    def state(self, guarantee):
+        return replace(super().state(guarantee), per=None)
+
+
+class SaysNoNeighbours(Means):
+    def state(self, guarantee):
+        return replace(super().state(guarantee), adjacency=None)
+
+
+class GuaranteesLess(Means):
+    def state(self, guarantee):
+        return replace(super().state(guarantee), epsilon=2 * guarantee.epsilon, loss=None)
+
+
+class HasNoGuarantee(Means):
+    def state(self, guarantee):
+        return None
+
+
+def triangular_profile(epsilon, *, width):
+    return max(0.0, 1e-6 * (1 - epsilon / width))
+
+
+class OwnProfile(Means):
+    def state(self, guarantee):
+        return replace(
+            super().state(guarantee), loss=PrivacyLoss(profiles=(Profile.of(triangular_profile, width=9.0),))
+        )
+
+
+class ComputesInTheTypeOfParameters(Means):
+    def sensitivity(self, n_features):
+        return 2 * (self.bound / 3) * 3 * n_features**0.5
+
+
+class FitsOnSketches(Noisy):
+    def fit(self, X, y=None):
+        super().fit(X).transform(X)
+        return self
+
+
+class KeepsItsNoise(Noisy):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.noise_ = self.mechanism_.transform(np.zeros((1, self.n_features_in_)))
+        return self
+
+    def with_noise(self, X):
+        return np.asarray(X + self.noise_)
+
+
+def geometric(rng, shape, epsilon):
+    p = 1 - np.exp(-epsilon)
+    return rng.geometric(p, shape) - rng.geometric(p, shape)
+
+
+class SeededByRandomState(Counts):
+    def __init__(self, *, epsilon=1.0, delta=0.0, random_state=None):
+        super().__init__(epsilon=epsilon, delta=delta)
+        self.random_state = random_state
+
+    def noise(self, shape, epsilon):
+        return geometric(np.random.default_rng(self.random_state), shape, epsilon)
+
+
+class GlobalGenerator(Counts):
+    def noise(self, shape, epsilon):
+        return geometric(np.random, shape, epsilon)
+
+
+class GeneratorOfItsOwn(Counts):
+    def noise(self, shape, epsilon):
+        if not hasattr(self, "_rng"):
+            self._rng = np.random.default_rng()
+        return geometric(self._rng, shape, epsilon)
+
+
+MODULE_RNG, OF_THREADS, MEMORY = np.random.default_rng(), threading.local(), {}
+
+
+class GeneratorOfTheModule(Counts):
+    def noise(self, shape, epsilon):
+        return geometric(MODULE_RNG, shape, epsilon)
+
+
+class GeneratorOfTheThread(Counts):
+    def noise(self, shape, epsilon):
+        if not hasattr(OF_THREADS, "rng"):
+            OF_THREADS.rng = np.random.default_rng(0)
+        return geometric(OF_THREADS.rng, shape, epsilon)
+
+
+class Remembers(Counts):
+    def computed(self, X):
+        self._key = X.tobytes()
+        return super().computed(X)
+
+    def noise(self, shape, epsilon):
+        return MEMORY.setdefault(self._key, own_noise(shape, epsilon))
+
+
+class OneNoiseForAllRows(Noisy):
+    def with_noise(self, X):
+        return X + super().with_noise(np.zeros((1, X.shape[1])))
+
+
+class OneNoiseForAllColumns(Means):
+    def release(self, sums, n_samples):
+        noise, guarantee = super().release(np.zeros(1), n_samples)
+        return sums / n_samples + noise, guarantee
+
+
+class HidesTheSeed(Means):
+    def state(self, guarantee):
+        return replace(super().state(guarantee), seeded=False)
+
+
+class KeepsARow(Means):
+    def validated(self, X):
+        X = super().validated(X)
+        self.example_ = X[np.abs(X).max(axis=1).argmax()]
+        return X
+
+
+class CountsExactly(Means):
+    def validated(self, X):
+        X = super().validated(X)
+        self.statistics_ = {"largest": [float(X.max())]}
+        return X
+
+
+class PicklesRows(Means):
+    def fit(self, X, y=None):
+        MEMORY[id(self)] = super().fit(X) and np.array(X)
+        return self
+
+    def __getstate__(self):
+        return super().__getstate__() | {"cache": MEMORY.get(id(self))}
+
+    def __setstate__(self, state):
+        state.pop("cache", None)
+        super().__setstate__(state)
+
+
+class PrintsRows(Means):
+    def state(self, guarantee):
+        return replace(super().state(guarantee), mechanism=f"means of {self._example:.3g} and others")
+
+    def validated(self, X):
+        X = super().validated(X)
+        type(self)._example = X.max()
+        return X
+
+
+class StatesFirst(Means):
+    def fit(self, X, y=None):
+        _, self.guarantee_ = self.release(np.zeros(6), 1)
+        return super().fit(X)
+
+
+class NoiseOfNow(Noisy):
+    def with_noise(self, X):
+        now = DPRandomProjection(projection="identity", epsilon=self.epsilon, max_change=self.max_change)
+        return now.fit(np.zeros((1, X.shape[1]))).transform(X)
+
+
+class ClipsWhatIsStored(Noisy):
+    def computed(self, X):
+        if sp.issparse(X):
+            X.data = np.clip(X.data, -0.5, 0.5)
+            return X
+        return np.clip(X, -0.5, 0.5)
+
+
+class TellsListsApart(Counts):
+    def validated(self, X):
+        self._is_list = isinstance(X, list)
+        return super().validated(X)
+
+    def computed(self, X):
+        return super().computed(X) + 100 * self._is_list
+
+
+class CentresByTheFirst(Noisy):
+    def computed(self, X):
+        return X.toarray() - X.toarray()[0] / 2 if sp.issparse(X) else X - X[0] / 2
+
+
+class PassesTheIndexOn(Noisy):
+    def transform(self, X):
+        released = super().transform(X)
+        return pd.DataFrame(released, index=X.index) if isinstance(X, pd.DataFrame) else released
+
+
+CALLS = {"calls_share_no_noise", "copies_share_no_noise", "threads_share_no_noise", "processes_share_no_noise"}
+BROKEN = [
+    (AnyEpsilon(), {"parameters_without_guarantee_are_refused"}),
+    (FillsNaN(), {"rows_that_are_not_finite_are_refused"}),
+    (TrustsScikitLearn(), {"rows_that_are_not_finite_are_refused"}),
+    (Quotes(), {"errors_tell_nothing_of_the_rows"}),
+    (LetsScikitLearnQuote(), {"errors_tell_nothing_of_the_rows", "rows_that_are_not_finite_are_refused"}),
+    (WarnsInside(), {"warnings_point_at_the_caller"}),
+    (WarnsOfRows(), {"warnings_point_at_the_caller"}),
+    (SaysNoCall(), {"guarantee_states_its_facts"}),
+    (SaysNoNeighbours(), {"guarantee_states_its_facts"}),
+    (GuaranteesLess(), {"guarantee_states_its_facts"}),
+    (OwnProfile(), {"guarantee_survives_json_and_pickle"}),
+    (ComputesInTheTypeOfParameters(), {"types_of_parameters_are_irrelevant"}),
+    (FitsOnSketches(), {"reports_charge_what_was_released", "failed_fits_release_nothing"}),
+    (KeepsItsNoise(), CALLS | {"audit_refutes_nothing"}),
+    (
+        SeededByRandomState(),
+        {"seeds_repeat_no_noise", "attributes_hold_nothing_of_the_rows", "audit_refutes_nothing"},
+    ),
+    (GlobalGenerator(), {"seeds_repeat_no_noise", "processes_share_no_noise"}),
+    (GeneratorOfItsOwn(), {"copies_share_no_noise", "processes_share_no_noise"}),
+    (GeneratorOfTheModule(), {"processes_share_no_noise"}),
+    (GeneratorOfTheThread(), {"processes_share_no_noise", "threads_share_no_noise"}),
+    (
+        Remembers(),
+        CALLS
+        | {"seeds_repeat_no_noise", "folds_share_no_noise", "audit_refutes_nothing"}
+        | {"attributes_hold_nothing_of_the_rows"},
+    ),
+    (OneNoiseForAllRows(), {"rows_and_classes_share_no_noise"}),
+    (OneNoiseForAllColumns(), {"rows_and_classes_share_no_noise", "audit_refutes_nothing"}),
+    (HidesTheSeed(), {"seeded_noise_is_marked"}),
+    (KeepsARow(), {"attributes_hold_nothing_of_the_rows"}),
+    (CountsExactly(), {"attributes_hold_nothing_of_the_rows"}),
+    (PicklesRows(), {"attributes_hold_nothing_of_the_rows"}),
+    (PrintsRows(), {"attributes_hold_nothing_of_the_rows"}),
+    (StatesFirst(), {"failed_fits_release_nothing"}),
+    (NoiseOfNow(), {"parameters_set_after_fit_change_nothing", "failed_fits_release_nothing"}),
+    (ClipsWhatIsStored(), {"storage_is_irrelevant"}),
+    (TellsListsApart(), {"storage_is_irrelevant"}),
+    (CentresByTheFirst(), {"other_rows_are_irrelevant"}),
+    (PassesTheIndexOn(), {"index_is_not_released"}),
+]
+
+
+def failing(estimator, **options):
+    """Names of the checks that an estimator fails."""
+    names = set()
+    for name, check in private_estimator_checks(estimator, **options):
+        try:
+            check()
+        except AssertionError as error:
+            assert str(error).startswith(f"{name}: {type(estimator).__name__} ")
+            names.add(name)
+    return names
+
+
+@pytest.mark.parametrize(("estimator", "expected"), BROKEN, ids=[str(estimator) for estimator, _ in BROKEN])
+def test_what_is_broken_is_caught(estimator, expected):
+    MEMORY.clear()
+    assert failing(estimator) == expected
+
+
+def test_too_small_a_sensitivity_is_caught(seeded):
+    """By an audit on neighbours that are given, with enough trials; an audit too weak for that says so of itself."""
+    known = {"X": ROWS, "neighbours": ROWS_APART, "audit_options": MANY}
+    checks = dict(private_estimator_checks(HalfTheNoise(bound=1.0, delta=0.1), **known))
+    with pytest.raises(AssertionError, match="as an attack shows: epsilon >= "):
+        checks["audit_refutes_nothing"]()
+    known |= {"audit_options": {"n_trials": 100}, "weakened": HalfTheNoise(bound=1.0, delta=0.1)}
+    checks = dict(private_estimator_checks(Means(bound=1.0, delta=0.1), **known))
+    with pytest.raises(AssertionError, match="passes an audit when it is weakened"):
+        checks["audit_catches_the_weakened"]()
+
+
+def test_without_a_guarantee_no_check_passes():
+    assert failing(HasNoGuarantee()) == {name for name, _ in private_estimator_checks(HasNoGuarantee())}
+    with pytest.raises(AssertionError, match="parameters_without_guarantee_are_refused: HasNoGuarantee has no Privacy"):
+        check_private_estimator(HasNoGuarantee())
+
+
+def test_every_check_catches_something():
+    names = {name for name, _ in private_estimator_checks(Means(), weakened=Means())}
+    assert set().union(*(expected for _, expected in BROKEN)) == names - {"audit_catches_the_weakened"}
+
+
+def test_a_weakened_estimator_is_optional():
+    assert "audit_catches_the_weakened" not in dict(private_estimator_checks(Means()))
+
+
+# Half the noise of ours
+
+HINGE = {"epsilon": 2.0, "delta": 0.1, "fit_intercept": False, "loss": "huber_hinge", "C": 0.01}
+TWO_CLASSES = {"X": np.ones((8, 2)), "y": np.arange(8) % 2}
+SPIKE = {"X": np.eye(16)[:, :1], "y": np.eye(16)[0]}
+SKETCHED, FITTED = {"n_trials": 40_000}, {"n_trials": 800, "distinguishers": ["membership"]}
+REGRESSED = {"n_trials": 1000, "distinguishers": ["linear"]}
+CONTROLLED = [
+    (DPRandomProjection(2, delta=0.05), {}, SKETCHED),
+    (DPRandomProjection(projection="identity", delta=0.05, adjacency="l2"), {}, SKETCHED),
+    (DPRandomProjection(1, noise="laplace", projection="gaussian"), {}, SKETCHED),
+    (DPOPORP(2, delta=0.05), {}, SKETCHED),
+    (DPOPORP(2, noise="laplace"), {}, SKETCHED),
+    (DPSignRP(4), {}, SKETCHED),
+    (DPSignRP(4, method="rr"), {}, SKETCHED),
+    (DPSignOPORP(4), {}, SKETCHED),
+    (DPSignOPORP(4, method="rr"), {}, SKETCHED),
+    (AMPClassifier(**HINGE), TWO_CLASSES, FITTED),
+    (ProductNoiseOutputPerturbation(**HINGE, radius="gaussian"), TWO_CLASSES, FITTED),
+    (DPSGDClassifier(epsilon=4.0, delta=0.1, n_epochs=1), TWO_CLASSES, FITTED),
+    (MIDPRegressor(epsilon=0.3, mechanism="additive"), SPIKE, REGRESSED),
+]
+
+
+@pytest.mark.parametrize(("estimator", "data", "options"), CONTROLLED, ids=[str(one) for one, _, _ in CONTROLLED])
+def test_half_the_noise_of_ours_is_caught(estimator, data, options, noise_of, seeded):
+    """The audit that passes with all of the noise fails with half of it; of flips, with half the odds' logarithm."""
+    check = dict(private_estimator_checks(estimator, **data, audit_options=options))["audit_refutes_nothing"]
+    check()
+    noise_of(0.5)
+    with pytest.raises(AssertionError, match="as an attack shows"):
+        check()
+
+
+def test_the_checks_come_without_pytest_and_with_seeded_noise():
+    script = "import sys, skdprp.testing; assert 'pytest' not in sys.modules"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert testing.reproducible_noise is reproducible_noise
