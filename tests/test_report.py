@@ -394,7 +394,7 @@ class Mystery(BaseEstimator):
         (CountVectorizer(), "use HashingVectorizer"),
         (PCA(), "learns from the rows without noise"),
         (Mystery(), "may learn from the rows without noise"),
-        (Normalizer(), "learns nothing from the rows; one change before it may move several coordinates after it"),
+        (Normalizer(), "beyond 1e154; one change before it may move several coordinates after it"),
         (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
         (FeatureHasher(), "move several coordinates after it"),
         (OrdinalEncoder(categories=[[0, 1]]), "quote unknown values: use handle_unknown='use_encoded_value'"),
