@@ -34,6 +34,7 @@ from skdprp.mechanisms import (
     pinsker_delta,
     projected_entry_epsilon,
     published_information_scale,
+    sampled_information,
 )
 
 EPSILONS = [0.01, 0.2, 0.5, 1.0, 3.0]
@@ -148,6 +149,16 @@ def test_projected_entry_epsilon_is_its_formula(delta, n_components):
     shift = 1.4 * stats.chi(n_components).isf(delta / 2) / np.sqrt(13.0)
     exact = gaussian_epsilon(delta / 2, scale=1.0, sensitivity=shift)
     assert exact <= epsilon <= exact * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 0.5, 3.0])
+@pytest.mark.parametrize("n_changed", [1, 1000, 10**6])
+def test_bits_that_sampling_may_add_are_paid(epsilon, n_changed):
+    """The bound on sampled noise, at what ideal noise may let through, is epsilon."""
+    loss = n_changed * 2.0**-31
+    ideal = sampled_information(epsilon, n_changed=n_changed) * np.log(2)
+    sampled = np.exp(loss) * ideal + 2 * loss + np.expm1(loss) * 2 / np.e
+    assert sampled == pytest.approx(epsilon * np.log(2), rel=1e-12)
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 0.2, 0.6])

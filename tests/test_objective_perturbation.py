@@ -342,6 +342,25 @@ def test_bounds_below_the_log_determinant_pay_none_of_it(epsilon, adjacency):
         assert profile(epsilon, adjacency=adjacency, **known) == pytest.approx(expected, rel=1e-7)
 
 
+@pytest.mark.parametrize("above", [0.0, 0.01, 0.05, 0.1, 0.5])
+def test_bounds_above_the_log_determinant_are_split_at_no_negative_epsilon(above):
+    """One row replaced at once: the bound of one row, at a split that is at least 0, or the one that pays nothing."""
+    for profile, options, scale in (
+        (softmax_perturbation_profile, {"n_classes": 4}, 5.0),
+        (product_perturbation_profile, {"n_dims": 6, "n_vertices": 2}, 5 / np.sqrt(14)),
+    ):
+        known = {"scale": scale, **options}
+
+        def one_row(epsilon, profile=profile, known=known):
+            return profile(epsilon, adjacency="add_remove", **known)
+
+        def chained(split, rest, one_row=one_row):
+            return one_row(split) + np.exp(split) * one_row(rest - split)
+
+        expected = min(chained(max(0.0, above / 2 - 0.04), above), chained(0.0, 0.15 + above))
+        assert profile(0.15 + above, log_det=0.15, **known) == pytest.approx(expected, rel=1e-7)
+
+
 @pytest.mark.parametrize("shift", [0.01, 0.3])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_release_of_a_softmax_is_paid_near_zero(adjacency, shift):
