@@ -146,7 +146,10 @@ def test_projected_entry_epsilon_is_its_formula(delta, n_components):
     """Half of delta for the norm of the column, half for the noise; rounded up, by a part in 10^9 at most."""
     known = {"scale": 3.0, "max_abs": 0.7, "min_residual": 2.0, "n_components": n_components}
     epsilon = projected_entry_epsilon(delta, **known)
-    shift = 1.4 * stats.chi(n_components).isf(delta / 2) / np.sqrt(13.0)
+    with mpmath.workdps(40):
+        k, guess = mpmath.mpf(n_components) / 2, stats.chi2(n_components).isf(delta / 2) / 2
+        square = mpmath.findroot(lambda x: mpmath.gammainc(k, x, regularized=True) - mpmath.mpf(delta) / 2, guess)
+        shift = float(mpmath.mpf(1.4) * mpmath.sqrt(2 * square / 13))
     exact = gaussian_epsilon(delta / 2, scale=1.0, sensitivity=shift)
     assert exact <= epsilon <= exact * (1 + 1e-9)
 
