@@ -14,6 +14,7 @@ LAYERS = [
     {"_threads", "_label", "random_projection", "losses", "preprocessing", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},
+    {"_calibration"},
     {"similarity"},
     {"sketch", "linear_model"},
     {"neural_network"},

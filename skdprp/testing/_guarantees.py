@@ -58,7 +58,7 @@ def _guarantee_survives_json_and_pickle(case):
     guarantee = case.fitted.guarantee_
     if error := error_of(lambda: _by_json(guarantee)):
         return f"has a guarantee that JSON does not hold ({error}): make its loss of profiles of skdprp.mechanisms."
-    copies = {"JSON": _by_json(guarantee), "pickle": pickle.loads(pickle.dumps(case.fitted)).guarantee_}
+    copies = {"JSON": _by_json(guarantee), "pickle": pickle.loads(pickle.dumps(guarantee))}
     for name, other in copies.items():
         if other != guarantee or repr(other) != repr(guarantee) or str(other) != str(guarantee):
             return f"has another guarantee after {name}: {other!r}. State it by plain numbers and texts."
@@ -134,7 +134,8 @@ def _twice(case):
         return make_union(case.new(), case.new())
     if is_regressor(case.estimator):
         return VotingRegressor([("a", case.new()), ("b", case.new())])
-    encoded = {"classes": None} if "classes" in case.estimator.get_params(deep=False) else {}  # as numbers from 0
+    classes = getattr(case.estimator, "classes", None)
+    encoded = {} if classes is None else {"classes": list(range(len(classes)))}
     return VotingClassifier([("a", case.new(**encoded)), ("b", case.new(**encoded))])
 
 
