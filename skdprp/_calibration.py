@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ._params import warn_at_caller
+from ._validation import warn_at_caller
 from .guarantee import PrivacyGuarantee, PrivacyWarning
 
 

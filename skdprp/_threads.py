@@ -5,7 +5,7 @@ joblib says how many; its own pools look for results every 10 milliseconds, in w
 
 from concurrent.futures import ThreadPoolExecutor
 
-from ._params import silent
+from ._validation import silent
 
 
 def in_threads(function, parts):

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._params import FLOATS, _fit_context, float_type, silent, validate_array, validate_data
+from ._validation import FLOATS, _fit_context, float_type, silent, validate_array, validate_data
 
 __all__ = ["PublicScaler"]
 

@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, gen_batches
 
 from . import _noise, random_projection, sketch
-from ._params import FLOATS
+from ._validation import FLOATS
 from ._version import __version__
 from .guarantee import Definition, PrivacyGuarantee
 

@@ -10,7 +10,7 @@ import skdprp
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"_digits", "_version"},
-    {"_noise", "_params", "_tables"},
+    {"_noise", "_validation", "_tables"},
     {"_threads", "_label", "random_projection", "losses", "preprocessing", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},

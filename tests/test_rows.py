@@ -25,7 +25,7 @@ from skdprp import (
     DPSignOPORP,
     DPSignRP,
     PublicScaler,
-    _params,
+    _validation,
     iDPSignRP,
     random_projection,
 )
@@ -333,7 +333,7 @@ def test_canonical_rows_are_the_exact_sums_in_order(entries, form):
     for row, column, number in entries:
         expected[row, column] += Fraction(number)
     row, column, data = np.array(entries).reshape(-1, 3).T
-    out = _params.canonical_csr(with_entries(form, data, row.astype(int), column.astype(int), (4, 5)))
+    out = _validation.canonical_csr(with_entries(form, data, row.astype(int), column.astype(int), (4, 5)))
     assert all((np.diff(out.indices[start:stop]) > 0).all() for start, stop in itertools.pairwise(out.indptr))
     assert (out.toarray() == expected.astype(float)).all()
 
@@ -352,7 +352,7 @@ def test_canonical_rows_are_the_exact_sums_in_order(entries, form):
 )
 def test_sums_of_every_type_are_exact(dtype, numbers, total):
     X = sp.csr_array((np.array(numbers, dtype), np.zeros(len(numbers), int), [0, len(numbers)]), shape=(1, 2))
-    assert _params.canonical_csr(X).toarray().tolist() == [[total, 0]]
+    assert _validation.canonical_csr(X).toarray().tolist() == [[total, 0]]
     assert X.nnz == len(numbers)
 
 
@@ -365,13 +365,13 @@ def test_no_sum_hides_what_is_not_finite(dtype, numbers, message):
     X = sp.csr_array((np.array(numbers, dtype), np.zeros(len(numbers), int), [0, len(numbers)]), shape=(1, 2))
     for stored in (X, X.tocsc(), X.tocoo()):
         with pytest.raises(ValueError, match=message):
-            _params.validate_array(stored, accept_sparse="csr", dtype=_params.FLOATS)
+            _validation.validate_array(stored, accept_sparse="csr", dtype=_validation.FLOATS)
 
 
 def test_a_sum_too_large_is_not_finite():
     X = sp.csr_array((np.array([1.7e308, 1.7e308, -1.7e308]), np.zeros(3, int), [0, 3]), shape=(1, 2))
     with pytest.raises(ValueError, match="infinity"):
-        _params.validate_array(X, accept_sparse="csr", dtype=_params.FLOATS)
+        _validation.validate_array(X, accept_sparse="csr", dtype=_validation.FLOATS)
 
 
 @pytest.mark.parametrize("index", [-1, 2])
@@ -380,13 +380,13 @@ def test_columns_that_do_not_exist_are_refused(index):
     X = sp.csr_array((np.ones(2), np.array([0, 1]), [0, 2]), shape=(1, 2))
     X.indices[1] = index
     with pytest.raises(ValueError, match="withheld"):
-        _params.validate_array(X, accept_sparse="csr", dtype=_params.FLOATS)
+        _validation.validate_array(X, accept_sparse="csr", dtype=_validation.FLOATS)
 
 
 def test_canonical_rows_are_not_copied():
     X = sp.csr_array(sp.random(5, 9, density=0.5, random_state=0))
     for rows in (X, sp.csr_matrix(X)):
-        out = _params.canonical_csr(rows)
+        out = _validation.canonical_csr(rows)
         assert type(out) is type(rows)
         assert np.shares_memory(out.data, X.data)
         assert np.shares_memory(out.indices, X.indices)

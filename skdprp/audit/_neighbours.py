@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from .._params import without_values
+from .._validation import without_values
 from ..guarantee import PrivacyWarning
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor

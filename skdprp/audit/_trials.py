@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from .._params import without_values
+from .._validation import without_values
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor
 from ..losses import LogisticLoss, SoftmaxLoss

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._label import GuaranteeDisplayMixin
-from .._params import (
+from .._validation import (
     FLOATS,
     POSITIVE,
     Interval,

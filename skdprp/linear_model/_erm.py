@@ -9,7 +9,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
-from .._params import silent
+from .._validation import silent
 from ..losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from ._solver import PerturbedRisk, SolverError, minimise
 

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _noise
 from .._digits import printed_up
 from .._label import GuaranteeDisplayMixin
-from .._params import (
+from .._validation import (
     FLOATS,
     Interval,
     PythonNumbersMixin,

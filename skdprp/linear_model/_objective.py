@@ -6,7 +6,7 @@ from numbers import Real
 import numpy as np
 
 from .. import _noise
-from .._params import Interval, StrOptions
+from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
 from ..mechanisms import (

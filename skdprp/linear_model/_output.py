@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 from .. import _noise
-from .._params import StrOptions
+from .._validation import StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
 from ..mechanisms import (

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _noise
-from .._params import POSITIVE, Interval, StrOptions
+from .._validation import POSITIVE, Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
 from ..linear_model._base import PrivateClassifier

@@ -7,8 +7,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import gen_even_slices
 from sklearn.utils.validation import check_is_fitted
 
-from .._params import SKETCH_CONSTRAINTS, _fit_context
 from .._threads import in_threads
+from .._validation import SKETCH_CONSTRAINTS, _fit_context
 
 _WORDS = 1 << 19  # of the database in a block: what is worked on stays in the cache
 _SAMPLE = 2048  # distances that bound the k-th smallest of all

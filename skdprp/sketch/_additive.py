@@ -3,7 +3,7 @@
 from numbers import Real
 
 from .. import _noise
-from .._params import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
+from .._validation import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
 from ..composition import PrivacyLoss
 from ..mechanisms import (
     classic_gaussian_scale,

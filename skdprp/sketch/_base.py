@@ -13,7 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._label import GuaranteeDisplayMixin
-from .._params import (
+from .._threads import in_threads
+from .._validation import (
     FLOATS,
     PythonNumbersMixin,
     UncachedMixin,
@@ -23,7 +24,6 @@ from .._params import (
     validate_data,
     warn_at_caller,
 )
-from .._threads import in_threads
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ..random_projection import make_projection, read_only, rows_of
 from ._dask import is_lazy, release_lazily, stand_in

@@ -3,7 +3,7 @@
 import numpy as np
 
 from .. import _noise
-from .._params import PRIVACY_CONSTRAINTS, StrOptions
+from .._validation import PRIVACY_CONSTRAINTS, StrOptions
 from ..guarantee import Definition
 from ..mechanisms import flip_probability, gaussian_scale, integer_thresholds, sampled_target
 from ..sensitivity import l2_sensitivity

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
-from .._params import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
+from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import (
     binomial_flip_epsilon,

@@ -39,7 +39,7 @@ from skdprp import (
     iDPSignRP,
     worst_neighbours,
 )
-from skdprp._params import validate_data, warn_at_caller, without_values
+from skdprp._validation import validate_data, warn_at_caller, without_values
 
 SECRET = "simon schwarz"
 NUMBER = 8314.159
