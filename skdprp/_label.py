@@ -5,24 +5,24 @@ import math
 import textwrap
 from fractions import Fraction
 
+from ._adjacency import Relation
 from ._digits import printed_down, printed_up
 
 # (in one line, as a sentence) of each relation between two neighbours
 _NEIGHBOURS = {
-    "coordinate": ("one coordinate changed by {}", "rows that differ in one coordinate, by at most {}"),
-    "l1": ("l1 change of {}", "rows at l1 distance at most {} (covers one coordinate changed by that much)"),
-    "l2": ("l2 change of {}", "rows at l2 distance at most {}"),
-    "replace_one": ("one row replaced", "data sets that differ in one row and its label, at the same place"),
-    "add_remove": (
+    Relation.COORDINATE: ("one coordinate changed by {}", "rows that differ in one coordinate, by at most {}"),
+    Relation.L1: ("l1 change of {}", "rows at l1 distance at most {} (covers one coordinate changed by that much)"),
+    Relation.L2: ("l2 change of {}", "rows at l2 distance at most {}"),
+    Relation.REPLACE_ONE: ("one row replaced", "data sets that differ in one row and its label, at the same place"),
+    Relation.ADD_REMOVE: (
         "one row blank or not",
         "data sets that differ at one place: a row and its label in the one, a blank in the other",
     ),
-    "entry": (
+    Relation.ENTRY: (
         "one entry of at most {}",
         "any value of one entry, of absolute value at most {}; all others and y are known",
     ),
 }
-RELATIONS = tuple(_NEIGHBOURS)
 RELEASED_AT = {"fit": "once for each call of fit", "transform": "once for each row at each call of transform"}
 _CELL = "text-align:left;vertical-align:top"
 _FRAME = (
@@ -65,6 +65,11 @@ def neighbours_sentence(adjacency):
     return _NEIGHBOURS[adjacency.relation][1].format(adjacency.bound) + leaving
 
 
+def neighbours_in_short(relation, bound):
+    """Say in a few words how neighbours differ."""
+    return _NEIGHBOURS[relation][0].format(bound)
+
+
 def guarantee_line(guarantee):
     """State a guarantee in one line that says whose privacy it is: a pair of numbers alone could be anybody's."""
     epsilon, delta = printed_up(guarantee.epsilon, digits=6), printed_up(guarantee.delta)
@@ -75,7 +80,7 @@ def guarantee_line(guarantee):
             f"-{guarantee.definition}",
             " per transform" if guarantee.per == "transform" else "",
             ", ",
-            _NEIGHBOURS[adjacency.relation][0].format(adjacency.bound) if adjacency else "neighbours not stated",
+            neighbours_in_short(adjacency.relation, adjacency.bound) if adjacency else "neighbours not stated",
             f", given {guarantee.given}" if guarantee.given else "",
             f" [VIOLATED: {guarantee.violation}]" if guarantee.violation else "",
             " [seeded: not private]" if guarantee.seeded else "",

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import Literal
 
 from . import composition, mechanisms
+from ._adjacency import Relation
 from ._digits import to_python, with_python_numbers
 from ._label import (
-    RELATIONS,
     as_html,
     as_markdown,
     as_text,
@@ -23,7 +23,8 @@ from .mechanisms import information_delta
 
 __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "compose"]
 
-_NESTED = ("coordinate", "l1", "l2", "replace_one")
+# A change of one coordinate is a change in l1 of that size, that is one in l2, and any change of a row replaces it.
+_NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 _DISJOINT = ("which rows each release saw does not depend on what is in them",)
 _MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
 _OF_ONE = "of one of these releases, "
@@ -94,8 +95,9 @@ class Adjacency:
     after: str = ""
 
     def __post_init__(self):
-        if self.relation not in RELATIONS or not self.bound >= 0:
+        if self.relation not in list(Relation) or not self.bound >= 0:
             raise ValueError(f"There are no such neighbours: {self.relation!r} with bound {self.bound!r}.")
+        object.__setattr__(self, "relation", Relation(self.relation))
         object.__setattr__(self, "bound", to_python(self.bound))
 
     def __str__(self):
@@ -104,13 +106,10 @@ class Adjacency:
     @property
     def is_distance(self):
         """Whether neighbours are close to each other, so that a map of the rows changes what they are."""
-        return self.relation in ("coordinate", "l1", "l2", "entry")
+        return self.relation.is_distance
 
     def narrower(self, other):
         """Return the pairs that are neighbours in both senses.
-
-        A change of one coordinate is a change in l1 of that size, that is one in l2, and any change of a row replaces
-        it.
 
         Parameters
         ----------
@@ -127,14 +126,13 @@ class Adjacency:
             If neither sense contains the other.
         """
         distances = [one for one in (self, other) if one.is_distance]
-        nested = self.relation == other.relation or {self.relation, other.relation} <= set(_NESTED)
+        relations = {self.relation, other.relation}
+        nested = len(relations) == 1 or relations <= set(_NESTED)
         if not nested or len({one.after for one in distances}) > 1:
-            mixed = {self.relation, other.relation} == {"replace_one", "add_remove"}
+            mixed = relations == {Relation.REPLACE_ONE, Relation.ADD_REMOVE}
             cure = ' Fit all with adjacency="add_remove", or all with "replace_one".' * mixed
             raise ValueError(f"Guarantees for different neighbours do not compose: {self}, and {other}.{cure}")
-        relation = (
-            self.relation if self.relation == other.relation else min(self.relation, other.relation, key=_NESTED.index)
-        )
+        relation = self.relation if len(relations) == 1 else min(relations, key=_NESTED.index)
         return Adjacency(relation, min(self.bound, other.bound), distances[0].after if distances else "")
 
 

@@ -1,5 +1,6 @@
 """Pictures of privacy: what it costs in utility, and what a guarantee says at every epsilon."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -11,7 +12,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.validation import check_is_fitted
 
+from ._adjacency import Relation
 from ._digits import printed_down
+from ._label import neighbours_in_short
 from .sketch import DPSignOPORP, iDPSignRP
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
@@ -22,7 +25,6 @@ _COLOURS = ("#0077BB", "#EE7733", "#009988", "#CC3311", "#EE3377")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE, _LEVEL, _TARGET = "privacy curve", "score without a curve", "guarantee as stated"
 _CAVEAT = "computed from the data without protection: this curve is not private"
-_CHANGES = {"coordinate": "one coordinate by {:g}", "l1": "l1 change of {:g}", "l2": "l2 change of {:g}"}
 _SAY_WHAT_IS_HIDDEN = ("adjacency", "max_abs", "max_change", "method", "projection")
 _SPREADS = ("both", "noise", "folds")
 _MOST_TICKS = 12
@@ -116,11 +118,12 @@ def _owner(estimator, name):
 def _hidden(owner):
     """What a step hides, in few words."""
     if hasattr(owner, "max_change"):
-        relation = getattr(owner, "adjacency", "coordinate" if _hides_one_coordinate(owner) else "l1")
-        return _CHANGES[relation].format(owner.max_change)
+        relation = Relation.COORDINATE if _hides_one_coordinate(owner) else getattr(owner, "adjacency", Relation.L1)
+        return neighbours_in_short(relation, owner.max_change)
     if hasattr(owner, "max_abs"):
-        return "one entry, in bits"
-    return {"replace_one": "row replaced", "add_remove": "row blank or not"}.get(getattr(owner, "adjacency", ""), "")
+        return neighbours_in_short(Relation.ENTRY, owner.max_abs) + ", in bits"
+    relation = getattr(owner, "adjacency", None)  # of somebody else's estimator, it may be any word
+    return neighbours_in_short(relation, math.inf) if relation in list(Relation) else ""
 
 
 def _hidden_in_all(owner, name, candidates):

@@ -6,6 +6,7 @@ coordinate; "l2" bounds their l2 distance. All are computed on the realised W, w
 
 import numpy as np
 
+from ._adjacency import Relation
 from ._digits import with_python_numbers
 from .mechanisms._numerics import rows_that_differ
 
@@ -37,7 +38,7 @@ def l1_sensitivity(projection, adjacency, max_change):
     >>> l1_sensitivity(W, "l1", max_change=1.0)
     4.0
     """
-    if adjacency == "l1":
+    if adjacency == Relation.L1:
         return max_change * float(projection.row_norm(1) / projection.divisor)
     return float(np.sqrt(projection.n_components)) * l2_sensitivity(projection, adjacency, max_change)
 
@@ -69,7 +70,7 @@ def l2_sensitivity(projection, adjacency, max_change):
     >>> l2_sensitivity(W, "l1", max_change=1.0)
     1.0
     """
-    norm = projection.row_norm(2) if adjacency == "l1" else projection.spectral_norm()
+    norm = projection.row_norm(2) if adjacency == Relation.L1 else projection.spectral_norm()
     return max_change * float(norm / projection.divisor)
 
 

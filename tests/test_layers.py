@@ -9,7 +9,7 @@ import skdprp
 
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
-    {"_digits", "_version"},
+    {"_adjacency", "_digits", "_version"},
     {"_noise", "_validation", "_tables"},
     {"_threads", "_label", "random_projection", "losses", "preprocessing", "mechanisms"},
     {"composition", "sensitivity"},

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdprp import PrivacyGuarantee, _noise, audit_epsilon, reproducible_noise
+from skdprp import PrivacyGuarantee, _noise, audit_epsilon, mechanisms, reproducible_noise
 from skdprp.composition import PrivacyLoss
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import (
@@ -306,3 +306,20 @@ def test_a_sum_with_calibrated_noise_withstands_an_attack_that_half_of_the_noise
 
     assert not audit(1.0).exceeds(claim)
     assert audit(0.5).exceeds(claim)
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        partial(mechanisms.objective_perturbation_profile, scale=3.0),
+        partial(mechanisms.product_perturbation_profile, scale=0.8, n_dims=3),
+        partial(mechanisms.softmax_perturbation_profile, scale=3.0, n_classes=3),
+        partial(mechanisms.subsampled_gaussian_profile, scale=3.0),
+    ],
+    ids=lambda profile: profile.func.__name__,
+)
+def test_no_profile_takes_a_word_that_is_no_adjacency(profile):
+    """Taken for a row less, "replace" came out as half of what a row replaced costs."""
+    assert profile(1.0, adjacency="replace_one") > profile(1.0, adjacency="add_remove") > 0
+    with pytest.raises(ValueError, match="adjacency must be 'replace_one' or 'add_remove', got 'replace'"):
+        profile(1.0, adjacency="replace")

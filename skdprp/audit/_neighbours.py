@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
+from .._adjacency import Relation
 from .._validation import without_values
 from ..guarantee import PrivacyWarning
 from ..linear_model._base import PrivateLinearClassifier
@@ -122,7 +123,7 @@ def _both_sides(step):
 @worst_neighbours.register
 def _of_additive_sketch(estimator: AdditiveSketch, X, y=None):
     check_is_fitted(estimator)
-    if estimator.adjacency == "l2":
+    if estimator.adjacency == Relation.L2:
         direction = _leading_direction(estimator.projection_, estimator.noise)
     else:
         order = 1 if estimator.noise == "laplace" else 2
@@ -218,7 +219,7 @@ def _public_facts(estimator, X, y):
 
 
 def _replaces(estimator):
-    return estimator.adjacency == "replace_one"
+    return estimator.adjacency == Relation.REPLACE_ONE
 
 
 @worst_neighbours.register

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from .._adjacency import Relation
 from .._validation import without_values
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor
@@ -209,7 +210,7 @@ def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=
     """Fit as the guarantee assumes: the labels are public, and C and delta the same for both data sets."""
     estimator = _with_public_labels(estimator, a, b)
     fitted = clone(estimator).fit(*a)
-    if estimator.adjacency == "add_remove":
+    if estimator.adjacency == Relation.ADD_REMOVE:
         estimator.set_params(C=fitted.C_, delta=fitted.delta_)
     known = {} if output else {"membership": _membership_score(fitted, a, b)}
     draw = partial(_fit_and_take, estimator, output or _released_weights)

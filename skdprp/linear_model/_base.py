@@ -12,6 +12,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
+from .._adjacency import Relation
 from .._label import GuaranteeDisplayMixin
 from .._validation import (
     FLOATS,
@@ -202,7 +203,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         return classes, codes
 
     def _guarantee(self, epsilon, delta, *, assumptions=(), **facts):
-        blank = ", blank ones included," * (self.adjacency == "add_remove")
+        blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
         labels = () if self.classes is None else ("the set of labels is public, as given in classes",)
         return PrivacyGuarantee(
             epsilon,

@@ -9,6 +9,7 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
+from .._adjacency import Relation
 from .._digits import printed_up
 from .._label import GuaranteeDisplayMixin
 from .._validation import (
@@ -336,7 +337,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         if release.is_private:
             self.scale_ = release.scale
             return
-        entry = Adjacency("entry", self.max_abs)
+        entry = Adjacency(Relation.ENTRY, self.max_abs)
         facts = {"unit": "one entry of X", "adjacency": entry, "per": "fit", "source": _SKD}
         self.claimed_ = PrivacyGuarantee(self.epsilon, 0.0, definition=Definition.CLAIMED_MI_DP, **facts)
         warn_at_caller(
@@ -351,7 +352,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             0.0,
             definition=Definition.MI_DP,
             unit="nothing",
-            adjacency=Adjacency("entry", self.max_abs),
+            adjacency=Adjacency(Relation.ENTRY, self.max_abs),
             per="fit",
             mechanism="Gaussian projection with the published calibration, which depends on the data",
             source="none: Lemma 2 of the paper does not hold",
@@ -366,7 +367,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             0.0,
             definition=Definition.MI_DP,
             unit="one entry of X; y is not protected",
-            adjacency=Adjacency("entry", self.max_abs),
+            adjacency=Adjacency(Relation.ENTRY, self.max_abs),
             per="fit",
             released=released,
             mechanism=f"{noise if is_additive else projected}; {self._implied(release)}",

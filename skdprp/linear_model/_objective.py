@@ -6,6 +6,7 @@ from numbers import Real
 import numpy as np
 
 from .. import _noise
+from .._adjacency import Relation
 from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
@@ -262,7 +263,7 @@ class AMPClassifier(PrivateLinearClassifier):
 
     def _calibrate_as_published(self, problem, delta):
         """One-vs-rest problems share the budget evenly; the true guarantee composes them."""
-        if self.adjacency != "replace_one":
+        if self.adjacency != Relation.REPLACE_ONE:
             raise ValueError("Published calibrations are for adjacency='replace_one'.")
         known = published_objective_perturbation(self.epsilon / problem.n_outputs, delta / problem.n_outputs)
         lipschitz = problem.row_loss.lipschitz * problem.row_norm
@@ -313,7 +314,7 @@ class AMPClassifier(PrivateLinearClassifier):
 
     def _log_dets(self, problem):
         """How many times the guarantee pays for the log-determinant of one problem."""
-        chained = problem.n_outputs > 1 and self.adjacency == "replace_one" and self.noise == "gaussian"
+        chained = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and self.noise == "gaussian"
         return problem.n_outputs * (2 if chained else 1)
 
     def _penalty_at(self, problem, share):

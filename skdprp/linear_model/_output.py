@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from .. import _noise
+from .._adjacency import Relation
 from .._validation import StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
@@ -219,7 +220,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
 
     def _calibrate_as_published(self, problem, delta, penalty, exact, law):
         """Take the sensitivity of exact minimisers, as published; the true guarantee has that of the solver's."""
-        if self.adjacency != "replace_one" or self.radius == "gamma":
+        if self.adjacency != Relation.REPLACE_ONE or self.radius == "gamma":
             raise ValueError("Published calibrations are for radius='chi1' or 'gaussian', and adjacency='replace_one'.")
         sensitivity = exact - 2 * problem.accuracy(penalty) / penalty
         if law is None:

@@ -5,12 +5,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from .._adjacency import Relation
 from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS, check_scale
 
 _ERROR = 2.0**-32
 LEAST_DELTA = sys.float_info.min  # stands for all that floats cannot tell from 0 but that is more
-_ROWS = {"replace_one": 2, "add_remove": 1}
+_ROWS = {Relation.REPLACE_ONE: 2, Relation.ADD_REMOVE: 1}
 
 
 def rounded_up(delta):

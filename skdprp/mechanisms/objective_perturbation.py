@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from .._digits import with_python_numbers
-from ._numerics import LEAST_DELTA, calibrated, remembered, require_positive_delta
+from ._numerics import LEAST_DELTA, calibrated, remembered, require_positive_delta, rows_that_differ
 from .gaussian_laplace import gaussian_profile
 from .radial import spherical_profile
 
@@ -90,7 +90,7 @@ def objective_perturbation_profile(
     '1.00e-05'
     """
     shift, total_log_det = float(np.sqrt(n_outputs)) * lipschitz / scale, n_outputs * log_det
-    if adjacency == "add_remove":
+    if rows_that_differ(adjacency) == 1:
         added = _gaussian(epsilon - total_log_det, shift, release_shift)
         alone = n_outputs == 1 and epsilon >= 0
         return min(added, _one_row_removed(0.0, shift, release_shift)) if alone else added
@@ -180,7 +180,7 @@ def product_perturbation_profile(
     >>> product_perturbation_profile(1.0, scale=2.0, n_dims=10)
     0.0
     """
-    is_replaced, left = adjacency == "replace_one", min(epsilon - log_det, _LARGEST_EXPONENT)
+    is_replaced, left = rows_that_differ(adjacency) == 2, min(epsilon - log_det, _LARGEST_EXPONENT)
     if (2 if is_replaced else 1) * lipschitz / scale <= epsilon - log_det:
         return 0.0
 
@@ -248,7 +248,7 @@ def softmax_perturbation_profile(
     >>> f"{softmax_perturbation_profile(1.0, scale=6.0, n_classes=10, adjacency='add_remove'):.2e}"
     '7.97e-06'
     """
-    ratio, is_replaced = max_norm / scale, adjacency == "replace_one"
+    ratio, is_replaced = max_norm / scale, rows_that_differ(adjacency) == 2
     known = {"ratio": ratio, "n_classes": n_classes}
     left = min(epsilon - log_det, _LARGEST_EPSILON)
     split = max(0.0, left / 2 - ratio**2) if is_replaced else 0.0
@@ -322,7 +322,7 @@ def objective_perturbation_scale(
     7.4613
     """
     require_positive_delta(delta)
-    halves = 2 if n_outputs > 1 and adjacency == "replace_one" else 1
+    halves = 2 if n_outputs > 1 and rows_that_differ(adjacency) == 2 else 1
     _require_room(epsilon, halves * n_outputs * log_det)
     known = {"lipschitz": lipschitz, "log_det": log_det, "adjacency": adjacency, "n_outputs": n_outputs}
     return calibrated(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._adjacency import Relation
 from ..mechanisms import gaussian_scale
 from ..mechanisms._numerics import rows_that_differ
 from ._network import FLOAT32_ROWS
@@ -12,7 +13,7 @@ from ._steps import block_size
 # Share of the travel, common length of a step and the longest one: of a linear model, and of a network.
 _LINEAR, _NETWORK = (1.0, 10.0, 16.0), (0.2, 2.5, 6.0)
 _N_STEPS = 50, 300
-_SAMPLED_SPREAD = {"add_remove": 2.0**-5, "replace_one": 2.0**-3}
+_SAMPLED_SPREAD = {Relation.ADD_REMOVE: 2.0**-5, Relation.REPLACE_ONE: 2.0**-3}
 _SMALLEST_BATCH = 64
 _ADAM_RATE = 0.01
 _LARGEST_SLACK = 2.0**-7  # of sums in float32: the share of noise that they may cost

@@ -3,6 +3,7 @@
 from numbers import Real
 
 from .. import _noise
+from .._adjacency import Relation
 from .._validation import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
 from ..composition import PrivacyLoss
 from ..mechanisms import (
@@ -49,7 +50,7 @@ class AdditiveSketch(BaseSketch):
         )
 
     def _calibrate_before_the_draw(self, epsilon, delta):
-        if self.projection != "gaussian" or self.adjacency != "l1":
+        if self.projection != "gaussian" or self.adjacency != Relation.L1:
             raise ValueError("calibration='kenthapadi_bound' needs projection='gaussian' and adjacency='l1'.")
         self._check_delta_of_a_draw()
         self.scale_ = kenthapadi_bound_scale(

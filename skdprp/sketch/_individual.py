@@ -3,6 +3,7 @@
 import numpy as np
 
 from .. import _noise
+from .._adjacency import Relation
 from .._validation import PRIVACY_CONSTRAINTS, StrOptions
 from ..guarantee import Definition
 from ..mechanisms import flip_probability, gaussian_scale, integer_thresholds, sampled_target
@@ -109,16 +110,16 @@ class iDPSignRP(SignSketch):
     def _calibrate(self):
         self.component_change_ = self._components()
         if self.method == "gaussian":
-            row_change = self.projection_.divisor * l2_sensitivity(self.projection_, "l1", self.max_change)
+            row_change = self.projection_.divisor * l2_sensitivity(self.projection_, Relation.L1, self.max_change)
             self._row_change = row_change * (1 + SLACK)
             target = sampled_target(self.epsilon, self.delta, n_changed=self.projection_.n_components)
             self.scale_ = gaussian_scale(*target, sensitivity=1 + SLACK)
-            return self._state(self.delta, "Gaussian noise before the sign", "l1")
+            return self._state(self.delta, "Gaussian noise before the sign", Relation.L1)
         changed = np.arange(1, self.projection_.n_components + 1)
         one_bin = self.projection == "oporp"
         flip_epsilon = self.epsilon / (np.ones_like(changed) if one_bin else changed)
         self.flip_thresholds_ = np.append(np.uint64(0), integer_thresholds(flip_probability(1, flip_epsilon)))
-        return self._state(0.0, "randomised response", "coordinate" if one_bin else "l1")
+        return self._state(0.0, "randomised response", Relation.COORDINATE if one_bin else Relation.L1)
 
     def _state(self, delta, mechanism, adjacency):
         return self._guarantee(

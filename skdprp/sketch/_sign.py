@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
+from .._adjacency import Relation
 from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import (
@@ -230,7 +231,7 @@ class DPSignRP(FlippedSignSketch):
     def _state(self, delta, **more):
         return self._guarantee(
             delta,
-            adjacency="l1",
+            adjacency=Relation.L1,
             released="the flipped signs of the projection",
             mechanism=f"randomised response, {self.method}, loss {self.flip_epsilon_:.6g} for each bit",
             source=_LL_4 if delta == 0 else "binomial mixture of randomised responses, exact for Gaussian projections",
@@ -346,7 +347,7 @@ class DPSignOPORP(FlippedSignSketch):
         self._calibrate_flips(float(self.epsilon) / self.n_repeats)
         return self._guarantee(
             0.0,
-            adjacency="coordinate",
+            adjacency=Relation.COORDINATE,
             released="the flipped signs of the projection",
             mechanism=f"randomised response, {self.method}, loss {self.flip_epsilon_:.6g} for each bit; "
             f"one coordinate reaches {self.n_repeats}",

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from .._adjacency import Relation
 from ..audit._result import clopper_pearson, epsilon_bound
 from ..guarantee import Definition
 from ..mechanisms import information_delta
@@ -74,7 +75,7 @@ def _fits_that_prove(guarantee):
     epsilon, delta = guarantee.epsilon, guarantee.delta
     if guarantee.definition in (Definition.MI_DP, Definition.CLAIMED_MI_DP):
         epsilon, delta = 0.0, information_delta(epsilon)
-    if guarantee.adjacency is not None and guarantee.adjacency.relation == "add_remove":
+    if guarantee.adjacency is not None and guarantee.adjacency.relation is Relation.ADD_REMOVE:
         # One row for another is a row less and a row more.
         epsilon, delta = 2 * epsilon, delta * (1 + math.exp(min(epsilon, 700)))
     counts = np.arange(1, _N_STEPS)
