@@ -4,7 +4,8 @@ A seed attack
 
 Noise protects as long as nobody can draw it again. Noise that came from a seed, be it ``random_state=42`` or the time
 of day, can be: an attacker tries seeds until the result makes sense. This is why no estimator here has a parameter that
-seeds its noise. Only for tests and figures is there :func:`~skdprp.reproducible_noise`; here it stands for the mistake.
+seeds its noise. Only for tests and figures is there :func:`~skdprp.testing.reproducible_noise`; here it stands for the
+mistake.
 """
 
 # %%
@@ -13,7 +14,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from skdprp import DPRandomProjection, reproducible_noise
+from skdprp import DPRandomProjection
+from skdprp.testing import reproducible_noise
 
 digit = load_digits().data[:1]
 seeded = DPRandomProjection(projection="identity", epsilon=0.5, max_change=16.0)

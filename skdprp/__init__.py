@@ -1,7 +1,6 @@
 """Differentially private random projections and linear models, compatible with scikit-learn."""
 
 from . import similarity
-from ._noise import reproducible_noise
 from ._version import __version__ as __version__
 from .audit import AuditResult, audit_epsilon, membership_inference_auc, worst_neighbours
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
@@ -35,7 +34,6 @@ __all__ = [
     "load_release",
     "membership_inference_auc",
     "privacy_report",
-    "reproducible_noise",
     "save_release",
     "similarity",
     "transform_chunks",

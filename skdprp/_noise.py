@@ -61,7 +61,8 @@ def reproducible_noise(seed):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdprp import DPOPORP, reproducible_noise
+    >>> from skdprp import DPOPORP
+    >>> from skdprp.testing import reproducible_noise
     >>> X = np.eye(4)
     >>> with reproducible_noise(0):
     ...     sketch = DPOPORP(2, random_state=0).fit(X)

@@ -6,7 +6,8 @@ from hypothesis import settings
 from scipy.special import expit, logit
 from sklearn.datasets import load_digits
 
-from skdprp import _noise, reproducible_noise
+from skdprp import _noise
+from skdprp.testing import reproducible_noise
 
 settings.register_profile("same cases each time", derandomize=True, deadline=None, database=None, max_examples=50)
 settings.load_profile("same cases each time")

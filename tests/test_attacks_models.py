@@ -31,7 +31,6 @@ from skdprp import (
     _noise,
     compose,
     privacy_report,
-    reproducible_noise,
 )
 from skdprp.__main__ import main
 from skdprp.composition import PrivacyLoss, Profile
@@ -47,6 +46,7 @@ from skdprp.mechanisms import (
     spherical_profile,
 )
 from skdprp.sketch._base import BaseSketch
+from skdprp.testing import reproducible_noise
 
 X = np.random.default_rng(0).normal(size=(12, 8))
 Y = np.arange(12) % 2

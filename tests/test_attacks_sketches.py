@@ -29,10 +29,10 @@ from skdprp import (
     _noise,
     compose,
     iDPSignRP,
-    reproducible_noise,
     transform_chunks,
 )
 from skdprp.mechanisms import gaussian_scale, randomised_response_profile
+from skdprp.testing import reproducible_noise
 
 SECRET = 8675309.0
 LEAST = 5e-324

@@ -33,13 +33,13 @@ from skdprp import (
     audit_epsilon,
     iDPSignRP,
     membership_inference_auc,
-    reproducible_noise,
     worst_neighbours,
 )
 from skdprp.audit import _epsilon
 from skdprp.audit._result import clopper_pearson, epsilon_bound
 from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import published_product_noise_scale
+from skdprp.testing import reproducible_noise
 
 SURE = 1 - 1e-7
 PURE = PrivacyGuarantee(1.0, 0.0)

@@ -26,12 +26,16 @@ from skdprp import (
     PrivacyGuarantee,
     ProductNoiseOutputPerturbation,
     iDPSignRP,
-    reproducible_noise,
     testing,
 )
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
-from skdprp.testing import check_private_estimator, parametrize_with_private_checks, private_estimator_checks
+from skdprp.testing import (
+    check_private_estimator,
+    parametrize_with_private_checks,
+    private_estimator_checks,
+    reproducible_noise,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork beside threads, on purpose
 

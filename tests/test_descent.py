@@ -23,13 +23,14 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, normalize
 
-from skdprp import DPSGDClassifier, _noise, reproducible_noise
+from skdprp import DPSGDClassifier, _noise
 from skdprp.mechanisms import descent_scale
 from skdprp.neural_network import _network
 from skdprp.neural_network._dpsgd import DescentProblem
 from skdprp.neural_network._network import Network, add_clipped_gradients, score
 from skdprp.neural_network._plan import Plan, float32_slack, float64_slack, plan_rounding, sampling_rate
 from skdprp.neural_network._steps import UPDATES, batches, block_size, blocks
+from skdprp.testing import reproducible_noise
 
 NETWORKS = [
     Network((6, 1), "relu", bias=0.3),

@@ -18,7 +18,6 @@ from skdprp import (
     _noise,
     audit_epsilon,
     compose,
-    reproducible_noise,
     worst_neighbours,
 )
 from skdprp.guarantee import Adjacency
@@ -40,6 +39,7 @@ from skdprp.mechanisms import (
 )
 from skdprp.neural_network import _network
 from skdprp.sensitivity import minimiser_sensitivity
+from skdprp.testing import reproducible_noise
 
 # Accounting
 

@@ -24,10 +24,10 @@ from skdprp import (
     PrivacyGuarantee,
     iDPSignRP,
     inspection,
-    reproducible_noise,
 )
 from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from skdprp.mechanisms import gaussian_profile
+from skdprp.testing import reproducible_noise
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler, normalize
 
-from skdprp import AMPClassifier, DPSGDClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, reproducible_noise
+from skdprp import AMPClassifier, DPSGDClassifier, PrivacyWarning, ProductNoiseOutputPerturbation
 from skdprp.linear_model import SolverError
 from skdprp.linear_model._erm import clip_rows
 from skdprp.linear_model._solver import PerturbedRisk, minimise
@@ -32,6 +32,7 @@ from skdprp.mechanisms import (
     spherical_profile,
 )
 from skdprp.sensitivity import hessian_log_det
+from skdprp.testing import reproducible_noise
 
 BOTH = [AMPClassifier, ProductNoiseOutputPerturbation]
 R = np.hypot(1.0, 0.3)  # norm of a row of norm 1 with its constant feature

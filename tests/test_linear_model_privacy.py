@@ -14,11 +14,11 @@ from skdprp import (
     ProductNoiseOutputPerturbation,
     _noise,
     audit_epsilon,
-    reproducible_noise,
     worst_neighbours,
 )
 from skdprp.linear_model import _erm
 from skdprp.linear_model._solver import PerturbedRisk
+from skdprp.testing import reproducible_noise
 
 CONFIDENCE = 1 - 1e-4
 N_FITS = 2000

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdprp import PrivacyGuarantee, _noise, audit_epsilon, mechanisms, reproducible_noise
+from skdprp import PrivacyGuarantee, _noise, audit_epsilon, mechanisms
 from skdprp.composition import PrivacyLoss
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import (
@@ -39,6 +39,7 @@ from skdprp.mechanisms import (
     softmax_perturbation_scale,
     spherical_scale,
 )
+from skdprp.testing import reproducible_noise
 
 EPSILONS = [0.001, 0.1, 1.0, 10.0, 50.0]
 DELTAS = [1e-12, 1e-6, 0.01, 0.4]

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
 
-from skdprp import MIDPRegressor, PrivacyWarning, _noise, audit_epsilon, mechanisms, reproducible_noise
+from skdprp import MIDPRegressor, PrivacyWarning, _noise, audit_epsilon, mechanisms
 from skdprp.linear_model import (
     _sketched_least_squares,
     additive_error_bound,
@@ -36,6 +36,7 @@ from skdprp.mechanisms import (
     published_information_scale,
     sampled_information,
 )
+from skdprp.testing import reproducible_noise
 
 EPSILONS = [0.01, 0.2, 0.5, 1.0, 3.0]
 

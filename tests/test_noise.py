@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 from scipy.special import factorial, factorial2
 
-from skdprp import _noise, reproducible_noise
+from skdprp import _noise
+from skdprp.testing import reproducible_noise
 
 SIZE = 300_000
 FALSE_ALARM = 1e-6  # of each test of chance

@@ -25,13 +25,13 @@ from skdprp import (
     composition,
     iDPSignRP,
     mechanisms,
-    reproducible_noise,
     sensitivity,
 )
 from skdprp._digits import printed_down, printed_up
 from skdprp.guarantee import Adjacency
 from skdprp.losses import HuberHingeLoss
 from skdprp.random_projection import make_projection
+from skdprp.testing import reproducible_noise
 
 # Numbers that float16 holds exactly and arithmetic in it does not keep.
 EPSILON, DELTA, A, B = 0.7001953125, 0.0003108978271484375, 1.2998046875, 0.89990234375

@@ -22,8 +22,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils import gen_batches
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP, reproducible_noise, transform_chunks
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP, transform_chunks
 from skdprp.sketch._base import BaseSketch
+from skdprp.testing import reproducible_noise
 
 SKETCHES = [
     DPRandomProjection(8, random_state=0),

@@ -21,10 +21,10 @@ from skdprp import (
     _noise,
     audit_epsilon,
     iDPSignRP,
-    reproducible_noise,
     worst_neighbours,
 )
 from skdprp.mechanisms import flip_thresholds
+from skdprp.testing import reproducible_noise
 
 TRIALS = 100_000
 MISTAKE = 1e-7

@@ -22,9 +22,9 @@ from skdprp import (
     iDPSignRP,
     load_release,
     publishing,
-    reproducible_noise,
     save_release,
 )
+from skdprp.testing import reproducible_noise
 
 SKETCHES = [
     DPRandomProjection(8),

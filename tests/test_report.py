@@ -44,12 +44,12 @@ from skdprp import (
     compose,
     iDPSignRP,
     privacy_report,
-    reproducible_noise,
 )
 from skdprp._label import guarantee_facts
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
 from skdprp.report._data_independent import map_label
+from skdprp.testing import reproducible_noise
 
 X, Y = load_digits(n_class=2, return_X_y=True)
 X = X / 16

@@ -17,9 +17,10 @@ from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, iDPSignRP, reproducible_noise
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, iDPSignRP
 from skdprp.mechanisms import flip_thresholds
 from skdprp.sketch import _base
+from skdprp.testing import reproducible_noise
 
 
 @pytest.mark.parametrize("sketch", EVERY, ids=repr)

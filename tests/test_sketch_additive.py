@@ -12,8 +12,9 @@ from scipy import stats
 from sketches import ADDITIVE, DENSE, SLACK, projection_matrix
 from sklearn.base import clone
 
-from skdprp import DPOPORP, DPRandomProjection, reproducible_noise
+from skdprp import DPOPORP, DPRandomProjection
 from skdprp.mechanisms import gaussian_scale
+from skdprp.testing import reproducible_noise
 
 
 @pytest.mark.parametrize("sketch", ADDITIVE, ids=repr)

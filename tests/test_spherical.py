@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln
 
-from skdprp import _noise, reproducible_noise
+from skdprp import _noise
 from skdprp.mechanisms import (
     gaussian_profile,
     gaussian_scale,
@@ -21,6 +21,7 @@ from skdprp.mechanisms import (
     spherical_profile,
     spherical_scale,
 )
+from skdprp.testing import reproducible_noise
 
 FALSE_ALARM = 1e-6
 

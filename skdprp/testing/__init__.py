@@ -63,7 +63,7 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - the guarantee states its facts, survives JSON and pickling, and does not depend on the type of a parameter;
     - a report charges what was released;
     - no noise is shared between calls, copies, clones, threads, processes, folds, rows, columns and classes, and no
-      seed but :func:`~skdprp.reproducible_noise` repeats it, which is marked;
+      seed but :func:`~skdprp.testing.reproducible_noise` repeats it, which is marked;
     - no attribute, pickle, text, error or warning tells of a row; warnings point at the line that called;
     - a fit that fails releases nothing, and no parameter changes a guarantee after the fit;
     - what is released of rows does not depend on how they are stored; where each call of transform is a release, nor
