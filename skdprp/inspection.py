@@ -492,6 +492,8 @@ class PrivacyUtilityDisplay:
 
     def _describe(self, spread):
         n_repeats, n_folds = self.scores.shape[1:]
+        if n_repeats == n_folds == 1:
+            return "one draw of noise"
         folds, draws = f"{n_folds} folds", f"{n_repeats} draws of noise"
         if n_repeats == 1:
             return f"mean ± std over {folds}, new noise in each"

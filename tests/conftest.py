@@ -72,3 +72,24 @@ def states(monkeypatch):
         return signs * np.vstack(seen)
 
     return states
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def points(folder):
+    """Write two clouds of points as CSV and as LIBSVM; return the CSV's lines."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 200)
+    X = rng.normal(size=(200, 4)) + 4 * y[:, None]
+    lines = ["a,b,kind,c,d"] + [
+        f"{r[0]},{r[1]},{'yes' if k else 'no'},{r[2]},{r[3]}" for r, k in zip(X, y, strict=True)
+    ]
+    (folder / "points.csv").write_text("\n".join(lines))
+    libsvm = [f"{k} 1:{r[0]} 2:{r[1]} 3:{r[2]} 4:{r[3]}" for r, k in zip(X, y, strict=True)]
+    (folder / "points.svm").write_text("\n".join(libsvm))
+    return lines

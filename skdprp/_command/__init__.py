@@ -1,0 +1,62 @@
+"""The command: what sketches of a table are good for, and, by ``fit``, a private classifier of its rows."""
+
+import argparse
+import os
+import sys
+import warnings
+
+from sklearn.exceptions import DataDimensionalityWarning
+
+from ..linear_model import SolverError
+from . import _fit, _utility
+
+__all__ = ["main"]
+
+_COMMANDS = {"utility": _utility, "fit": _fit}
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    """Report errors in one line, without the usage."""
+
+    def error(self, message):
+        """Print one line to standard error and exit with 2."""
+        self.exit(2, f"skdprp: error: {' '.join(message.split())}\n")
+
+
+def _parser():
+    parser = _OneLineParser(
+        prog="python -m skdprp",
+        description="Differentially private sketches and models of the rows of a table.",
+        epilog="Without a command, utility is meant: python -m skdprp utility --help tells its options.",
+    )
+    commands = parser.add_subparsers(metavar="COMMAND", title="commands")
+    for name, module in _COMMANDS.items():
+        command = commands.add_parser(
+            name, help=module.SUMMARY, description=module.DESCRIPTION, usage=f"%(prog)s {module.USAGE}"
+        )
+        module.add_options(command)
+        command.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments=None):
+    """Run the command; on bad input print one line to standard error and exit with 2."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    if not arguments or arguments[0] not in {*_COMMANDS, "-h", "--help"}:
+        arguments.insert(0, "utility")
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataDimensionalityWarning)  # --n-components was asked for
+            options.run(options)
+        sys.stdout.flush()
+    except OSError as error:  # of what is printed: files have errors of their own
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing is left to flush at the end
+        if isinstance(error, BrokenPipeError):  # whoever read the output, such as head, has enough
+            sys.exit(1)
+        parser.error(f"the output: {error.strerror}")
+    except (ValueError, SolverError) as error:
+        parser.error(str(error))
+    except ImportError as error:
+        parser.error(f'{error.name} is missing: python -m pip install "skdprp[plot]"')

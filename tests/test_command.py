@@ -1,0 +1,53 @@
+"""The command as a process: its output, its errors, its exit codes."""
+
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command import FIT
+
+from skdprp._command import main
+
+
+def test_a_closed_pipe_ends_quietly(folder):
+    """As with ``| head``: no traceback, and nothing said at the end about what could not be flushed."""
+    command = [sys.executable, "-m", "skdprp", "--epsilon", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_output_that_cannot_be_printed_is_one_line(folder):
+    command = [sys.executable, "-m", "skdprp", "--epsilon", "1"]
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (result.returncode, result.stderr) == (2, f"skdprp: error: the output: {os.strerror(errno.ENOSPC)}\n")
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments"), [("pandas", FIT), ("pandas", FIT[1:]), ("matplotlib", FIT[1:]), ("matplotlib", [])]
+)
+def test_a_missing_package_is_one_line_that_says_what_to_install(points, capsys, monkeypatch, package, arguments):
+    monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.setitem(sys.modules, f"{package}.figure", None)
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"{package}" in error and 'python -m pip install "skdprp[plot]"' in error
+
+
+def test_help_names_the_commands_and_each_names_its_options(capsys):
+    for arguments, named in (
+        (["--help"], ["utility", "fit"]),
+        (["utility", "--help"], ["--target", "--bounds", "--max-change"]),
+        (["fit", "--help"], ["--target", "--bounds", "--classes"]),
+    ):
+        with pytest.raises(SystemExit, match="0"):
+            main(arguments)
+        out = capsys.readouterr().out
+        assert all(word in out for word in named)

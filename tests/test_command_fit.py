@@ -1,0 +1,139 @@
+"""A private model of a file: saved whole, checked before, and one clear line for what cannot be used."""
+
+import re
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from command import BOUNDS, FIT, SPARSE_FIT
+
+from skdprp import AMPClassifier
+from skdprp._command import main
+
+
+def test_fit_saves_a_private_model_and_prints_what_it_promises(points, folder, capsys):
+    (folder / "more.csv").write_text("\n".join(points[:1] + points[100:]))
+    main([*FIT, *BOUNDS, "--epsilon", "20", "--delta", "1e-6", "--test", "more.csv", "--output", "out.joblib"])
+    out = capsys.readouterr().out
+    assert "points.csv: 200 rows, 4 features, 2 classes" in out
+    assert "(20.0, 1e-06)-DP" in out and "one row" in out and "in one row and its label" in out
+    model, table = joblib.load(folder / "out.joblib"), pd.read_csv("points.csv")
+    np.testing.assert_array_equal(model[0].bounds_, [[-3, 7], [-3, 7], [-4, 8], [-4, 8]])
+    assert (model[1].max_norm, set(model.classes_)) == (1.0, {"yes", "no"})
+    right = model.predict(table.drop(columns="kind")) == table["kind"]
+    share = float(re.search(r"more.csv: right on ([\d.]+) of 101 rows", out)[1])
+    assert share == pytest.approx(right[99:].mean(), abs=1e-3) and right.mean() > 0.9
+
+
+def test_classes_are_listed_in_public_or_condition_the_guarantee(points, folder, capsys):
+    """A listed class needs no row; what is read off the rows is printed as given."""
+    main([*FIT, *BOUNDS, "--delta", "1e-6", "--classes", "yes,no,never"])
+    out = capsys.readouterr().out
+    assert "(1.0, 1e-06)-DP, one row replaced\n" in out and "as given in classes" in " ".join(out.split())
+    assert "3 classes\nThese numbers are public, and so are the names of columns and classes: the model has them" in out
+    assert joblib.load("skdprp_model.joblib").classes_.tolist() == ["never", "no", "yes"]
+    main([*FIT, *BOUNDS, "--delta", "1e-6", "--force"])
+    out = " ".join(capsys.readouterr().out.split())
+    assert "(1.0, 1e-06)-DP, one row replaced, given the set of labels" in out
+    assert "the names of columns: the model has them. Its classes are those of the rows" in out and "--classes" in out
+
+
+def test_fit_on_sparse_rows(points, folder, capsys):
+    main([*SPARSE_FIT, "--epsilon", "20", "--max-norm", "0.5"])
+    assert "wrote skdprp_model.joblib" in capsys.readouterr().out
+    assert joblib.load("skdprp_model.joblib")[1].max_norm == 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (FIT, "no bounds for 'a', 'b', 'c', 'd'"),
+        ([*FIT, "--bounds", "a=0:1", "b=0:1", "--bounds", "c=0:1"], "no bounds for 'd'"),
+        ([*FIT, *BOUNDS, "--bounds", "e=0:1"], "no column 'e'"),
+        ([*FIT, *BOUNDS, "--bounds", "a=1:0"], "'a=1:0': LOW must be below HIGH; low and high exchanged?"),
+        ([*FIT, *BOUNDS, "--bounds", "a=0-1"], "'a=0-1': write a=0:1"),
+        ([*FIT, *BOUNDS, "--bounds", "a=-.5 .. 1"], "write a=-.5:1"),
+        ([*FIT, *BOUNDS, "--bounds", "a=low:1"], "'a=low:1': write COLUMN=LOW:HIGH"),
+        ([*FIT, *BOUNDS, "--bounds", "0:1"], "'0:1' is not COLUMN=LOW:HIGH"),
+        (["fit", "--target", "kind", *BOUNDS[:3], "points.csv"], "FILE goes first, before all options"),
+        ([*FIT, *BOUNDS, "--categories", "e=1,2"], "--categories: no column 'e'"),
+        ([*FIT, *BOUNDS, "--categories", "a=1,2"], "--bounds: column 'a' has categories already"),
+        ([*FIT, *BOUNDS, "--categories", "c=1,2", "--fill", "c=1"], "--fill: column 'c' has categories already"),
+        (
+            [*FIT, *BOUNDS, "--categories", "c=few,many"],
+            "points.csv: column 'c' holds none of its --categories",
+        ),
+        ([*FIT, *BOUNDS, "--categories", "c=few,few"], "one is empty or there twice"),
+        ([*FIT, *BOUNDS, "--categories", "points.csv"], "FILE goes first"),
+        ([*FIT, *BOUNDS, "--fill", "c=none"], "'c=none': VALUE must be a finite number"),
+        ([*FIT, *BOUNDS, "--fill", "c=nan"], "'c=nan': VALUE must be a finite number"),
+        ([*FIT, *BOUNDS, "--fill", "e=1"], "--fill: no column 'e'"),
+        ([*FIT, *BOUNDS, "--delta", "2"], "delta"),
+        ([*FIT, *BOUNDS, "--output", "points.csv"], "not the name of a model, like points.joblib"),
+        ([*FIT, *BOUNDS, "--output", "old.joblib"], "old.joblib: exists already; --force overwrites it"),
+        ([*FIT, *BOUNDS, "--output", "folder.joblib"], "folder.joblib: cannot be written"),
+        ([*FIT, *BOUNDS, "--test", "nowhere.csv"], "No such file"),
+        ([*FIT, *BOUNDS, "--test", "points.svm"], "points.svm: the first line must hold the names"),
+        ([*SPARSE_FIT, "--test", "wide.svm"], "wide.svm: not a valid LIBSVM file of 4 features"),
+        (["fit", "nowhere.csv", "--target", "kind"], "No such file"),
+        ([*FIT, *BOUNDS, "--classes", "yes"], "'yes': there must be two classes or more"),
+        ([*FIT, *BOUNDS, "--classes", "1,1.0"], "there must be two classes or more"),
+        ([*FIT, *BOUNDS, "--classes", "yes,no,yes"], "one is empty or there twice"),
+        ([*FIT, *BOUNDS, "--classes", "yes,,no"], "one is empty or there twice"),
+        ([*FIT, *BOUNDS, "--classes", "0.5,1"], "'0.5,1': classes are names or whole numbers"),
+        ([*FIT, *BOUNDS, "--classes", "1,nan"], "classes are names or whole numbers"),
+        ([*FIT, *BOUNDS, "--classes", "yes,never"], "points.csv: some labels are not among --classes"),
+        ([*FIT, *BOUNDS, "--classes", "0,1"], "points.csv: some labels are not among --classes"),
+        ([*SPARSE_FIT, "--classes", "yes,no"], "points.svm: some labels are not among --classes"),
+        ([*SPARSE_FIT, "--classes", "1,2"], "points.svm: some labels are not among --classes"),
+        ([*SPARSE_FIT, "--default-bounds", "0", "9"], "would not stay zero"),
+        (["fit"], "the following arguments are required: FILE"),
+    ],
+)
+def test_bad_input_to_fit_is_one_line_and_leaves_no_model(points, folder, capsys, arguments, message):
+    (folder / "folder.joblib").mkdir()
+    (folder / "old.joblib").write_bytes(b"an older model")
+    (folder / "wide.svm").write_text("1 1:1\n0 5:1\n")
+    before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and message in error
+    assert {path: path.read_bytes() for path in folder.iterdir() if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["a,b,kind,c", "1,2,yes,3"], "no column 'd', which points.csv has"),
+        (["a,b,c,d", "1,2,3,4"], "no column 'kind' among the 4"),
+        (["a,b,c,d,kind", "1,2,3,4,secret"], "some labels are not among those of points.csv"),
+        (["a,b,c,d,kind", "1,2,3,4,", "1,2,3,4,yes"], "some labels are missing"),
+        (["a,b,c,d,kind", "1,2,secret,4,yes"], "column 'c' holds text"),
+        (["a,b,c,d,kind", "1,2,,4,yes"], "column 'c' has missing"),
+        (["a,b,c,d,kind"], "there are no rows"),
+    ],
+)
+def test_other_rows_are_checked_before_the_fit(points, folder, capsys, monkeypatch, lines, message):
+    """A mistake in them costs no release: nothing is fitted."""
+    monkeypatch.setattr(AMPClassifier, "fit", lambda *_: pytest.fail("fitted"))
+    (folder / "more.csv").write_text("\n".join(lines))
+    with pytest.raises(SystemExit, match="2"):
+        main([*FIT, *BOUNDS, "--test", "more.csv"])
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and f"error: more.csv: {message}" in error and "secret" not in error
+    assert not (folder / "skdprp_model.joblib").exists()
+
+
+def test_columns_of_other_rows_are_taken_by_name(points, folder, capsys):
+    """In any order, with more beside them; as sparse rows they may end early."""
+    table = pd.read_csv("points.csv")
+    table[["d", "kind", "a", "c", "b"]].assign(note="text").to_csv("more.csv", index=False)
+    main([*FIT, *BOUNDS, "--epsilon", "20", "--test", "more.csv"])
+    share = float(re.search(r"right on ([\d.]+) of 200 rows", capsys.readouterr().out)[1])
+    model = joblib.load("skdprp_model.joblib")
+    assert share == pytest.approx(model.score(table[["a", "b", "c", "d"]], table["kind"]), abs=1e-3)
+    (folder / "more.svm").write_text("1 1:4\n0 2:0.5\n")
+    main([*SPARSE_FIT, "--test", "more.svm", "--force"])
+    assert "of 2 rows" in capsys.readouterr().out

@@ -1,0 +1,49 @@
+"""What the command writes is there as a whole, or not at all."""
+
+import resource
+from contextlib import contextmanager
+
+import joblib
+import pytest
+from command import BOUNDS, FIT
+
+from skdprp._command import main
+
+
+@contextmanager
+def full_disk():
+    """Let no file grow beyond 100 bytes: as on a full disk, opening one works and writing it fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "output"),
+    [([*FIT, *BOUNDS, "--force"], "old.joblib"), (["points.csv", "--target", "kind", "--epsilon", "1"], "old.png")],
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_full_disk_is_one_line_and_what_was_there_stays(points, folder, capsys, arguments, output, exists):
+    if exists:
+        (folder / output).write_bytes(b"older")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with full_disk(), pytest.raises(SystemExit, match="2"):
+        main([*arguments, "--output", output])
+    error = capsys.readouterr().err
+    assert error == f"skdprp: error: {output}: File too large; nothing was written\n"
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_a_model_that_is_overwritten_keeps_its_place_and_who_may_read_it(points, folder):
+    (folder / "secret").mkdir()
+    model = folder / "secret" / "model.joblib"
+    model.write_bytes(b"older")
+    model.chmod(0o600)
+    (folder / "link.joblib").symlink_to(model)
+    main([*FIT, *BOUNDS, "--force", "--output", "link.joblib"])
+    assert (folder / "link.joblib").is_symlink() and model.stat().st_mode & 0o777 == 0o600
+    assert set(joblib.load(model).classes_) == {"yes", "no"}
+    assert list(model.parent.iterdir()) == [model]

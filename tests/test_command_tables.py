@@ -1,0 +1,115 @@
+"""Files are read, or refused without a word of what is in them, and no row decides how the others are read."""
+
+import gzip
+import re
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from command import BOUNDS, FIT, SPARSE_FIT
+
+from skdprp._command import main
+from skdprp._command._tables import read_file
+
+
+def test_column_of_row_numbers_is_no_feature(points, folder, capsys):
+    numbered = [f"{i or ''},{line}" for i, line in enumerate(points)]
+    (folder / "points.csv").write_text("\n".join(numbered))
+    main(["points.csv", "--target", "kind", "--epsilon", "1"])
+    out = capsys.readouterr().out
+    assert "200 rows, 4 features" in out
+    assert out.startswith("points.csv: the first column has no name, so it numbers the rows and is left out\n")
+    main([*FIT, *BOUNDS])
+    model, table = joblib.load("skdprp_model.joblib"), pd.read_csv("points.csv", index_col=0)
+    assert model.predict(table.drop(columns="kind")).shape == (200,)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "0.111,0.222,secret,0.333,0.444",
+        "0.111,0.222,kind,0.333,0.444",
+        "\ufeff0.111,b,kind,c,d",
+        "a,b,kind,c,1e3",
+        "a,b,kind,c,nan",
+        "a,b,kind,c, 7 ",
+        "a,b,kind,c,-",
+        'a,b,kind,c,"0.111"',
+        "a,b,kind,c,2001-02-03",
+        "a,b,kind,c,0.111€",
+        "a,b,kind,c,True",
+        "a,b,kind,,d",
+        "a,b,kind,c,Unnamed: 4",
+        "2,3,kind,4,5",
+        "1,3,kind,2,4",
+        "a,1,kind,2,3",
+        "a,b,kind,0.111,0.111",
+    ],
+)
+@pytest.mark.parametrize("arguments", [[], BOUNDS])
+def test_a_row_in_place_of_a_header_is_refused_and_not_quoted(points, folder, capsys, header, arguments):
+    (folder / "points.csv").write_text("\n".join([header, *points[1:]]), encoding="utf-8")
+    with pytest.raises(SystemExit, match="2"):
+        main([*FIT, *arguments])
+    error = capsys.readouterr().err
+    assert "the first line must hold the names of the 5 columns" in error
+    assert not any(cell in error for cell in ("secret", "0.111", "0.222", "1e3", "nan", "2001", "True", "Unnamed"))
+    assert {path.name for path in folder.iterdir()} == {"points.csv", "points.svm"}
+
+
+@pytest.mark.parametrize("header", ["0,1,kind,2,3", "1,2,kind,3,4", "0,1,2,3,4", "a,1stFloor,kind,x1,größe"])
+def test_names_may_be_consecutive_numbers_or_hold_them(points, folder, header):
+    target = header.split(",")[2]
+    (folder / "points.csv").write_text("\n".join([header, *points[1:]]), encoding="utf-8")
+    main(["fit", "points.csv", "--target", target, "--default-bounds", "-4", "8"])
+    names = [name for name in header.split(",") if name != target]
+    assert list(joblib.load(folder / "skdprp_model.joblib").feature_names_in_) == names
+
+
+@pytest.mark.parametrize("arguments", [["fit", "cut.gz", *FIT[2:]], ["fit", "cut.gz", *SPARSE_FIT[2:]]])
+def test_damaged_archives_are_refused(points, folder, capsys, arguments):
+    whole = gzip.compress((folder / ("points.csv" if "kind" in arguments else "points.svm")).read_bytes())
+    for content in (whole[:12], whole[:-200], whole[:20] + bytes(50) + whole[70:], b"no archive"):
+        (folder / "cut.gz").write_bytes(content)
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_binary_files_are_refused(folder, capsys):
+    (folder / "image.png").write_bytes(bytes(range(256)))
+    for kind, message in (("--target", "neither CSV nor LIBSVM"), ("--n-features", "not a valid LIBSVM")):
+        with pytest.raises(SystemExit, match="2"):
+            main(["image.png", kind, "1"])
+        assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("row", ["1", "1 1:0.5", "1 4:0.5", "1 qid:7 1:0.5", "# secret\n1 1:0.5"])
+def test_no_row_of_libsvm_decides_the_number_of_columns(folder, capsys, row):
+    (folder / "points.svm").write_text("\n".join([row, *["0 1:0.5 2:-0.5", "1 2:0.5 3:1"] * 30]))
+    main(SPARSE_FIT)
+    model = joblib.load("skdprp_model.joblib")[1]
+    assert model.coef_.shape == (1, 4) and model.max_norm == 1.0
+    assert "61 rows, 4 features, 2 classes\nThese numbers are public" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("row", ["0 5:777", "0 0:777", "777x 1:2", "0 1:777x", "0 99999999999999:777", "0 777"])
+def test_bad_row_of_libsvm_is_not_quoted(folder, capsys, row):
+    for position in (0, 30):
+        rows = ["0 1:0.5 2:-0.5", "1 2:0.5 3:1"] * 30
+        rows.insert(position, row)
+        (folder / "points.svm").write_text("\n".join(rows))
+        with pytest.raises(SystemExit, match="2"):
+            main(SPARSE_FIT)
+        error = capsys.readouterr().err
+        assert error == "skdprp: error: points.svm: not a valid LIBSVM file of 4 features, numbered from 1 to 4\n"
+
+
+def test_features_numbered_from_zero(points, folder):
+    text = (folder / "points.svm").read_text()
+    (folder / "shifted.svm").write_text(re.sub(r"(\d+):", lambda match: f"{int(match[1]) - 1}:", text))
+    X, y = read_file(folder / "points.svm", n_features=4)
+    X0, y0 = read_file(folder / "shifted.svm", n_features=4, zero_based=True)
+    np.testing.assert_array_equal(X.toarray(), X0.toarray())
+    np.testing.assert_array_equal(y, y0)

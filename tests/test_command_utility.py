@@ -1,0 +1,144 @@
+"""What sketches of a table are good for: the table, the figure, and one clear line for what cannot be used."""
+
+import gzip
+
+import pytest
+from command import printed
+
+from skdprp._command import main
+from skdprp._command._utility import EPSILONS
+
+
+def test_digits(folder, capsys):
+    main([])
+    out = capsys.readouterr().out
+    figures = printed(out)
+    assert list(figures) == ["not private", *(f"{epsilon:g}" for epsilon in EPSILONS), "chance"]
+    assert figures["chance"] == pytest.approx([0.102, 0.1, 0.102, 0.1], abs=1e-3)
+    assert min(figures["not private"]) > 0.9
+    oporp, sign = figures["20"][0], figures["5"][2]
+    assert oporp > 0.7 and sign > 0.8, "far above chance where the noise is small"
+    assert max(figures["0.5"]) < 0.4, "and near it where it is large"
+    assert "(0.5, 1e-06)-DP" in out and "0.5-DP" in out
+    assert (folder / "skdprp_utility.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_csv(points, folder, capsys, separator):
+    (folder / "points.csv").write_text("\n".join(points).replace(",", separator))
+    main(["points.csv", "--target", "kind", "--epsilon", "100", "--output", "out.png", "--max-change", "0.5"])
+    out = capsys.readouterr().out
+    assert "points.csv: 200 rows, 4 features, 2 classes" in out
+    assert min(printed(out)["100"]) > 0.9
+    assert "at most 0.5" in out and (folder / "out.png").exists()
+
+
+def test_public_centre_makes_signs_tell_something(points, folder, capsys):
+    """Between two clouds around 0 and 4 the sign of x - 2 tells them apart; the sign of x + 100 tells nothing."""
+    accuracy = {}
+    for centre in ("2", "-100"):
+        main(["points.csv", "--target", "kind", "--epsilon", "20", "--center", centre])
+        accuracy[centre] = printed(capsys.readouterr().out)["20"][2]
+    assert accuracy["2"] > 0.9 > 0.7 > accuracy["-100"]
+
+
+def test_centre_is_taken_off_columns_with_bounds_too(points, folder, capsys):
+    """Both clouds, around 0 and 4, lie in the upper half of -20 to 8, so that all signs are the same."""
+    accuracy = {}
+    for centre in ("0", "0.35"):
+        described = ["--default-bounds", "-20", "8", "--epsilon", "60"]
+        main(["points.csv", "--target", "kind", *described, "--center", centre])
+        accuracy[centre] = printed(capsys.readouterr().out)["60"][2]
+    assert accuracy["0.35"] > 0.85 > accuracy["0"]
+
+
+@pytest.mark.parametrize("gzipped", [False, True])
+def test_libsvm(points, folder, capsys, gzipped):
+    name = "points.svm.gz" if gzipped else "points.svm"
+    if gzipped:
+        (folder / name).write_bytes(gzip.compress((folder / "points.svm").read_bytes()))
+    main([name, "--n-features", "4", "--epsilon", "100"])
+    assert min(printed(capsys.readouterr().out)["100"]) > 0.9
+
+
+def with_line(position, line):
+    return lambda lines: [*lines[:position], line, *lines[position + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("change", "arguments", "message"),
+    [
+        (list, ["nowhere.csv", "--target", "kind"], "No such file"),
+        (list, ["points.csv"], "--target"),
+        (list, ["points.csv", "--target", "colour"], "no column 'colour' among the 5"),
+        (list, ["points.svm"], "--n-features"),
+        (list, ["points.svm", "--target", "kind"], "the first line must hold the names"),
+        (list, ["points.csv", "--target", "kind", "--n-features", "4"], "--n-features N for a LIBSVM file"),
+        (list, ["points.svm", "--n-features", "3"], "not a valid LIBSVM file of 3 features, numbered from 1 to 3"),
+        (list, ["points.svm", "--n-features", "4", "--zero-based"], "4 features, numbered from 0 to 3"),
+        (list, ["--n-features", "4"], "go with a FILE"),
+        (list, ["points.csv", "--target", "a"], "column 'kind' holds text"),
+        (with_line(3, "secret,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' holds text"),
+        (
+            with_line(3, ",1,yes,2,3"),
+            ["points.csv", "--target", "kind"],
+            "column 'a' has missing values: name a public constant for them by --fill a=VALUE",
+        ),
+        (with_line(3, "inf,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has infinite"),
+        (with_line(3, "1,1,,2,3"), ["points.csv", "--target", "kind"], "points.csv: some labels are missing"),
+        (
+            with_line(3, "1,1,rare,2,3"),
+            ["points.csv", "--target", "kind"],
+            "points.csv: there must be two classes or more, and each needs at least 4 rows",
+        ),
+        (with_line(3, "1,1,yes,2,3,4,5,6"), ["points.csv", "--target", "kind"], "not a CSV"),
+        (
+            lambda lines: ["kind", *["yes", "no"] * 20],
+            ["points.csv", "--target", "kind"],
+            "points.csv: there is no column of features",
+        ),
+        (with_line(1, "1,1,yes,2,3,4"), ["points.csv", "--target", "kind"], "not a CSV"),
+        (lambda lines: [], ["points.csv", "--target", "kind"], "is empty"),
+        (lambda lines: lines[:1], ["points.csv", "--target", "kind"], "no rows"),
+        (list, ["--target", "kind"], "go with a FILE"),
+        (list, ["--default-bounds", "0", "1"], "go with a FILE"),
+        (list, ["points.csv", "--target", "kind", "--bounds", "a=0:1"], "no bounds for 'b', 'c', 'd'"),
+        (list, ["points.svm", "--n-features", "4", "--center", "1"], "sparse"),
+        (list, ["--n-components", "0"], "positive int"),
+        (list, ["--output", "out.foo"], "not the name of a picture"),
+        (
+            lambda lines: ["a,y", *[f"{i},{i + 0.5}" for i in range(30)]],
+            ["points.csv", "--target", "y"],
+            "points.csv: the labels are real",
+        ),
+        (list, ["points.csv", "--target", "kind", "--epsilon", "0"], "argument --epsilon: invalid positive float"),
+        (list, ["points.csv", "--target", "kind", "--epsilon", "nan"], "argument --epsilon: invalid positive float"),
+        (
+            list,
+            ["points.csv", "--target", "kind", "--max-change", "-1"],
+            "argument --max-change: invalid positive float",
+        ),
+        (list, ["points.csv", "--target", "kind", "--output", "nowhere/out.png"], "no such folder"),
+        (list, ["--unknown"], "unrecognized arguments"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_two(points, folder, capsys, change, arguments, message):
+    (folder / "points.csv").write_text("\n".join(change(points)))
+    before = set(folder.iterdir())
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments)
+    error = capsys.readouterr().err
+    assert exit_.value.code == 2
+    assert error.count("\n") == 1 and message in error and "secret" not in error
+    assert set(folder.iterdir()) == before
+
+
+def test_what_is_said_of_the_rows_is_public(folder, capsys):
+    """Before the table of shares, rows of other values make no difference; bounds are advised where there are none."""
+    said = []
+    for scale in (1, 1000):
+        lines = ["a,b,kind"] + [f"{i / 60},{scale * i / 60},{i % 2}" for i in range(60)]
+        (folder / "table.csv").write_text("\n".join(lines))
+        main(["table.csv", "--target", "kind", "--epsilon", "1"])
+        said.append(capsys.readouterr().out.partition("DPOPORP")[0])
+    assert said[0] == said[1] and "by --bounds" in said[0] and "keep them with the rows" in said[0]
