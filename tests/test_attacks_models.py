@@ -32,7 +32,7 @@ from skdprp import (
     compose,
     privacy_report,
 )
-from skdprp.__main__ import main
+from skdprp._command import main
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency, PrivacyGuarantee
 from skdprp.linear_model import SolverError

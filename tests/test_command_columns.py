@@ -13,7 +13,7 @@ from skdprp._command import main
 from skdprp._command._tables import check_features, read_file
 
 
-def test_bounds_bring_columns_of_different_units_to_one_scale(points, folder, capsys):
+def test_bounds_bring_columns_of_different_units_to_one_scale(points, folder, capsys, seeded):
     """One column in thousands: without bounds it drowns the noise, with them it is hidden like the others."""
     rows = [line.split(",") for line in points[1:]]
     lines = [",".join([str(1000 * float(row[0])), *row[1:]]) for row in rows]
@@ -37,7 +37,7 @@ def write_people(path, sectors, levels, weights):
     path.write_text("\n".join(["age,weight,sector,level,kind", *rows]))
 
 
-def test_fit_takes_text_and_missing_values_by_what_is_listed(folder, capsys):
+def test_fit_takes_text_and_missing_values_by_what_is_listed(folder, capsys, seeded):
     write_people(folder / "people.csv", ["private", "public", ""], [1, 3, 7], [80, "", 60])
     main(PEOPLE)
     assert "(20.0," in capsys.readouterr().out
@@ -50,7 +50,7 @@ def test_fit_takes_text_and_missing_values_by_what_is_listed(folder, capsys):
     assert model.score(table, table["kind"]) > 0.9
 
 
-def test_columns_of_text_go_into_sketches_too(folder, capsys):
+def test_columns_of_text_go_into_sketches_too(folder, capsys, seeded):
     write_people(folder / "people.csv", ["private", "public", ""], [1, 3, 7], [80, "", 60])
     main([*PEOPLE[1:-2], "--epsilon", "100"])
     out = capsys.readouterr().out

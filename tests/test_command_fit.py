@@ -12,7 +12,7 @@ from skdprp import AMPClassifier
 from skdprp._command import main
 
 
-def test_fit_saves_a_private_model_and_prints_what_it_promises(points, folder, capsys):
+def test_fit_saves_a_private_model_and_prints_what_it_guarantees(points, folder, capsys, seeded):
     (folder / "more.csv").write_text("\n".join(points[:1] + points[100:]))
     main([*FIT, *BOUNDS, "--epsilon", "20", "--delta", "1e-6", "--test", "more.csv", "--output", "out.joblib"])
     out = capsys.readouterr().out

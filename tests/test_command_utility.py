@@ -9,7 +9,7 @@ from skdprp._command import main
 from skdprp._command._utility import EPSILONS
 
 
-def test_digits(folder, capsys):
+def test_digits(folder, capsys, seeded):
     main([])
     out = capsys.readouterr().out
     figures = printed(out)
@@ -24,7 +24,7 @@ def test_digits(folder, capsys):
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
-def test_csv(points, folder, capsys, separator):
+def test_csv(points, folder, capsys, seeded, separator):
     (folder / "points.csv").write_text("\n".join(points).replace(",", separator))
     main(["points.csv", "--target", "kind", "--epsilon", "100", "--output", "out.png", "--max-change", "0.5"])
     out = capsys.readouterr().out
@@ -33,7 +33,7 @@ def test_csv(points, folder, capsys, separator):
     assert "at most 0.5" in out and (folder / "out.png").exists()
 
 
-def test_public_centre_makes_signs_tell_something(points, folder, capsys):
+def test_public_centre_makes_signs_tell_something(points, folder, capsys, seeded):
     """Between two clouds around 0 and 4 the sign of x - 2 tells them apart; the sign of x + 100 tells nothing."""
     accuracy = {}
     for centre in ("2", "-100"):
@@ -42,7 +42,7 @@ def test_public_centre_makes_signs_tell_something(points, folder, capsys):
     assert accuracy["2"] > 0.9 > 0.7 > accuracy["-100"]
 
 
-def test_centre_is_taken_off_columns_with_bounds_too(points, folder, capsys):
+def test_centre_is_taken_off_columns_with_bounds_too(points, folder, capsys, seeded):
     """Both clouds, around 0 and 4, lie in the upper half of -20 to 8, so that all signs are the same."""
     accuracy = {}
     for centre in ("0", "0.35"):
@@ -53,7 +53,7 @@ def test_centre_is_taken_off_columns_with_bounds_too(points, folder, capsys):
 
 
 @pytest.mark.parametrize("gzipped", [False, True])
-def test_libsvm(points, folder, capsys, gzipped):
+def test_libsvm(points, folder, capsys, seeded, gzipped):
     name = "points.svm.gz" if gzipped else "points.svm"
     if gzipped:
         (folder / name).write_bytes(gzip.compress((folder / "points.svm").read_bytes()))
