@@ -12,8 +12,6 @@ from . import _fit, _utility
 
 __all__ = ["main"]
 
-_COMMANDS = {"utility": _utility, "fit": _fit}
-
 
 class _OneLineParser(argparse.ArgumentParser):
     """Report errors in one line, without the usage."""
@@ -23,28 +21,19 @@ class _OneLineParser(argparse.ArgumentParser):
         self.exit(2, f"skdprp: error: {' '.join(message.split())}\n")
 
 
-def _parser():
+def main(arguments=None):
+    """Run the command; on bad input print one line to standard error and exit with 2."""
     parser = _OneLineParser(
         prog="python -m skdprp",
         description="Differentially private sketches and models of the rows of a table.",
         epilog="Without a command, utility is meant: python -m skdprp utility --help tells its options.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
-    for name, module in _COMMANDS.items():
-        command = commands.add_parser(
-            name, help=module.SUMMARY, description=module.DESCRIPTION, usage=f"%(prog)s {module.USAGE}"
-        )
-        module.add_options(command)
-        command.set_defaults(run=module.run)
-    return parser
-
-
-def main(arguments=None):
-    """Run the command; on bad input print one line to standard error and exit with 2."""
+    _utility.add_command(commands)
+    _fit.add_command(commands)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    if not arguments or arguments[0] not in {*_COMMANDS, "-h", "--help"}:
+    if not arguments or arguments[0] not in {*commands.choices, "-h", "--help"}:
         arguments.insert(0, "utility")
-    parser = _parser()
     options = parser.parse_args(arguments)
     try:
         with warnings.catch_warnings():

@@ -14,10 +14,6 @@ from ._labels import check_labels
 from ._options import add_columns, add_format, class_labels, positive
 from ._output import check_output, write
 
-SUMMARY = "train a private classifier on a file, and save it"
-DESCRIPTION = "Train a linear classifier that hides each row of a file among the others, and save it."
-USAGE = "FILE --target COLUMN --bounds COLUMN=LOW:HIGH ... [options]"
-
 _LISTED = "These numbers are public, and so are the names of columns and classes: the model has them.\n"
 _NOT_LISTED = (
     "These numbers are public, and so are the names of columns: the model has them. Its classes are those of the rows,"
@@ -25,8 +21,12 @@ _NOT_LISTED = (
 )
 
 
-def add_options(parser):
-    """Add the options of this command."""
+def add_command(commands):
+    """Add this command and its options."""
+    text = "train a linear classifier that hides each row of a file among the others, and save it"
+    usage = "%(prog)s FILE --target COLUMN --bounds COLUMN=LOW:HIGH ... [options]"
+    parser = commands.add_parser("fit", help=text, description=text, usage=usage)
+    parser.set_defaults(run=run)
     parser.add_argument("file", type=Path, metavar="FILE", help="private rows: CSV with a header, or LIBSVM")
     add_format(parser)
     parser.add_argument(

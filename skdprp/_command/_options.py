@@ -102,7 +102,7 @@ def add_format(parser):
 
 
 def add_columns(parser):
-    """Add what columns can hold; each of these options takes words up to the next option."""
+    """Add what columns can hold; each of these options takes words up to the next option, and may be given again."""
     for name, kind, metavar, text in (
         (
             "--bounds",
@@ -118,12 +118,7 @@ def add_columns(parser):
             "what columns can hold, not read off the file: each becomes a column of 0 and 1, and other or missing"
             " values are 0 in all of them",
         ),
-        (
-            "--fill",
-            _column_fill,
-            "COLUMN=VALUE",
-            "public constants that stand for missing values of columns",
-        ),
+        ("--fill", _column_fill, "COLUMN=VALUE", "public constants that stand for missing values of columns"),
     ):
         parser.add_argument(name, type=kind, nargs="+", action=_Update, default={}, metavar=metavar, help=text)
     parser.add_argument(

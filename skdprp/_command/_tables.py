@@ -50,12 +50,16 @@ def _read_libsvm(path, n_features, zero_based):
 def _read_csv(path, target, as_text):
     import pandas as pd
 
-    header = _first_line(path)
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
+        header = next((line for line in file if line.strip()), "").strip("\r\n")
     if not header.strip():
         raise ValueError(f"{path}: the file is empty")
     separator = max(",;\t", key=header.count)
     try:
-        columns = _columns(path, separator)
+        columns = list(pd.read_csv(path, sep=separator, nrows=0, index_col=False).columns)
+        if columns[0] == "Unnamed: 0":
+            print(f"{path}: the first column has no name, so it numbers the rows and is left out")
+            columns = columns[1:]
         _check_header(path, columns, target)
         with warnings.catch_warnings():
             # Rows with more cells than the header has warn, and would say how many columns there are, and which.
@@ -68,22 +72,6 @@ def _read_csv(path, target, as_text):
     if len(table) == 0:
         raise ValueError(f"{path}: there are no rows")
     return table.drop(columns=target), table[target].to_numpy()
-
-
-def _first_line(path):
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
-        return next((line for line in file if line.strip()), "").strip("\r\n")
-
-
-def _columns(path, separator):
-    """Return the names of the columns, without a first one that has none and numbers the rows."""
-    import pandas as pd
-
-    columns = list(pd.read_csv(path, sep=separator, nrows=0, index_col=False).columns)
-    if columns[0] != "Unnamed: 0":
-        return columns
-    print(f"{path}: the first column has no name, so it numbers the rows and is left out")
-    return columns[1:]
 
 
 def _check_header(path, columns, target):
@@ -120,32 +108,23 @@ def check_features(path, X, categories, fill):
             raise ValueError(f"{path}: some features are missing or infinite")
         return X
     try:
-        return X.apply(
-            lambda column: (
-                _categorical(column, categories[column.name])
-                if column.name in categories
-                else _numeric(column, filled=column.name in fill)
-            )
-        )
+        return X.apply(lambda column: _checked(column, categories.get(column.name), column.name in fill))
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _categorical(column, listed):
-    """Return cells as numbers if the categories are, and as text otherwise."""
+def _checked(column, listed, filled):
+    """Return a column of categories as numbers if those are, and as text otherwise; any other column as float64."""
     import pandas as pd
-
-    numeric = isinstance(listed[0], float)
-    cells = pd.to_numeric(column, errors="coerce").astype(np.float64) if numeric else column.astype(object)
-    if not cells.isin(listed).any():
-        raise ValueError(f"column {column.name!r} holds none of its --categories")
-    return cells
-
-
-def _numeric(column, filled):
     from pandas.api.types import is_numeric_dtype
 
     name = column.name
+    if listed:
+        numeric = isinstance(listed[0], float)
+        cells = pd.to_numeric(column, errors="coerce").astype(np.float64) if numeric else column.astype(object)
+        if not cells.isin(listed).any():
+            raise ValueError(f"column {name!r} holds none of its --categories")
+        return cells
     if not is_numeric_dtype(column):
         raise ValueError(
             f"column {name!r} holds text where numbers should be: list what it can be, without looking at the file, by"

@@ -19,17 +19,18 @@ from ._labels import check_labels
 from ._options import add_columns, add_format, positive
 from ._output import check_output, write
 
-SUMMARY = "show what sketches of a file are good for, at several epsilons"
-DESCRIPTION = "Sketch rows privately, train and search on the sketches, and show the utility against epsilon."
-USAGE = "[FILE --target COLUMN --bounds COLUMN=LOW:HIGH ...] [options]"
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 
 _N_NEIGHBORS = 10
 _N_QUERIES = 500  # the time of a search is that many times the number of rows
 
 
-def add_options(parser):
-    """Add the options of this command."""
+def add_command(commands):
+    """Add this command and its options."""
+    text = "sketch rows privately, train and search on the sketches, and show the utility against epsilon"
+    usage = "%(prog)s [FILE --target COLUMN --bounds COLUMN=LOW:HIGH ...] [options]"
+    parser = commands.add_parser("utility", help=text, description=text, usage=usage)
+    parser.set_defaults(run=run)
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="CSV with a header, or LIBSVM; default: handwritten digits"
     )
@@ -64,17 +65,28 @@ def run(options):
     figure = Figure(figsize=(10, 5), layout="constrained")
     check_output(options.output, "picture", figure.canvas.get_supported_filetypes())
     X, y = _read(options)
-    n_components = options.n_components or min(256, X.shape[1])
-    parameters = {"max_change": options.max_change, "random_state": options.random_state}
-    sketches = [sketch(n_components, **parameters) for sketch in (DPOPORP, DPSignOPORP)]
     _introduce(X, y, options)
-    curves = [[draw(sketch, X, y, options) for draw in (_classify, _search)] for sketch in sketches]
-    _print_table(curves)
+    sketches = [
+        sketch(
+            options.n_components or min(256, X.shape[1]),
+            max_change=options.max_change,
+            random_state=options.random_state,
+        )
+        for sketch in (DPOPORP, DPSignOPORP)
+    ]
+    accuracy = LogisticRegression(max_iter=300), None
+    search = KNeighborsClassifier(min(_N_NEIGHBORS, X.shape[0] // 2), metric="cosine"), _share_of_neighbours
+    curves = {
+        "accuracy": [_curve(sketch, *accuracy, X, y, options) for sketch in sketches],
+        "share of neighbours with the label": [_curve(sketch, *search, X, y, options) for sketch in sketches],
+    }
+    _print_table(*curves.values())
     for sketch in sketches:
         sketch.set_params(epsilon=options.epsilon[0]).fit(X)
         print(f"\n{type(sketch).__name__} at epsilon = {options.epsilon[0]:g}\n{sketch.guarantee_}")
-    for ax, task in zip(figure.subplots(1, 2), zip(*curves, strict=True), strict=True):
-        for curve in task:
+    for ax, (score_name, of_task) in zip(figure.subplots(1, 2), curves.items(), strict=True):
+        for curve in of_task:
+            curve.score_name = score_name
             curve.plot(ax, public_data=options.file is None)
         ax.set_ylim(0, 1.02)
     write(options.output, lambda path: figure.savefig(path, dpi=150))
@@ -117,17 +129,19 @@ def _introduce(X, y, options):
     print("These shares are computed from the rows, in part without noise: keep them with the rows, unless public.\n")
 
 
-def _classify(sketch, X, y, options):
-    """Return the accuracy of a linear classifier of sketches."""
+def _curve(sketch, learner, scoring, X, y, options):
+    """Return how well a model does that learns from sketches of some rows, on sketches of others."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # near chance there is nothing to converge to
-        return _curve(sketch, LogisticRegression(max_iter=300), None, "accuracy", X, y, options)
-
-
-def _search(sketch, X, y, options):
-    """Return how often the neighbours of a sketch have its label."""
-    neighbours = KNeighborsClassifier(min(_N_NEIGHBORS, X.shape[0] // 2), metric="cosine")
-    return _curve(sketch, neighbours, _share_of_neighbours, "share of neighbours with the label", X, y, options)
+        warnings.simplefilter("ignore", ConvergenceWarning)  # near chance there is little to converge to
+        return PrivacyUtilityDisplay.from_estimator(
+            make_pipeline(sketch, learner),
+            X,
+            y,
+            epsilons=options.epsilon,
+            cv=StratifiedShuffleSplit(1, test_size=0.3, random_state=options.random_state),  # the same for all curves
+            scoring=scoring,
+            n_repeats=1,
+        )
 
 
 def _share_of_neighbours(model, X, y):
@@ -136,28 +150,14 @@ def _share_of_neighbours(model, X, y):
     return shares[np.arange(len(shares)), np.searchsorted(model.classes_, y[:_N_QUERIES])].mean()
 
 
-def _curve(sketch, learner, scoring, score_name, X, y, options):
-    curve = PrivacyUtilityDisplay.from_estimator(
-        make_pipeline(sketch, learner),
-        X,
-        y,
-        epsilons=options.epsilon,
-        cv=StratifiedShuffleSplit(1, test_size=0.3, random_state=options.random_state),  # the same for all curves
-        scoring=scoring,
-        n_repeats=1,
-    )
-    curve.score_name = score_name
-    return curve
-
-
-def _print_table(curves):
-    """Print the scores of both tasks on each sketch, a line for each epsilon."""
-    flat = [curve for of_sketch in curves for curve in of_sketch]
-    lines = {"not private": [curve.reference_score for curve in flat]}
-    for i, epsilon in enumerate(flat[0].epsilons):
-        lines[f"{epsilon:g}"] = [curve.scores[i].mean() for curve in flat]
-    lines["chance"] = [curve.chance_score for curve in flat]
-    print(f"{'':>14}" + "".join(f"{of_sketch[0].label:>22}" for of_sketch in curves))
-    print(f"{'epsilon':>14}" + f"{'accuracy':>13}{'search':>9}" * len(curves))
+def _print_table(accuracy, search):
+    """Print the scores of both tasks, for each sketch side by side, in a line for each epsilon."""
+    pairs = list(zip(accuracy, search, strict=True))
+    lines = {"not private": [(a.reference_score, s.reference_score) for a, s in pairs]}
+    for i, epsilon in enumerate(accuracy[0].epsilons):
+        lines[f"{epsilon:g}"] = [(a.scores[i, 0, 0], s.scores[i, 0, 0]) for a, s in pairs]
+    lines["chance"] = [(a.chance_score, s.chance_score) for a, s in pairs]
+    print(f"{'':>14}" + "".join(f"{curve.label:>22}" for curve in accuracy))
+    print(f"{'epsilon':>14}" + f"{'accuracy':>13}{'search':>9}" * len(pairs))
     for name, scores in lines.items():
-        print(f"{name:>14}" + "".join(f"{a:>13.3f}{s:>9.3f}" for a, s in zip(scores[::2], scores[1::2], strict=True)))
+        print(f"{name:>14}" + "".join(f"{a:>13.3f}{s:>9.3f}" for a, s in scores))
