@@ -62,7 +62,7 @@ def run(options):
     """Score both sketches at each epsilon, print a table and what one of each guarantees, and draw the curves."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(10, 5), layout="constrained")
+    figure = Figure(figsize=(12, 5.5), layout="constrained")
     check_output(options.output, "picture", figure.canvas.get_supported_filetypes())
     X, y = _read(options)
     _introduce(X, y, options)
