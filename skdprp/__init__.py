@@ -9,7 +9,7 @@ from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPertur
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
 from .preprocessing import PublicScaler
-from .publishing import load_release, save_release
+from .release_file import load_release, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 

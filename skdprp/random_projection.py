@@ -11,53 +11,26 @@ from itertools import pairwise
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import ndtri
+from sklearn.utils import gen_batches
 
-_CACHED_ENTRIES = 2**22
+from ._kernels import (
+    SIGNS_OF_BYTE,
+    bin_sums_of_dense,
+    bin_sums_of_sparse,
+    philox,
+    product_with_signs,
+    read_only,
+    rows_of,
+    uniform,
+)
+
+_CACHED_ENTRIES = 2**22  # of a dense W: 32 MB in memory
 _BLOCK_ENTRIES = 2**20
 _CACHE_BYTES = 2**18
 _BLOCK_BYTES = 2**20  # what a kernel writes and reads again
 _ENTRIES_PER_PASS = 2**22  # of a wide X or its projection that share one pass over W, which is dear
 _MAX_BLOCKS = 64  # of the features of a wide sparse X: each costs a pass over the output
-_ROUND_UP = 1 + 2.0**-40
-
-
-def read_only(array):
-    """Return an array that is not to be written to: noise is calibrated for what it holds."""
-    array.flags.writeable = False
-    return array
-
-
-def rows_of(X, rows):
-    """Return some rows of an array, or of a CSR matrix in float64, with its entries as they are.
-
-    Indexing of a sparse X would copy them.
-
-    Parameters
-    ----------
-    X : ndarray or CSR sparse of shape (n_rows, n_features)
-        Rows.
-    rows : slice
-        Which of them, both ends given and within X.
-
-    Returns
-    -------
-    ndarray or CSR array
-        A view where it can be: not to be written to.
-    """
-    if not sp.issparse(X):
-        return X[rows]
-    return sp.csr_array(_entries_of(X, rows), shape=(rows.stop - rows.start, X.shape[1]))
-
-
-def _entries_of(X, rows):
-    """Data in float64, indices and pointers of some rows of a CSR matrix."""
-    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-    data = X.data[start:stop].astype(np.float64, copy=False)
-    return data, X.indices[start:stop], X.indptr[rows.start : rows.stop + 1] - start
-
-
-def _batches(size, batch):
-    return (slice(start, min(start + batch, size)) for start in range(0, size, batch))
+_ROUND_UP = 1 + 2.0**-40  # norms bound sensitivities: what the sums in float64 may have lost goes on top
 
 
 def make_projection(kind, n_features, n_components, random_state, *, density="auto", n_repeats=1):
@@ -80,6 +53,11 @@ def make_projection(kind, n_features, n_components, random_state, *, density="au
     -------
     Projection
 
+    Raises
+    ------
+    ValueError
+        If `n_components` is not a multiple of `n_repeats`.
+
     Examples
     --------
     >>> import numpy as np
@@ -88,12 +66,15 @@ def make_projection(kind, n_features, n_components, random_state, *, density="au
     >>> W.project(np.ones((1, 6))).shape
     (1, 2)
     """
+    if n_components % n_repeats:
+        raise ValueError(f"n_components={n_components} is not a multiple of n_repeats={n_repeats}.")
     if n_repeats > 1:
         size = n_components // n_repeats
         parts = [make_projection(kind, n_features, size, random_state, density=density) for _ in range(n_repeats)]
         return StackedProjection(parts)
     if kind == "identity":
         return IdentityProjection(n_features, n_features, seed=0)
+    # W is drawn from a seed of its own, and not from the state: it can be made again, and any rows of it alone.
     seed = int.from_bytes(random_state.bytes(16), "little")
     if kind == "very_sparse":
         density = n_features**-0.5 if density == "auto" else float(density)
@@ -278,6 +259,7 @@ class OPORPProjection(Projection):
     def code(self):
         """``2 * bin + (sign < 0)`` of each feature, int32 of shape (n_features,)."""
         rng = np.random.Generator(np.random.Philox(key=self.seed))
+        # Equal bins, and not a bin drawn for each feature: the variance is smaller, see `variance_factor`.
         position = rng.permutation(np.arange(self.n_components * self.bin_length, dtype=np.int32))[: self.n_features]
         code = position // np.int32(self.bin_length)
         code *= 2
@@ -286,7 +268,7 @@ class OPORPProjection(Projection):
 
     def _project_sparse(self, X):
         out = np.empty((X.shape[0], self.n_components))
-        for rows, block in self.project_blocks(X, list(_batches(X.shape[0], self.rows_per_block(X)))):
+        for rows, block in self.project_blocks(X, list(gen_batches(X.shape[0], self.rows_per_block(X)))):
             out[rows] = block
         return out
 
@@ -294,41 +276,8 @@ class OPORPProjection(Projection):
 
     def project_blocks(self, X, slices):
         """Multiply rows by W, block by block, in one workspace."""
-        return self._sparse_blocks(X, slices) if sp.issparse(X) else self._dense_blocks(X, slices)
-
-    def _sparse_blocks(self, X, slices):
-        """Put the signs of W into the entries, and let `toarray` sum what meets in a bin in the order of the row."""
-        most = max((int(X.indptr[rows.stop] - X.indptr[rows.start]) for rows in slices), default=0)
-        codes, values = np.empty(most, self.code.dtype), np.empty(most, X.dtype)
-        converted, out = np.empty(most), np.empty((_longest(slices), self.n_components))
-        entries = sp.csr_array((0, self.n_components))
-        for rows in slices:
-            start, stop, size = X.indptr[rows.start], X.indptr[rows.stop], rows.stop - rows.start
-            if entries.shape[0] != size:
-                entries = sp.csr_array((size, self.n_components))
-            bins, signed = codes[: stop - start], values[: stop - start]
-            np.take(self.code, X.indices[start:stop], mode="clip", out=bins)
-            _negate_odd(X.data[start:stop], bins, out=signed)
-            np.right_shift(bins, 1, out=bins)
-            entries.data, entries.indices = _as_float64(signed, converted), bins
-            entries.indptr = X.indptr[rows.start : rows.stop + 1] - start
-            yield rows, entries.toarray(out=out[:size])
-
-    def _dense_blocks(self, X, slices):
-        """Put the signs of W into the rows, and let `toarray` sum each bin in the order of the features."""
-        largest = _longest(slices)
-        signed, out = np.empty((largest, self.n_features)), np.empty((largest, self.n_components))
-        full, signs = self._full_rows(largest), (1 - 2 * (self.code & 1)).astype(X.dtype)
-        for rows in slices:
-            size = rows.stop - rows.start
-            entries = full if size == largest else self._full_rows(size)
-            entries.data = np.multiply(X[rows], signs, out=signed[:size]).reshape(-1)
-            yield rows, entries.toarray(out=out[:size])
-
-    def _full_rows(self, n_rows):
-        bins = np.tile(self.code >> 1, n_rows)
-        pointers = np.arange(n_rows + 1, dtype=bins.dtype) * bins.dtype.type(self.n_features)
-        return sp.csr_array((np.empty(bins.size), bins, pointers), shape=(n_rows, self.n_components))
+        bin_sums = bin_sums_of_sparse if sp.issparse(X) else bin_sums_of_dense
+        return bin_sums(X, slices, self.code, self.n_components)
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""
@@ -422,32 +371,30 @@ class VerySparseProjection(Projection):
     @property
     def matrix(self):
         """W as a CSR array of its own, whose entries are not to be written to."""
-        return _view(self._matrix)
+        return sp.csr_array((self._matrix.data, self._matrix.indices, self._matrix.indptr), shape=self._matrix.shape)
 
     @cached_property
     def _matrix(self):
         """W: the gaps between nonzero entries are geometric."""
         rng = np.random.Generator(np.random.Philox(key=self.seed))
         size = self.n_features * self.n_components
-        gaps = np.minimum(rng.geometric(self.density, self._enough_gaps(size)), size + 1)
+        # So many gaps pass `size` except with probability below 1e-40.
+        n_gaps = int(size * self.density + 14 * np.sqrt(size * self.density) + 100)
+        gaps = np.minimum(rng.geometric(self.density, n_gaps), size + 1)  # or their sum would overflow
         position = np.cumsum(gaps) - 1
         position = position[: np.searchsorted(position, size)]
         value = self.max_entry * rng.choice(np.array([-1.0, 1.0]), len(position))
         start = np.searchsorted(position, np.arange(0, size + 1, self.n_components))
         shape = (self.n_features, self.n_components)
-        return _frozen(sp.csr_array((value, position % self.n_components, start), shape=shape))
-
-    def _enough_gaps(self, size):
-        """Number of gaps that passes `size` except with probability below 1e-40."""
-        expected = size * self.density
-        return int(expected + 14 * np.sqrt(expected) + 100)
+        return read_only(sp.csr_array((value, position % self.n_components, start), shape=shape))
 
     @cached_property
     def _transpose(self):
-        return _frozen(self._matrix.T.tocsr())
+        return read_only(self._matrix.T.tocsr())
 
     def _project_dense(self, X):
-        return _multiply_rows(X, self._transpose)
+        # Faster than ``X @ W`` on blocks that fit the cache.
+        return np.ascontiguousarray((self._transpose @ X.astype(np.float64, copy=False).T).T)
 
     def _project_sparse(self, X):
         return (X @ self._matrix).toarray()
@@ -477,9 +424,9 @@ class DenseProjection(Projection):
     """
 
     @property
-    @abstractmethod
     def _words_per_row(self):
         """Random 64-bit words that make one row of W."""
+        return self.n_components
 
     @staticmethod
     @abstractmethod
@@ -510,16 +457,14 @@ class DenseProjection(Projection):
         return self._entries(self._words(features)[:, : self._words_per_row])[:, : self.n_components]
 
     def _words(self, features):
-        return _philox(features, -(-self._words_per_row // 2), self.seed)
+        return philox(features, -(-self._words_per_row // 2), self.seed)
 
     def _blocks(self):
         """W in blocks of rows that together hold about 8 MB of float64 at a time."""
         if self._is_small:
             return [self.matrix]
-        size = max(1, _BLOCK_ENTRIES // self.n_components)
-        return (
-            self.rows(np.arange(start, min(start + size, self.n_features))) for start in range(0, self.n_features, size)
-        )
+        batches = gen_batches(self.n_features, max(1, _BLOCK_ENTRIES // self.n_components))
+        return (self.rows(np.arange(batch.start, batch.stop)) for batch in batches)
 
     def _project_dense(self, X):
         if self._is_small:
@@ -576,22 +521,13 @@ class RademacherProjection(DenseProjection):
         return -(-self.n_components // 64)
 
     def _project_sparse(self, X):
-        """Make the rows of W of few entries of one row at a time: its rounding does not depend on other rows."""
         if self._is_small:
             return super()._project_sparse(X)
-        out = np.zeros((X.shape[0], self.n_components))
-        n_bytes = -(-self.n_components // 8)
         few = max(1, _BLOCK_ENTRIES // (8 * self.n_components))
-        values, signs = np.empty(few), np.empty((few, n_bytes, 8))
-        matrix = signs.reshape(few, -1)[:, : self.n_components]
-        for start, stop, pieces in _pieces_of_rows(X.indptr, few, 16 * few):
-            bits = self._words(X.indices[start:stop]).view(np.uint8)[:, :n_bytes]
-            for row, first, last in pieces:
-                size = last - first
-                values[:size] = X.data[first:last]
-                np.take(_SIGNS_OF_BYTE, bits[first - start : last - start], axis=0, mode="clip", out=signs[:size])
-                out[row] += values[:size] @ matrix[:size]
-        return out
+        return product_with_signs(X, self._sign_bytes, self.n_components, few)
+
+    def _sign_bytes(self, features):
+        return self._words(features).view(np.uint8)[:, : -(-self.n_components // 8)]
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""
@@ -601,7 +537,7 @@ class RademacherProjection(DenseProjection):
 
     @staticmethod
     def _entries(words):
-        return np.take(_SIGNS_OF_BYTE, np.ascontiguousarray(words).view(np.uint8), axis=0).reshape(len(words), -1)
+        return np.take(SIGNS_OF_BYTE, np.ascontiguousarray(words).view(np.uint8), axis=0).reshape(len(words), -1)
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""
@@ -612,13 +548,7 @@ class RademacherProjection(DenseProjection):
         return np.ones(self.n_components)
 
 
-class _OneWordPerEntry(DenseProjection):
-    @property
-    def _words_per_row(self):
-        return self.n_components
-
-
-class GaussianProjection(_OneWordPerEntry):
+class GaussianProjection(DenseProjection):
     """Standard normal entries."""
 
     max_entry = 8.3  # beyond the quantile of 2**-53, the smallest probability that a word gives
@@ -626,10 +556,10 @@ class GaussianProjection(_OneWordPerEntry):
 
     @staticmethod
     def _entries(words):
-        return ndtri(_uniform(words))
+        return ndtri(uniform(words))
 
 
-class UniformProjection(_OneWordPerEntry):
+class UniformProjection(DenseProjection):
     """Entries uniform on [-sqrt(3), sqrt(3)], of variance 1."""
 
     max_entry = np.sqrt(3)
@@ -637,119 +567,13 @@ class UniformProjection(_OneWordPerEntry):
 
     @staticmethod
     def _entries(words):
-        return np.sqrt(3) * (2 * _uniform(words) - 1)
-
-
-def _philox(features, blocks, seed):
-    """Philox4x32-10: two random words for each feature and block.
-
-    Parameters
-    ----------
-    features : ndarray of int, shape (n,)
-        First word of the counters.
-    blocks : int
-        Range of their second word.
-    seed : int
-        128 bits: the key of the generator, then the other words of the counters.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n, 2 * blocks)
-
-    References
-    ----------
-    .. [1] J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
-    """
-    key = [np.uint64(seed >> shift & 0xFFFFFFFF) for shift in (0, 32)]
-    c0 = np.repeat(features.astype(np.uint64), blocks)
-    c1 = np.tile(np.arange(blocks, dtype=np.uint64), len(features))
-    c2, c3 = (np.full_like(c0, seed >> shift & 0xFFFFFFFF) for shift in (64, 96))
-    left, right = np.empty_like(c0), np.empty_like(c0)
-    for _ in range(10):
-        np.multiply(c0, _PHILOX_FACTORS[0], out=left)
-        np.multiply(c2, _PHILOX_FACTORS[1], out=right)
-        _philox_half(right, c1, key[0], out=c0)
-        _philox_half(left, c3, key[1], out=c2)
-        key = [k + w & _LOW for k, w in zip(key, _PHILOX_WEYL, strict=True)]
-    return np.stack([c0 | c1 << _HALF, c2 | c3 << _HALF], axis=1).reshape(len(features), 2 * blocks)
-
-
-def _philox_half(product, other, key, *, out):
-    """Half a round, in place: ``out, other = high(product) ^ other ^ key, low(product)``."""
-    np.right_shift(product, _HALF, out=out)
-    np.bitwise_xor(out, other, out=out)
-    np.bitwise_xor(out, key, out=out)
-    np.bitwise_and(product, _LOW, out=other)
-
-
-def _uniform(words):
-    """Uniform numbers strictly between 0 and 1."""
-    return ((words >> np.uint64(12)) + 0.5) * 2.0**-52
-
-
-def _pieces_of_rows(pointers, few, many):
-    """Cut the entries of each row, from its first on, in pieces of at most `few`; group pieces of about `many` entries.
-
-    Yields
-    ------
-    start, stop : int
-        The entries of a group.
-    pieces : iterable of (row, start, stop)
-        Its pieces, in order.
-    """
-    per_row = -(-np.diff(pointers) // few)
-    row = np.repeat(np.arange(len(per_row)), per_row)
-    start = pointers[row] + few * (np.arange(len(row)) - np.repeat(np.cumsum(per_row) - per_row, per_row))
-    stop = np.minimum(start + few, pointers[row + 1])
-    groups = np.flatnonzero(np.diff(start // many, prepend=-1, append=-1))
-    for group in (slice(*ends) for ends in pairwise(groups)):
-        pieces = zip(row[group].tolist(), start[group].tolist(), stop[group].tolist(), strict=True)
-        yield start[group][0], stop[group][-1], pieces
-
-
-def _view(W):
-    return sp.csr_array((W.data, W.indices, W.indptr), shape=W.shape)
-
-
-def _frozen(W):
-    for array in (W.data, W.indices, W.indptr):
-        read_only(array)
-    return W
-
-
-def _longest(slices):
-    return max((rows.stop - rows.start for rows in slices), default=0)
-
-
-def _negate_odd(values, codes, *, out):
-    """Write values, negated where the code is odd: its lowest bit goes to that of the sign."""
-    word = np.dtype(f"u{values.itemsize}")
-    np.left_shift(codes.view(np.uint32), word.type(8 * word.itemsize - 1), out=out.view(word), dtype=word)
-    np.bitwise_xor(out.view(word), values.view(word), out=out.view(word))
-
-
-def _as_float64(values, workspace):
-    """Return values in float64, written to the first places of a workspace if they are of another type."""
-    if values.dtype == np.float64:
-        return values
-    converted = workspace[: len(values)]
-    converted[:] = values
-    return converted
-
-
-def _multiply_rows(X, transpose):
-    """Multiply dense rows by a sparse W given by its transpose: faster than ``X @ W`` on blocks that fit the cache."""
-    return np.ascontiguousarray((transpose @ X.astype(np.float64, copy=False).T).T)
+        return np.sqrt(3) * (2 * uniform(words) - 1)
 
 
 def _root_of_largest_eigenvalue(gram):
     return np.sqrt(np.linalg.eigvalsh(gram)[-1]) * _ROUND_UP
 
 
-_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
-_PHILOX_FACTORS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_PHILOX_WEYL = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
-_SIGNS_OF_BYTE = 1.0 - 2.0 * np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
 _KINDS = {
     "rademacher": RademacherProjection,
     "gaussian": GaussianProjection,

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
 wide = pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
-SLACK = 1 + 2.0**-10
+MARGIN = 1 + 2.0**-10
 WHOLE = 2**64
 DENSE = ["rademacher", "gaussian", "uniform"]
 EVERY = [

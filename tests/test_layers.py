@@ -10,7 +10,7 @@ import skdprp
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"_adjacency", "_digits", "_version"},
-    {"_noise", "_validation"},
+    {"_kernels", "_noise", "_validation"},
     {"_threads", "_label", "random_projection", "losses", "preprocessing", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},
@@ -18,7 +18,7 @@ LAYERS = [
     {"similarity"},
     {"sketch", "linear_model"},
     {"neural_network"},
-    {"audit", "inspection", "out_of_core", "publishing", "report"},
+    {"audit", "inspection", "out_of_core", "release_file", "report"},
     {"testing", "_command"},
 ]
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}

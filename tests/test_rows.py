@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from sketches import SLACK, computed, projection_matrix, with_entries, with_entries_twice
+from sketches import MARGIN, computed, projection_matrix, with_entries, with_entries_twice
 from sklearn import config_context
 from sklearn.base import clone
 
@@ -259,7 +259,7 @@ def test_two_orders_of_a_row_on_the_edge_of_a_level(sketch, states):
         [float.fromhex(x) for x in ("0x1.a1b089a027525p-2", "0x1.6f0068db8bac7p-10", "0x1.2ef03afb7e911p-1")]
     )
     sums = [(a + b) + c for a, b, c in itertools.permutations(numbers)]
-    assert min(sums) <= SLACK < max(sums)
+    assert min(sums) <= MARGIN < max(sums)
     sketch = clone(sketch).fit(np.ones((1, 12)))
     code = sketch.projection_.code
     by_bin = np.argsort(code >> 1, kind="stable")

@@ -50,7 +50,7 @@ def test_every_published_variant_prints_its_own_guarantee(name):
     assert ("one coordinate, by at most 1.0" if "SignOPORP-RR" in name else "l1 distance at most 1.0") in text
     assert "once for each row at each call of transform" in text
     assert "the projection is public and does not depend on the data" in text
-    assert "that a row is refused, because it is too large for float64 or outside a promised bound" in text
+    assert "that a row is refused, because it is too large for float64 or outside an assumed bound" in text
     assert ("includes the draw" in text) == (name in {"Analytic DP-RP-G", "DP-SignRP-RR, least norm"})
 
 
@@ -119,6 +119,13 @@ def test_fit_reads_only_the_shape(sketch):
     rng = np.random.default_rng(0)
     first, second = (clone(sketch).fit(X) for X in (rng.normal(size=(3, 9)), np.zeros((7, 9))))
     assert pickle.dumps(vars(first)) == pickle.dumps(vars(second))
+
+
+def test_nothing_of_an_earlier_fit_is_left():
+    """Names of columns would be asked of rows that have none, and a scale would stand for noise that is not drawn."""
+    sketch = iDPSignRP(2, random_state=0).fit(pd.DataFrame(np.ones((3, 9)), columns=list("abcdefghi")))
+    sketch.set_params(method="rr").fit(np.ones((3, 9))).transform(np.ones((3, 9)))
+    assert not hasattr(sketch, "feature_names_in_") and not hasattr(sketch, "scale_")
 
 
 @every

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from dp_accounting import GaussianDpEvent
 from dp_accounting.pld import PLDAccountant
 from scipy import stats
-from sketches import ADDITIVE, DENSE, SLACK, projection_matrix
+from sketches import ADDITIVE, DENSE, MARGIN, projection_matrix
 from sklearn.base import clone
 
 from skdprp import DPOPORP, DPRandomProjection
@@ -46,12 +46,12 @@ def test_gaussian_scale_is_exact_for_an_independent_accountant(estimator, epsilo
 
     def delta_of(scale):
         accountant = PLDAccountant(value_discretization_interval=1e-4)
-        accountant.compose(GaussianDpEvent(scale / (sketch.sensitivity_ * SLACK)))
+        accountant.compose(GaussianDpEvent(scale / (sketch.sensitivity_ * MARGIN)))
         return accountant.get_delta(epsilon)
 
     def exact(scale):
         with mpmath.workdps(50):
-            mu = mpmath.mpf(sketch.sensitivity_ * SLACK) / scale
+            mu = mpmath.mpf(sketch.sensitivity_ * MARGIN) / scale
             upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
             return mpmath.ncdf(upper) - mpmath.exp(epsilon) * mpmath.ncdf(lower)
 
@@ -79,8 +79,8 @@ def test_laplace_scale_is_exact():
     sketch = DPRandomProjection(9, noise="laplace", epsilon=0.3, max_change=2.0).fit(np.ones((1, 20)))
     assert sketch.sensitivity_ == 2.0 * 3.0
     epsilon = 0.3 - 2 * 9 * 2.0**-31
-    assert Fraction(sketch.scale_) * Fraction(epsilon) >= Fraction(6.0) * Fraction(SLACK)
-    assert sketch.scale_ * epsilon == pytest.approx(6.0 * SLACK, rel=1e-15)
+    assert Fraction(sketch.scale_) * Fraction(epsilon) >= Fraction(6.0) * Fraction(MARGIN)
+    assert sketch.scale_ * epsilon == pytest.approx(6.0 * MARGIN, rel=1e-15)
 
 
 @pytest.mark.parametrize("estimator", [DPRandomProjection, DPOPORP])
@@ -105,14 +105,14 @@ def test_published_calibrations_have_their_formulas():
     W = projection_matrix(kenthapadi.projection_)
     assert kenthapadi.sensitivity_ == pytest.approx(np.linalg.norm(W, axis=1).max() / 4, rel=1e-9)
     factor = np.sqrt(2 * (np.log(1 / (2 * delta)) + epsilon)) / epsilon
-    assert kenthapadi.scale_ == pytest.approx(kenthapadi.sensitivity_ * SLACK * factor, rel=1e-12)
+    assert kenthapadi.scale_ == pytest.approx(kenthapadi.sensitivity_ * MARGIN * factor, rel=1e-12)
     bound = DPRandomProjection(k, calibration="kenthapadi_bound", max_change=3.0, **gaussian).fit(X)
     tail = np.log(2 * p / delta) / k
     factor = np.sqrt(1 + 2 * np.sqrt(tail) + 2 * tail) * np.sqrt(2 * (np.log(1 / delta) + epsilon)) / epsilon
     factor *= 1 + 16 * 2.0**-30 / epsilon  # the loss of sampling 16 values
-    assert bound.scale_ == pytest.approx(3.0 * SLACK * factor, rel=2e-9)
+    assert bound.scale_ == pytest.approx(3.0 * MARGIN * factor, rel=2e-9)
     classic = DPOPORP(k, calibration="classic", epsilon=epsilon, delta=delta).fit(X)
-    assert classic.scale_ == pytest.approx(SLACK * np.sqrt(2 * np.log(1.25 / delta)) / epsilon, rel=1e-12)
+    assert classic.scale_ == pytest.approx(MARGIN * np.sqrt(2 * np.log(1.25 / delta)) / epsilon, rel=1e-12)
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
@@ -130,7 +130,7 @@ def test_sensitivity_is_never_passed_and_is_reached(sketch, adjacency, noise, si
     moved = (
         np.abs(sketch.transform(X + 0.25 * steps) - sketch.transform(X)).sum(axis=1) if noise == "laplace" else moved
     )
-    assert moved.max() <= sketch.sensitivity_ * SLACK
+    assert moved.max() <= sketch.sensitivity_ * MARGIN
     if (adjacency, noise) != ("l2", "laplace"):
         assert moved.max() >= sketch.sensitivity_ * (1 - 1e-9)
 

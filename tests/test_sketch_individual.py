@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 from scipy import stats
-from sketches import SLACK, WHOLE, projection_matrix
+from sketches import MARGIN, WHOLE, projection_matrix
 
 from skdprp import _noise, iDPSignRP
 from skdprp.mechanisms import gaussian_profile
@@ -60,7 +60,7 @@ def test_individual_gaussian_noise_covers_the_realised_shift(monkeypatch, projec
         held = np.abs(x) <= c
         assert np.array_equal((x > 0)[~held], (y > 0)[~held])
         if held.any():
-            sigma = sketch.scale_ * min(np.sqrt(np.sum(c[held] ** 2)), beta * np.linalg.norm(W, axis=1).max() * SLACK)
+            sigma = sketch.scale_ * min(np.sqrt(np.sum(c[held] ** 2)), beta * np.linalg.norm(W, axis=1).max() * MARGIN)
             assert np.array_equal(sketch.transform(u[None])[0] > 0, np.where(held, x + sigma > 0, x > 0))
             shift = np.linalg.norm((x - y)[held])
             assert gaussian_profile(epsilon, scale=sigma, sensitivity=shift) <= delta

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy import stats
-from sketches import DENSE, EVERY, SLACK, binomial_sketch, exact_losses, projection_matrix, wide
+from sketches import DENSE, EVERY, MARGIN, binomial_sketch, exact_losses, projection_matrix, wide
 from sklearn.base import clone
 from sklearn.exceptions import DataDimensionalityWarning
 
@@ -150,7 +150,7 @@ def test_levels_on_a_grid_need_the_slack(states):
     first, second = neighbours_on_a_grid(rng, 20_000, 8, 0.1, np.float64, spread=False)
     sketch = DPSignOPORP(2, epsilon=1.0, max_change=0.1, random_state=0).fit(first)
     assert np.abs(np.abs(states(sketch, first)) - np.abs(states(sketch, second))).max() == 1
-    sketch.component_change_ = sketch.component_change_ / SLACK
+    sketch.component_change_ = sketch.component_change_ / MARGIN
     before, after = states(sketch, first), states(sketch, second)
     jumps = np.abs(np.abs(before) - np.abs(after)).max(axis=1) == 2
     assert jumps.any()

@@ -4,6 +4,7 @@ from numbers import Real
 
 from .. import _noise
 from .._adjacency import Relation
+from .._calibration import Calibration
 from .._validation import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
 from ..composition import PrivacyLoss
 from ..mechanisms import (
@@ -14,68 +15,65 @@ from ..mechanisms import (
     laplace_scale,
     sampled_target,
 )
+from ..random_projection import make_projection
 from ..sensitivity import l1_sensitivity, l2_sensitivity
-from ._base import DRAW, SLACK, BaseSketch
+from ._base import DRAW, ROUNDING_MARGIN, BaseSketch, check_delta_of_a_draw
+
+_LL_3 = "Li and Li, arXiv:2306.01751, Section 3"
+_GAUSSIAN_CALIBRATIONS = {
+    "analytic": (None, "Balle and Wang, ICML 2018, Theorem 8"),
+    "kenthapadi": (kenthapadi_scale, "Li and Li, arXiv:2306.01751, Theorem 3.1"),
+    "classic": (classic_gaussian_scale, "Dwork and Roth 2014, Theorem A.1"),
+}
 
 
 class AdditiveSketch(BaseSketch):
     """A projection with Gaussian or Laplace noise on each component.
 
-    The noise is calibrated with slack for the rounding of the projection, and for the sampling of the noise.
+    The noise is calibrated for the rounding of the projection, and for the sampling of the noise, as well.
     """
 
-    def _calibrate(self):
-        epsilon, delta = sampled_target(self.epsilon, self.delta, n_changed=self.projection_.n_components)
+    def _calibrate(self, projection):
+        name, delta, loss, assumptions = f"Gaussian mechanism, {self.calibration} calibration", self.delta, None, ()
+        target = sampled_target(self.epsilon, self.delta, n_changed=projection.n_components)
         if self.noise == "laplace":
-            self.sensitivity_ = l1_sensitivity(self.projection_, self.adjacency, self.max_change)
-            self.scale_ = laplace_scale(epsilon, sensitivity=self.sensitivity_ * (1 + SLACK))
-            tail = ("the probability of noise beyond 200 scales, below 2**-288 for each number, counts as zero",)
-            return self._state("Laplace mechanism", 0.0, "Dwork et al. 2006", assumptions=tail)
-        self.sensitivity_ = l2_sensitivity(self.projection_, self.adjacency, self.max_change)
-        if self.calibration == "kenthapadi_bound":
-            return self._calibrate_before_the_draw(epsilon, delta)
-        sensitivity = self.sensitivity_ * (1 + SLACK)
-        closed_form, source = _GAUSSIAN_CALIBRATIONS[self.calibration]
-        self.scale_ = gaussian_scale(epsilon, delta, sensitivity=sensitivity)
-        if closed_form is not None:
-            self.scale_ = max(self.scale_, closed_form(self.epsilon, self.delta, sensitivity=sensitivity))
-        return self._state(
-            f"Gaussian mechanism, {self.calibration} calibration",
-            self.delta,
-            source,
-            loss=PrivacyLoss(
-                mu=sensitivity / self.scale_ if self.scale_ else 0.0,
-                sampling=self.projection_.n_components * _noise.SAMPLING_LOSS,
-            ),
-        )
-
-    def _calibrate_before_the_draw(self, epsilon, delta):
-        if self.projection != "gaussian" or self.adjacency != Relation.L1:
-            raise ValueError("calibration='kenthapadi_bound' needs projection='gaussian' and adjacency='l1'.")
-        self._check_delta_of_a_draw()
-        self.scale_ = kenthapadi_bound_scale(
-            epsilon,
+            sensitivity = l1_sensitivity(projection, self.adjacency, self.max_change)
+            scale = laplace_scale(target[0], sensitivity=sensitivity * (1 + ROUNDING_MARGIN))
+            name, delta, source = "Laplace mechanism", 0.0, "Dwork et al. 2006"
+            assumptions = ("the probability of noise beyond 200 scales, below 2**-288 for each number, counts as zero",)
+        elif self.calibration == "kenthapadi_bound":
+            if self.projection != "gaussian" or self.adjacency != Relation.L1:
+                raise ValueError("calibration='kenthapadi_bound' needs projection='gaussian' and adjacency='l1'.")
+            check_delta_of_a_draw(self.delta)
+            # Of what was drawn, for information: the scale is set before the draw, and does not depend on it.
+            sensitivity = l2_sensitivity(projection, self.adjacency, self.max_change)
+            scale = kenthapadi_bound_scale(
+                *target,
+                max_change=self.max_change * (1 + ROUNDING_MARGIN),
+                n_features=projection.n_features,
+                n_components=projection.n_components,
+            )
+            name, source, assumptions = "Gaussian mechanism, a-priori calibration", _LL_3, (DRAW,)
+        else:
+            sensitivity = l2_sensitivity(projection, self.adjacency, self.max_change)
+            rounded = sensitivity * (1 + ROUNDING_MARGIN)
+            closed_form, source = _GAUSSIAN_CALIBRATIONS[self.calibration]
+            scale = gaussian_scale(*target, sensitivity=rounded)
+            if closed_form is not None:  # of the ideal mechanism: it does not know the price of sampling
+                scale = max(scale, closed_form(self.epsilon, self.delta, sensitivity=rounded))
+            # The scale is 0 where no neighbour changes the projection: then nothing is lost.
+            mu, sampling = rounded / scale if scale else 0.0, projection.n_components * _noise.SAMPLING_LOSS
+            loss = PrivacyLoss(mu=mu, sampling=sampling)
+        guarantee = self._guarantee(
             delta,
-            max_change=self.max_change * (1 + SLACK),
-            n_features=self.projection_.n_features,
-            n_components=self.projection_.n_components,
-        )
-        return self._state("Gaussian mechanism, a-priori calibration", self.delta, _LL_3, assumptions=(DRAW,))
-
-    def _state(self, name, delta, source, **more):
-        return self._guarantee(
-            delta,
-            **more,
             adjacency=self.adjacency,
             released="the noisy projection, on a public grid",
-            mechanism=f"{name}, scale {self.scale_:.6g}, sensitivity {self.sensitivity_:.6g}",
+            mechanism=f"{name}, scale {scale:.6g}, sensitivity {sensitivity:.6g}",
             source=source,
+            loss=loss,
+            assumptions=assumptions,
         )
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+        return Calibration(guarantee, {"sensitivity_": sensitivity, "scale_": scale})
 
     def _output_dtype(self, dtype):
         return dtype
@@ -88,12 +86,6 @@ class AdditiveSketch(BaseSketch):
         return x
 
 
-_LL_3 = "Li and Li, arXiv:2306.01751, Section 3"
-_GAUSSIAN_CALIBRATIONS = {
-    "analytic": (None, "Balle and Wang, ICML 2018, Theorem 8"),
-    "kenthapadi": (kenthapadi_scale, "Li and Li, arXiv:2306.01751, Theorem 3.1"),
-    "classic": (classic_gaussian_scale, "Dwork and Roth 2014, Theorem A.1"),
-}
 _ADDITIVE_CONSTRAINTS = {
     **SKETCH_CONSTRAINTS,
     **PRIVACY_CONSTRAINTS,
@@ -112,7 +104,7 @@ class DPRandomProjection(AdditiveSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     delta : float, default=1e-6
-        Slack of the bound. Not used by Laplace noise, which has none.
+        Probability with which the bound may fail. Not used by Laplace noise, for which it is 0.
     max_change : float, default=1.0
         Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
         the data.
@@ -141,7 +133,7 @@ class DPRandomProjection(AdditiveSketch):
     scale_ : float
         Standard deviation of Gaussian noise, scale b of Laplace noise.
     guarantee_ : PrivacyGuarantee
-        What one release promises.
+        What one release guarantees.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -203,8 +195,8 @@ class DPRandomProjection(AdditiveSketch):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _projection_options(self):
-        return {"density": self.density}
+    def _draw_projection(self, n_features, random_state):
+        return make_projection(self.projection, n_features, self.n_components, random_state, density=self.density)
 
 
 class DPOPORP(AdditiveSketch):
@@ -220,7 +212,7 @@ class DPOPORP(AdditiveSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     delta : float, default=1e-6
-        Slack of the bound. Not used by Laplace noise, which has none.
+        Probability with which the bound may fail. Not used by Laplace noise, for which it is 0.
     max_change : float, default=1.0
         Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
         the data.
@@ -244,7 +236,7 @@ class DPOPORP(AdditiveSketch):
     scale_ : float
         Standard deviation of Gaussian noise, scale b of Laplace noise.
     guarantee_ : PrivacyGuarantee
-        What one release promises.
+        What one release guarantees.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -301,5 +293,5 @@ class DPOPORP(AdditiveSketch):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _projection_kind(self):
-        return "oporp"
+    def _draw_projection(self, n_features, random_state):
+        return make_projection("oporp", n_features, self.n_components, random_state)

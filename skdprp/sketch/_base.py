@@ -1,6 +1,7 @@
 """What all sketches share: fit from a shape, release by blocks of rows."""
 
 from abc import ABC, abstractmethod
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +13,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
+from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
 from .._threads import in_threads
 from .._validation import (
@@ -24,13 +26,13 @@ from .._validation import (
     validate_data,
     warn_at_caller,
 )
-from ..guarantee import Adjacency, PrivacyGuarantee
-from ..random_projection import make_projection, read_only, rows_of
+from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from ._dask import is_lazy, release_lazily, stand_in
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
 _NORM_ENTRIES = 2**16
-SLACK = 2.0**-10
+# Share of `max_change` by which rounding may move two neighbours further apart, and for which the noise is calibrated.
+ROUNDING_MARGIN = 2.0**-10
 # W is one of those that seeds give: 2**32 for an integer random_state, and nobody knows how a RandomState was seeded.
 # Of rows that happen to be the worst for one of them, delta is up to 2**-32 = 2.3e-10, whatever is computed of a draw.
 LEAST_DELTA_OF_A_DRAW = 1e-9
@@ -38,10 +40,14 @@ DRAW = (
     "delta includes the draw of the projection: rows are chosen without knowledge of it, and the generator of the "
     "projection is taken as random"
 )
+_ASSUMPTIONS = (
+    "the projection is public and does not depend on the data",
+    "rows reach the sketch by a map that was not fitted on them",
+)
 _NOT_COVERED = (
     "rows that differ by more than max_change",
     "the labels and the number of rows",
-    "that a row is refused, because it is too large for float64 or outside a promised bound",
+    "that a row is refused, because it is too large for float64 or outside an assumed bound",
     "how long a transform took",
 )
 
@@ -52,8 +58,12 @@ def blocks_of(X):
     return (rows_of(X, rows).astype(np.float64, copy=False) for rows in gen_batches(X.shape[0], size))
 
 
-def _frozen(value):
-    return read_only(value) if isinstance(value, np.ndarray) else value
+def _read_only_arrays(state):
+    """Return attributes whose arrays nobody can write to: the noise is calibrated for what they hold."""
+    for value in state.values():
+        if isinstance(value, np.ndarray):
+            read_only(value)
+    return state
 
 
 class BaseSketch(
@@ -65,13 +75,14 @@ class BaseSketch(
     BaseEstimator,
     ABC,
 ):
-    """Fit from the shape of X, then project and randomise each row at every call of `transform`."""
+    """Fit from the shape of X, then project and randomise each row at every call of `transform`.
 
-    def __setattr__(self, name, value):
-        super().__setattr__(name, _frozen(value))
+    A sketch fills in how it draws its projection, how it calibrates the noise, of which type its releases are, and how
+    it randomises a block of projections.
+    """
 
-    def __setstate__(self, state):  # an array that was pickled or copied can be written to
-        super().__setstate__({name: _frozen(value) for name, value in state.items()})
+    def __setstate__(self, state):
+        super().__setstate__(_read_only_arrays(state))  # those of a pickle or a deep copy could be written to
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -89,13 +100,29 @@ class BaseSketch(
         self : object
             The fitted sketch.
         """
-        self._remember_last_fit()
+        # What the last fit released stays released, under a guarantee that the next one does not state.
+        if getattr(self, "_calibrated_for", None) is not None:
+            last, earlier = (self._calibrated_for, self.guarantee_.seeded), getattr(self, "_earlier_fits", [])
+            self._earlier_fits = earlier if last in earlier else [*earlier, last]
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
-        fitted = self._snapshot()  # taken over at once: a thread that releases meanwhile sees no part of it
-        X = validate_data(fitted, stand_in(X) if is_lazy(X) else X, accept_sparse="csr", dtype=FLOATS)
-        fitted._fit_projection(fitted._make_projection(X.shape[1]))
-        parameters = self.get_params(deep=False)
-        vars(self).update({name: value for name, value in vars(fitted).items() if name not in parameters})
+        # On a copy, which is taken over at once: a thread that releases meanwhile sees no part of this fit.
+        sketch = self._snapshot()
+        stale = [name for name in vars(sketch) if name.endswith("_")]
+        for name in stale:
+            delattr(sketch, name)
+        X = validate_data(sketch, stand_in(X) if is_lazy(X) else X, accept_sparse="csr", dtype=FLOATS)
+        projection = sketch._draw_projection(X.shape[1], check_random_state(sketch.random_state))
+        if projection.n_components > X.shape[1]:
+            warn_at_caller(
+                f"n_components={projection.n_components} is more than the {X.shape[1]} features of X: the sketch is "
+                "larger than the data.",
+                DataDimensionalityWarning,
+            )
+        sketch._fit_projection(projection)
+        for name in stale:
+            vars(self).pop(name, None)
+        parameters = self.get_params(deep=False)  # which another thread may have set since
+        vars(self).update({name: value for name, value in vars(sketch).items() if name not in parameters})
         return self
 
     def _snapshot(self):
@@ -107,9 +134,9 @@ class BaseSketch(
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
         self.projection_ = projection
-        guarantee = self._calibrate()
-        self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
+        self._calibrate(projection).publish(self, seeded=_noise.is_seeded())
         self._calibrated_for = self._private_parameters()
+        _read_only_arrays(vars(self))
 
     @silent
     def transform(self, X):
@@ -142,34 +169,27 @@ class BaseSketch(
         """
         sketch = self._snapshot()  # a fit in another thread would change the noise of the rows still to come
         sketch._check_calibrated()
+        # Of lazy rows only width, names and types are known: their values are checked with each chunk.
         given = stand_in(X) if is_lazy(X) else X
         rows = validate_data(sketch, given, accept_sparse="csr", dtype=FLOATS, reset=False)
         dtype = sketch._output_dtype(float_type(given, rows))
         if is_lazy(X):
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
-        if _noise.is_seeded() and not self.guarantee_.seeded:
+        if _noise.is_seeded() and not self.guarantee_.seeded:  # before a release that whoever has the seed can undo
             self.guarantee_ = self.guarantee_.mark_seeded()
-        return sketch._numbered(sketch._release(rows, dtype))
+        sketches = sketch._release(rows, dtype)
+        if sketch._container() != "pandas":
+            return sketches
+        import pandas as pd
+
+        # scikit-learn would give the frame the index of X, which may name the rows: they are numbered from 0.
+        return pd.DataFrame(sketches, copy=False)
 
     def _container(self):
         """What scikit-learn is told to put the sketches in."""
         config = getattr(self, "_sklearn_output_config", {})
         return config.get("transform", get_config()["transform_output"])
-
-    def _numbered(self, sketches):
-        """Number the rows of a frame from 0: scikit-learn would give it the index of X, which may name them."""
-        if self._container() != "pandas":
-            return sketches
-        import pandas as pd
-
-        return pd.DataFrame(sketches, copy=False)
-
-    def _remember_last_fit(self):
-        """Keep for what an earlier fit was: what was released then is not what the next guarantee says."""
-        if getattr(self, "_calibrated_for", None) is not None:
-            last, earlier = (self._calibrated_for, self.guarantee_.seeded), getattr(self, "_earlier_fits", [])
-            self._earlier_fits = earlier if last in earlier else [*earlier, last]
 
     @property
     def _was_fitted_otherwise(self):
@@ -182,11 +202,6 @@ class BaseSketch(
         check_is_fitted(self)
         if self._private_parameters() != self._calibrated_for:
             raise ValueError("The last fit failed, or a parameter was changed after it: no guarantee holds, fit again.")
-
-    @property
-    def _slack(self):
-        """Share of `max_change` that the rounding of two neighbours may add to it."""
-        return SLACK
 
     def _private_parameters(self):
         """Parameters that the calibration and the guarantee depend on."""
@@ -201,81 +216,58 @@ class BaseSketch(
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.non_deterministic = True
-        tags.transformer_tags.preserves_dtype = []
+        floats = ("float64", "float32")
+        tags.transformer_tags.preserves_dtype = [name for name in floats if self._output_dtype(np.dtype(name)) == name]
         return tags
 
-    def _make_projection(self, n_features):
-        kind = self._projection_kind()
-        if self.n_components > n_features and kind != "identity":
-            warn_at_caller(
-                f"n_components={self.n_components} is more than the {n_features} features of X: the sketch is larger "
-                "than the data.",
-                DataDimensionalityWarning,
-            )
-        options = self._projection_options()
-        return make_projection(kind, n_features, self.n_components, check_random_state(self.random_state), **options)
-
-    def _projection_kind(self):
-        return self.projection
-
-    def _projection_options(self):
-        return {}
-
-    def _guarantee(self, delta, *, adjacency, released, mechanism, source, assumptions=(), **more):
+    def _guarantee(
+        self, delta, *, adjacency, released, mechanism, source, loss=None, assumptions=(), definition=Definition.DP
+    ):
         """State the guarantee of one release; `adjacency` names the distance that `max_change` bounds."""
-        common = (
-            "the projection is public and does not depend on the data",
-            "rows reach the sketch by a map that was not fitted on them",
-        )
         return PrivacyGuarantee(
             self.epsilon,
             delta,
+            definition=definition,
             adjacency=Adjacency(adjacency, self.max_change),
             per="transform",
             released=f"{released}; the projection",
             mechanism=mechanism,
-            assumptions=(*assumptions, *common),
+            assumptions=(*assumptions, *_ASSUMPTIONS),
             not_covered=_NOT_COVERED,
             source=source,
-            **more,
+            loss=loss,
         )
-
-    def _check_delta_of_a_draw(self):
-        """Refuse a delta over the draw of the projection that is below the chance of one seed."""
-        if self.delta < LEAST_DELTA_OF_A_DRAW:
-            raise ValueError(
-                f"delta={self.delta:g} is below {LEAST_DELTA_OF_A_DRAW:g}: it includes the draw of the projection, "
-                "which comes from one of 2**32 seeds if random_state is an integer."
-            )
 
     def _release(self, X, dtype):
         """Work by blocks that fit the cache; on few rows they are smaller, so that each thread has one."""
         out = np.empty((X.shape[0], self._n_features_out), dtype=dtype)
         small = X.shape[0] * self.projection_.n_components < _PARALLEL_ENTRIES
+        # A seed holds in one thread: in others the noise of a seeded release would come from the kernel.
         n_jobs = 1 if _noise.is_seeded() or small else effective_n_jobs(self.n_jobs)
         size = min(self.projection_.rows_per_block(X), -(-X.shape[0] // n_jobs))
-        per_job = size * -(-X.shape[0] // (size * n_jobs))
-        in_threads(lambda rows: self._release_rows(X, rows, size, out), gen_batches(X.shape[0], per_job))
+        blocks = list(gen_batches(X.shape[0], size))
+        per_job = -(-len(blocks) // n_jobs)
+        jobs = [blocks[start : start + per_job] for start in range(0, len(blocks), per_job)]
+        in_threads(partial(self._release_blocks, X, out), jobs)
         return out
 
-    def _release_rows(self, X, rows, size, out):
-        slices = [slice(start, min(start + size, rows.stop)) for start in range(rows.start, rows.stop, size)]
-        for block, x in self.projection_.project_blocks(X, slices):
-            out[block] = self._randomise(x)
+    def _release_blocks(self, X, out, blocks):
+        for rows, x in self.projection_.project_blocks(X, blocks):
+            out[rows] = self._randomise(x)
 
-    def _check_domain(self, X):
-        """Refuse rows whose rounding could move a projection by more than a slack times what `max_change` can.
+    def _check_domain(self, X, rounding_margin=ROUNDING_MARGIN):
+        """Refuse rows whose rounding could move a projection by more than a margin times what `max_change` can.
 
         A sum of n terms ``u_i w_ij``, where the u_i are rounded themselves, is off by at most
         ``(n + 1) 2**-53 |u|_1 max_i |w_ij|`` in whatever order it is summed, all components together by
-        ``(n + 1) 2**-53 |u|_1 max_i |W_i|``; half the slack pays for the two neighbours, and the other for terms of
-        second order. The l1 norms are computed only where the largest entry does not bound them well enough. Each
-        comparison is such that NaN fails it.
+        ``(n + 1) 2**-53 |u|_1 max_i |W_i|``; half the margin pays for the two neighbours, and the other for terms of
+        second order.
         """
-        largest = self.max_change * self._slack / 4 * 2.0**53
+        largest = self.max_change * rounding_margin / 4 * 2.0**53
         terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
         entries = X.data if sp.issparse(X) else X
         entry = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
+        # Mostly the largest entry bounds all l1 norms well enough, and is far cheaper. NaN fails each comparison.
         if (terms + 1) * terms * entry <= largest / 2:
             return
         for block in blocks_of(X):
@@ -286,8 +278,12 @@ class BaseSketch(
                 )
 
     @abstractmethod
-    def _calibrate(self):
-        """Set the sensitivity and the scale of the noise for `projection_`; return the guarantee."""
+    def _draw_projection(self, n_features, random_state):
+        """Draw the public projection of rows of so many features."""
+
+    @abstractmethod
+    def _calibrate(self, projection):
+        """Return the `Calibration` for a projection: what the release needs as fitted attributes, and the guarantee."""
 
     @abstractmethod
     def _output_dtype(self, dtype):
@@ -296,3 +292,12 @@ class BaseSketch(
     @abstractmethod
     def _randomise(self, x):
         """Turn unscaled projections, a float64 array that may be overwritten, into a release."""
+
+
+def check_delta_of_a_draw(delta):
+    """Refuse a delta over the draw of the projection that is below the chance of one seed."""
+    if delta < LEAST_DELTA_OF_A_DRAW:
+        raise ValueError(
+            f"delta={delta:g} is below {LEAST_DELTA_OF_A_DRAW:g}: it includes the draw of the projection, which comes "
+            "from one of 2**32 seeds if random_state is an integer."
+        )

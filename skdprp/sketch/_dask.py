@@ -48,27 +48,8 @@ class _Release:
 
 
 def release_lazily(sketch, X, dtype):
-    """Return a dask array with the sketches of each chunk of rows of X.
-
-    Parameters
-    ----------
-    sketch : BaseSketch
-        A fitted sketch that nobody changes later.
-    X : dask array or dask dataframe
-        Rows.
-    dtype : dtype
-        That of the sketches.
-
-    Returns
-    -------
-    dask array of shape (n_samples, n_features_out)
-        Nothing is released until it is computed, and each computation is a release.
-
-    Raises
-    ------
-    ValueError
-        If the sketch was told to return dataframes, which would load all sketches at once.
-    """
+    """Return a dask array that releases each chunk of rows of X, by a fitted sketch that nobody changes later."""
+    # A dataframe of scikit-learn would load all sketches at once.
     if (container := sketch._container()) != "default":
         raise ValueError(f'Sketches of dask collections are dask arrays: set_output(transform="{container}") is not.')
     meta = np.empty((0, sketch._n_features_out), dtype)

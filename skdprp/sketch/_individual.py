@@ -4,11 +4,13 @@ import numpy as np
 
 from .. import _noise
 from .._adjacency import Relation
+from .._calibration import Calibration
 from .._validation import PRIVACY_CONSTRAINTS, StrOptions
 from ..guarantee import Definition
 from ..mechanisms import flip_probability, gaussian_scale, integer_thresholds, sampled_target
+from ..random_projection import make_projection
 from ..sensitivity import l2_sensitivity
-from ._base import SLACK
+from ._base import ROUNDING_MARGIN
 from ._sign import SIGN_CONSTRAINTS, SignSketch
 
 
@@ -26,7 +28,7 @@ class iDPSignRP(SignSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release, with the noise parameters held fixed.
     delta : float, default=1e-6
-        Slack of the bound. Not used by method "rr", which has none.
+        Probability with which the bound may fail. Not used by method "rr", for which it is 0.
     max_change : float, default=1.0
         Distance beta within which two rows cannot be told apart: l1, or the change of one coordinate for method "rr"
         with projection "oporp". A public choice, never read from the data.
@@ -52,7 +54,7 @@ class iDPSignRP(SignSketch):
     flip_thresholds_ : ndarray of uint64, shape (n_components + 1,)
         Method "rr": probability, out of 2**64, that one of N signs that may flip is flipped.
     guarantee_ : PrivacyGuarantee
-        What one release promises; its definition is "individual DP".
+        What one release guarantees; its definition is "individual DP".
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -107,22 +109,26 @@ class iDPSignRP(SignSketch):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _calibrate(self):
-        self.component_change_ = self._components()
-        if self.method == "gaussian":
-            row_change = self.projection_.divisor * l2_sensitivity(self.projection_, Relation.L1, self.max_change)
-            self._row_change = row_change * (1 + SLACK)
-            target = sampled_target(self.epsilon, self.delta, n_changed=self.projection_.n_components)
-            self.scale_ = gaussian_scale(*target, sensitivity=1 + SLACK)
-            return self._state(self.delta, "Gaussian noise before the sign", Relation.L1)
-        changed = np.arange(1, self.projection_.n_components + 1)
-        one_bin = self.projection == "oporp"
-        flip_epsilon = self.epsilon / (np.ones_like(changed) if one_bin else changed)
-        self.flip_thresholds_ = np.append(np.uint64(0), integer_thresholds(flip_probability(1, flip_epsilon)))
-        return self._state(0.0, "randomised response", Relation.COORDINATE if one_bin else Relation.L1)
+    def _draw_projection(self, n_features, random_state):
+        return make_projection(self.projection, n_features, self.n_components, random_state)
 
-    def _state(self, delta, mechanism, adjacency):
-        return self._guarantee(
+    def _calibrate(self, projection):
+        fitted = {"component_change_": self._component_change(projection)}
+        if self.method == "gaussian":
+            row_change = projection.divisor * l2_sensitivity(projection, Relation.L1, self.max_change)
+            target = sampled_target(self.epsilon, self.delta, n_changed=projection.n_components)
+            # For a sensitivity of 1: `_release_signs` divides each row by its own.
+            scale = gaussian_scale(*target, sensitivity=1 + ROUNDING_MARGIN)
+            fitted |= {"_row_change": row_change * (1 + ROUNDING_MARGIN), "scale_": scale}
+            delta, adjacency, mechanism = self.delta, Relation.L1, "Gaussian noise before the sign"
+        else:
+            # N bits that a change may flip share epsilon, unless it reaches one bin only: the loss of each of them.
+            changed, one_bin = np.arange(1, projection.n_components + 1), self.projection == "oporp"
+            flip_epsilon = self.epsilon / (np.ones_like(changed) if one_bin else changed)
+            thresholds = integer_thresholds(flip_probability(1, flip_epsilon))
+            fitted["flip_thresholds_"] = np.append(np.uint64(0), thresholds)  # others are not flipped
+            delta, adjacency, mechanism = 0.0, Relation.COORDINATE if one_bin else Relation.L1, "randomised response"
+        guarantee = self._guarantee(
             delta,
             adjacency=adjacency,
             released="the signs of the projection, randomised near zero",
@@ -135,6 +141,7 @@ class iDPSignRP(SignSketch):
                 "does not compose",
             ),
         )
+        return Calibration(guarantee, fitted)
 
     def _release_signs(self, x):
         may_flip = np.abs(x) <= self.component_change_

@@ -7,6 +7,7 @@ from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from .._adjacency import Relation
+from .._calibration import Calibration
 from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import (
@@ -16,10 +17,12 @@ from ..mechanisms import (
     randomised_response_profile,
     sign_change_probability,
 )
+from ..random_projection import make_projection
 from ..sensitivity import component_sensitivity
-from ._base import DRAW, SLACK, BaseSketch, blocks_of
+from ._base import DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, check_delta_of_a_draw
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
+_MARGIN_OF_DISTANT_ROWS = ROUNDING_MARGIN / 64  # so little that it hardly adds to the probability that a sign changes
 SIGN_CONSTRAINTS = {
     **SKETCH_CONSTRAINTS,
     "epsilon": POSITIVE,
@@ -45,20 +48,15 @@ class SignSketch(BaseSketch):
     def _release_signs(self, x):
         """Turn unscaled projections into Booleans, true for a positive sign."""
 
-    def _components(self):
-        """Change c of each projection between neighbours, with slack for the rounding of the projection itself.
+    def _component_change(self, projection):
+        """Change c of each projection between neighbours, with a margin for the rounding of the projection itself.
 
-        Computed projections of neighbours differ by at most ``c (1 + SLACK)``: `_check_domain` refuses the rows whose
-        rounding could exceed it. A component that no feature reaches has c = 0; any positive number serves.
+        Computed projections of neighbours differ by at most ``c (1 + ROUNDING_MARGIN)``: `_check_domain` refuses the
+        rows whose rounding could exceed it.
         """
-        change = component_sensitivity(self.projection_, self.max_change)
-        return np.where(change > 0, change, 1.0) * (1 + SLACK)
-
-
-def _levels(x, change, last):
-    """Level ``ceil(|x| / c)`` of each projection, at most `last`; overwrites x."""
-    np.divide(np.abs(x, out=x), change, out=x)
-    return np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16)
+        change = component_sensitivity(projection, self.max_change)
+        # A component that no feature reaches has c = 0, and its projection is always 0: any positive number serves.
+        return np.where(change > 0, change, 1.0) * (1 + ROUNDING_MARGIN)
 
 
 _FLIP_CONSTRAINTS = {**SIGN_CONSTRAINTS, "method": [StrOptions({"smooth", "rr"})]}
@@ -67,22 +65,30 @@ _FLIP_CONSTRAINTS = {**SIGN_CONSTRAINTS, "method": [StrOptions({"smooth", "rr"})
 class FlippedSignSketch(SignSketch):
     """Signs flipped with the probability of their level, at a loss of `flip_epsilon_` for each unit change."""
 
-    def _calibrate_flips(self, flip_epsilon):
-        self.component_change_ = self._components()
-        self.flip_epsilon_ = flip_epsilon
-        self.flip_thresholds_ = flip_thresholds(flip_epsilon)
-
-    def _bits_loss(self, n_bits):
-        """Loss of the bits that one change may reach: each has at most that of randomised response."""
-        profile = Profile.of(randomised_response_profile, epsilon0=self.flip_epsilon_, n_bits=n_bits)
-        return PrivacyLoss(profiles=(profile,))
+    def _flips(self, projection, flip_epsilon):
+        """Fitted attributes for a loss of each bit."""
+        return {
+            "component_change_": self._component_change(projection),
+            "flip_epsilon_": flip_epsilon,
+            "flip_thresholds_": flip_thresholds(flip_epsilon),
+        }
 
     def _release_signs(self, x):
         positive = x > 0
         last = len(self.flip_thresholds_) - 1
-        smooth = self.method == "smooth"
-        levels = _levels(x, self.component_change_, last) if smooth else np.minimum(x != 0, last).astype(np.uint8)
+        if self.method == "smooth":
+            # The level ceil(|x| / c): a neighbour moves x by c at most, and so the level by one at most.
+            np.divide(np.abs(x, out=x), self.component_change_, out=x)
+            levels = np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16)
+        else:
+            # One level for all, but for zeros: their sign is no sign, and a fair coin.
+            levels = np.minimum(x != 0, last).astype(np.uint8)
         return positive ^ _noise.flip(levels, self.flip_thresholds_)
+
+
+def _loss_of_bits(n_bits, flip_epsilon):
+    """Loss of the bits that one change may reach: each has at most that of randomised response."""
+    return PrivacyLoss(profiles=(Profile.of(randomised_response_profile, epsilon0=flip_epsilon, n_bits=n_bits),))
 
 
 class DPSignRP(FlippedSignSketch):
@@ -97,7 +103,7 @@ class DPSignRP(FlippedSignSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     delta : float, default=0.0
-        Slack of the bound; 0, or with `min_norm` at least 1e-9.
+        Probability with which the bound may fail: 0, or with `min_norm` at least 1e-9.
     max_change : float, default=1.0
         l1 distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read
         from the data.
@@ -105,12 +111,13 @@ class DPSignRP(FlippedSignSketch):
         "smooth" flips a sign less often the further its projection is from zero; "rr" (randomised response) flips all
         alike.
     min_norm : float or None, default=None
-        Public promise that every row has at least this l2 norm. Rows below it are refused. With method="rr",
+        Least l2 norm that every row is assumed to have, a public choice. Rows below it are refused. With method="rr",
         projection="gaussian" and delta > 0 it allows far fewer flips.
     projection : {"rademacher", "gaussian", "uniform", "very_sparse"}, default="rademacher"
         Distribution of the entries of W.
     calibration : {"exact", "published"}, default="exact"
-        How `min_norm` is used: by the exact law of the number of signs that differ, or by the published bound N_+.
+        How `min_norm` is used: by the exact distribution of the number of signs that differ, or by the published bound
+        N_+.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -129,7 +136,7 @@ class DPSignRP(FlippedSignSketch):
     flip_thresholds_ : ndarray of uint64, shape (n_levels,)
         Probability, out of 2**64, that a sign of each level is flipped.
     guarantee_ : PrivacyGuarantee
-        What one release promises.
+        What one release guarantees.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -191,56 +198,57 @@ class DPSignRP(FlippedSignSketch):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _calibrate(self):
+    def _draw_projection(self, n_features, random_state):
+        return make_projection(self.projection, n_features, self.n_components, random_state)
+
+    def _calibrate(self, projection):
+        k = projection.n_components
         if self.min_norm is None:
             if self.delta > 0:
-                raise ValueError("delta > 0 buys nothing without min_norm: set delta=0, or promise a min_norm.")
-            self._calibrate_flips(float(self.epsilon) / self.projection_.n_components)
-            return self._state(0.0, loss=self._bits_loss(self.projection_.n_components))
-        if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
-            raise ValueError("min_norm needs method='rr', projection='gaussian' and delta > 0.")
-        self._check_delta_of_a_draw()
-        self._calibrate_flips(self._flip_epsilon_of_distant_rows())
-        note = (
-            DRAW,
-            f"every row has l2 norm at least {self.min_norm} (rows below are refused)",
+                raise ValueError("delta > 0 buys nothing without min_norm: set delta=0, or assume a min_norm.")
+            # A change may reach all bits, and they share epsilon.
+            flip_epsilon = float(self.epsilon) / k
+            delta, source, loss, assumptions = 0.0, _LL_4, _loss_of_bits(k, flip_epsilon), ()
+        else:
+            if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
+                raise ValueError("min_norm needs method='rr', projection='gaussian' and delta > 0.")
+            check_delta_of_a_draw(self.delta)
+            flip_epsilon, delta, loss = self._flip_epsilon_of_distant_rows(projection), self.delta, None
+            source = "binomial mixture of randomised responses, exact for Gaussian projections"
+            assumptions = (DRAW, f"every row has l2 norm at least {self.min_norm} (rows below are refused)")
+        guarantee = self._guarantee(
+            delta,
+            adjacency=Relation.L1,
+            released="the flipped signs of the projection",
+            mechanism=f"randomised response, {self.method}, loss {flip_epsilon:.6g} for each bit",
+            source=source,
+            loss=loss,
+            assumptions=assumptions,
         )
-        return self._state(self.delta, assumptions=note)
+        return Calibration(guarantee, self._flips(projection, flip_epsilon))
 
-    @property
-    def _slack(self):
-        return SLACK if self.min_norm is None else SLACK / 64
+    def _flip_epsilon_of_distant_rows(self, projection):
+        """Loss of one bit, where rows far from zero seldom change a sign.
 
-    def _flip_epsilon_of_distant_rows(self):
-        """Loss of one bit; the published one only where it is the smaller, for its N_+ is no bound on short rows.
-
-        A sign may also differ by rounding, when the projection of either row is within slack / 4 * max_change times
+        A sign may also differ by rounding, when the projection of either row is within margin / 4 * max_change times
         the largest entry of W of zero, on either side: its density there is at most 0.4 / min_norm.
         """
-        relative_change, k = self.max_change / self.min_norm, self.projection_.n_components
-        rounding = 0.4 * self._slack * self.projection_.max_entry * relative_change
+        relative_change, k = self.max_change / self.min_norm, projection.n_components
+        rounding = 0.4 * _MARGIN_OF_DISTANT_ROWS * projection.max_entry * relative_change
         changed = min(1.0, sign_change_probability(relative_change) + rounding)
         exact = binomial_flip_epsilon(self.epsilon, self.delta, n_components=k, changed=changed)
         if self.calibration == "exact":
             return exact
         published = published_sign_changes(
-            self.delta, relative_change=relative_change, n_features=self.n_features_in_, n_components=k
+            self.delta, relative_change=relative_change, n_features=projection.n_features, n_components=k
         )
-        return min(exact, self.epsilon / published)
-
-    def _state(self, delta, **more):
-        return self._guarantee(
-            delta,
-            adjacency=Relation.L1,
-            released="the flipped signs of the projection",
-            mechanism=f"randomised response, {self.method}, loss {self.flip_epsilon_:.6g} for each bit",
-            source=_LL_4 if delta == 0 else "binomial mixture of randomised responses, exact for Gaussian projections",
-            **more,
-        )
+        return min(exact, self.epsilon / published)  # for the published N_+ is no bound on short rows
 
     def _check_domain(self, X):
-        super()._check_domain(X)
-        if self.min_norm is not None and not all((row_norms(rows) >= self.min_norm).all() for rows in blocks_of(X)):
+        if self.min_norm is None:
+            return super()._check_domain(X)
+        super()._check_domain(X, _MARGIN_OF_DISTANT_ROWS)
+        if not all((row_norms(rows) >= self.min_norm).all() for rows in blocks_of(X)):
             raise ValueError(f"X has a row of l2 norm below min_norm={self.min_norm}, which the guarantee excludes.")
 
 
@@ -282,7 +290,7 @@ class DPSignOPORP(FlippedSignSketch):
     flip_thresholds_ : ndarray of uint64, shape (n_levels,)
         Probability, out of 2**64, that a sign of each level is flipped.
     guarantee_ : PrivacyGuarantee
-        What one release promises.
+        What one release guarantees.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -335,22 +343,19 @@ class DPSignOPORP(FlippedSignSketch):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _projection_kind(self):
-        return "oporp"
+    def _draw_projection(self, n_features, random_state):
+        return make_projection("oporp", n_features, self.n_components, random_state, n_repeats=self.n_repeats)
 
-    def _projection_options(self):
-        if self.n_components % self.n_repeats:
-            raise ValueError(f"n_components={self.n_components} is not a multiple of n_repeats={self.n_repeats}.")
-        return {"n_repeats": self.n_repeats}
-
-    def _calibrate(self):
-        self._calibrate_flips(float(self.epsilon) / self.n_repeats)
-        return self._guarantee(
+    def _calibrate(self, projection):
+        # A coordinate goes to one bin of each repeat, and these bits share epsilon.
+        flip_epsilon = float(self.epsilon) / self.n_repeats
+        guarantee = self._guarantee(
             0.0,
             adjacency=Relation.COORDINATE,
             released="the flipped signs of the projection",
-            mechanism=f"randomised response, {self.method}, loss {self.flip_epsilon_:.6g} for each bit; "
+            mechanism=f"randomised response, {self.method}, loss {flip_epsilon:.6g} for each bit; "
             f"one coordinate reaches {self.n_repeats}",
             source=_LL_4,
-            loss=self._bits_loss(self.n_repeats),
+            loss=_loss_of_bits(self.n_repeats, flip_epsilon),
         )
+        return Calibration(guarantee, self._flips(projection, flip_epsilon))

@@ -21,7 +21,7 @@ from skdprp import (
     __version__,
     iDPSignRP,
     load_release,
-    publishing,
+    release_file,
     save_release,
 )
 from skdprp.testing import reproducible_noise
@@ -74,7 +74,7 @@ def test_a_release_comes_back(sketch, rows, path):
 @every
 def test_queries_are_sketched_by_the_same_projection(sketch, rows, path, silenced_noise, monkeypatch):
     """Without noise, and with the check of its grid off, sketches of one row are equal on both sides."""
-    monkeypatch.setattr(publishing, "_can_be_released", lambda values, estimator: True)
+    monkeypatch.setattr(release_file, "_can_be_released", lambda values, estimator: True)
     sketch = clone(sketch).fit(rows)
     save_release(path, sketch.transform(rows), sketch)
     release = load_release(path)
@@ -194,7 +194,7 @@ def forge(path, change):
         header, arrays = json.loads(file["header"].item()), {name: file[name] for name in ("sketches", "probe")}
     change(header, arrays)
     text = json.dumps(header)
-    np.savez(path, header=text, checksum=publishing._checksum(text, arrays), **arrays)
+    np.savez(path, header=text, checksum=release_file._checksum(text, arrays), **arrays)
 
 
 def set_in_header(*keys, to):

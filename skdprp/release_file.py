@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, gen_batches
 
 from . import _noise, random_projection, sketch
+from ._digits import to_python
 from ._validation import FLOATS
 from ._version import __version__
 from .guarantee import Definition, PrivacyGuarantee
@@ -37,7 +38,7 @@ class Release:
     sketches : ndarray of shape (n_samples, n_features_out)
         The sketches.
     guarantee : PrivacyGuarantee
-        What their release promised.
+        What holds of their release.
     estimator : estimator
         A sketch with the same projection and parameters, ready to `transform` queries, with noise of their own. It
         has no `random_state`: fitted again, it would draw another projection.
@@ -171,6 +172,7 @@ def _read(path):
 
 
 def _checksum(header, arrays):
+    # Of bytes alone, which are the same under every version of Python and numpy: pickles, and hashes of them, are not.
     digest = hashlib.sha256(header.encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
@@ -186,7 +188,7 @@ def _describe(estimator):
         "format": _FORMAT,
         "version": __version__,
         "sketch": type(estimator).__name__,
-        "parameters": {name: _plain(value) for name, value in parameters.items()},
+        "parameters": parameters,
         "feature_names": None if names is None else list(names),
         "projection": _describe_projection(estimator.projection_),
         "fitted": _fitted_values(estimator),
@@ -198,17 +200,12 @@ def _fitted_values(estimator):
     return {name: float(getattr(estimator, name)) for name in _FITTED if hasattr(estimator, name)}
 
 
-def _plain(value):
-    """A parameter as a Python number, string or None."""
-    return value.item() if isinstance(value, np.generic) else value
-
-
 def _describe_projection(projection):
     """What a projection is rebuilt from."""
     if isinstance(projection, random_projection.StackedProjection):
         return {"parts": [_describe_projection(part) for part in projection.parts]}
     names = ("n_features", "n_components", "seed", "density")
-    state = {name: _plain(getattr(projection, name)) for name in names if hasattr(projection, name)}
+    state = {name: to_python(getattr(projection, name)) for name in names if hasattr(projection, name)}
     return {"kind": type(projection).__name__, **state}
 
 
@@ -230,21 +227,29 @@ def _probe(projection):
 def _rebuild(header, sketches, probe):
     """Make the release of a header and its arrays, and check that each part agrees with the others."""
     _agree("format", header["format"], _FORMAT)
+    # Only sketches and projections of this package are ever made: a file cannot name anything else.
     estimator = _SKETCHES[header["sketch"]](**header["parameters"])
     estimator._validate_params()
     projection = _rebuild_projection(header["projection"])
-    _check_projection(projection, estimator, probe)
+    # The projection is of the kind that the parameters ask for, and multiplies as it did when it was saved: another
+    # version of numpy may draw another one from the same seed.
+    drawn = estimator._draw_projection(projection.n_features, check_random_state(0))
+    _agree("projection", _without_seeds(projection), _without_seeds(drawn))
+    rebuilt = _probe(projection)
+    if probe.shape != rebuilt.shape or not np.allclose(probe, rebuilt, rtol=1e-9, atol=1e-9 * np.abs(rebuilt).max()):
+        raise ValueError("the projection does not come back as it was, so that sketches of queries would not compare.")
     estimator.n_features_in_ = projection.n_features
     if header["feature_names"] is not None:
         _agree("number of feature names", len(header["feature_names"]), projection.n_features)
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
+    # The guarantee is stated anew, from parameters and projection: that of the file is compared, and not believed.
     estimator._fit_projection(projection)
     guarantee = PrivacyGuarantee.from_dict(header["guarantee"])
     _check_guarantee(guarantee, header["fitted"], estimator)
-    facts = {name: getattr(guarantee, name) for name in ("audited_epsilon", "violation")}
-    estimator.guarantee_ = replace(estimator.guarantee_, **facts)
+    audited = {"audited_epsilon": guarantee.audited_epsilon, "violation": guarantee.violation}
+    estimator.guarantee_ = replace(estimator.guarantee_, **audited)
     _check_sketches(sketches, estimator)
-    description = header.get("description", "")
+    description = header.get("description", "")  # files of before there was one have none
     _check_description(description)
     return Release(sketches, guarantee, estimator, header["version"], description)
 
@@ -257,16 +262,6 @@ def _check_description(description):
 def _agree(what, found, expected):
     if found != expected:
         raise ValueError(f"the {what} is {found!r}, and should be {expected!r}.")
-
-
-def _check_projection(projection, estimator, probe):
-    """The projection is of the kind that the parameters ask for, and multiplies as it did when it was saved."""
-    kind, size, options = estimator._projection_kind(), estimator.n_components, estimator._projection_options()
-    drawn = random_projection.make_projection(kind, projection.n_features, size, check_random_state(0), **options)
-    _agree("projection", _without_seeds(projection), _without_seeds(drawn))
-    rebuilt = _probe(projection)
-    if probe.shape != rebuilt.shape or not np.allclose(probe, rebuilt, rtol=1e-9, atol=1e-9 * np.abs(rebuilt).max()):
-        raise ValueError("the projection does not come back as it was, so that sketches of queries would not compare.")
 
 
 def _without_seeds(projection):
@@ -283,7 +278,8 @@ def _check_guarantee(guarantee, fitted, estimator):
         if not np.isclose(fitted[name], value, rtol=1e-9, atol=0):
             raise ValueError(f"{name} was {fitted[name]:.6g}, and this version of skdprp makes it {value:.6g}.")
     if guarantee.definition is Definition.DP:
-        deltas = [promise.profile(promise.epsilon / 2) for promise in (guarantee, estimator.guarantee_)]
+        # Not on epsilon and delta, where all agree, but at another point of the two profiles.
+        deltas = [stated.profile(stated.epsilon / 2) for stated in (guarantee, estimator.guarantee_)]
         if not np.isclose(*deltas, rtol=1e-6, atol=1e-12):
             raise ValueError("the privacy loss is not that of the mechanism.")
 
@@ -305,5 +301,6 @@ def _can_be_released(values, estimator):
     if values.dtype == np.uint8:
         unused = -estimator.projection_.n_components % 8
         return not (values[:, -1] & ((1 << unused) - 1)).any()
+    # Noise puts every release on a public grid: plain projections, which nobody should publish, are off it.
     grid = _noise._grid(estimator.scale_) if estimator.scale_ else 0.0  # without noise there is no grid
     return np.isfinite(values).all() and (grid == 0 or not (values.astype(np.float64) % grid).any())
