@@ -13,5 +13,6 @@ def in_threads(function, parts):
     parts = list(parts)
     if len(parts) < 2:
         return [function(part) for part in parts]
+    # Each thread begins with warnings of floating-point errors, which would tell of a row.
     with ThreadPoolExecutor(len(parts)) as pool:
         return list(pool.map(silent(function), parts))

@@ -49,14 +49,13 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     (1797, 8)
     """
     release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-    own = (lambda chunk: chunk) if release.n_jobs == 1 else deepcopy  # one array may be filled again and again
+    # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
+    own = (lambda chunk: chunk) if release.n_jobs == 1 else deepcopy
     sketches = (np.asarray(part) for part in release(delayed(sketch.transform)(own(chunk)) for chunk in chunks))
     if verbose:
         sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
-    return _join(sketches) if out is None else _fill(out, sketches)
-
-
-def _join(sketches):
+    if out is not None:
+        return _fill(out, sketches)
     parts = list(sketches)
     if not parts:
         raise ValueError("There are no chunks.")
@@ -67,7 +66,14 @@ def _fill(out, sketches):
     done = 0
     try:
         for part in sketches:
-            _check_room(out[done:], part)
+            rest = out[done:]
+            if rest.shape[1:] != part.shape[1:] or rest.dtype != part.dtype:  # nothing is rounded or cut without a word
+                raise ValueError(
+                    f"out has rows of {rest.dtype} and shape {rest.shape[1:]}, the sketches of {part.dtype} and shape "
+                    f"{part.shape[1:]}."
+                )
+            if len(rest) < len(part):
+                raise ValueError("The chunks have more rows than out.")
             out[done : done + len(part)] = part
             done += len(part)
         if done < len(out):
@@ -76,16 +82,6 @@ def _fill(out, sketches):
         error.add_note(f"The sketches of the first {done} rows are in out.")
         raise
     return out
-
-
-def _check_room(rest, part):
-    if rest.shape[1:] != part.shape[1:] or rest.dtype != part.dtype:
-        raise ValueError(
-            f"out has rows of {rest.dtype} and shape {rest.shape[1:]}, the sketches of {part.dtype} and shape "
-            f"{part.shape[1:]}."
-        )
-    if len(rest) < len(part):
-        raise ValueError("The chunks have more rows than out.")
 
 
 def _show_progress(sketches, n_rows):

@@ -1,4 +1,4 @@
-"""Scaling of columns by what is known about them in public, and not by looking at the rows."""
+"""Scaling of columns by public bounds: bounds that do not come from the data."""
 
 from collections.abc import Mapping
 
@@ -13,14 +13,14 @@ __all__ = ["PublicScaler"]
 
 
 class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Clip each column to bounds that are known in public, and scale it to a range that all columns share.
+    """Clip each column to bounds that do not come from the data, and scale it to a range that all columns share.
 
     It stands before a private estimator where ``MinMaxScaler`` or ``StandardScaler`` stood: those learn from the rows,
     which no later noise covers. This one learns the number and the names of the columns only. It is data-independent
     and treats each row by itself, so that the guarantee of what follows holds for the rows as they leave it.
 
     With the default range, of length 1, the default ``max_change=1.0`` of the sketches hides all that one column says;
-    and ``max_norm=n_features**0.5 / 2`` of the linear models cuts no row.
+    and ``max_norm=n_features**0.5 / 2`` of the linear models clips no row.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             not stay zero.
         """
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        bounds = _of_columns(self.bounds, X.shape[1], getattr(self, "feature_names_in_", None))
+        bounds = _bounds_of_columns(self.bounds, X.shape[1], getattr(self, "feature_names_in_", None))
         (low, high), (a, b) = bounds.T, _pair(self.feature_range, "feature_range")
         # Where zero stays zero it does so exactly, and not up to rounding, for the sake of sparse rows.
         scale, zero_stays = (b - a) / (high - low), a * high == b * low
@@ -156,7 +156,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _scale(self, values, column, dtype):
         clipped = np.clip(values, *self.bounds_[column].T)
-        # Rounding overshoots, here and again in float32.
+        # Rounding overshoots, here and again in float32, and what follows counts on the range.
         scaled = clipped * self.scale_[column] + self.offset_[column]
         return np.clip(scaled, *_rounded_inward(self.feature_range_, dtype))
 
@@ -165,7 +165,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def _matches_parameters(self):
         """Whether the parameters still are those of the last fit."""
-        bounds = _of_columns(self.bounds, self.n_features_in_, getattr(self, "feature_names_in_", None))
+        bounds = _bounds_of_columns(self.bounds, self.n_features_in_, getattr(self, "feature_names_in_", None))
         return np.array_equal(bounds, self.bounds_) and np.array_equal(self.feature_range, self.feature_range_)
 
     def _refuse_to_fill(self, X):
@@ -179,6 +179,7 @@ def _on_values(function, X, dtype):
     """Apply a function of values and their columns to each value of X, or each that is stored."""
     if not sp.issparse(X):
         return function(X, slice(None), dtype).astype(dtype, copy=False)
+    # The zeros in between stay zero: all others are refused before.
     values = function(X.data, X.indices, dtype).astype(dtype, copy=False)
     return type(X)((values, X.indices.copy(), X.indptr.copy()), shape=X.shape)
 
@@ -192,30 +193,26 @@ def _rounded_inward(interval, dtype):
     return np.float64(low), np.float64(high)
 
 
-def _of_columns(bounds, n_features, names):
+def _bounds_of_columns(bounds, n_features, names):
     """Bounds of each column, of shape (n_features, 2)."""
     if isinstance(bounds, Mapping):
-        bounds = _by_name(bounds, names)
+        if names is None:
+            raise ValueError(
+                "bounds go by names, but X has no names of columns: pass a DataFrame, or pairs in their order."
+            )
+        if missing := [name for name in names if name not in bounds]:
+            raise ValueError(f"bounds are missing for the columns {missing}.")
+        if unknown := [name for name in bounds if name not in names]:
+            raise ValueError(f"bounds are given for {unknown}, which X does not have.")
+        bounds = [bounds[name] for name in names]
     else:
         bounds = np.asarray(bounds, dtype=object).tolist()
-        if all(np.ndim(number) == 0 for number in bounds):
+        if all(np.ndim(number) == 0 for number in bounds):  # one pair for all columns
             return np.tile(_pair(bounds, "bounds"), (n_features, 1))
     if len(bounds) != n_features:
         raise ValueError(f"bounds hold {len(bounds)} pairs, but X has {n_features} columns.")
     columns = range(n_features) if names is None else names
     return np.array([_pair(pair, f"bounds of column {name!r}") for name, pair in zip(columns, bounds, strict=True)])
-
-
-def _by_name(bounds, names):
-    if names is None:
-        raise ValueError(
-            "bounds go by names, but X has no names of columns: pass a DataFrame, or pairs in their order."
-        )
-    if missing := [name for name in names if name not in bounds]:
-        raise ValueError(f"bounds are missing for the columns {missing}.")
-    if unknown := [name for name in bounds if name not in names]:
-        raise ValueError(f"bounds are given for {unknown}, which X does not have.")
-    return [bounds[name] for name in names]
 
 
 def _pair(pair, whose):
@@ -226,6 +223,7 @@ def _pair(pair, whose):
         raise ValueError(f"{whose} must be two numbers, low and high; got {pair!r}.") from None
     if low > high:
         raise ValueError(f"{whose} are {low:g} and {high:g}: low and high exchanged?")
+    # Beyond that scale and offset are no floats, or leave nothing of the values.
     if not 1e-100 < high - low < 1e100:
         raise ValueError(f"{whose} must be finite, low below high by 1e-100 to 1e100; got {low:g} and {high:g}.")
     return low, high

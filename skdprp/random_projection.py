@@ -209,7 +209,8 @@ class IdentityProjection(Projection):
         return X.toarray(order="C")
 
     def _project_dense(self, X):
-        return np.add(X, 0.0, dtype=np.float64, order="C")  # no -0.0, as sparse rows have none
+        # Makes -0.0 a 0.0, as sparse rows have none: what is computed of a row does not depend on how it is stored.
+        return np.add(X, 0.0, dtype=np.float64, order="C")
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""

@@ -40,6 +40,7 @@ def l1_sensitivity(projection, adjacency, max_change):
     """
     if adjacency == Relation.L1:
         return max_change * float(projection.row_norm(1) / projection.divisor)
+    # |x|_1 <= sqrt(k) |x|_2: the exact norm from l2 to l1 is NP-hard to compute.
     return float(np.sqrt(projection.n_components)) * l2_sensitivity(projection, adjacency, max_change)
 
 
@@ -70,6 +71,7 @@ def l2_sensitivity(projection, adjacency, max_change):
     >>> l2_sensitivity(W, "l1", max_change=1.0)
     1.0
     """
+    # The ball of l1 changes has one coordinate at each corner, where a convex norm is largest: a row of W.
     norm = projection.row_norm(2) if adjacency == Relation.L1 else projection.spectral_norm()
     return max_change * float(norm / projection.divisor)
 
@@ -195,5 +197,6 @@ def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, ac
     >>> minimiser_sensitivity(LogisticLoss(), max_norm=1.0, penalty=10.0, adjacency="replace_one")
     0.2
     """
+    # The risk is strongly convex by its penalty: its minimiser moves by the change of the gradient over the penalty.
     rows = rows_that_differ(adjacency)
     return float((rows * np.sqrt(n_outputs) * loss.lipschitz * max_norm + 2 * accuracy) / penalty)

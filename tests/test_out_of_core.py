@@ -360,7 +360,7 @@ def test_no_seed_reaches_a_chunk(scheduler, rows):
 
 
 def test_a_lazy_release_keeps_the_sketch_of_its_call(rows):
-    """What happens to the estimator before the computation does not change what was promised."""
+    """What happens to the estimator before the computation does not change what was guaranteed."""
     X = da.from_array(rows, chunks=(10, 20))
     sketch = DPRandomProjection(projection="identity", epsilon=1e6, max_change=1e-3).fit(X)
     S = sketch.transform(X)

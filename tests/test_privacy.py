@@ -156,8 +156,8 @@ def test_audit_finds_noise_that_two_rows_share(sketch, monkeypatch):
     assert audit(difference, first, second, sketch.guarantee_.delta) > 1.0
 
 
-def test_audit_finds_levels_without_slack():
-    """On multiples of 0.1 rounding moves a level by two; the slack hides it, and without it the audit sees it."""
+def test_audit_finds_levels_without_margin():
+    """On multiples of 0.1 rounding moves a level by two; the margin hides it, and without it the audit sees it."""
     sketch = DPSignOPORP(1, epsilon=1.0, max_change=0.1, random_state=0).fit(np.ones((1, 2)))
     signs = np.sign(sketch.projection_.project(np.eye(2)).ravel())
     grid = [(i, j) for i in range(-9, 10) for j in range(-9, 10)]

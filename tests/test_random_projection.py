@@ -1,4 +1,4 @@
-"""Public projections: their law, their arithmetic, their norms, their seeds."""
+"""Public projections: their distribution, their arithmetic, their norms, their seeds."""
 
 import pickle
 from fractions import Fraction
@@ -259,11 +259,11 @@ def test_philox_is_the_published_generator(counter, key, words):
 
 
 @pytest.mark.parametrize(
-    ("kind", "law"),
+    ("kind", "distribution"),
     [("gaussian", stats.norm()), ("uniform", stats.uniform(-np.sqrt(3), 2 * np.sqrt(3)))],
 )
-def test_continuous_entries_have_their_law(kind, law):
-    assert stats.kstest(matrix(draw(kind, 1000, 256)).ravel(), law.cdf).pvalue > 1e-6
+def test_continuous_entries_have_their_distribution(kind, distribution):
+    assert stats.kstest(matrix(draw(kind, 1000, 256)).ravel(), distribution.cdf).pvalue > 1e-6
 
 
 def test_rademacher_entries_are_fair_and_uncorrelated():
@@ -275,7 +275,7 @@ def test_rademacher_entries_are_fair_and_uncorrelated():
 
 
 @pytest.mark.parametrize("density", ["auto", 0.01, 0.5, 1.0])
-def test_very_sparse_entries_have_their_law(density):
+def test_very_sparse_entries_have_their_distribution(density):
     p, k = 2000, 100
     W = matrix(draw("very_sparse", p, k, density=density))
     density = p**-0.5 if density == "auto" else density
@@ -298,7 +298,7 @@ def test_oporp_puts_each_feature_in_one_of_equal_bins(p, k):
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_oporp_rounds_within_its_bound(form, dtype):
-    """All components together are off by at most ``n 2**-53 |u|_1``, for which the slack of the guarantees pays."""
+    """All components together are off by at most ``n 2**-53 |u|_1``, for which the rounding margin pays."""
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(20, 400)) * 10.0 ** rng.integers(-9, 10, (20, 400))).astype(dtype)
     projection = draw("oporp", 400, 3)

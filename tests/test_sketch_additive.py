@@ -1,4 +1,4 @@
-"""Sketches with additive noise: sensitivity, scale, law of the noise, unbiased estimates."""
+"""Sketches with additive noise: sensitivity, scale, distribution of the noise, unbiased estimates."""
 
 from fractions import Fraction
 
@@ -41,7 +41,7 @@ def test_without_noise_a_sketch_is_its_projection(sketch, silenced_noise):
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-3), (1.0, 1e-6), (8.0, 1e-9)])
 @pytest.mark.parametrize("estimator", [DPRandomProjection, DPOPORP])
 def test_gaussian_scale_is_exact_for_an_independent_accountant(estimator, epsilon, delta, adjacency):
-    """dp_accounting finds delta met at scale_, slack included, and not met at 0.9999 of it."""
+    """dp_accounting finds delta met at scale_, rounding margin included, and not met at 0.9999 of it."""
     sketch = estimator(4, epsilon=epsilon, delta=delta, adjacency=adjacency, random_state=0).fit(np.ones((1, 20)))
 
     def delta_of(scale):
@@ -75,7 +75,7 @@ def test_gaussian_scale_is_exact_at_the_extremes(epsilon, delta):
 
 
 def test_laplace_scale_is_exact():
-    """scale_ times epsilon, less the loss of sampling, is the l1 sensitivity with its slack."""
+    """scale_ times epsilon, less the loss of sampling, is the l1 sensitivity with its rounding margin."""
     sketch = DPRandomProjection(9, noise="laplace", epsilon=0.3, max_change=2.0).fit(np.ones((1, 20)))
     assert sketch.sensitivity_ == 2.0 * 3.0
     epsilon = 0.3 - 2 * 9 * 2.0**-31
@@ -86,19 +86,19 @@ def test_laplace_scale_is_exact():
 @pytest.mark.parametrize("estimator", [DPRandomProjection, DPOPORP])
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_noise_has_the_printed_scale(estimator, noise):
-    """Released minus projected is noise of law scale_: chi-square goodness of fit over 50 cells."""
+    """Released minus projected is noise of scale_: chi-square goodness of fit over 50 cells."""
     X = np.random.default_rng(0).normal(size=(20_000, 20))
     sketch = estimator(8, noise=noise, random_state=0).fit(X)
     residual = sketch.transform(X) - sketch.projection_.project(X) / sketch.projection_.divisor
-    law = stats.norm if noise == "gaussian" else stats.laplace
-    cells = np.bincount((50 * law.cdf(residual.ravel() / sketch.scale_)).astype(int), minlength=50)
+    expected = stats.norm if noise == "gaussian" else stats.laplace
+    cells = np.bincount((50 * expected.cdf(residual.ravel() / sketch.scale_)).astype(int), minlength=50)
     assert stats.chisquare(cells).pvalue > 1e-6
-    wrong = np.bincount((50 * law.cdf(1.05 * residual.ravel() / sketch.scale_)).astype(int), minlength=50)
+    wrong = np.bincount((50 * expected.cdf(1.05 * residual.ravel() / sketch.scale_)).astype(int), minlength=50)
     assert stats.chisquare(wrong).pvalue < 1e-6
 
 
 def test_published_calibrations_have_their_formulas():
-    """Kenthapadi, the a-priori bound and the classic formula, as printed, with the slack of the sensitivity."""
+    """Kenthapadi, the a-priori bound and the classic formula, as printed, with the rounding margin."""
     X, epsilon, delta, p, k = np.ones((1, 100)), 0.5, 1e-5, 100, 16
     gaussian = {"projection": "gaussian", "epsilon": epsilon, "delta": delta, "random_state": 0}
     kenthapadi = DPRandomProjection(k, calibration="kenthapadi", **gaussian).fit(X)

@@ -1,4 +1,4 @@
-"""The sketch of individual DP: what it promises, and that it is no more."""
+"""The sketch of individual DP: what it guarantees, and that it is no more."""
 
 import mpmath
 import numpy as np

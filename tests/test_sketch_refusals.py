@@ -89,12 +89,12 @@ STORAGE = [
 @pytest.mark.parametrize("form", STORAGE)
 @pytest.mark.parametrize("row", [[1.0], [-1.0, 0.25, 0.0, 0.25], [0.5] * 9])
 @every
-def test_the_domain_ends_where_rounding_may_pass_the_slack(sketch, row, form):
-    """A row of n numbers is refused where (n + 1) 2^-53 of its l1 norm is more than a quarter of the slack."""
+def test_the_domain_ends_where_rounding_may_pass_its_margin(sketch, row, form):
+    """A row of n numbers is refused where (n + 1) 2^-53 of its l1 norm is more than a quarter of the margin."""
     sketch = clone(sketch).fit(np.ones((1, 9)))
     row = np.pad(row, (0, 9 - len(row)))[None]
-    slack = 2.0**-10 if sketch.get_params().get("min_norm") is None else 2.0**-16
-    largest = 2.0**51 * sketch.max_change * slack / ((np.count_nonzero(row) + 1) * np.abs(row).sum())
+    margin = 2.0**-10 if sketch.get_params().get("min_norm") is None else 2.0**-16
+    largest = 2.0**51 * sketch.max_change * margin / ((np.count_nonzero(row) + 1) * np.abs(row).sum())
     assert sketch.transform(form((1 - 1e-12) * largest * row)).shape == (1, 4)
     with pytest.raises(ValueError, match="float64 is too coarse"):
         sketch.transform(form((1 + 1e-12) * largest * row))
@@ -136,7 +136,7 @@ def test_parameters_without_a_guarantee_are_refused(sketch, message):
 
 
 def test_rows_below_min_norm_release_nothing(no_release):
-    """One row below the promised norm refuses all of them, dense or sparse."""
+    """One row below the assumed norm refuses all of them, dense or sparse."""
     sketch, X = binomial_sketch(), np.zeros((2, 1000))
     X[0, 0], X[1, 0] = 2.0, np.nextafter(1.0, 0)
     for rows in (X, sp.csr_array(X), X.astype(np.float64)):

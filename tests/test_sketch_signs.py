@@ -144,8 +144,8 @@ def test_loss_of_512_bins_is_epsilon(states, storage):
     assert exact_losses(before[:1], both, sketch.flip_thresholds_) > 1
 
 
-def test_levels_on_a_grid_need_the_slack(states):
-    """On thousands of pairs on multiples of 0.1, levels move by at most one; without the slack, some move by two."""
+def test_levels_on_a_grid_need_the_margin(states):
+    """On thousands of pairs on multiples of 0.1, levels move by at most one; without the margin, some move by two."""
     rng = np.random.default_rng(1)
     first, second = neighbours_on_a_grid(rng, 20_000, 8, 0.1, np.float64, spread=False)
     sketch = DPSignOPORP(2, epsilon=1.0, max_change=0.1, random_state=0).fit(first)
@@ -170,7 +170,7 @@ def test_thresholds_of_every_level_are_on_the_private_side(epsilon):
 
 
 def test_min_norm_needs_far_fewer_flips():
-    """eps/k, the published bound and the exact law give .0039, .0083 and .078 for one bit."""
+    """eps/k, the published bound and the exact distribution give .0039, .0083 and .078 for one bit."""
     plain = DPSignRP(256).fit(np.ones((1, 1000)))
     published, exact = binomial_sketch(calibration="published"), binomial_sketch()
     assert [round(s.flip_epsilon_, 4) for s in (plain, published)] == [0.0039, 0.0083]

@@ -41,8 +41,8 @@ def precision_and_recall(sketch):
 
 def all_sketches(epsilon):
     """Every sketch of the paper, and randomised response that makes use of the length of the rows."""
-    promise = DPSignRP(k, method="rr", projection="gaussian", epsilon=epsilon, delta=1e-6, min_norm=MIN_NORM)
-    return {**published_sketches(k, epsilon), f"DP-SignRP-RR, norm >= {MIN_NORM}": promise}
+    assumed = DPSignRP(k, method="rr", projection="gaussian", epsilon=epsilon, delta=1e-6, min_norm=MIN_NORM)
+    return {**published_sketches(k, epsilon), f"DP-SignRP-RR, norm >= {MIN_NORM}": assumed}
 
 
 def search(sketch):
@@ -86,7 +86,7 @@ plt.show()
 # OPT is above G: the exact calibration of the same mechanism. Rademacher (B) is above Gaussian, and OPORP equals it
 # (with as many bins as features, as in the small digits, it loses nothing and is above). Smooth flips are above RR, by
 # far for SignRP. SignOPORP is above OPORP where epsilon is small, and below it where it is large, since signs lose
-# information even if none is flipped. SignRP has to share its epsilon among k bits; to promise a length helps RR there,
+# information even if none is flipped. SignRP has to share its epsilon among k bits; to assume a length helps RR there,
 # on MNIST less than smooth flips do. Laplace noise on a dense projection has to hide the l1 norm of a row of W, which
 # grows with k.
 print("precision", *(f"{epsilon:8.2g}" for epsilon in epsilons))

@@ -46,13 +46,14 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     >>> f"{gaussian_profile(1.0, scale=3.7306):.2e}"
     '1.00e-05'
     """
-    if sensitivity == 0:
+    if sensitivity == 0:  # two equal distributions: 1 - e^epsilon of a negative epsilon, and else 0
         return float(0.0 - np.expm1(min(epsilon, 0.0)))
     mu = max(sensitivity / scale, LEAST_DELTA)
     upper, lower = _upper_point(epsilon, scale, sensitivity, mu), -mu / 2 - epsilon / mu
+    # Theorem 8: delta = Phi(upper) - e^epsilon Phi(lower). Each branch is that difference where it loses no digits.
     if upper < _FAR_BELOW:
         return LEAST_DELTA
-    if upper > _SMALL and mu > _EXACT_MU and lower < 0:
+    if upper > _SMALL and mu > _EXACT_MU and lower < 0:  # large epsilon and log Phi(lower) would cancel
         return float(ndtr(upper) - 0.5 * np.exp(-upper * upper / 2) * erfcx(-lower / np.sqrt(2)))
     if upper > _SMALL:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
@@ -105,9 +106,9 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     >>> laplace_profile(1.0, scale=1.0)
     0.0
     """
-    if not sensitivity or epsilon * scale >= 2 * sensitivity:  # far beyond the largest loss
+    if not sensitivity or epsilon * scale >= 2 * sensitivity:  # far beyond the largest loss, sensitivity / scale
         return 0.0
-    # The two may nearly cancel, and all of delta be in their last bits.
+    # delta = 1 - e^((epsilon - sensitivity / scale) / 2). The two may nearly cancel, and delta be in their last bits.
     left = float(Fraction(float(epsilon)) - Fraction(float(sensitivity)) / Fraction(float(scale)))
     return float(max(0.0, -np.expm1(left / 2)))
 
@@ -119,7 +120,7 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
     Parameters
     ----------
     delta : float
-        Slack, between 0 and 1 exclusive.
+        Probability with which the bound may fail, between 0 and 1 exclusive.
     scale : float
         Standard deviation of the noise of each coordinate.
     sensitivity : float, default=1.0
@@ -145,9 +146,9 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
     if _meets(0.0):
         return 0.0
     mu = sensitivity / scale
-    # There the first of the two terms of the profile alone is delta.
+    # There the first of the two terms of the profile alone is delta: no epsilon that is needed is larger.
     high = (mu**2 / 2 - mu * ndtri(delta)) * (1 + 2.0**-40)
-    if mu > _LARGE_MU:
+    if mu > _LARGE_MU:  # the second term is so small a share of delta that the bound is as good
         return float(high)
     return bisect(_meets, 0.0, high)
 
@@ -224,7 +225,7 @@ def kenthapadi_scale(epsilon, delta, *, sensitivity=1.0):
     4.8621
     """
     require_positive_delta(delta)
-    if delta >= 0.5:
+    if delta >= 0.5:  # the logarithm in it is negative
         raise ValueError(f"The Kenthapadi calibration needs delta < 1/2, got delta={delta}: use 'analytic'.")
     return check_scale(float(sensitivity * np.sqrt(2 * (np.log(1 / (2 * delta)) + epsilon)) / epsilon))
 
@@ -267,6 +268,7 @@ def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_componen
     7.1923
     """
     require_positive_delta(delta)
+    # The tail bound of Laurent and Massart for a chi-square of k degrees of freedom, over all p rows of W at once.
     tail = np.log(2 * n_features / delta) / n_components
     return kenthapadi_scale(epsilon, delta / 2, sensitivity=max_change * np.sqrt(1 + 2 * np.sqrt(tail) + 2 * tail))
 
@@ -340,6 +342,7 @@ def laplace_scale(epsilon, delta=0.0, *, sensitivity=1.0):
     if sensitivity == 0:
         return 0.0
     scale = check_scale(sensitivity / epsilon)
+    # The division may have rounded down, to a loss above epsilon.
     meets = Fraction(sensitivity) <= Fraction(epsilon) * Fraction(scale)
     return float(scale if meets else np.nextafter(scale, np.inf))
 

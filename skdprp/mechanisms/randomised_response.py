@@ -6,13 +6,8 @@ from scipy.special import expit
 from .._digits import with_python_numbers
 from ._numerics import LEAST_DELTA, boundary, remembered, rounded_up
 
-_MAX_LOSS = 16.0
+_MAX_LOSS = 16.0  # of a level: a sign beyond is flipped once in 2**23 times, which no user of it would notice
 _MAX_LEVEL = 2**16 - 1  # levels are uint16
-
-
-def _randomised_response_losses(epsilon0):
-    """Probabilities of the losses -epsilon0 and +epsilon0 of one bit flipped with probability 1 / (1 + e^epsilon0)."""
-    return expit(-epsilon0), expit(epsilon0)
 
 
 def _convolution_power(pmf, n):
@@ -59,11 +54,14 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     >>> round(randomised_response_profile(0.0, epsilon0=1.0, n_bits=1), 6)
     0.462117
     """
-    down, up = _randomised_response_losses(epsilon0)
+    # The loss of a bit that differs is -epsilon0 where it is flipped and +epsilon0 where not, of others 0.
+    down, up = expit(-epsilon0), expit(epsilon0)
     pmf = _convolution_power(np.array([changed * down, 1 - changed, changed * up]), n_bits)
     bits, leading = np.arange(-n_bits, n_bits + 1), float(np.float32(epsilon0))
+    # delta = E[(1 - e^(epsilon - loss))+] over the sum of the losses, which is bits * epsilon0.
     left = (epsilon - leading * bits) - (epsilon0 - leading) * bits  # products of so few digits do not round
     delta = float(pmf @ -np.expm1(np.minimum(left, 0.0)))
+    # Where the largest loss exceeds epsilon delta is positive, even if floats say 0.
     return max(delta, LEAST_DELTA) if changed > 0 and left[-1] < 0 else delta
 
 
@@ -119,6 +117,7 @@ def flip_thresholds(epsilon):
     >>> (flip_thresholds(8.0) / 2**64).round(7)
     array([5.000e-01, 3.354e-04, 1.000e-07])
     """
+    # Without a last level the table would grow as 1 / epsilon; below 2**-40 it would be all fair coins.
     last = 0 if epsilon < 2.0**-40 else int(max(1, min(_MAX_LOSS // epsilon, _MAX_LEVEL)))
     return np.append(np.uint64(2**63), integer_thresholds(flip_probability(np.arange(1, last + 1), epsilon)))
 
@@ -143,6 +142,7 @@ def integer_thresholds(probability):
     >>> integer_thresholds(np.array([0.25])) > 2**62
     array([ True])
     """
+    # Flips that come a little too often cost no privacy, and a sign that is never flipped would cost all of it.
     probability = np.asarray(probability, np.float64) * (1 + 2.0**-46)
     return np.ceil(np.clip(probability, 2.0**-64, 0.5) * 2.0**64).astype(np.uint64)
 

@@ -72,6 +72,7 @@ def squared_norms(S, *, noise_variance):
     array([21.])
     """
     S, _ = _real_pair(S, S)
+    # Noise is independent of the projection and adds its own squares, whose mean is known.
     return np.einsum("ij,ij->i", S, S) - S.shape[1] * noise_variance
 
 
@@ -129,6 +130,7 @@ def cosines(S, T):
     >>> cosines(np.array([[3.0, 4.0]]), np.array([[5.0, 0.0]]))
     array([[0.6]])
     """
+    # Of the sketches themselves: norms freed of their noise may be negative.
     norms = np.sqrt(np.outer(squared_norms(S, noise_variance=0.0), squared_norms(T, noise_variance=0.0)))
     return np.divide(inner_products(S, T), norms, out=np.zeros_like(norms), where=norms > 0)
 
@@ -161,13 +163,14 @@ def hamming_distances(S, T):
     """
     S, T = _pair(S, T, {"uint8"} if np.asarray(S).dtype == np.uint8 else {"int8"}, "sign sketches of one form")
     if S.dtype == np.uint8:
+        # Row by row, or all differences of all pairs would be in memory at once.
         return np.stack([np.bitwise_count(T ^ row).sum(axis=1, dtype=np.int64) for row in S])
-    return (S.shape[1] - S.astype(np.int64) @ T.T) // 2
+    return (S.shape[1] - S.astype(np.int64) @ T.T) // 2  # equal signs add 1 to the product, others -1
 
 
 def _odds(flip_epsilon):
     """``2 E / (E - 1)^2`` of E = exp(flip_epsilon), which is ``1 / (2 sinh(flip_epsilon / 2)^2)``."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # of bits that are never flipped the odds are 0
         return 0.5 / np.sinh(np.asarray(flip_epsilon) / 2) ** 2
 
 
@@ -206,6 +209,7 @@ def angles(distances, *, n_components, flip_epsilon):
     """
     agreement = 1 - np.asarray(distances) / n_components
     odds = _odds(flip_epsilon)
+    # Bits agree in the share 1 - angle / pi before the flips, and (1 + 2 odds) times closer to 1/2 after them.
     return np.pi * (1 - ((1 + 2 * odds) * agreement - odds))
 
 
@@ -263,6 +267,7 @@ def best_n_components(epsilon, *, angle=np.pi / 3):
     >>> best_n_components(20.0)
     6
     """
+    # With more bits than epsilon the flips of all cost more than one more bit brings: larger k are never best.
     k = np.arange(1, int(np.ceil(epsilon)) + 2)
     return int(k[np.argmin(angle_variance(angle, n_components=k, flip_epsilon=epsilon / k))])
 
@@ -301,5 +306,6 @@ def inner_product_variance(u, v, *, projection, noise_variance):
     """
     uu, vv, uv = u @ u, v @ v, u @ v
     of_noise = noise_variance * (uu + vv) + projection.n_components * noise_variance**2
+    # The draws of W and of the noise are independent: their variances add up.
     of_projection = uu * vv + uv**2 + (projection.fourth_moment - 3) * (u**2 @ v**2)
     return of_noise + projection.variance_factor * of_projection

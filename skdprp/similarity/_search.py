@@ -4,7 +4,7 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
-from sklearn.utils import gen_even_slices
+from sklearn.utils import gen_batches, gen_even_slices
 from sklearn.utils.validation import check_is_fitted
 
 from .._threads import in_threads
@@ -33,17 +33,12 @@ def _as_words(S):
     return padded.view(np.uint64)
 
 
-def _transpose_blocks(words):
-    """Blocks of rows, each with one contiguous array for each word."""
-    size = -(-_WORDS // words.shape[1])
-    return [np.ascontiguousarray(words[start : start + size].T) for start in range(0, len(words), size)]
-
-
 def _count_differences(block, query, out, differ, counts):
     """Write the Hamming distances of a query to the rows of a block; `differ` and `counts` are overwritten."""
     np.bitwise_xor(block, query[:, None], differ)
     np.bitwise_count(differ, counts)
     out[:] = 0
+    # The bits of so few words are added up in bytes, which is fast, and only their sums in a wider type.
     for start in range(0, len(query), _WORDS_PER_BYTE):
         np.add(out, np.add.reduce(counts[start : start + _WORDS_PER_BYTE], dtype=np.uint8), out)
 
@@ -71,14 +66,6 @@ def _nearest_rows(blocks, queries, n_neighbors):
         indices[i] = _nearest(distances, n_neighbors)
         nearest[i] = distances[indices[i]]
     return nearest, indices
-
-
-def _leave_out_self(distances, indices):
-    """Drop each row from its own neighbours, or the last one if it is not among them."""
-    drop = indices == np.arange(len(indices))[:, None]
-    drop[~drop.any(axis=1), -1] = True
-    shape = len(indices), indices.shape[1] - 1
-    return distances[~drop].reshape(shape), indices[~drop].reshape(shape)
 
 
 class HammingNeighbors(BaseEstimator):
@@ -160,7 +147,10 @@ class HammingNeighbors(BaseEstimator):
             raise ValueError(f"There is nothing to search in X of shape {X.shape}.")
         self.n_samples_fit_, self.n_features_in_ = X.shape
         self._form = X.dtype
-        self._blocks = _transpose_blocks(_as_words(X))
+        # In each block one contiguous array for each word: a query is compared with many sketches in one operation.
+        words = _as_words(X)
+        blocks = gen_batches(len(words), -(-_WORDS // words.shape[1]))
+        self._blocks = [np.ascontiguousarray(words[rows].T) for rows in blocks]
         return self
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
@@ -189,13 +179,27 @@ class HammingNeighbors(BaseEstimator):
             If X differs in form or width from the sketches seen in fit, or has fewer of them than neighbours asked for.
         """
         check_is_fitted(self)
-        n_neighbors = self._resolve(n_neighbors, n_candidates=self.n_samples_fit_ - (X is None))
+        n_neighbors = self.n_neighbors if n_neighbors is None else n_neighbors
+        n_candidates = self.n_samples_fit_ - (X is None)
+        if not 1 <= n_neighbors <= n_candidates:
+            raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
         if X is None:
-            words = np.hstack(self._blocks).T
-            found = _leave_out_self(*self._search(np.ascontiguousarray(words), n_neighbors + 1))
+            words = np.ascontiguousarray(np.hstack(self._blocks).T)
+            distances, indices = self._search(words, int(n_neighbors) + 1)
+            # Each is dropped from its own neighbours, or the last if equal ones before it left no room for it.
+            drop = indices == np.arange(len(indices))[:, None]
+            drop[~drop.any(axis=1), -1] = True
+            shape = len(indices), int(n_neighbors)
+            distances, indices = distances[~drop].reshape(shape), indices[~drop].reshape(shape)
         else:
-            found = self._search(_as_words(self._check_queries(X)), n_neighbors)
-        return found if return_distance else found[1]
+            X = _as_sketches(X)
+            if X.dtype != self._form or X.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"The queries are {X.dtype} of width {X.shape[1]}, the sketches seen in fit are {self._form} of "
+                    f"width {self.n_features_in_}."
+                )
+            distances, indices = self._search(_as_words(X), int(n_neighbors))
+        return (distances, indices) if return_distance else indices
 
     def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
         """Return the nearest sketches as a sparse graph, which scikit-learn takes as ``metric="precomputed"``.
@@ -225,21 +229,6 @@ class HammingNeighbors(BaseEstimator):
         starts = np.arange(len(indices) + 1) * indices.shape[1]
         shape = len(indices), self.n_samples_fit_
         return sp.csr_matrix((weights.ravel().astype(np.float64), indices.ravel(), starts), shape=shape)
-
-    def _resolve(self, n_neighbors, n_candidates):
-        n_neighbors = self.n_neighbors if n_neighbors is None else n_neighbors
-        if not 1 <= n_neighbors <= n_candidates:
-            raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
-        return int(n_neighbors)
-
-    def _check_queries(self, X):
-        X = _as_sketches(X)
-        if X.dtype != self._form or X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"The queries are {X.dtype} of width {X.shape[1]}, the sketches seen in fit are {self._form} of width "
-                f"{self.n_features_in_}."
-            )
-        return X
 
     def _search(self, queries, n_neighbors):
         n_jobs = max(1, min(effective_n_jobs(self.n_jobs), len(queries)))
