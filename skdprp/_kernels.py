@@ -78,10 +78,10 @@ def bin_sums_of_sparse(X, slices, code, n_bins):
     most = max((int(X.indptr[rows.stop] - X.indptr[rows.start]) for rows in slices), default=0)
     codes, values, converted = np.empty(most, code.dtype), np.empty(most, X.dtype), np.empty(most)
     out = np.empty((_longest(slices), n_bins))
-    entries = sp.csr_array((0, n_bins))
+    entries = None
     for rows in slices:
         start, stop, size = X.indptr[rows.start], X.indptr[rows.stop], rows.stop - rows.start
-        if entries.shape[0] != size:  # only the last block has another size
+        if entries is None or entries.shape[0] != size:  # only the last block has another size
             entries = sp.csr_array((size, n_bins))
         bins, signed = codes[: stop - start], values[: stop - start]
         np.take(code, X.indices[start:stop], mode="clip", out=bins)  # other modes copy what they write to
@@ -107,10 +107,10 @@ def bin_sums_of_dense(X, slices, code, n_bins):
     n_features, largest = len(code), _longest(slices)
     signed, out = np.empty((largest, n_features)), np.empty((largest, n_bins))
     signs = (1 - 2 * (code & 1)).astype(X.dtype)
-    entries = sp.csr_array((0, n_bins))
+    entries = None
     for rows in slices:
         size = rows.stop - rows.start
-        if entries.shape[0] != size:  # only the last block has another size
+        if entries is None or entries.shape[0] != size:  # only the last block has another size
             bins = np.tile(code >> 1, size)
             pointers = np.arange(size + 1, dtype=bins.dtype) * bins.dtype.type(n_features)
             entries = sp.csr_array((np.empty(bins.size), bins, pointers), shape=(size, n_bins))

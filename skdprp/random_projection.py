@@ -66,9 +66,9 @@ def make_projection(kind, n_features, n_components, random_state, *, density="au
     >>> W.project(np.ones((1, 6))).shape
     (1, 2)
     """
-    if n_components % n_repeats:
-        raise ValueError(f"n_components={n_components} is not a multiple of n_repeats={n_repeats}.")
     if n_repeats > 1:
+        if n_components % n_repeats:
+            raise ValueError(f"n_components={n_components} is not a multiple of n_repeats={n_repeats}.")
         size = n_components // n_repeats
         parts = [make_projection(kind, n_features, size, random_state, density=density) for _ in range(n_repeats)]
         return StackedProjection(parts)
@@ -308,6 +308,7 @@ class StackedProjection(Projection):
     @property
     def divisor(self):
         """Normalisation of the parts, times sqrt(n_repeats)."""
+        # An inner product of the whole is then the mean of those of the parts.
         return self.parts[0].divisor * np.sqrt(len(self.parts))
 
     @property
@@ -382,6 +383,7 @@ class VerySparseProjection(Projection):
         # So many gaps pass `size` except with probability below 1e-40.
         n_gaps = int(size * self.density + 14 * np.sqrt(size * self.density) + 100)
         gaps = np.minimum(rng.geometric(self.density, n_gaps), size + 1)  # or their sum would overflow
+        # Entries are numbered row by row of W: one step of the walk for each that is not zero.
         position = np.cumsum(gaps) - 1
         position = position[: np.searchsorted(position, size)]
         value = self.max_entry * rng.choice(np.array([-1.0, 1.0]), len(position))
@@ -481,6 +483,7 @@ class DenseProjection(Projection):
         """Sort the entries by feature, and make the rows of W in use block by block."""
         if self._is_small:
             return X @ self.matrix
+        # Only the rows of W that some row of X uses are made.
         features, rank = np.unique(X.indices, return_inverse=True)
         columns = sp.csr_array((X.data, rank, X.indptr), shape=(X.shape[0], len(features))).tocsc()
         out = np.zeros((X.shape[0], self.n_components))
@@ -496,6 +499,7 @@ class DenseProjection(Projection):
         if not self._is_small:
             entries = max(X.nnz, X.shape[0] * self.n_components) if sp.issparse(X) else X.shape[0] * 1024
             return max(1, X.shape[0] * _ENTRIES_PER_PASS // max(entries, 1))
+        # Fewer rows than 64 would leave the product of matrices idle.
         return max(64, _BLOCK_ENTRIES // max(self.n_components, 1 if sp.issparse(X) else self.n_features))
 
     def row_norm(self, order):
@@ -532,7 +536,7 @@ class RademacherProjection(DenseProjection):
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""
-        if sp.issparse(X) and not self._is_small:
+        if sp.issparse(X) and not self._is_small:  # each row makes its own rows of W: there is no pass to share
             return max(1, _BLOCK_ENTRIES // (8 * self.n_components))
         return super().rows_per_block(X)
 

@@ -108,7 +108,7 @@ def save_release(path, sketches, estimator, *, description=""):
         raise TypeError("Pass the sketch alone, pipeline[-1], and say in description what rows pass before it.")
     if type(estimator) not in _SKETCHES.values():
         raise ValueError(f"{type(estimator).__name__} is no sketch of skdprp.")
-    estimator._check_calibrated()
+    estimator._check_calibrated()  # or the file would state a guarantee for parameters that were not those of its noise
     _check_description(description)
     sketches = np.ascontiguousarray(sketches)
     _check_sketches(sketches, estimator)
@@ -161,6 +161,7 @@ def load_release(path):
 def _read(path):
     """Header and arrays of a file, once its checksum holds."""
     try:
+        # Without pickles a file of somebody else cannot run code.
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             header, checksum = file["header"].item(), file["checksum"].item()
             arrays = {name: file[name] for name in ("sketches", "probe")}

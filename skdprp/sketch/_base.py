@@ -107,6 +107,7 @@ class BaseSketch(
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
         # On a copy, which is taken over at once: a thread that releases meanwhile sees no part of this fit.
         sketch = self._snapshot()
+        # A scale or a name of a column that this fit does not set would be taken for one that it has set.
         stale = [name for name in vars(sketch) if name.endswith("_")]
         for name in stale:
             delattr(sketch, name)
@@ -205,6 +206,7 @@ class BaseSketch(
 
     def _private_parameters(self):
         """Parameters that the calibration and the guarantee depend on."""
+        # The guarantee holds for every projection that is drawn; bits may be packed and threads added without harm.
         public = {"random_state", "n_jobs", "output"}
         return {name: value for name, value in self.get_params(deep=False).items() if name not in public}
 
@@ -239,11 +241,12 @@ class BaseSketch(
         )
 
     def _release(self, X, dtype):
-        """Work by blocks that fit the cache; on few rows they are smaller, so that each thread has one."""
+        """Project and randomise rows by blocks that fit the cache."""
         out = np.empty((X.shape[0], self._n_features_out), dtype=dtype)
         small = X.shape[0] * self.projection_.n_components < _PARALLEL_ENTRIES
         # A seed holds in one thread: in others the noise of a seeded release would come from the kernel.
         n_jobs = 1 if _noise.is_seeded() or small else effective_n_jobs(self.n_jobs)
+        # With few rows smaller blocks, so that each thread has one.
         size = min(self.projection_.rows_per_block(X), -(-X.shape[0] // n_jobs))
         blocks = list(gen_batches(X.shape[0], size))
         per_job = -(-len(blocks) // n_jobs)

@@ -144,10 +144,13 @@ class iDPSignRP(SignSketch):
         return Calibration(guarantee, fitted)
 
     def _release_signs(self, x):
+        # All other signs are the same for all neighbours of this row: they are released as they are.
         may_flip = np.abs(x) <= self.component_change_
         if self.method == "rr":
+            # Level N indexes the threshold for N signs that share epsilon, level 0 the one that never flips.
             levels = np.where(may_flip, may_flip.sum(axis=1, keepdims=True), 0)
             return (x > 0) ^ _noise.flip(levels, self.flip_thresholds_)
+        # Both bound how far a neighbour moves the projections that have noise; the smaller one is the sensitivity.
         squared = np.square(self.component_change_) * may_flip
         sensitivity = np.minimum(np.sqrt(squared.sum(axis=1, keepdims=True)), self._row_change)
         # In units of the sensitivity every row has the same noise, and its rounding to a grid comes before the sign.
