@@ -101,7 +101,7 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import laplace_profile
+    >>> from skdprp.mechanisms.gaussian_laplace import laplace_profile
     >>> laplace_profile(1.0, scale=1.0)
     0.0
     """
@@ -132,7 +132,7 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import gaussian_epsilon
+    >>> from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
     >>> round(gaussian_epsilon(1e-5, scale=3.7306), 3)
     1.0
     """
@@ -262,7 +262,7 @@ def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_componen
 
     Examples
     --------
-    >>> from skdprp.mechanisms import kenthapadi_bound_scale
+    >>> from skdprp.mechanisms.gaussian_laplace import kenthapadi_bound_scale
     >>> round(kenthapadi_bound_scale(1.0, 1e-6, max_change=1.0, n_features=1000, n_components=256), 4)
     7.1923
     """

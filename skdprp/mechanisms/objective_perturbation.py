@@ -85,7 +85,7 @@ def objective_perturbation_profile(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import objective_perturbation_profile
+    >>> from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile
     >>> f"{objective_perturbation_profile(1.1, scale=3.7306, log_det=0.1, adjacency='add_remove'):.2e}"
     '1.00e-05'
     """
@@ -176,7 +176,7 @@ def product_perturbation_profile(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import product_perturbation_profile
+    >>> from skdprp.mechanisms.objective_perturbation import product_perturbation_profile
     >>> product_perturbation_profile(1.0, scale=2.0, n_dims=10)
     0.0
     """
@@ -244,7 +244,7 @@ def softmax_perturbation_profile(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import softmax_perturbation_profile
+    >>> from skdprp.mechanisms.objective_perturbation import softmax_perturbation_profile
     >>> f"{softmax_perturbation_profile(1.0, scale=6.0, n_classes=10, adjacency='add_remove'):.2e}"
     '7.97e-06'
     """
@@ -365,7 +365,7 @@ def softmax_perturbation_scale(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import softmax_perturbation_scale
+    >>> from skdprp.mechanisms.objective_perturbation import softmax_perturbation_scale
     >>> round(softmax_perturbation_scale(1.0, 1e-5, n_classes=10), 2)
     11.87
     """
@@ -412,7 +412,7 @@ def product_perturbation_scale(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import product_perturbation_scale
+    >>> from skdprp.mechanisms.objective_perturbation import product_perturbation_scale
     >>> round(product_perturbation_scale(1.0, 1e-5, n_dims=14), 3)
     1.604
     """

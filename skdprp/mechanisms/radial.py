@@ -293,7 +293,8 @@ def add_spherical(values, scale, *, shape, power):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import add_spherical, spherical_scale
+    >>> from skdprp.mechanisms import spherical_scale
+    >>> from skdprp.mechanisms.radial import add_spherical
     >>> scale = spherical_scale(1.0, 0.0, sensitivity=2.0, n_dims=3, shape=3, power=1)
     >>> add_spherical([120.0, 80.0, 7.0], scale, shape=3, power=1).shape
     (3,)

@@ -55,7 +55,7 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import randomised_response_profile
+    >>> from skdprp.mechanisms.randomised_response import randomised_response_profile
     >>> round(randomised_response_profile(0.0, epsilon0=1.0, n_bits=1), 6)
     0.462117
     """
@@ -115,7 +115,7 @@ def flip_thresholds(epsilon):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import flip_thresholds
+    >>> from skdprp.mechanisms.randomised_response import flip_thresholds
     >>> (flip_thresholds(8.0) / 2**64).round(7)
     array([5.000e-01, 3.354e-04, 1.000e-07])
     """
@@ -139,7 +139,7 @@ def integer_thresholds(probability):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdprp.mechanisms import integer_thresholds
+    >>> from skdprp.mechanisms.randomised_response import integer_thresholds
     >>> integer_thresholds(np.array([0.25])) > 2**62
     array([ True])
     """
@@ -167,7 +167,7 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import binomial_flip_epsilon, sign_change_probability
+    >>> from skdprp.mechanisms.randomised_response import binomial_flip_epsilon, sign_change_probability
     >>> round(binomial_flip_epsilon(1.0, 1e-6, n_components=256, changed=sign_change_probability(0.1)), 3)
     0.078
     """
@@ -203,7 +203,7 @@ def sign_change_probability(relative_change):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import sign_change_probability
+    >>> from skdprp.mechanisms.randomised_response import sign_change_probability
     >>> round(sign_change_probability(0.1), 4)
     0.0318
     """
