@@ -8,7 +8,7 @@ from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 from .. import _noise
 from .._digits import with_python_numbers
 from .._noise import check_scale
-from ._numerics import LEAST_DELTA, bisect, calibrated, released, remembered, require_positive_delta, rounded_up
+from ._numerics import LEAST_DELTA, bisect, cached, calibrated, released, require_positive_delta, rounded_up
 
 _SMALL = 0.1
 _LARGE_MU = 1000.0
@@ -152,7 +152,7 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
     return bisect(_meets, 0.0, high)
 
 
-@remembered
+@cached
 def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     """Calibrate the Gaussian mechanism exactly, rounding to the private side.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS
-from ._numerics import boundary, remembered, require_positive_delta, rounded_up, rows_that_differ, sampled_target
+from ._numerics import boundary, cached, require_positive_delta, rounded_up, rows_that_differ, sampled_target
 from .gaussian_laplace import gaussian_profile, gaussian_scale
 from .radial import spherical_scale
 from .randomised_response import randomised_response_profile
@@ -261,7 +261,7 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
     return float(epsilon - 2 * loss), float(delta * (1 - _SHARE_OF_TAIL) * np.exp(-loss))
 
 
-@remembered
+@cached
 def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one"):
     """Calibrate Gaussian noise of many steps, each on a Poisson sample of the rows, rounding to the private side.
 
@@ -322,7 +322,7 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
     return _scale(boundary(_meets, start=1.0, digits=_DIGITS))
 
 
-@remembered
+@cached
 def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate multivariate Laplace noise of many steps, each on a Poisson sample, rounding to the private side.
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from .._digits import with_python_numbers
-from ._numerics import LEAST_DELTA, calibrated, remembered, require_positive_delta, rows_that_differ
+from ._numerics import LEAST_DELTA, cached, calibrated, require_positive_delta, rows_that_differ
 from .gaussian_laplace import gaussian_profile
 from .radial import spherical_profile
 
@@ -284,7 +284,7 @@ def _require_room(epsilon, needed):
         raise ValueError(f"The log-determinant takes {needed:.6g} of epsilon={epsilon}: raise the penalty or epsilon.")
 
 
-@remembered
+@cached
 def objective_perturbation_scale(
     epsilon, delta, *, lipschitz=1.0, log_det=0.0, adjacency="replace_one", n_outputs=1, release_shift=0.0
 ):
@@ -332,7 +332,7 @@ def objective_perturbation_scale(
     )
 
 
-@remembered
+@cached
 def softmax_perturbation_scale(
     epsilon, delta, *, n_classes, max_norm=1.0, log_det=0.0, adjacency="replace_one", release_shift=0.0
 ):
@@ -379,7 +379,7 @@ def softmax_perturbation_scale(
     )
 
 
-@remembered
+@cached
 def product_perturbation_scale(
     epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
 ):

@@ -8,7 +8,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from .._digits import with_python_numbers
 from .._noise import check_scale
-from ._numerics import boundary, remembered, require_positive_delta, rounded_up, rows_that_differ
+from ._numerics import boundary, cached, require_positive_delta, rounded_up, rows_that_differ
 from .mutual_information import _unit_information_scale
 from .noisy_steps import _SHARES_OF_RESPONSES, _step_target, amplified, composed_profile
 from .radial import spherical_profile
@@ -32,7 +32,7 @@ def _published_product_noise(k, epsilon, n_dims):
     return t, series - lam**2 / 2 - np.log(k * np.sqrt(np.pi)) + np.log(ratio) / 2
 
 
-@remembered
+@cached
 def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
     """Calibrate the chi_1 product noise as published; it does not meet its target.
 
@@ -79,7 +79,7 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
     return check_scale(float(sensitivity * _published_product_noise(k, epsilon, n_dims)[0] / epsilon))
 
 
-@remembered
+@cached
 def published_sign_change_probability(relative_change, n_features):
     """Bound F on the probability that one sign differs, as published.
 
@@ -220,7 +220,7 @@ def _published_gaussian_factor(epsilon, delta):
     return float((1 + np.sqrt(2 * np.log(1 / delta))) / epsilon)
 
 
-@remembered
+@cached
 def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate half-normal product noise of many steps as published, and compute what it really gives.
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit
 
 from .._digits import with_python_numbers
-from ._numerics import LEAST_DELTA, boundary, remembered, rounded_up
+from ._numerics import LEAST_DELTA, boundary, cached, rounded_up
 
 _MAX_LOSS = 16.0
 _MAX_LEVEL = 2**16 - 1  # levels are uint16
@@ -147,7 +147,7 @@ def integer_thresholds(probability):
     return np.ceil(np.clip(probability, 2.0**-64, 0.5) * 2.0**64).astype(np.uint64)
 
 
-@remembered
+@cached
 def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
     """Calibrate the loss of one bit when each of the bits differs between neighbours at random.
 
