@@ -11,7 +11,7 @@ import numpy as np
 from measure import dense, project, seconds, sparse
 
 from skdprp import _noise
-from skdprp.mechanisms import flip_thresholds
+from skdprp.mechanisms.randomised_response import flip_thresholds
 from skdprp.random_projection import make_projection
 
 

@@ -17,7 +17,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, _noise
 from skdprp._threads import in_threads
-from skdprp.mechanisms import flip_thresholds
+from skdprp.mechanisms.randomised_response import flip_thresholds
 from skdprp.random_projection import make_projection
 
 

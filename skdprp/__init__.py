@@ -2,7 +2,7 @@
 
 from . import similarity
 from ._version import __version__ as __version__
-from .audit import AuditResult, audit_epsilon, membership_inference_auc, worst_neighbours
+from .audit import audit_epsilon, membership_inference_auc, worst_neighbours
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
@@ -16,7 +16,6 @@ from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignR
 __all__ = [
     "DPOPORP",
     "AMPClassifier",
-    "AuditResult",
     "DPRandomProjection",
     "DPSGDClassifier",
     "DPSignOPORP",

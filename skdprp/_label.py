@@ -98,12 +98,17 @@ def guarantee_facts(guarantee):
         "released": "; ".join(filter(None, [RELEASED_AT.get(guarantee.per), guarantee.released])),
         "assumed": "; ".join(guarantee.assumptions) or "nothing",
         "not covered": "; ".join(guarantee.not_covered),
-        "mechanism": guarantee.mechanism,
+        "mechanism": ": ".join(filter(None, [method_line(guarantee), guarantee.mechanism])),
         "source": guarantee.source,
         "best guess": _best_guess(guarantee),
         "audited": _audited(guarantee),
     }
     return {name: fact for name, fact in facts.items() if fact}
+
+
+def method_line(guarantee):
+    """Say how a total was computed; of what is no total, nothing."""
+    return f"{guarantee.method} of {guarantee.n_releases} releases" if guarantee.method else ""
 
 
 def _best_guess(guarantee):

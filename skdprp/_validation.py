@@ -3,6 +3,7 @@
 import math
 import re
 import sys
+import traceback
 import warnings
 from contextlib import nullcontext, suppress
 from fractions import Fraction
@@ -78,37 +79,25 @@ def _fit_context(**options):
 
 
 class Interval(_param_validation.Interval):
-    """An interval of numbers, of which True and False are none, and neither is what no float is equal to."""
+    """An interval of Python's numbers, which :class:`PythonNumbersMixin` makes of all that equal one; True is none."""
 
     def is_satisfied_by(self, val):
         """Whether a parameter is a number in the interval."""
-        number = _in_python(val)
-        return isinstance(number, int | float) and not isinstance(number, bool) and super().is_satisfied_by(number)
-
-
-def _in_python(value):
-    """Convert a number to a plain Python one; what no float is equal to stays, for :class:`Interval` to refuse."""
-    with suppress(ValueError):
-        return to_python(value)
-    return value
+        return type(val) in (int, float) and super().is_satisfied_by(val)
 
 
 class PythonNumbersMixin:
-    """Hold every number as a plain Python one: what is computed from a float16 parameter is not computed in float16.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdprp import DPOPORP
-    >>> DPOPORP(2, epsilon=np.float16(0.1))
-    DPOPORP(epsilon=0.0999755859375, n_components=2)
-    """
+    """Hold every number as a plain Python one: what is computed from a float16 parameter is not computed in float16."""
 
     def __setattr__(self, name, value):
-        super().__setattr__(name, _in_python(value))
+        with suppress(ValueError):  # what no float is equal to stays, for `Interval` to refuse
+            value = to_python(value)
+        super().__setattr__(name, value)
 
     def __setstate__(self, state):
-        super().__setstate__({name: _in_python(value) for name, value in state.items()})
+        super().__setstate__(state)
+        for name, value in vars(self).copy().items():  # a state comes past `__setattr__`
+            setattr(self, name, value)
 
 
 class UncachedMixin:
@@ -142,10 +131,14 @@ SKETCH_CONSTRAINTS = {
 # Modules between a caller and a warning: what runs a fit, perhaps in a thread.
 _MACHINERY = {"skdprp", "sklearn", "joblib", "contextlib", "functools", "threading", "concurrent", "multiprocessing"}
 
+# Whose words about data are known: those that validate and convert them.
+_CONVERTERS = {"skdprp", "sklearn", "numpy", "scipy", "pandas", "polars", "pyarrow"}
+
 _MISSING = (
     "{} contains NaN: fill missing values by constants that do not come from the data{}, before the private step."
 )
 _IMPUTER = ", for instance SimpleImputer(strategy='constant', fill_value=0, keep_empty_features=True)"
+_TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."
 _TEXT = "{} has text where numbers should be: encode it by listed categories."
 _WITHHELD = "{} cannot be read ({}; what it says is withheld, for it may quote the data)."
 _QUOTES = ("Complex data not supported", "Expected 2D array")  # the rest of these is the array itself
@@ -233,9 +226,22 @@ def validate_array(X, **options):
 def _canonical(X):
     if sp.issparse(X):
         return without_values(canonical_csr, X)
+    # numpy takes them for the number of their ticks, and what is missing for the least of all numbers, -2^63.
+    if _has_times(X if hasattr(X, "dtype") or hasattr(X, "dtypes") else without_values(np.asarray, X)):
+        raise TypeError(_TIMES.format("X"))
     # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
     is_filled = hasattr(X, "iloc") and X.ndim == 2 and any(getattr(dtype, "fill_value", 0) != 0 for dtype in X.dtypes)
     return _with_dense_columns(X) if is_filled else X
+
+
+def _has_times(data):
+    """Whether cells of an array, or columns of a frame of pandas or polars, are dates or spans of time."""
+    dtypes = [data.dtype] if hasattr(data, "dtype") else list(getattr(data, "dtypes", []))
+    kinds = {getattr(dtype, "kind", "") for dtype in dtypes}
+    if kinds & {"m", "M"} or any(getattr(dtype, "is_temporal", bool)() for dtype in dtypes):
+        return True
+    cells = np.asarray(data, dtype=object).flat if "O" in kinds else ()
+    return any(isinstance(cell, np.datetime64 | np.timedelta64) for cell in cells)
 
 
 def _with_dense_columns(frame):
@@ -332,6 +338,8 @@ def float_type(X, rows):
 
 
 def _numbers(y):
+    if _has_times(y):
+        raise TypeError(_TIMES.format("y"))
     y = y.astype(np.float64, copy=False)
     validation.assert_all_finite(y, input_name="y")
     return y
@@ -339,6 +347,9 @@ def _numbers(y):
 
 def _public(error, name):
     """What an error says, if it is known to quote no data."""
+    withheld = _WITHHELD.format(name, type(error).__name__)
+    if not _comes_from_a_library(error):  # but from a cell, whose own words may begin as theirs do
+        return withheld
     message = str(error)
     if missing := re.match(r"Input (\w+ )?contains NaN", message):  # what follows advises to learn from the rows
         return _MISSING.format("X", _IMPUTER) if missing[1] == "X " else _MISSING.format("y", "")
@@ -347,7 +358,13 @@ def _public(error, name):
     if message.startswith(_QUOTES):
         first = re.split("[:\\n]", message)[0]
         return first + _RESHAPE * first.startswith("Expected")
-    return message if _SAFE.match(message) else _WITHHELD.format(name, type(error).__name__)
+    return message if _SAFE.match(message) or message == _TIMES.format(name) else withheld
+
+
+def _comes_from_a_library(error):
+    """Whether the innermost frame of Python in which an error came up is of this library or of those that convert."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    return str(frame.f_globals.get("__name__")).partition(".")[0] in _CONVERTERS
 
 
 def warn_at_caller(message, category):

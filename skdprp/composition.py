@@ -11,7 +11,7 @@ from ._digits import to_python, with_python_numbers
 from .mechanisms._numerics import bisect, rounded_up
 from .mechanisms.gaussian_laplace import gaussian_epsilon, gaussian_profile
 
-__all__ = ["PrivacyLoss", "Profile", "approximate_profile", "largest_profile"]
+__all__ = ["PrivacyLoss", "Profile"]
 
 _NEGLIGIBLE = 1e-16
 _LARGEST_REACH = 700.0

@@ -1,4 +1,4 @@
-"""What a release promises: a value that states its guarantee in full, adds up, and can be shown."""
+"""Privacy guarantees: values that state in full what holds of a release, add up, and can be shown."""
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
@@ -6,7 +6,6 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Literal
 
-from . import composition, mechanisms
 from ._adjacency import Relation
 from ._digits import to_python, with_python_numbers
 from ._label import (
@@ -19,7 +18,16 @@ from ._label import (
     violation_line,
 )
 from .composition import PrivacyLoss, Profile, approximate_profile, largest_profile
-from .mechanisms import information_delta
+from .mechanisms import gaussian_profile, spherical_profile, subsampled_gaussian_profile
+from .mechanisms.gaussian_laplace import laplace_profile
+from .mechanisms.mutual_information import information_delta
+from .mechanisms.noisy_steps import composed_profile
+from .mechanisms.objective_perturbation import (
+    objective_perturbation_profile,
+    product_perturbation_profile,
+    softmax_perturbation_profile,
+)
+from .mechanisms.randomised_response import randomised_response_profile
 
 __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "compose"]
 
@@ -28,6 +36,23 @@ _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 _DISJOINT = ("which rows each release saw does not depend on what is in them",)
 _MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
 _OF_ONE = "of one of these releases, "
+# What a file may name: never a function looked up by what the file says.
+_PROFILES = {
+    profile.__name__: profile
+    for profile in (
+        approximate_profile,
+        composed_profile,
+        gaussian_profile,
+        laplace_profile,
+        largest_profile,
+        objective_perturbation_profile,
+        product_perturbation_profile,
+        randomised_response_profile,
+        softmax_perturbation_profile,
+        spherical_profile,
+        subsampled_gaussian_profile,
+    )
+}
 
 
 class Definition(StrEnum):
@@ -74,7 +99,7 @@ class Adjacency:
     bound : float, default=inf
         By how much at most.
     after : str, default=""
-        Fixed maps that rows pass before they are compared; "" for none.
+        Data-independent transformers that rows pass before they are compared; "" for none.
 
     Raises
     ------
@@ -145,7 +170,7 @@ class PrivacyGuarantee:
     epsilon : float
         Bound on the privacy loss, in nats; of "MI-DP (bits)", a bound on mutual information, in bits.
     delta : float
-        Probability-like slack of the bound; 0 for a pure guarantee.
+        Failure probability: how much more likely an output may be than epsilon allows; 0 for a pure guarantee.
     definition : Definition or str, default=Definition.DP
         What kind of privacy. Guarantees of different definitions never compose.
     unit : str, default="one row"
@@ -161,7 +186,12 @@ class PrivacyGuarantee:
     released : str, default=""
         What may be published under this guarantee.
     mechanism : str, default=""
-        The mechanism and the scale of its noise.
+        The mechanism and the scale of its noise; of a total, those of its parts.
+    method : str, default=""
+        How a total was computed: "closed form" (Gaussian noise only), "privacy loss distribution", "basic composition"
+        (the sum of all epsilons and of all deltas) or "disjoint rows". "" for what is no total.
+    n_releases : int, default=1
+        How many releases it is a total of.
     assumptions : tuple of str, default=()
         What must hold for the guarantee to be true.
     not_covered : tuple of str, default=()
@@ -209,6 +239,8 @@ class PrivacyGuarantee:
     given: str = ""
     released: str = ""
     mechanism: str = ""
+    method: str = ""
+    n_releases: int = 1
     assumptions: tuple[str, ...] = ()
     not_covered: tuple[str, ...] = ()
     source: str = ""
@@ -406,10 +438,10 @@ def compose(*guarantees, delta=None, disjoint=False):
     Parameters
     ----------
     *guarantees : PrivacyGuarantee
-        What each release promises. A later one may depend on what the earlier ones released.
+        What holds of each release. A later one may depend on what the earlier ones released.
     delta : float or None, default=None
-        Slack at which the total is stated; None for the sum of all deltas. A larger one may give a much smaller
-        epsilon, also where all deltas are 0.
+        Failure probability at which the total is stated; None for the sum of all deltas. A larger one may give a much
+        smaller epsilon, also where all deltas are 0.
     disjoint : bool, default=False
         Whether each release has seen its own rows only, and which rows that are does not depend on what is in them:
         then the total is that of the weakest release.
@@ -417,9 +449,8 @@ def compose(*guarantees, delta=None, disjoint=False):
     Returns
     -------
     PrivacyGuarantee
-        The total, for the neighbours that all guarantees have in common. Its `mechanism` says how it was computed:
-        in closed form (Gaussian noise only), by privacy loss distributions, or, where dp-accounting is not installed
-        or the definition is mutual information, by adding up all epsilons and all deltas ("basic"). It says where
+        The total, for the neighbours that all guarantees have in common. Its `method` says how it was computed; where
+        dp-accounting is not installed or the definition is mutual information, by basic composition. It says where
         ``pip install "skdprp[pld]"`` may prove less.
 
     Notes
@@ -471,6 +502,8 @@ def compose(*guarantees, delta=None, disjoint=False):
         per=None,
         given=_given(guarantees, disjoint=disjoint),
         released=_joined(guarantee.released for guarantee in guarantees),
+        mechanism=_joined(guarantee.mechanism for guarantee in guarantees),
+        n_releases=sum(guarantee.n_releases for guarantee in guarantees),
         assumptions=_union(guarantee.assumptions for guarantee in guarantees) + _DISJOINT * disjoint,
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
@@ -521,33 +554,41 @@ def _worst_loss(guarantee):
 
 
 def _sequential_total(guarantees, delta):
-    if guarantees[0].definition is not Definition.DP:
-        epsilon = _sum_up(guarantee.epsilon for guarantee in guarantees)
-        return {"epsilon": epsilon, "delta": 0.0, "loss": None, "mechanism": _named("basic composition", guarantees)}
-    loss = PrivacyLoss()
-    for guarantee in guarantees:
-        loss += guarantee.loss or _worst_loss(guarantee)
-    return _stated(guarantees, loss, delta)
-
-
-def _stated(guarantees, loss, delta):
-    """State the total at one delta: exactly, or where nothing can compute it or it is coarser, by sums."""
     basic_epsilon = _sum_up(guarantee.epsilon for guarantee in guarantees)
+    if guarantees[0].definition is not Definition.DP:
+        return {"epsilon": basic_epsilon, "delta": 0.0, "loss": None, "method": "basic composition"}
     basic_delta = min(1.0, _sum_up(guarantee.delta for guarantee in guarantees))
-    delta = basic_delta if delta is None else delta
-    basic = {"epsilon": basic_epsilon, "delta": delta, "mechanism": _named("basic composition", guarantees)}
-    if basic_epsilon == float("inf"):
-        return {**basic, "loss": None}
+    loss = sum((guarantee.loss or _worst_loss(guarantee) for guarantee in guarantees), start=PrivacyLoss())
+    return _stated(basic_epsilon, basic_delta, loss, at=delta, method=loss.method, basic="basic composition")
+
+
+def _disjoint_total(guarantees, delta):
+    weakest_epsilon = max(guarantee.epsilon for guarantee in guarantees)
+    if guarantees[0].definition is not Definition.DP:
+        return {"epsilon": weakest_epsilon, "delta": 0.0, "loss": None, "method": "disjoint rows"}
+    weakest_delta = max(guarantee.delta for guarantee in guarantees)
+    losses = tuple(dict.fromkeys(guarantee.loss or _worst_loss(guarantee) for guarantee in guarantees))
+    # A neighbour changes one of the releases, and nobody knows which: of each epsilon counts the weakest at it.
+    loss = losses[0] if len(losses) == 1 else PrivacyLoss(profiles=(Profile.of(largest_profile, losses=losses),))
+    return _stated(weakest_epsilon, weakest_delta, loss, at=delta, method="disjoint rows", basic="disjoint rows")
+
+
+def _stated(basic_epsilon, basic_delta, loss, *, at, method, basic):
+    """State a loss at one delta; by the basic pair where nothing can compute the loss, or where it proves no more."""
+    delta = basic_delta if at is None else at
+    total = {"epsilon": basic_epsilon, "delta": delta, "loss": loss, "method": basic}
+    if basic_epsilon == math.inf:  # no loss is known of that release, and none is looked for
+        return total | {"loss": None}
     try:
         epsilon = loss.epsilon(delta)
     except ImportError:
-        if delta < basic_delta:
+        if delta < basic_delta:  # the sum of epsilons holds at the sum of deltas, and at no smaller one
             raise
-        how = "basic composition" + _MAY_PROVE_LESS * (delta > 0)
-        return {**basic, "loss": None, "mechanism": _named(how, guarantees)}
+        return total | {"loss": None, "method": basic + _MAY_PROVE_LESS * (delta > 0)}
+    # Grids round a loss up, so that the exact composition may come out above the sums.
     if delta >= basic_delta and epsilon >= basic_epsilon:
-        return {**basic, "loss": loss}
-    return {"epsilon": epsilon, "delta": delta, "loss": loss, "mechanism": _named(loss.method, guarantees)}
+        return total
+    return total | {"epsilon": epsilon, "method": method}
 
 
 def _sum_up(values):
@@ -565,24 +606,6 @@ def _sum_up(values):
 def _guess(distance):
     """Probability of the best guess, rounded up, at a total variation distance."""
     return min(1.0, _sum_up([0.5, distance / 2]))
-
-
-def _disjoint_total(guarantees, delta):
-    if guarantees[0].definition is not Definition.DP:
-        weakest = max(guarantees, key=lambda guarantee: guarantee.epsilon)
-        return {"epsilon": weakest.epsilon, "delta": 0.0, "mechanism": _named("disjoint rows", guarantees)}
-    losses = tuple(dict.fromkeys(guarantee.loss or _worst_loss(guarantee) for guarantee in guarantees))
-    loss = losses[0] if len(losses) == 1 else PrivacyLoss(profiles=(Profile.of(largest_profile, losses=losses),))
-    weakest = PrivacyGuarantee(
-        max(guarantee.epsilon for guarantee in guarantees), max(guarantee.delta for guarantee in guarantees)
-    )
-    stated = _stated([weakest], loss, delta)
-    how = "disjoint rows" + _MAY_PROVE_LESS * (_MAY_PROVE_LESS in stated["mechanism"])
-    return {**stated, "mechanism": _named(how, guarantees)}
-
-
-def _named(how, guarantees):
-    return f"{how} of {len(guarantees)} releases: {_joined(guarantee.mechanism for guarantee in guarantees)}"
 
 
 def _joined(texts):
@@ -623,9 +646,8 @@ def _loss_from_dict(facts):
 
 
 def _profile_from_dict(function, parameters):
-    module = composition if hasattr(composition, function) else mechanisms
-    if function not in module.__all__ or not function.endswith("_profile"):
+    if function not in _PROFILES:
         raise ValueError(f"There is no privacy profile called {function!r}.")
     if "losses" in parameters:
         parameters = {"losses": tuple(_loss_from_dict(loss) for loss in parameters["losses"])}
-    return Profile.of(getattr(module, function), **parameters)
+    return Profile.of(_PROFILES[function], **parameters)

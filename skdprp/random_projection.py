@@ -24,6 +24,8 @@ from ._kernels import (
     uniform,
 )
 
+__all__ = ["Projection", "make_projection"]
+
 _CACHED_ENTRIES = 2**22  # of a dense W: 32 MB in memory
 _BLOCK_ENTRIES = 2**20
 _CACHE_BYTES = 2**18

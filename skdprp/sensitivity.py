@@ -10,6 +10,8 @@ from ._adjacency import Relation
 from ._digits import with_python_numbers
 from .mechanisms._numerics import rows_that_differ
 
+__all__ = ["component_sensitivity", "l1_sensitivity", "l2_sensitivity", "minimiser_sensitivity"]
+
 
 @with_python_numbers
 def l1_sensitivity(projection, adjacency, max_change):

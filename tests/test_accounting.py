@@ -11,15 +11,10 @@ from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss, Laplac
 
 from skdprp import DPOPORP, DPSignOPORP, DPSignRP, composition
 from skdprp.composition import PrivacyLoss, Profile
-from skdprp.mechanisms import (
-    gaussian_epsilon,
-    gaussian_profile,
-    laplace_profile,
-    objective_perturbation_profile,
-    randomised_response_profile,
-    softmax_perturbation_profile,
-    spherical_profile,
-)
+from skdprp.mechanisms import gaussian_profile, spherical_profile
+from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon, laplace_profile
+from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile, softmax_perturbation_profile
+from skdprp.mechanisms.randomised_response import randomised_response_profile
 
 
 def precise_gaussian_profile(epsilon, mu):

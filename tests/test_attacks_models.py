@@ -39,12 +39,9 @@ from skdprp.linear_model import SolverError
 from skdprp.linear_model._erm import Problem, clip_rows, minimisers
 from skdprp.linear_model._objective import _largest_perturbation
 from skdprp.losses import HuberHingeLoss, LogisticLoss
-from skdprp.mechanisms import (
-    composed_profile,
-    objective_perturbation_profile,
-    product_perturbation_profile,
-    spherical_profile,
-)
+from skdprp.mechanisms import spherical_profile
+from skdprp.mechanisms.noisy_steps import composed_profile
+from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile, product_perturbation_profile
 from skdprp.sketch._base import BaseSketch
 from skdprp.testing import reproducible_noise
 

@@ -31,7 +31,8 @@ from skdprp import (
     iDPSignRP,
     transform_chunks,
 )
-from skdprp.mechanisms import gaussian_scale, randomised_response_profile
+from skdprp.mechanisms import gaussian_scale
+from skdprp.mechanisms.randomised_response import randomised_response_profile
 from skdprp.testing import reproducible_noise
 
 SECRET = 8675309.0

@@ -21,7 +21,6 @@ from sklearn.tree import DecisionTreeClassifier
 from skdprp import (
     DPOPORP,
     AMPClassifier,
-    AuditResult,
     DPRandomProjection,
     DPSGDClassifier,
     DPSignOPORP,
@@ -35,7 +34,7 @@ from skdprp import (
     membership_inference_auc,
     worst_neighbours,
 )
-from skdprp.audit import _epsilon
+from skdprp.audit import AuditResult, _epsilon
 from skdprp.audit._result import clopper_pearson, epsilon_bound
 from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import published_product_noise_scale

@@ -12,13 +12,10 @@ from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 
 from skdprp.composition import PrivacyLoss, Profile, _convex_minorant, approximate_profile
-from skdprp.mechanisms import (
-    gaussian_profile,
-    laplace_profile,
-    objective_perturbation_profile,
-    randomised_response_profile,
-    spherical_profile,
-)
+from skdprp.mechanisms import gaussian_profile, spherical_profile
+from skdprp.mechanisms.gaussian_laplace import laplace_profile
+from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile
+from skdprp.mechanisms.randomised_response import randomised_response_profile
 
 EPSILONS = [0.0, 0.1, 0.5, 1.0, 1.7, 3.0]
 

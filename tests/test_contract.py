@@ -31,9 +31,9 @@ from skdprp import (
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
 from skdprp.testing import (
+    _private_checks,
     check_private_estimator,
     parametrize_with_private_checks,
-    private_estimator_checks,
     reproducible_noise,
 )
 
@@ -220,7 +220,7 @@ WEAKENED = [
 @pytest.mark.parametrize(("estimator", "weakened", "known", "options"), WEAKENED, ids=lambda case: type(case).__name__)
 def test_half_the_noise_of_third_parties_is_caught(estimator, weakened, known, options, seeded):
     """Noise that has no seed is caught with a margin of ten standard deviations."""
-    checks = dict(private_estimator_checks(estimator, **known, weakened=weakened, audit_options=options))
+    checks = dict(_private_checks(estimator, **known, weakened=weakened, audit_options=options))
     checks["audit_refutes_nothing"]()
     checks["audit_catches_the_weakened"]()
 
@@ -521,7 +521,7 @@ BROKEN = [
 def failing(estimator, **options):
     """Names of the checks that an estimator fails."""
     names = set()
-    for name, check in private_estimator_checks(estimator, **options):
+    for name, check in _private_checks(estimator, **options):
         try:
             check()
         except AssertionError as error:
@@ -538,24 +538,24 @@ def test_what_is_broken_is_caught(estimator, expected, by_chance):
 
 def test_an_audit_that_is_too_weak_says_so(seeded):
     known = {"X": ROWS, "neighbours": ROWS_APART, "audit_options": {"n_trials": 100}}
-    checks = dict(private_estimator_checks(Means(bound=1.0, delta=0.1), **known, weakened=HalfTheNoise(bound=1.0)))
+    checks = dict(_private_checks(Means(bound=1.0, delta=0.1), **known, weakened=HalfTheNoise(bound=1.0)))
     with pytest.raises(AssertionError, match="passes an audit when it is weakened"):
         checks["audit_catches_the_weakened"]()
 
 
 def test_without_a_guarantee_no_check_passes():
-    assert failing(HasNoGuarantee()) == {name for name, _ in private_estimator_checks(HasNoGuarantee())}
+    assert failing(HasNoGuarantee()) == {name for name, _ in _private_checks(HasNoGuarantee())}
     with pytest.raises(AssertionError, match="parameters_without_guarantee_are_refused: HasNoGuarantee has no Privacy"):
         check_private_estimator(HasNoGuarantee())
 
 
 def test_every_check_catches_something():
-    names = {name for name, _ in private_estimator_checks(Means(), weakened=Means())}
+    names = {name for name, _ in _private_checks(Means(), weakened=Means())}
     assert set().union(*(broken[1] for broken in BROKEN)) == names - {"audit_catches_the_weakened"}
 
 
 def test_a_weakened_estimator_is_optional():
-    assert "audit_catches_the_weakened" not in dict(private_estimator_checks(Means()))
+    assert "audit_catches_the_weakened" not in dict(_private_checks(Means()))
 
 
 # Half the noise of ours
@@ -585,7 +585,7 @@ CONTROLLED = [
 @pytest.mark.parametrize(("estimator", "data", "options"), CONTROLLED, ids=[str(one) for one, _, _ in CONTROLLED])
 def test_half_the_noise_of_ours_is_caught(estimator, data, options, noise_of, seeded):
     """The audit that passes with all of the noise fails with half of it; of flips, with half the odds' logarithm."""
-    check = dict(private_estimator_checks(estimator, **data, audit_options=options))["audit_refutes_nothing"]
+    check = dict(_private_checks(estimator, **data, audit_options=options))["audit_refutes_nothing"]
     check()
     noise_of(0.5)
     with pytest.raises(AssertionError, match="as an attack shows"):
@@ -597,7 +597,7 @@ def test_half_the_noise_of_a_secret_projection_is_caught(seeded):
     weakened = MIDPRegressor(epsilon=np.log2(1 + 4 * (4**0.3 - 1)) / 2, n_components=16)
     X, y = SPIKE["X"], SPIKE["y"]
     known = {"X": X, "y": y, "neighbours": ((X, y), (-X, y)), "audit_options": REGRESSED | {"n_trials": 1500}}
-    checks = dict(private_estimator_checks(MIDPRegressor(epsilon=0.3, n_components=16), **known, weakened=weakened))
+    checks = dict(_private_checks(MIDPRegressor(epsilon=0.3, n_components=16), **known, weakened=weakened))
     checks["audit_refutes_nothing"]()
     checks["audit_catches_the_weakened"]()
 

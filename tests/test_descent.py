@@ -24,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, normalize
 
 from skdprp import DPSGDClassifier, _noise
-from skdprp.mechanisms import descent_scale
+from skdprp.mechanisms.noisy_steps import descent_scale
 from skdprp.neural_network import _network
 from skdprp.neural_network._dpsgd import DescentProblem
 from skdprp.neural_network._network import Network, add_clipped_gradients, score

@@ -23,20 +23,22 @@ from skdprp import (
 from skdprp.guarantee import Adjacency
 from skdprp.losses import LogisticLoss
 from skdprp.mechanisms import (
-    amplified,
-    composed_profile,
-    descent_scale,
-    gaussian_epsilon,
     gaussian_profile,
     noisy_steps,
-    product_descent_scale,
-    published_product_descent,
-    randomised_response_profile,
-    sampled_steps_target,
     sampled_target,
     spherical_profile,
     subsampled_gaussian_profile,
 )
+from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
+from skdprp.mechanisms.noisy_steps import (
+    amplified,
+    composed_profile,
+    descent_scale,
+    product_descent_scale,
+    sampled_steps_target,
+)
+from skdprp.mechanisms.published import published_product_descent
+from skdprp.mechanisms.randomised_response import randomised_response_profile
 from skdprp.neural_network import _network
 from skdprp.sensitivity import minimiser_sensitivity
 from skdprp.testing import reproducible_noise

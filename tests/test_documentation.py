@@ -1,5 +1,6 @@
 """The site knows every public object, and every public object has an example."""
 
+import csv
 import importlib
 import inspect
 import pkgutil
@@ -7,6 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
+import test_common
+import test_linear_model_common
+import test_mutual_information_common
 
 import skdprp
 
@@ -16,6 +20,12 @@ WRITTEN = [*ROOT.glob("*.rst"), *ROOT.glob("doc/*.rst"), *ROOT.glob("doc/guide/*
 OBJECTS = [getattr(skdprp, name) for name in skdprp.__all__ if not inspect.ismodule(getattr(skdprp, name))]
 NAMES = [module.name for module in pkgutil.iter_modules(skdprp.__path__) if not module.name.startswith("_")]
 MODULES = [importlib.import_module(f"skdprp.{name}") for name in NAMES]
+PAGES = [*ROOT.glob("doc/*.rst"), *ROOT.glob("doc/guide/*.rst"), *ROOT.glob("examples/**/*.py"), ROOT / "README.rst"]
+SOURCES = re.findall(r"proof in skdprp[\w.]+", "".join(path.read_text() for path in ROOT.glob("skdprp/**/*.py")))
+LESSONS = " ".join([page.read_text() for page in PAGES if page.stem != "api"] + SOURCES)
+CLASSIFIERS = {"AMPClassifier", "DPSGDClassifier", "ProductNoiseOutputPerturbation"}
+# Returned by what is taught, or facts of a guarantee.
+MET_ELSEWHERE = {"AuditResult", "Definition", "PrivacyLoss", "PrivacyReport", "Profile", "ReportedStep"}
 
 
 def public_names(module):
@@ -33,6 +43,13 @@ def test_api_lists_every_public_name(name):
 def test_api_lists_every_public_module_or_what_is_in_it(module):
     listed = [f"skdprp.{name}\n" in API or f"{module.__name__}.{name}\n" in API for name in public_names(module)]
     assert f"   {module.__name__}\n" in API or (listed and all(listed))
+
+
+@pytest.mark.parametrize("module", [skdprp, *MODULES], ids=lambda module: module.__name__)
+def test_every_public_name_is_taught(module):
+    """By a page, an example, or a printed guarantee that is proved there; but for what is met in the hands of those."""
+    taught = {name for name in public_names(module) if re.search(rf"\b{name}\b", LESSONS)}
+    assert set(public_names(module)) - taught <= MET_ELSEWHERE
 
 
 @pytest.mark.parametrize("thing", OBJECTS, ids=lambda thing: thing.__name__)
@@ -54,3 +71,24 @@ def test_files_that_are_named_exist(page):
     """Commands that reproduce figures, tests that support claims, pictures: Sphinx checks references, and not these."""
     named = re.findall(r"(?:benchmarks|changelog\.d|doc|examples|tests)/[\w/.]+\.(?:py|rst|png)", page.read_text())
     assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_the_site_lists_the_checks_of_scikit_learn_that_fail_by_design():
+    """Which, of what, and why: as the tests expect it, and no other."""
+    expected = {}
+    for suite in (test_common, test_linear_model_common, test_mutual_information_common):
+        for estimator in suite.ESTIMATORS:
+            for check, reason in suite.fails_by_design(estimator).items():
+                expected.setdefault((f"``{check}``", reason), set()).add(type(estimator).__name__)
+    groups = {
+        "all": {*skdprp.sketch.__all__, *CLASSIFIERS, "MIDPRegressor"},
+        "sketches": set(skdprp.sketch.__all__),
+        "classifiers": CLASSIFIERS,
+    }
+    page = (ROOT / "doc" / "coming_from.rst").read_text().partition("check, of, why")[2].splitlines()
+    listed = {}
+    rows = csv.reader((line.strip() for line in page if line.startswith("   ``check_")), skipinitialspace=True)
+    for check, names, reason in rows:
+        for name in names.split(", "):
+            listed.setdefault((check, reason), set()).update(groups.get(name, {name}))
+    assert listed == expected

@@ -22,15 +22,13 @@ from skdprp.linear_model import SolverError
 from skdprp.linear_model._erm import clip_rows
 from skdprp.linear_model._solver import PerturbedRisk, minimise
 from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from skdprp.mechanisms import (
-    gaussian_profile,
+from skdprp.mechanisms import gaussian_profile, published_product_noise_scale, spherical_profile
+from skdprp.mechanisms.objective_perturbation import (
     objective_perturbation_profile,
     product_perturbation_profile,
-    published_objective_perturbation,
-    published_product_noise_scale,
     softmax_perturbation_profile,
-    spherical_profile,
 )
+from skdprp.mechanisms.published import published_objective_perturbation
 from skdprp.sensitivity import hessian_log_det
 from skdprp.testing import reproducible_noise
 

@@ -14,30 +14,29 @@ from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import (
     add_gaussian,
     add_laplace,
-    add_spherical,
-    binomial_flip_epsilon,
     classic_gaussian_scale,
     flip_probability,
-    flip_thresholds,
     gaussian_profile,
     gaussian_scale,
     information_scale,
-    integer_thresholds,
-    kenthapadi_bound_scale,
     kenthapadi_scale,
-    laplace_profile,
     laplace_scale,
     objective_perturbation_scale,
-    product_perturbation_scale,
     published_product_noise_scale,
-    published_sign_change_probability,
-    published_sign_changes,
-    randomised_response_profile,
-    sampled_steps_target,
     sampled_target,
-    sign_change_probability,
-    softmax_perturbation_scale,
     spherical_scale,
+)
+from skdprp.mechanisms.gaussian_laplace import kenthapadi_bound_scale, laplace_profile
+from skdprp.mechanisms.noisy_steps import sampled_steps_target
+from skdprp.mechanisms.objective_perturbation import product_perturbation_scale, softmax_perturbation_scale
+from skdprp.mechanisms.published import published_sign_change_probability, published_sign_changes
+from skdprp.mechanisms.radial import add_spherical
+from skdprp.mechanisms.randomised_response import (
+    binomial_flip_epsilon,
+    flip_thresholds,
+    integer_thresholds,
+    randomised_response_profile,
+    sign_change_probability,
 )
 from skdprp.testing import reproducible_noise
 

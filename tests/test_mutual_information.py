@@ -25,17 +25,16 @@ from skdprp.linear_model import (
     projection_error_bound,
     projection_expected_error,
 )
-from skdprp.mechanisms import (
-    gaussian_epsilon,
+from skdprp.mechanisms import gaussian_profile, information_scale
+from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
+from skdprp.mechanisms.mutual_information import (
     gaussian_information,
-    gaussian_profile,
     information_delta,
-    information_scale,
     pinsker_delta,
     projected_entry_epsilon,
-    published_information_scale,
     sampled_information,
 )
+from skdprp.mechanisms.published import published_information_scale
 from skdprp.testing import reproducible_noise
 
 EPSILONS = [0.01, 0.2, 0.5, 1.0, 3.0]
@@ -219,7 +218,7 @@ def test_sampled_information_covers_any_sampling_error(n_values, monkeypatch):
     """Channels with probabilities off by the sampling loss may carry more than the ideal ones, within the target."""
     loss = 0.01
     monkeypatch.setattr(mechanisms.mutual_information, "SAMPLING_LOSS", loss)
-    constant = 1.0 - np.exp(loss) * mechanisms.sampled_information(1.0, n_changed=1)
+    constant = 1.0 - np.exp(loss) * mechanisms.mutual_information.sampled_information(1.0, n_changed=1)
     rng = np.random.default_rng(0)
     excess, margin = [], []
     for _ in range(200):

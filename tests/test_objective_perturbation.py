@@ -9,16 +9,15 @@ from scipy import stats
 from scipy.special import ndtr
 
 from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from skdprp.mechanisms import (
-    gaussian_profile,
+from skdprp.mechanisms import gaussian_profile, objective_perturbation_scale
+from skdprp.mechanisms.objective_perturbation import (
     objective_perturbation_profile,
-    objective_perturbation_scale,
     product_perturbation_profile,
     product_perturbation_scale,
-    published_objective_perturbation,
     softmax_perturbation_profile,
     softmax_perturbation_scale,
 )
+from skdprp.mechanisms.published import published_objective_perturbation
 from skdprp.sensitivity import hessian_log_det, minimiser_sensitivity, penalty_for_log_det
 
 ADJACENCIES = ["add_remove", "replace_one"]

@@ -23,7 +23,7 @@ from skdprp import (
     iDPSignRP,
     worst_neighbours,
 )
-from skdprp.mechanisms import flip_thresholds
+from skdprp.mechanisms.randomised_response import flip_thresholds
 from skdprp.testing import reproducible_noise
 
 TRIALS = 100_000

@@ -14,30 +14,34 @@ from skdprp._digits import printed_down, printed_up
 from skdprp.composition import PrivacyLoss, Profile, approximate_profile
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import (
-    binomial_flip_epsilon,
     classic_gaussian_scale,
-    composed_profile,
-    descent_scale,
-    gaussian_information,
     gaussian_profile,
     gaussian_scale,
     information_scale,
     kenthapadi_scale,
-    laplace_profile,
     laplace_scale,
-    objective_perturbation_profile,
     objective_perturbation_scale,
-    product_descent_scale,
-    product_perturbation_profile,
-    product_perturbation_scale,
-    randomised_response_profile,
-    softmax_perturbation_profile,
-    softmax_perturbation_scale,
     spherical_profile,
     spherical_scale,
 )
 from skdprp.mechanisms._numerics import rounded_up
-from skdprp.mechanisms.noisy_steps import _SHARES_OF_RESPONSES, _step_target
+from skdprp.mechanisms.gaussian_laplace import laplace_profile
+from skdprp.mechanisms.mutual_information import gaussian_information
+from skdprp.mechanisms.noisy_steps import (
+    _SHARES_OF_RESPONSES,
+    _step_target,
+    composed_profile,
+    descent_scale,
+    product_descent_scale,
+)
+from skdprp.mechanisms.objective_perturbation import (
+    objective_perturbation_profile,
+    product_perturbation_profile,
+    product_perturbation_scale,
+    softmax_perturbation_profile,
+    softmax_perturbation_scale,
+)
+from skdprp.mechanisms.randomised_response import binomial_flip_epsilon, randomised_response_profile
 
 
 def sizes(low, high):

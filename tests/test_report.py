@@ -37,7 +37,6 @@ from sklearn.random_projection import GaussianRandomProjection
 from skdprp import (
     DPOPORP,
     AMPClassifier,
-    AuditResult,
     DPSignOPORP,
     MIDPRegressor,
     PublicScaler,
@@ -46,6 +45,7 @@ from skdprp import (
     privacy_report,
 )
 from skdprp._label import guarantee_facts
+from skdprp.audit import AuditResult
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
 from skdprp.report._data_independent import map_label

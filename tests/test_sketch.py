@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, iDPSignRP
-from skdprp.mechanisms import flip_thresholds
+from skdprp.mechanisms.randomised_response import flip_thresholds
 from skdprp.sketch import _base
 from skdprp.testing import reproducible_noise
 

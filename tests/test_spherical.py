@@ -16,11 +16,11 @@ from skdprp import _noise
 from skdprp.mechanisms import (
     gaussian_profile,
     gaussian_scale,
-    laplace_profile,
     published_product_noise_scale,
     spherical_profile,
     spherical_scale,
 )
+from skdprp.mechanisms.gaussian_laplace import laplace_profile
 from skdprp.testing import reproducible_noise
 
 FALSE_ALARM = 1e-6

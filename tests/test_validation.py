@@ -10,6 +10,7 @@ import warnings
 import joblib
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from scipy import special
@@ -122,6 +123,66 @@ def test_numbers_are_not_quoted(estimator, X, message):
     y = labels(estimator)
     for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
         assert re.search(message, str(refusal(method, *data)))
+
+
+class Cell:
+    """A number of somebody's own, which refuses in words that begin as those of scikit-learn and numpy do."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __float__(self):
+        raise self.error
+
+
+@every
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(f"Input contains infinity or {SECRET}"),
+        ValueError(f"Complex data not supported, {SECRET}"),
+        ValueError(f"Feature names {SECRET}"),
+        TypeError(f"float() argument must be {SECRET}"),
+    ],
+    ids=lambda error: str(error)[:15],
+)
+def test_what_a_cell_says_is_not_quoted_however_it_begins(estimator, error):
+    y, cells = labels(estimator), np.array([[0.1, Cell(error)], *ROWS[1:]], dtype=object)
+    for method, data in calls(clone(estimator).fit(ROWS, y), cells, y):
+        assert "withheld" in str(refusal(method, *data))
+
+
+DATES = np.array([["2020-01-01", "NaT"], ["2021-01-01", "2022-02-02"]] * 20, dtype="datetime64[ns]")
+TIMES = {
+    "dates": DATES,
+    "days": DATES.astype("datetime64[D]"),
+    "spans": DATES - DATES[0, 0],
+    "cells": np.array([[np.timedelta64(5, "s"), 1.0]] * 40, dtype=object),
+    "lists": [list(row) for row in DATES],
+    "frame of objects": pd.DataFrame(np.array([[np.datetime64("2020-01-01"), 1.0]] * 40, dtype=object), dtype=object),
+    "frame": pd.DataFrame(DATES),
+    "frame of spans": pd.DataFrame(DATES - DATES[0, 0]),
+    "frame with numbers": pd.DataFrame({"a": np.ones(40), "b": DATES[:, 1]}),
+    "time zones": pd.DataFrame({"a": np.ones(40), "b": pd.to_datetime(DATES[:, 1]).tz_localize("UTC")}),
+    "polars": pl.DataFrame({"a": np.ones(40), "b": DATES[:, 1]}),
+    "polars spans": pl.DataFrame({"a": np.ones(40), "b": DATES[:, 0] - DATES[0, 0]}),
+}
+
+
+@every
+@pytest.mark.parametrize("X", TIMES.values(), ids=TIMES)
+def test_times_are_no_numbers(estimator, X):
+    """NaT came out as -9.2e18, and a date as the number of its ticks: in which unit depends on the table."""
+    y = labels(estimator)
+    for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
+        assert "X has dates or spans of time where numbers should be" in str(refusal(method, *data))
+
+
+@pytest.mark.parametrize(
+    "y", [DATES[:, 0], DATES[:, 1] - DATES[0, 0], list(DATES[:, 0])], ids=["dates", "spans", "list"]
+)
+def test_times_are_no_targets(y):
+    assert "y has dates or spans of time" in str(refusal(MIDPRegressor().fit, ROWS, y))
 
 
 @every

@@ -14,7 +14,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import MARKERS, parse_arguments, rows_of, save
 
-from skdprp.mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_bound_scale, kenthapadi_scale
+from skdprp.mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scale
+from skdprp.mechanisms.gaussian_laplace import kenthapadi_bound_scale
 from skdprp.random_projection import make_projection
 from skdprp.sensitivity import l2_sensitivity
 

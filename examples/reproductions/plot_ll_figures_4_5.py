@@ -19,12 +19,8 @@ import numpy as np
 from _reproduction import parse_arguments, rows_of, save
 from scipy.stats import binom
 
-from skdprp.mechanisms import (
-    binomial_flip_epsilon,
-    published_sign_change_probability,
-    published_sign_changes,
-    sign_change_probability,
-)
+from skdprp.mechanisms.published import published_sign_change_probability, published_sign_changes
+from skdprp.mechanisms.randomised_response import binomial_flip_epsilon, sign_change_probability
 
 options = parse_arguments(full="more draws of the simulation, and more values of k")
 draws = 1_000_000 if options.full else 100_000

@@ -21,13 +21,8 @@ from _reproduction import parse_arguments, rows_of, save
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.optimize import brentq
 
-from skdprp.mechanisms import (
-    amplified,
-    composed_profile,
-    gaussian_profile,
-    published_product_noise_scale,
-    spherical_profile,
-)
+from skdprp.mechanisms import gaussian_profile, published_product_noise_scale, spherical_profile
+from skdprp.mechanisms.noisy_steps import amplified, composed_profile
 
 options = parse_arguments(full="more epochs")
 M, RATE, SIGMA, DELTA = 1000, 0.01, 4.0, 1e-5

@@ -17,7 +17,7 @@ from _reproduction import parse_arguments, rows_of, save
 
 from skdprp import MIDPRegressor, PrivacyWarning
 from skdprp.linear_model import least_residual
-from skdprp.mechanisms import information_delta
+from skdprp.mechanisms.mutual_information import information_delta
 
 options = parse_arguments(full="half a million rows, and more epsilons")
 n, d, repeats = 500_000 if options.full else 20_000, 10, 30

@@ -8,7 +8,7 @@ from scipy.special import betainccinv, betaincinv
 from .._digits import printed_down, printed_up
 from .._label import as_html, violation_line
 from ..guarantee import Definition, PrivacyGuarantee
-from ..mechanisms import information_delta
+from ..mechanisms.mutual_information import information_delta
 
 _N_PROMISES = 17
 
@@ -126,7 +126,7 @@ class AuditResult:
 
     Examples
     --------
-    >>> from skdprp import AuditResult
+    >>> from skdprp.audit import AuditResult
     >>> counts = {"n_tested": 1000, "hits": 930, "false_alarms": 120}
     >>> AuditResult(2.2097, 0.0, 0.99, n_trials=2000, distinguisher="linear", accused="b", **counts)
     epsilon >= 2.2097 at delta=0.0 with confidence 0.99 (linear: 930 hits, 120 false alarms in 1000 tests each)

@@ -25,14 +25,10 @@ from .._validation import (
     without_values,
 )
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
-from ..mechanisms import (
-    gaussian_epsilon,
-    information_delta,
-    information_scale,
-    projected_entry_epsilon,
-    published_information_scale,
-    sampled_information,
-)
+from ..mechanisms import information_scale
+from ..mechanisms.gaussian_laplace import gaussian_epsilon
+from ..mechanisms.mutual_information import information_delta, projected_entry_epsilon, sampled_information
+from ..mechanisms.published import published_information_scale
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
 _DELTA = 1e-5

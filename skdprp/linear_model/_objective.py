@@ -10,17 +10,14 @@ from .._adjacency import Relation
 from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
-from ..mechanisms import (
-    gaussian_scale,
+from ..mechanisms import gaussian_scale, objective_perturbation_scale, published_product_noise_scale, sampled_target
+from ..mechanisms.objective_perturbation import (
     objective_perturbation_profile,
-    objective_perturbation_scale,
     product_perturbation_scale,
-    published_objective_perturbation,
-    published_product_noise_scale,
-    sampled_target,
     softmax_perturbation_profile,
     softmax_perturbation_scale,
 )
+from ..mechanisms.published import published_objective_perturbation
 from ..sensitivity import hessian_log_det, penalty_for_log_det
 from ._base import CLASSIFIER_CONSTRAINTS, PrivateLinearClassifier
 from ._erm import draw_spherical, minimisers

@@ -95,7 +95,7 @@ def calibrated(profile, delta, start):
     return check_scale(boundary(lambda scale: rounded_up(profile(scale)) <= delta, start))
 
 
-def remembered(calibrate):
+def cached(calibrate):
     """Cache a calibration: a search, or an audit, makes the same again and again."""
     return with_python_numbers(lru_cache(maxsize=128, typed=True)(calibrate))
 

@@ -8,7 +8,7 @@ from scipy.special import erfcx, log_ndtr, ndtr, ndtri
 from .. import _noise
 from .._digits import with_python_numbers
 from .._noise import check_scale
-from ._numerics import LEAST_DELTA, bisect, calibrated, released, remembered, require_positive_delta, rounded_up
+from ._numerics import LEAST_DELTA, bisect, cached, calibrated, released, require_positive_delta, rounded_up
 
 _SMALL = 0.1
 _LARGE_MU = 1000.0
@@ -102,7 +102,7 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import laplace_profile
+    >>> from skdprp.mechanisms.gaussian_laplace import laplace_profile
     >>> laplace_profile(1.0, scale=1.0)
     0.0
     """
@@ -133,7 +133,7 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import gaussian_epsilon
+    >>> from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
     >>> round(gaussian_epsilon(1e-5, scale=3.7306), 3)
     1.0
     """
@@ -153,7 +153,7 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
     return bisect(_meets, 0.0, high)
 
 
-@remembered
+@cached
 def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     """Calibrate the Gaussian mechanism exactly, rounding to the private side.
 
@@ -263,7 +263,7 @@ def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_componen
 
     Examples
     --------
-    >>> from skdprp.mechanisms import kenthapadi_bound_scale
+    >>> from skdprp.mechanisms.gaussian_laplace import kenthapadi_bound_scale
     >>> round(kenthapadi_bound_scale(1.0, 1e-6, max_change=1.0, n_features=1000, n_components=256), 4)
     7.1923
     """

@@ -36,7 +36,7 @@ def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0
 
     Examples
     --------
-    >>> from skdprp.mechanisms import gaussian_information
+    >>> from skdprp.mechanisms.mutual_information import gaussian_information
     >>> gaussian_information(scale=1.0)
     0.5
     """
@@ -74,7 +74,7 @@ def information_delta(epsilon):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import information_delta, pinsker_delta
+    >>> from skdprp.mechanisms.mutual_information import information_delta, pinsker_delta
     >>> print(f"{information_delta(0.2):.4f} {pinsker_delta(0.2):.4f}")
     0.5140 0.5266
     """
@@ -110,7 +110,7 @@ def pinsker_delta(epsilon):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import pinsker_delta
+    >>> from skdprp.mechanisms.mutual_information import pinsker_delta
     >>> round(pinsker_delta(0.5), 4)
     0.8326
     """
@@ -147,7 +147,7 @@ def projected_entry_epsilon(delta, *, scale, n_components, max_abs=1.0, min_resi
 
     Examples
     --------
-    >>> from skdprp.mechanisms import projected_entry_epsilon
+    >>> from skdprp.mechanisms.mutual_information import projected_entry_epsilon
     >>> round(projected_entry_epsilon(1e-5, scale=17.7, n_components=100), 1)
     7.3
     """
@@ -189,7 +189,7 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     is Gaussian, R r is independent of all that was revealed. What remains is ``t s + N(0, (sigma^2 + |r|^2) I)``. Its
     information about t, given s, is at most ``E log2(1 + max_abs^2 |s|^2 / (sigma^2 + |r|^2)) / 2``, and by Jensen's
     inequality at most
-    :func:`skdprp.mechanisms.gaussian_information`. With a promise of 0 all of S may be known to the attacker.
+    ``gaussian_information``. With a promise of 0 all of S may be known to the attacker.
 
     References
     ----------
@@ -239,7 +239,7 @@ def sampled_information(epsilon, *, n_changed):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import sampled_information
+    >>> from skdprp.mechanisms.mutual_information import sampled_information
     >>> f"{0.5 - sampled_information(0.5, n_changed=1000):.1e}"
     '2.1e-06'
     """

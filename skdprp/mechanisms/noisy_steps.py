@@ -6,7 +6,7 @@ import numpy as np
 
 from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS
-from ._numerics import boundary, remembered, require_positive_delta, rounded_up, rows_that_differ, sampled_target
+from ._numerics import boundary, cached, require_positive_delta, rounded_up, rows_that_differ, sampled_target
 from .gaussian_laplace import gaussian_profile, gaussian_scale
 from .radial import spherical_scale
 from .randomised_response import randomised_response_profile
@@ -171,7 +171,7 @@ def amplified(epsilon, delta, *, rate):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import amplified
+    >>> from skdprp.mechanisms.noisy_steps import amplified
     >>> epsilon, delta = amplified(1.0, 1e-6, rate=0.01)
     >>> print(f"{epsilon:.4f} {delta:.0e}")
     0.0170 1e-08
@@ -206,7 +206,7 @@ def composed_profile(epsilon, *, step_epsilon, step_delta, n_steps):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import composed_profile
+    >>> from skdprp.mechanisms.noisy_steps import composed_profile
     >>> f"{composed_profile(1.0, step_epsilon=0.05, step_delta=1e-9, n_steps=20):.0e}"
     '2e-08'
     """
@@ -248,7 +248,8 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import sampled_steps_target, sampled_target
+    >>> from skdprp.mechanisms import sampled_target
+    >>> from skdprp.mechanisms.noisy_steps import sampled_steps_target
     >>> known = {"epsilon": 2.0, "delta": 1e-5, "n_changed": 10**8}
     >>> print(f"{2 - sampled_steps_target(**known)[0]:.1e} {2 - sampled_target(**known)[0]:.1e}")
     6.2e-05 9.3e-02
@@ -260,7 +261,7 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
     return float(epsilon - 2 * loss), float(delta * (1 - _SHARE_OF_TAIL) * np.exp(-loss))
 
 
-@remembered
+@cached
 def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one"):
     """Calibrate Gaussian noise of many steps, each on a Poisson sample of the rows, rounding to the private side.
 
@@ -290,7 +291,7 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
 
     Examples
     --------
-    >>> from skdprp.mechanisms import descent_scale
+    >>> from skdprp.mechanisms.noisy_steps import descent_scale
     >>> round(descent_scale(1.0, 1e-5, n_steps=100, adjacency="add_remove"), 3)
     37.306
     >>> round(descent_scale(1.0, 1e-5, n_steps=100), 3)
@@ -321,7 +322,7 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
     return _scale(boundary(_meets, start=1.0, digits=_DIGITS))
 
 
-@remembered
+@cached
 def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate multivariate Laplace noise of many steps, each on a Poisson sample, rounding to the private side.
 
@@ -361,7 +362,7 @@ def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjace
 
     Examples
     --------
-    >>> from skdprp.mechanisms import product_descent_scale
+    >>> from skdprp.mechanisms.noisy_steps import product_descent_scale
     >>> round(product_descent_scale(1.0, 1e-5, n_steps=10, n_dims=20), 2)
     14.05
     """

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtr
 
 from .._digits import with_python_numbers
-from ._numerics import LEAST_DELTA, calibrated, remembered, require_positive_delta, rows_that_differ
+from ._numerics import LEAST_DELTA, cached, calibrated, require_positive_delta, rows_that_differ
 from .gaussian_laplace import gaussian_profile
 from .radial import spherical_profile
 
@@ -85,7 +85,7 @@ def objective_perturbation_profile(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import objective_perturbation_profile
+    >>> from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile
     >>> f"{objective_perturbation_profile(1.1, scale=3.7306, log_det=0.1, adjacency='add_remove'):.2e}"
     '1.00e-05'
     """
@@ -176,7 +176,7 @@ def product_perturbation_profile(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import product_perturbation_profile
+    >>> from skdprp.mechanisms.objective_perturbation import product_perturbation_profile
     >>> product_perturbation_profile(1.0, scale=2.0, n_dims=10)
     0.0
     """
@@ -244,7 +244,7 @@ def softmax_perturbation_profile(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import softmax_perturbation_profile
+    >>> from skdprp.mechanisms.objective_perturbation import softmax_perturbation_profile
     >>> f"{softmax_perturbation_profile(1.0, scale=6.0, n_classes=10, adjacency='add_remove'):.2e}"
     '7.97e-06'
     """
@@ -284,7 +284,7 @@ def _require_room(epsilon, needed):
         raise ValueError(f"The log-determinant takes {needed:.6g} of epsilon={epsilon}: raise the penalty or epsilon.")
 
 
-@remembered
+@cached
 def objective_perturbation_scale(
     epsilon, delta, *, lipschitz=1.0, log_det=0.0, adjacency="replace_one", n_outputs=1, release_shift=0.0
 ):
@@ -332,7 +332,7 @@ def objective_perturbation_scale(
     )
 
 
-@remembered
+@cached
 def softmax_perturbation_scale(
     epsilon, delta, *, n_classes, max_norm=1.0, log_det=0.0, adjacency="replace_one", release_shift=0.0
 ):
@@ -365,7 +365,7 @@ def softmax_perturbation_scale(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import softmax_perturbation_scale
+    >>> from skdprp.mechanisms.objective_perturbation import softmax_perturbation_scale
     >>> round(softmax_perturbation_scale(1.0, 1e-5, n_classes=10), 2)
     11.87
     """
@@ -379,7 +379,7 @@ def softmax_perturbation_scale(
     )
 
 
-@remembered
+@cached
 def product_perturbation_scale(
     epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
 ):
@@ -412,7 +412,7 @@ def product_perturbation_scale(
 
     Examples
     --------
-    >>> from skdprp.mechanisms import product_perturbation_scale
+    >>> from skdprp.mechanisms.objective_perturbation import product_perturbation_scale
     >>> round(product_perturbation_scale(1.0, 1e-5, n_dims=14), 3)
     1.604
     """

@@ -8,7 +8,7 @@ from scipy.special import logsumexp, ndtr, ndtri
 
 from .._digits import with_python_numbers
 from .._noise import check_scale
-from ._numerics import boundary, remembered, require_positive_delta, rounded_up, rows_that_differ
+from ._numerics import boundary, cached, require_positive_delta, rounded_up, rows_that_differ
 from .mutual_information import _unit_information_scale
 from .noisy_steps import _SHARES_OF_RESPONSES, _step_target, amplified, composed_profile
 from .radial import spherical_profile
@@ -32,7 +32,7 @@ def _published_product_noise(k, epsilon, n_dims):
     return t, series - lam**2 / 2 - np.log(k * np.sqrt(np.pi)) + np.log(ratio) / 2
 
 
-@remembered
+@cached
 def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
     """Calibrate the chi_1 product noise as published; it does not meet its target.
 
@@ -79,7 +79,7 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
     return check_scale(float(sensitivity * _published_product_noise(k, epsilon, n_dims)[0] / epsilon))
 
 
-@remembered
+@cached
 def published_sign_change_probability(relative_change, n_features):
     """Bound F on the probability that one sign differs, as published.
 
@@ -107,7 +107,7 @@ def published_sign_change_probability(relative_change, n_features):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import published_sign_change_probability
+    >>> from skdprp.mechanisms.published import published_sign_change_probability
     >>> round(published_sign_change_probability(0.1, 1000), 3)
     0.269
     """
@@ -146,7 +146,7 @@ def published_sign_changes(delta, *, relative_change, n_features, n_components):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import published_sign_changes
+    >>> from skdprp.mechanisms.published import published_sign_changes
     >>> round(1 / published_sign_changes(1e-6, relative_change=0.1, n_features=1000, n_components=256), 4)
     0.0083
     """
@@ -200,7 +200,7 @@ def published_objective_perturbation(epsilon, delta):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import published_objective_perturbation
+    >>> from skdprp.mechanisms.published import published_objective_perturbation
     >>> round(published_objective_perturbation(1.0, 1e-5).scale_factor, 3)
     12.934
     """
@@ -220,7 +220,7 @@ def _published_gaussian_factor(epsilon, delta):
     return float((1 + np.sqrt(2 * np.log(1 / delta))) / epsilon)
 
 
-@remembered
+@cached
 def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate half-normal product noise of many steps as published, and compute what it really gives.
 
@@ -258,7 +258,7 @@ def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, ad
 
     Examples
     --------
-    >>> from skdprp.mechanisms import published_product_descent
+    >>> from skdprp.mechanisms.published import published_product_descent
     >>> scale, true_delta = published_product_descent(1.0, 1e-5, n_steps=10, n_dims=1000)
     >>> round(true_delta, 2)
     0.9
@@ -306,7 +306,7 @@ def published_information_scale(epsilon, *, n_components, residual, max_abs=1.0)
 
     Examples
     --------
-    >>> from skdprp.mechanisms import published_information_scale
+    >>> from skdprp.mechanisms.published import published_information_scale
     >>> published_information_scale(0.5, n_components=100, residual=11.0)
     0.0
     """

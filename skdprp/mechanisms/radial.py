@@ -6,7 +6,7 @@ from scipy.special import betainc, betaincc, gammainc, gammaincc
 
 from .. import _noise
 from .._digits import with_python_numbers
-from ._numerics import calibrated, released, remembered
+from ._numerics import cached, calibrated, released
 from .gaussian_laplace import gaussian_profile, laplace_profile, laplace_scale
 
 _LOG_MASS_LEFT_OUT = 80.0
@@ -14,7 +14,7 @@ _RELATIVE_ERROR = 2.0**-42
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
-@remembered
+@cached
 def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
     """Calibrate spherical noise exactly, rounding to the private side.
 
@@ -293,7 +293,8 @@ def add_spherical(values, scale, *, shape, power):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import add_spherical, spherical_scale
+    >>> from skdprp.mechanisms import spherical_scale
+    >>> from skdprp.mechanisms.radial import add_spherical
     >>> scale = spherical_scale(1.0, 0.0, sensitivity=2.0, n_dims=3, shape=3, power=1)
     >>> add_spherical([120.0, 80.0, 7.0], scale, shape=3, power=1).shape
     (3,)

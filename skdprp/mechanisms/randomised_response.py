@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit
 
 from .._digits import with_python_numbers
-from ._numerics import LEAST_DELTA, boundary, remembered, rounded_up
+from ._numerics import LEAST_DELTA, boundary, cached, rounded_up
 
 _MAX_LOSS = 16.0  # of a level: a sign beyond is flipped once in 2**23 times, which no user of it would notice
 _MAX_LEVEL = 2**16 - 1  # levels are uint16
@@ -50,7 +50,7 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import randomised_response_profile
+    >>> from skdprp.mechanisms.randomised_response import randomised_response_profile
     >>> round(randomised_response_profile(0.0, epsilon0=1.0, n_bits=1), 6)
     0.462117
     """
@@ -113,7 +113,7 @@ def flip_thresholds(epsilon):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import flip_thresholds
+    >>> from skdprp.mechanisms.randomised_response import flip_thresholds
     >>> (flip_thresholds(8.0) / 2**64).round(7)
     array([5.000e-01, 3.354e-04, 1.000e-07])
     """
@@ -138,7 +138,7 @@ def integer_thresholds(probability):
     Examples
     --------
     >>> import numpy as np
-    >>> from skdprp.mechanisms import integer_thresholds
+    >>> from skdprp.mechanisms.randomised_response import integer_thresholds
     >>> integer_thresholds(np.array([0.25])) > 2**62
     array([ True])
     """
@@ -147,7 +147,7 @@ def integer_thresholds(probability):
     return np.ceil(np.clip(probability, 2.0**-64, 0.5) * 2.0**64).astype(np.uint64)
 
 
-@remembered
+@cached
 def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
     """Calibrate the loss of one bit when each of the bits differs between neighbours at random.
 
@@ -167,7 +167,7 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import binomial_flip_epsilon, sign_change_probability
+    >>> from skdprp.mechanisms.randomised_response import binomial_flip_epsilon, sign_change_probability
     >>> round(binomial_flip_epsilon(1.0, 1e-6, n_components=256, changed=sign_change_probability(0.1)), 3)
     0.078
     """
@@ -203,7 +203,7 @@ def sign_change_probability(relative_change):
 
     Examples
     --------
-    >>> from skdprp.mechanisms import sign_change_probability
+    >>> from skdprp.mechanisms.randomised_response import sign_change_probability
     >>> round(sign_change_probability(0.1), 4)
     0.0318
     """

@@ -13,15 +13,10 @@ from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
 from ..linear_model._base import PrivateClassifier
 from ..linear_model._erm import clip_rows, relative_intercept
-from ..mechanisms import (
-    descent_scale,
-    product_descent_scale,
-    published_product_descent,
-    sampled_steps_target,
-    sampled_target,
-    subsampled_gaussian_profile,
-)
+from ..mechanisms import sampled_target, subsampled_gaussian_profile
 from ..mechanisms._numerics import rows_that_differ
+from ..mechanisms.noisy_steps import descent_scale, product_descent_scale, sampled_steps_target
+from ..mechanisms.published import published_product_descent
 from ._network import ACTIVATIONS, Network, score
 from ._plan import Plan, plan_descent, plan_rounding
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks

@@ -3,7 +3,7 @@
 import html
 from dataclasses import dataclass
 
-from .._label import as_html, wrap
+from .._label import as_html, method_line, wrap
 from ..guarantee import PrivacyGuarantee
 
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
@@ -111,7 +111,7 @@ class PrivacyReport:
             facts["given"] = self.private.given
             facts["released"] = self.private.released
             facts["assumed"] = "; ".join(self.private.assumptions)
-            facts["mechanism"] = self.private.mechanism.partition(":")[0]
+            facts["mechanism"] = method_line(self.private) or self.private.mechanism
             uncovered += self.private.not_covered
         facts["not covered"] = "; ".join(uncovered)
         return {name: fact for name, fact in facts.items() if fact}

@@ -8,7 +8,7 @@ from sklearn.utils import gen_batches, gen_even_slices
 from sklearn.utils.validation import check_is_fitted
 
 from .._threads import in_threads
-from .._validation import SKETCH_CONSTRAINTS, _fit_context
+from .._validation import SKETCH_CONSTRAINTS, PythonNumbersMixin, _fit_context
 
 _WORDS = 1 << 19  # of the database in a block: what is worked on stays in the cache
 _SAMPLE = 2048  # distances that bound the k-th smallest of all
@@ -68,7 +68,7 @@ def _nearest_rows(blocks, queries, n_neighbors):
     return nearest, indices
 
 
-class HammingNeighbors(BaseEstimator):
+class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
     """Find the nearest sign sketches by exhaustive search, like :class:`sklearn.neighbors.NearestNeighbors`.
 
     Searching released sketches costs no privacy. The search is exact and deterministic: of sketches at the same

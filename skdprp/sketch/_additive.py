@@ -7,14 +7,8 @@ from .._adjacency import Relation
 from .._calibration import Calibration
 from .._validation import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
 from ..composition import PrivacyLoss
-from ..mechanisms import (
-    classic_gaussian_scale,
-    gaussian_scale,
-    kenthapadi_bound_scale,
-    kenthapadi_scale,
-    laplace_scale,
-    sampled_target,
-)
+from ..mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scale, laplace_scale, sampled_target
+from ..mechanisms.gaussian_laplace import kenthapadi_bound_scale
 from ..random_projection import make_projection
 from ..sensitivity import l1_sensitivity, l2_sensitivity
 from ._base import DRAW, ROUNDING_MARGIN, BaseSketch, check_delta_of_a_draw

@@ -7,7 +7,8 @@ from .._adjacency import Relation
 from .._calibration import Calibration
 from .._validation import PRIVACY_CONSTRAINTS, StrOptions
 from ..guarantee import Definition
-from ..mechanisms import flip_probability, gaussian_scale, integer_thresholds, sampled_target
+from ..mechanisms import flip_probability, gaussian_scale, sampled_target
+from ..mechanisms.randomised_response import integer_thresholds
 from ..random_projection import make_projection
 from ..sensitivity import l2_sensitivity
 from ._base import ROUNDING_MARGIN

@@ -10,10 +10,10 @@ from .._adjacency import Relation
 from .._calibration import Calibration
 from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..composition import PrivacyLoss, Profile
-from ..mechanisms import (
+from ..mechanisms.published import published_sign_changes
+from ..mechanisms.randomised_response import (
     binomial_flip_epsilon,
     flip_thresholds,
-    published_sign_changes,
     randomised_response_profile,
     sign_change_probability,
 )

@@ -15,7 +15,6 @@ from ._case import Case
 __all__ = [
     "check_private_estimator",
     "parametrize_with_private_checks",
-    "private_estimator_checks",
     "reproducible_noise",
 ]
 
@@ -51,8 +50,7 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
 
     See Also
     --------
-    private_estimator_checks : The checks one by one.
-    parametrize_with_private_checks : The same for pytest.
+    parametrize_with_private_checks : The same for pytest, one by one.
 
     Notes
     -----
@@ -80,32 +78,12 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     >>> check_private_estimator(DPOPORP(4, delta=0.1))
     """
     options = {"neighbours": neighbours, "weakened": weakened, "audit_options": audit_options}
-    for _, check in private_estimator_checks(estimator, X, y, **options):
+    for _, check in _private_checks(estimator, X, y, **options):
         check()
 
 
-def private_estimator_checks(estimator, X=None, y=None, *, neighbours=None, weakened=None, audit_options=None):
-    """Yield the checks of :func:`check_private_estimator`, each with its name.
-
-    Parameters
-    ----------
-    estimator, X, y, neighbours, weakened, audit_options
-        As :func:`check_private_estimator` takes them.
-
-    Yields
-    ------
-    name : str
-        What is checked.
-    check : callable
-        Without arguments; raises AssertionError.
-
-    Examples
-    --------
-    >>> from skdprp import DPOPORP
-    >>> from skdprp.testing import private_estimator_checks
-    >>> checks = dict(private_estimator_checks(DPOPORP(4)))
-    >>> checks["calls_share_no_noise"]()
-    """
+def _private_checks(estimator, X=None, y=None, *, neighbours=None, weakened=None, audit_options=None):
+    """Yield the checks of :func:`check_private_estimator`, which takes the same: a name, and what raises without it."""
     case = Case(estimator, X, y, neighbours, weakened, audit_options or {})
     for name, check in _CHECKS.items():
         if name != "audit_catches_the_weakened" or weakened is not None:
@@ -139,7 +117,7 @@ def parametrize_with_private_checks(estimators):
     checks = [
         pytest.param(check, id=f"{estimator!r}-{name}")
         for estimator, options in cases
-        for name, check in private_estimator_checks(estimator, **options)
+        for name, check in _private_checks(estimator, **options)
     ]
     return pytest.mark.parametrize("check", checks)
 

@@ -8,7 +8,7 @@ from sklearn.base import clone
 from ..audit import audit_epsilon, worst_neighbours
 from ..audit._trials import trials_of
 from ..guarantee import Definition
-from ..mechanisms import information_delta
+from ..mechanisms.mutual_information import information_delta
 from ._case import SURE
 from ._contents import flat
 from ._knowledge import neighbouring

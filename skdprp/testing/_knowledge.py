@@ -7,7 +7,7 @@ import numpy as np
 from .._adjacency import Relation
 from ..audit._result import clopper_pearson, epsilon_bound
 from ..guarantee import Definition
-from ..mechanisms import information_delta
+from ..mechanisms.mutual_information import information_delta
 from ..report import privacy_report
 from ._case import INTEGERS, SURE
 from ._contents import fingerprints
