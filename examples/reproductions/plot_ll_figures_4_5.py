@@ -92,7 +92,8 @@ plt.show()
 # %%
 # For p = 2 the crosses are above their dashed line where beta / m is large: there F is no bound. In a Gaussian
 # projection it is one for a pair of neighbours as long as beta / m is not near 2, but a needlessly large one that grows
-# with p. The exact law needs none of it, and leaves each bit several times the loss, which means far fewer flips.
+# with p. The exact distribution needs none of it, and leaves each bit several times the loss, which means far fewer
+# flips.
 for p in dimensions:
     largest = published_sign_change_probability(simulated_at[-1], p)
     print(

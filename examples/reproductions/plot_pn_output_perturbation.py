@@ -56,5 +56,5 @@ plt.show()
 
 # %%
 # The published curves are the best by far where epsilon is small, and their guarantee is void: the true delta, printed
-# above, is orders of magnitude above 1 / n^2. With the noise that its promise takes, the chi_1 radius leaves nothing
+# above, is orders of magnitude above 1 / n^2. With the noise that its guarantee takes, the chi_1 radius leaves nothing
 # but chance. Gamma and Gaussian radii hide what they claim to hide, and hardly differ in these dimensions.
