@@ -28,7 +28,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratif
 
 # %%
 # Scale by bounds that do not come from the data
-# --------------------------------
+# ----------------------------------------------
 # Columns should reach the model at about the same size. A ``StandardScaler`` would see to that, by means and variances
 # of private rows. The report finds it:
 privacy_report(make_pipeline(StandardScaler(), AMPClassifier(max_norm=5.0, classes=[0, 1])).fit(X_train, y_train))

@@ -16,7 +16,7 @@ parameters are our choice.
 # (2 / pi) asin(beta / (2 m)), which depends neither on p nor on the rows.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, rows_of, save
+from _reproduction import parse_arguments, save
 from scipy.stats import binom
 
 from skdprp.mechanisms import (
@@ -86,7 +86,7 @@ for ax in (middle, right):
 counts = {"k": sizes, "N_+": n_plus, "exact quantile": quantile, "exact loss of a bit": loss}
 columns = {"beta / m": relative_changes, "exact": pair, **{f"F, p = {p}": curve for p, curve in bound.items()}}
 crosses = {"beta / m": simulated_at, **{f"simulated, p = {p}": shares for p, shares in simulated.items()}}
-save(options, "ll_figures_4_5", fig, rows_of(columns), counts=rows_of(counts), simulated=rows_of(crosses))
+save(options, "ll_figures_4_5", fig, columns, counts=counts, simulated=crosses)
 plt.show()
 
 # %%

@@ -15,7 +15,7 @@ are our choice.
 # radius and M sigma^2 for Gaussian noise, all at (epsilon, 1e-5).
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, rows_of, save
+from _reproduction import parse_arguments, save
 
 from skdprp.mechanisms import gaussian_scale, published_product_noise_scale, spherical_profile, spherical_scale
 
@@ -66,9 +66,9 @@ save(
     options,
     "pn_figures_2_4",
     fig,
-    rows_of({"M": dimensions} | by_dimension),
-    epsilon=rows_of({"epsilon": epsilons} | by_epsilon),
-    true_delta=rows_of({"M": dimensions} | {f"epsilon = {epsilon:g}": curve for epsilon, curve in deltas.items()}),
+    {"M": dimensions} | by_dimension,
+    epsilon={"epsilon": epsilons} | by_epsilon,
+    true_delta={"M": dimensions} | {f"epsilon = {epsilon:g}": curve for epsilon, curve in deltas.items()},
 )
 plt.show()
 

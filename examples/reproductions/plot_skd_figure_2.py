@@ -13,7 +13,7 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, rows_of, save
+from _reproduction import parse_arguments, save
 
 from skdprp import MIDPRegressor, PrivacyWarning
 from skdprp.linear_model import least_residual
@@ -69,7 +69,7 @@ for (name, curve), style in zip(errors.items(), styles, strict=True):
 ax.set(xscale="log", yscale="log", xlabel="epsilon in bits", ylabel="relative error of the sum of squares")
 ax.set_title(f"MI-DP regression, n = {n}, d = {d}")
 ax.legend()
-save(options, "skd_figure_2", fig, rows_of({"epsilon": epsilons} | errors))
+save(options, "skd_figure_2", fig, {"epsilon": epsilons} | errors)
 plt.show()
 
 # %%
