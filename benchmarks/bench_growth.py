@@ -15,35 +15,20 @@ from skdprp.mechanisms.randomised_response import flip_thresholds
 from skdprp.random_projection import make_projection
 
 
+def on_dense(kind):
+    """Return what makes a call that projects dense rows."""
+    return lambda n, p, k: projection_of(kind, dense(n, p, np.float64), k)
+
+
+def on_csr(kind):
+    """Return what makes a call that projects CSR rows of `nnz` entries."""
+    return lambda n, p, k, nnz: projection_of(kind, sparse(n, p, nnz), k)
+
+
 def projection_of(kind, X, k):
     """Return a call that projects X."""
     projection = make_projection(kind, X.shape[1], k, np.random.RandomState(0))
     return lambda: project(projection, X)
-
-
-def oporp_dense(n, p, k):
-    """Sums of p numbers a row into k bins."""
-    return projection_of("oporp", dense(n, p, np.float64), k)
-
-
-def oporp_csr(n, p, k, nnz):
-    """Sums of nnz numbers a row into k bins."""
-    return projection_of("oporp", sparse(n, p, nnz), k)
-
-
-def rademacher_dense(n, p, k):
-    """A dense product."""
-    return projection_of("rademacher", dense(n, p, np.float64), k)
-
-
-def rademacher_csr(n, p, k, nnz):
-    """Rows of W of k signs for each entry."""
-    return projection_of("rademacher", sparse(n, p, nnz), k)
-
-
-def very_sparse_dense(n, p, k):
-    """A product with a W of sqrt(p) k entries."""
-    return projection_of("very_sparse", dense(n, p, np.float64), k)
 
 
 def gaussian_noise(n, k):
@@ -58,15 +43,20 @@ def sign_flips(n, k):
     return lambda: _noise.flip(levels, thresholds)
 
 
-# Sizes to start from, and the exponents of the arithmetic.
+# Sizes to start from, and the exponents of the arithmetic: a bin for each number of a row, k signs for each entry.
 KERNELS = (
-    (oporp_dense, {"n": 1000, "p": 1024, "k": 64}, {"n": 1, "p": 1, "k": 1}),
-    (oporp_csr, {"n": 2000, "p": 100_000, "k": 64, "nnz": 100}, {"n": 1, "p": 0, "k": 1, "nnz": 1}),
-    (rademacher_dense, {"n": 1000, "p": 1024, "k": 64}, {"n": 1, "p": 1, "k": 1}),
-    (rademacher_csr, {"n": 200, "p": 1_000_000, "k": 64, "nnz": 100}, {"n": 1, "p": 0, "k": 1, "nnz": 1}),
-    (very_sparse_dense, {"n": 500, "p": 1024, "k": 64}, {"n": 1, "p": 1, "k": 1}),
-    (gaussian_noise, {"n": 1000, "k": 64}, {"n": 1, "k": 1}),
-    (sign_flips, {"n": 4000, "k": 64}, {"n": 1, "k": 1}),
+    ("oporp dense", on_dense("oporp"), {"n": 1000, "p": 1024, "k": 64}, {"n": 1, "p": 1, "k": 1}),
+    ("oporp csr", on_csr("oporp"), {"n": 2000, "p": 100_000, "k": 64, "nnz": 100}, {"n": 1, "p": 0, "k": 1, "nnz": 1}),
+    ("rademacher dense", on_dense("rademacher"), {"n": 1000, "p": 1024, "k": 64}, {"n": 1, "p": 1, "k": 1}),
+    (
+        "rademacher csr",
+        on_csr("rademacher"),
+        {"n": 200, "p": 1_000_000, "k": 64, "nnz": 100},
+        {"n": 1, "p": 0, "k": 1, "nnz": 1},
+    ),
+    ("very sparse dense", on_dense("very_sparse"), {"n": 500, "p": 1024, "k": 64}, {"n": 1, "p": 1, "k": 1}),
+    ("gaussian noise", gaussian_noise, {"n": 1000, "k": 64}, {"n": 1, "k": 1}),
+    ("sign flips", sign_flips, {"n": 4000, "k": 64}, {"n": 1, "k": 1}),
 )
 
 
@@ -85,12 +75,12 @@ def main():
     options = parser.parse_args()
     measure.describe_machine()
     row = measure.table("kernel", "size doubled", "exponent", "of the arithmetic", "milliseconds")
-    for kernel, sizes, arithmetic in KERNELS:
+    for kind, kernel, sizes, arithmetic in KERNELS:
         for name in sizes:
             fitted, times = exponent(kernel, sizes, name, options.doublings, options.repeats)
             span = f"{sizes[name]} to {sizes[name] * 2**options.doublings}"
             milliseconds = ", ".join(f"{time:.3g}" for time in times)
-            row(kernel.__name__.replace("_", " "), f"{name}, {span}", fitted, arithmetic[name], milliseconds)
+            row(kind, f"{name}, {span}", fitted, arithmetic[name], milliseconds)
 
 
 if __name__ == "__main__":

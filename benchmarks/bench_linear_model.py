@@ -10,20 +10,16 @@ test images and labels as gzipped idx files; without --data, the sets bundled wi
 """
 
 import argparse
-import gzip
 import time
 import warnings
-from pathlib import Path
 
 import measure  # pins the threads, so before numpy
 import numpy as np
+import problems
+from problems import mean_score
 from scipy.sparse import issparse
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler, normalize
 
 from skdprp import AMPClassifier, ProductNoiseOutputPerturbation
 
@@ -38,49 +34,6 @@ GOALS = {
     ("mnist", 1.0, "replace_one"): 0.740,
     ("mnist", 10.0, "replace_one"): 0.890,
 }
-
-
-def read_a9a(folder):
-    """Adult income: 123 binary features, sparse."""
-    X, y = load_svmlight_file(str(folder / "a9a"), n_features=123)
-    X_test, y_test = load_svmlight_file(str(folder / "a9a.t"), n_features=123)
-    return X, X_test, y, y_test
-
-
-def read_idx(path, offset):
-    """Bytes of a gzipped idx file after its header."""
-    with gzip.open(path) as file:
-        return np.frombuffer(file.read()[offset:], np.uint8)
-
-
-def read_mnist(folder):
-    """Eight thousand digits to learn from, two thousand to test."""
-    X = read_idx(folder / "t10k-images-idx3-ubyte.gz", 16).reshape(-1, 784) / 255.0
-    y = read_idx(folder / "t10k-labels-idx1-ubyte.gz", 8)
-    return X[:8000], X[8000:], y[:8000], y[8000:]
-
-
-def bundled(load, scale=False):
-    """A data set of scikit-learn, split in two."""
-    X, y = load(return_X_y=True)
-    X = StandardScaler().fit_transform(X) if scale else X
-    return train_test_split(X, y, test_size=0.3, random_state=0)
-
-
-def read_data(folder):
-    """All data sets, rows of unit norm."""
-    if folder is None:
-        data = {"digits": bundled(load_digits), "breast_cancer": bundled(load_breast_cancer, scale=True)}
-    else:
-        data = {"a9a": read_a9a(folder), "mnist": read_mnist(folder)}
-    return {name: (normalize(X), normalize(X_test), y, y_test) for name, (X, X_test, y, y_test) in data.items()}
-
-
-def mean_score(model, split, draws):
-    """Mean accuracy over fresh fits, and its standard error."""
-    X, X_test, y, y_test = split
-    scores = [clone(model).fit(X, y).score(X_test, y_test) for _ in range(draws)]
-    return np.mean(scores), np.std(scores) / np.sqrt(draws)
 
 
 def score_of_diffprivlib(epsilon, split, draws):
@@ -149,17 +102,13 @@ def time_fits(name, split):
 def parse_arguments():
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder with a9a and MNIST; default: bundled data")
+    problems.add_data(parser)
     parser.add_argument("--draws", type=int, default=10, help="fits to average over (default: 10)")
     parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS, help="privacy levels")
     parser.add_argument("--grid", action="store_true", help="also find the best C on a grid")
     parser.add_argument("--output", action="store_true", help="also score ProductNoiseOutputPerturbation")
     parser.add_argument("--no-times", action="store_true", help="leave out the fit times")
     args = parser.parse_args()
-    needed = ["a9a", "a9a.t", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
-    missing = [] if args.data is None else [name for name in needed if not (args.data / name).is_file()]
-    if missing:
-        parser.error(f"{args.data} has no {', '.join(missing)}")
     if args.draws < 1 or min(args.epsilon) <= 0:
         parser.error("--draws must be at least 1, and --epsilon above 0")
     return args
@@ -167,7 +116,7 @@ def parse_arguments():
 
 if __name__ == "__main__":
     arguments = parse_arguments()
-    sets = read_data(arguments.data)
+    sets = problems.read_data(arguments.data)
     print("Accuracy on held-out rows, default parameters, delta = 1 / n^2")
     for set_name, parts in sets.items():
         compare(set_name, parts, arguments)

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import measure  # pins the threads, so before numpy
 import numpy as np
-from bench_linear_model import read_data
+import problems
 from bench_noise import load_opendp
 from scipy.sparse import issparse
 from sklearn.linear_model import LogisticRegression
@@ -94,9 +94,9 @@ def mean_score(model, X, X_test, y, y_test, draws):
     return f"{np.mean(scores):.3f} ± {np.std(scores):.3f}"
 
 
-def accuracy_rows(problems, diffprivlib, draws):
+def accuracy_rows(data, diffprivlib, draws):
     """Yield a row for each data set and classifier, with an accuracy for each epsilon."""
-    for name, (X, X_test, y, y_test) in problems.items():
+    for name, (X, X_test, y, y_test) in data.items():
         by_epsilon = [classifiers(epsilon, diffprivlib) for epsilon in EPSILONS]
         for who in by_epsilon[0]:
             rows = (dense(X), dense(X_test)) if who[0] == "diffprivlib" else (X, X_test)
@@ -106,9 +106,9 @@ def accuracy_rows(problems, diffprivlib, draws):
         yield "accuracy", name, *NOT_PRIVATE, *[f"{bare:.3f}"] * len(EPSILONS)
 
 
-def fit_rows(problems, diffprivlib, repeats):
+def fit_rows(data, diffprivlib, repeats):
     """Yield the time of a fit at epsilon = 1, for each data set and classifier."""
-    for name, (X, _, y, _) in problems.items():
+    for name, (X, _, y, _) in data.items():
         models = classifiers(1.0, diffprivlib) | {NOT_PRIVATE: LogisticRegression(max_iter=1000)}
         rows = {who: dense(X) if who[0] == "diffprivlib" else X for who in models}
         calls = {who: partial(model.fit, rows[who], y) for who, model in models.items()}
@@ -180,7 +180,7 @@ def processor():
 def report(options):
     """Measure everything, and print each row as it is known."""
     diffprivlib, opendp = peer(load_diffprivlib), peer(load_opendp)
-    problems = read_data(options.data)
+    data = problems.read_data(options.data)
     flags = "--data DIR " * (options.data is not None) + f"--draws {options.draws}"
     flags += f" --rows {options.rows}" * (options.rows != ROWS)
     print(
@@ -196,8 +196,8 @@ def report(options):
         "task", "data", "library", "estimator", "guarantee", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS)
     )
     for cells in chain(
-        accuracy_rows(problems, diffprivlib, options.draws),
-        fit_rows(problems, diffprivlib, 3),
+        accuracy_rows(data, diffprivlib, options.draws),
+        fit_rows(data, diffprivlib, 3),
         noise_rows(diffprivlib, opendp, 5),
         sketch_rows(options.rows, 9),
     ):
@@ -207,7 +207,7 @@ def report(options):
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder with a9a and MNIST; default: bundled data")
+    problems.add_data(parser)
     parser.add_argument("--draws", type=int, default=5, help="fits to average over (default: 5)")
     parser.add_argument("--rows", type=int, default=ROWS, help=f"rows to sketch (default: {ROWS})")
     warnings.simplefilter("ignore")  # peers warn of what their defaults do; the figures stand beside them

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import measure  # pins the threads, so before numpy
 import numpy as np
-from bench_linear_model import read_idx
+from problems import read_idx
 from sklearn.neighbors import NearestNeighbors
 
 from skdprp import DPSignOPORP

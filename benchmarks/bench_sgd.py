@@ -16,17 +16,15 @@ scikit-learn stand in.
 import argparse
 import time
 import warnings
-from pathlib import Path
 
 import measure  # pins the threads, so before numpy
 import numpy as np
-from bench_linear_model import bundled, mean_score, read_a9a, read_mnist
+import problems
+from problems import mean_score
 from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.neural_network import MLPClassifier
-from sklearn.preprocessing import normalize
 
 from skdprp import AMPClassifier, DPSGDClassifier
 from skdprp.neural_network._plan import sampling_rate
@@ -154,7 +152,7 @@ def times_of_a_pass(X, y, batch_size, repeats):
 def parse_arguments():
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, help="folder with a9a and MNIST; default: bundled data")
+    problems.add_data(parser)
     parser.add_argument("--draws", type=int, default=10, help="fits on a9a to average over (default: 10)")
     parser.add_argument("--network-draws", type=int, default=3, help="fits on MNIST to average over (default: 3)")
     parser.add_argument(
@@ -163,29 +161,22 @@ def parse_arguments():
     parser.add_argument("--network-epsilon", type=float, nargs="+", default=(2.0, 10.0), help="for the networks")
     parser.add_argument("--repeats", type=int, default=7, help="timed fits (default: 7)")
     parser.add_argument("--only", choices=("linear", "network", "time", "batches"), help="print one table only")
-    args = parser.parse_args()
-    needed = ["a9a", "a9a.t", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"]
-    missing = [] if args.data is None else [name for name in needed if not (args.data / name).is_file()]
-    if missing:
-        parser.error(f"{args.data} has no {', '.join(missing)}")
-    return args
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
     arguments = parse_arguments()
     bundle = arguments.data is None
-    binary = bundled(load_breast_cancer, scale=True) if bundle else read_a9a(arguments.data)
-    digits = bundled(load_digits) if bundle else read_mnist(arguments.data)
+    binary, digits = problems.read_adult(arguments.data), problems.read_digits(arguments.data)
     if arguments.only in (None, "linear"):
         for split, draws, goals in ((binary, arguments.draws, GOALS), (digits, arguments.network_draws, {})):
-            unit = (normalize(split[0]), normalize(split[1]), *split[2:])
+            unit = problems.unit_rows(split)
             table_of_linear_models(unit, arguments.epsilon, draws, "replace_one", {})
             table_of_linear_models(unit, arguments.epsilon, draws, "add_remove", {} if bundle else goals)
     if arguments.only in (None, "network"):
         table_of_networks(digits, arguments.network_epsilon, arguments.network_draws)
     if arguments.only == "batches":
         table_of_batches(digits, (32,), arguments.network_epsilon, arguments.network_draws)
-        unit = (normalize(binary[0]), normalize(binary[1]), *binary[2:])
-        table_of_batches(unit, (), arguments.network_epsilon, arguments.network_draws)
+        table_of_batches(problems.unit_rows(binary), (), arguments.network_epsilon, arguments.network_draws)
     if arguments.only in (None, "time"):
         table_of_times(digits, arguments.repeats)

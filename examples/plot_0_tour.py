@@ -2,15 +2,16 @@
 Five-minute tour
 ================
 
-Private models, private sketches, what they promise and what they cost, on handwritten digits.
+Private models, private sketches, what they guarantee and what they cost, on handwritten digits.
 """
 
 # %%
 # A private model
 # ---------------
 # :class:`~skdprp.AMPClassifier` takes the place of LogisticRegression. Its weights may be published: nobody can tell
-# from them whether one row of the table had been another. ``max_norm`` is a bound on the length of a row that is known
-# in public: pixels are 0 to 16, and :class:`~skdprp.PublicScaler` brings them to -1/2 to 1/2 by that alone.
+# from them whether one row of the table had been another. ``max_norm`` is a bound on the length of a row that
+# does not come from the data: pixels are 0 to 16, and :class:`~skdprp.PublicScaler` brings them to -1/2 to 1/2 by
+# that alone.
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
@@ -25,7 +26,7 @@ model = AMPClassifier(epsilon=5.0, max_norm=4.0, classes=range(10)).fit(X_train,
 print(f"accuracy {model.score(X_test, y_test):.2f}")
 
 # %%
-# What it promises is a value that shows itself, here and in notebooks. Read the unit, what is assumed and what is not
+# What it guarantees is a value that shows itself, here and in notebooks. Read the unit, what is assumed and what is not
 # covered first.
 model.guarantee_
 
@@ -51,5 +52,5 @@ display.plot(public_data=True)
 PrivacyUtilityDisplay.from_estimator(pipeline, X, y, **options).plot(ax=display.ax_, public_data=True)
 
 # %%
-# The two curves are not about the same promise. The model's unit is a row, of which there are 1797 to hide among; the
+# The two curves are not about the same guarantee. The model's unit is a row, of which there are 1797 to hide among; the
 # sketch's is a pixel of a row, and each row stands alone. :doc:`/choose` says which you need.

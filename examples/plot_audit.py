@@ -10,8 +10,8 @@ how often it is right: that bounds epsilon from *below*, with a stated confidenc
 # %%
 # Four releases of one number, which is 0, or 1 for a neighbour. All claim epsilon = 1. The first is the Laplace
 # mechanism of the library. Then come three that went wrong: with half of the noise, a factor that is easily lost in a
-# derivation; with one noise for two answers, each of which has the right law by itself; and the textbook's formula, as
-# one would write it in numpy.
+# derivation; with one noise for two answers, each of which has the right distribution by itself; and the textbook's
+# formula, as one would write it in numpy.
 import matplotlib.pyplot as plt
 import numpy as np
 

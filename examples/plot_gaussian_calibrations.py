@@ -4,7 +4,7 @@ Three calibrations of Gaussian noise
 
 How much Gaussian noise makes a release (epsilon, delta)-DP? Textbooks give the *classic* formula, papers on sketches
 one after Kenthapadi and others, and the *analytic* calibration solves for the least noise that meets the target. They
-promise the same and differ in what they cost.
+guarantee the same and differ in what they cost.
 """
 
 # %%
@@ -25,17 +25,17 @@ except ValueError as error:
 
 # %%
 # Left: the noise. Right: the delta that each really has at the epsilon it was asked for. The analytic calibration is on
-# the target; the others pay for a promise far stronger than the one they make.
-fig, (noise, slack) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+# the target; the others pay for a guarantee far stronger than the one they state.
+fig, (noise, failure) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for (name, calibration), style in zip(calibrations.items(), ("-", "--", ":"), strict=True):
     epsilons = np.geomspace(0.05, 0.999 if name == "classic" else 20, 60)
     scales = [calibration(epsilon, delta) for epsilon in epsilons]
     deltas = [gaussian_profile(epsilon, scale=scale) for epsilon, scale in zip(epsilons, scales, strict=True)]
     noise.loglog(epsilons, scales, style, label=name)
-    slack.loglog(epsilons, deltas, style, label=name)
+    failure.loglog(epsilons, deltas, style, label=name)
 noise.set(xlabel="epsilon", ylabel="standard deviation of the noise", title="noise for sensitivity 1")
-slack.set(xlabel="epsilon", ylabel="delta that holds", title=f"asked for: delta = {delta:g}", ylim=(1e-14, 1e-4))
-for ax in (noise, slack):
+failure.set(xlabel="epsilon", ylabel="delta that holds", title=f"asked for: delta = {delta:g}", ylim=(1e-14, 1e-4))
+for ax in (noise, failure):
     ax.xaxis.set_major_formatter("{x:g}")
 fig.legend(*noise.get_legend_handles_labels(), loc="outside upper center", ncols=3)
 

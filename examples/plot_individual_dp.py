@@ -48,5 +48,5 @@ fixed = ((of_u == 0) | (of_u == 1)) & (of_v > 0.01) & (of_v < 0.99)
 print("bits that are certain for u and not for its neighbour:", np.flatnonzero(fixed))
 
 # %%
-# So the library prints another name, and says what the promise is about.
+# So the library prints another name, and says what the guarantee is about.
 print(individual.guarantee_)

@@ -7,9 +7,9 @@ guarantee. Here a nearest-centroid classifier becomes private in fifty lines, an
 """
 
 # %%
-# Of each class, take the sum of its rows and their number. Rows are cut to ``max_norm`` R, and the counts are weighed
-# by R as well. A row for another of the same class moves one sum by at most 2 R; of another class, two sums and two
-# counts by R each: all numbers together, in Euclidean length, by 2 R. That is the sensitivity.
+# Of each class, take the sum of its rows and their number. Rows are clipped to ``max_norm`` R, and the counts are
+# weighed by R as well. A row for another of the same class moves one sum by at most 2 R; of another class, two sums and
+# two counts by R each: all numbers together, in Euclidean length, by 2 R. That is the sensitivity.
 #
 # A vector with a known sensitivity is released by ``DPRandomProjection(projection="identity")``: Gaussian noise,
 # exactly calibrated, from the kernel, on a grid that leaks nothing by rounding.

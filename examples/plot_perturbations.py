@@ -8,7 +8,7 @@ costs over ``epsilon``, and how much of that is the choice of neighbours.
 """
 
 # %%
-# Ten classes of handwritten digits. Rows longer than ``max_norm``, a public bound, are cut to it.
+# Ten classes of handwritten digits. Rows longer than ``max_norm``, a public bound, are clipped to it.
 from sklearn.datasets import load_digits
 
 from skdprp import AMPClassifier, DPSGDClassifier, PrivacyUtilityDisplay, ProductNoiseOutputPerturbation
@@ -28,7 +28,7 @@ models = [
 # *Output perturbation* minimises a loss, and adds noise as large as one row can move the minimum. *Objective
 # perturbation* adds a random linear term first: where the rows agree, the loss is curved and the noise moves the
 # minimum little; where nobody knows, it moves it far. *Gradient perturbation* adds noise to the gradient at each step.
-# That a row is there or its place is blank, "row blank or not", is a weaker promise than "row replaced", at half the
+# That a row is there or its place is blank, "row blank or not", is a weaker guarantee than "row replaced", at half the
 # noise.
 ax = None
 for name, model in models:
@@ -42,7 +42,7 @@ for name, model in models:
 display.frame().groupby("epsilon")["score"].agg(["mean", "std"]).round(3)
 
 # %%
-# The noise on the solution has a random length and a random direction. With a Gamma law of the length it is never more
-# than Gaussian noise of the same guarantee, and with ``delta=0`` it is the classic one of pure epsilon-DP.
+# The noise on the solution has a random length and a random direction. With a Gamma distribution of the length it is
+# never more than Gaussian noise of the same guarantee, and with ``delta=0`` it is the classic one of pure epsilon-DP.
 model = ProductNoiseOutputPerturbation(epsilon=1.0, **known).fit(X, y)
 model.guarantee_

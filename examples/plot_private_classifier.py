@@ -3,7 +3,7 @@ A private classifier on a table of your own
 ===========================================
 
 A CSV file with columns of different units, a model whose weights may be published, and the report of what that
-promises. :class:`~skdprp.AMPClassifier` stands where ``LogisticRegression`` stood; what needs thought is the scaling.
+guarantees. :class:`~skdprp.AMPClassifier` stands where ``LogisticRegression`` stood; what needs thought is the scaling.
 """
 
 # %%
@@ -27,8 +27,8 @@ X, y = table.drop(columns="target"), table["target"]
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
 
 # %%
-# Scale by what is known in public
-# --------------------------------
+# Scale by bounds that do not come from the data
+# ----------------------------------------------
 # Columns should reach the model at about the same size. A ``StandardScaler`` would see to that, by means and variances
 # of private rows. The report finds it:
 privacy_report(make_pipeline(StandardScaler(), AMPClassifier(max_norm=5.0, classes=[0, 1])).fit(X_train, y_train))

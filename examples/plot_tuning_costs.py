@@ -8,7 +8,7 @@ held-out rows with no noise at all.
 """
 
 # %%
-# Three norms to cut rows to, four folds, and the refit: thirteen fits. Each row is held out in one fold of four, and
+# Three norms to clip rows to, four folds, and the refit: thirteen fits. Each row is held out in one fold of four, and
 # so ten fits see it. That their sum is its price holds as long as the other rows stay in their folds whatever this one
 # is: the split must go by place. ``cv=4`` would be stratified here, and look at labels.
 import matplotlib.pyplot as plt

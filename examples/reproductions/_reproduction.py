@@ -1,19 +1,20 @@
 """What the reproductions share: command line, data, colours, sketches by their published names, measures, output."""
 
 import argparse
-import csv
 import gzip
 from functools import cache
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_svmlight_files
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
+from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import PolynomialFeatures, normalize
 from sklearn.svm import LinearSVC
 
@@ -26,20 +27,7 @@ MEASURES = ("accuracy", "relative l2 error", "false-positive rate")
 
 
 def parse_arguments(*, full, data=None):
-    """Parse the command line of a reproduction, and set the colours of its figures.
-
-    Parameters
-    ----------
-    full : str
-        What ``--full`` does.
-    data : str or None, default=None
-        Which files ``--data DIR`` should hold; None if the script makes up its data, and does not look into it.
-
-    Returns
-    -------
-    argparse.Namespace
-        ``full``, ``data`` and ``output``.
-    """
+    """Parse the command line, and set the colours of figures; `data` says what is in the folder, if any is read."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--full", action="store_true", help=full)
     parser.add_argument("--output", type=Path, help="folder for the pictures (PNG) and their numbers (CSV)")
@@ -51,44 +39,12 @@ def parse_arguments(*, full, data=None):
 
 
 def save(options, name, figure, rows, **more):
-    """Write a picture and its numbers, if a folder was named.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-        The command line.
-    name : str
-        Name of both files, without its ending.
-    figure : Figure
-        The picture.
-    rows : list of dict
-        The numbers, a line each.
-    **more
-        Further tables by what is added to the name.
-    """
+    """Write a picture and its numbers, if a folder was named: columns by name, or a dict for each line."""
     if options.output:
         options.output.mkdir(parents=True, exist_ok=True)
         figure.savefig(options.output / f"{name}.png", dpi=150)
-        for table, lines in {name: rows, **{f"{name}_{key}": value for key, value in more.items()}}.items():
-            with open(options.output / f"{table}.csv", "w", newline="") as file:
-                writer = csv.DictWriter(file, lines[0])
-                writer.writeheader()
-                writer.writerows(lines)
-
-
-def rows_of(columns):
-    """Turn columns by name into a list of dict, as :func:`save` takes it.
-
-    Parameters
-    ----------
-    columns : dict of str to sequence
-        All of one length.
-
-    Returns
-    -------
-    list of dict
-    """
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        for table, numbers in {name: rows, **{f"{name}_{key}": value for key, value in more.items()}}.items():
+            pd.DataFrame(numbers).to_csv(options.output / f"{table}.csv", index=False)
 
 
 def _read_idx(path, header):
@@ -97,20 +53,7 @@ def _read_idx(path, header):
 
 
 def read_digits(folder):
-    """Read handwritten digits with pixels from 0 to 1.
-
-    Parameters
-    ----------
-    folder : Path or None
-        Where MNIST is: the training set if it is there, with the test set or else alone the latter. None takes the
-        small digits of scikit-learn.
-
-    Returns
-    -------
-    X : ndarray of shape (n_rows, 784) or (n_rows, 64)
-    y : ndarray of shape (n_rows,)
-    name : str
-    """
+    """Read digits with pixels from 0 to 1: MNIST, with its training set if that is there, or the small ones."""
     if folder is None:
         X, y = load_digits(return_X_y=True)
         return X / 16, y, "small digits"
@@ -125,19 +68,8 @@ def read_digits(folder):
 def read_text(folder, n_features):
     """Read sparse rows of zeros and ones with two classes.
 
-    Parameters
-    ----------
-    folder : Path or None
-        Where SMSSpamCollection is: which character 3-grams a message has, hashed, and whether it is spam. None takes
-        the small digits: which pairs of pixels are both inked, and whether the digit is above four.
-    n_features : int
-        Number of hashed features.
-
-    Returns
-    -------
-    X : CSR sparse of shape (n_rows, n_features)
-    y : ndarray of shape (n_rows,)
-    name : str
+    Which character 3-grams a text message has, hashed, and whether it is spam; without a folder, which pairs of pixels
+    of the small digits are both inked, and whether the digit is above four.
     """
     if folder is None:
         X, y = load_digits(return_X_y=True)
@@ -152,21 +84,7 @@ def read_text(folder, n_features):
 
 
 def published_sketches(n_components, epsilon, **public):
-    """Return the sketches of [LL] by their names there.
-
-    Parameters
-    ----------
-    n_components : int
-        Number k of components.
-    epsilon : float
-        The guarantee; delta is 1e-6 where there is one.
-    **public
-        Further parameters of all, like `random_state`.
-
-    Returns
-    -------
-    dict of str to estimator
-    """
+    """Return the sketches of [LL] by their names there."""
     additive = {"epsilon": epsilon, "delta": 1e-6, **public}
     signs = {"epsilon": epsilon, **public}
     return {
@@ -187,42 +105,14 @@ def published_sketches(n_components, epsilon, **public):
 
 
 def nearest(rows, n_queries, size):
-    """Find the rows with the largest cosine to each query.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        The first are the queries.
-    n_queries, size : int
-        How many queries, and how many rows to find for each.
-
-    Returns
-    -------
-    ndarray of int, shape (n_queries, size)
-        Places among the rows that are no queries, the most similar first.
-    """
-    rows = normalize(rows.astype(np.float32))
-    similarity = rows[:n_queries] @ rows[n_queries:].T
-    candidates = np.argpartition(-similarity, size, axis=1)[:, :size]
-    order = np.argsort(-np.take_along_axis(similarity, candidates, axis=1), axis=1)
-    return np.take_along_axis(candidates, order, axis=1)
+    """Find the rows with the largest cosine to each of the first ones: their places among the others, nearest first."""
+    rows = rows.astype(np.float32)
+    found = NearestNeighbors(n_neighbors=size, metric="cosine").fit(rows[n_queries:])
+    return found.kneighbors(rows[:n_queries], return_distance=False)
 
 
 def svm_accuracy(rows, y, *, C):
-    """Balanced accuracy, on three tenths of the rows, of a support vector machine that learns from the others.
-
-    Parameters
-    ----------
-    rows : {ndarray, sparse array} of shape (n_rows, n_features)
-    y : ndarray of shape (n_rows,)
-        Two classes.
-    C : float
-        As :class:`sklearn.svm.LinearSVC` has it.
-
-    Returns
-    -------
-    float
-    """
+    """Balanced accuracy, on three tenths of the rows, of a support vector machine that learns from the others."""
     train, test = train_test_split(np.arange(len(y)), test_size=0.3, stratify=y, random_state=0)
     # With fewer columns than rows the primal problem is the smaller one.
     model = LinearSVC(C=C, class_weight="balanced", dual=rows.shape[1] > len(train), tol=1e-3)
@@ -238,19 +128,7 @@ def _synthetic(n_samples, n_features, seed=0):
 
 
 def linear_problems(options):
-    """Return classification problems with rows of unit norm, split in two.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-        With ``data``: MNIST (the first 4000 of its test digits to learn from, with ``full`` 8000), a9a, and synthetic
-        rows in high dimension. Without: the small digits of scikit-learn and smaller synthetic rows.
-
-    Returns
-    -------
-    dict of str to tuple
-        ``(X_train, X_test, y_train, y_test)`` by the name of the problem.
-    """
+    """Return X_train, X_test, y_train, y_test by the name of a problem, rows of unit norm; without data, small ones."""
     X, y, name = read_digits(options.data)
     if options.data is None:
         size = (1500, 200)
@@ -271,43 +149,39 @@ def false_positive_rate(y, predicted):
     return np.mean([np.mean(predicted[y != c] == c) for c in (classes[-1:] if len(classes) == 2 else classes)])
 
 
-def compare_models(problems, models, epsilons, *, draws, penalty):
-    """Fit private models to each problem, and compare them with the same model without noise.
+def compare_models(options, name, title, models, styles, penalty):
+    """Fit private models to each problem, and draw, save and print how far they are from the same without noise.
 
-    Parameters
-    ----------
-    problems : dict
-        From :func:`linear_problems`.
-    models : dict of str to estimator
-        By name; their epsilon and C are set here.
-    epsilons : sequence of float
-    draws : int
-        Fits to average over.
-    penalty : callable
-        From the number of rows to C, or "auto".
-
-    Returns
-    -------
-    list of dict
-        A line for each problem, model and epsilon: accuracy, distance to the weights without noise relative to their
-        norm, false-positive rate, and the delta that is true at epsilon (1 if nothing is).
+    `penalty` gives C from the number of rows, or "auto".
     """
     rows = []
-    for problem, (X, X_test, y, y_test) in problems.items():
+    for problem, (X, X_test, y, y_test) in linear_problems(options).items():
         exact = cache(lambda options, X=X, y=y: ProductNoiseOutputPerturbation(**dict(options)).fit(X, y))
-        for name, model in models.items():
-            for epsilon in epsilons:
+        for method, model in models.items():
+            for epsilon in (0.1, 0.3, 1.0, 3.0, 10.0) if options.full else (0.1, 1.0, 10.0):
                 model = clone(model).set_params(epsilon=epsilon, C=penalty(len(y)))
-                measures = [_measure(model.fit(X, y), exact, X_test, y_test) for _ in range(draws)]
+                draws = range(10 if options.full else 5)
+                measures = [_measure(model.fit(X, y), exact, X_test, y_test) for _ in draws]
                 means = {key: np.mean([measure[key] for measure in measures]) for key in measures[0]}
-                rows.append({"data": problem, "method": name, "epsilon": epsilon, **means})
-    return rows
+                rows.append({"data": problem, "method": method, "epsilon": epsilon, **means})
+    problems = list(dict.fromkeys(row["data"] for row in rows))
+    fig, axes = plt.subplots(3, len(problems), figsize=(1 + 4 * len(problems), 9), layout="constrained", squeeze=False)
+    for problem, column in zip(problems, axes.T, strict=True):
+        _draw_problem(column, [row for row in rows if row["data"] == problem], styles)
+        column[0].set_title(problem)
+    for ax, measure in zip(axes[:, 0], MEASURES, strict=True):
+        ax.set_ylabel(measure)
+    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
+    save(options, name, fig, rows)
+    for row in rows:
+        if row["epsilon"] == 1.0:
+            print("{data:>25}  {method:30}  accuracy {accuracy:.3f}  true delta {true delta:.2g}".format(**row))
 
 
 def _measure(model, exact, X, y):
     bare = exact(_without_noise(model))
     predicted = model.predict(X)
-    return {
+    return {  # the true delta is 1 where nothing is proved
         "accuracy": np.mean(predicted == y),
         "relative l2 error": np.linalg.norm(model.coef_ - bare.coef_) / np.linalg.norm(bare.coef_),
         "false-positive rate": false_positive_rate(y, predicted),
@@ -322,34 +196,6 @@ def _without_noise(model):
     multi_class = "ovr" if published_objective else model.multi_class
     known = {"epsilon": 1e9, "delta": 0, "C": model.C_, "loss": model.loss, "multi_class": multi_class}
     return tuple(known.items())
-
-
-def report_comparison(options, name, title, rows, styles):
-    """Draw accuracy, l2 error and false-positive rate against epsilon, a column for each problem; save and print.
-
-    Parameters
-    ----------
-    options : argparse.Namespace
-        The command line.
-    name, title : str
-        Name of the files, and title of the picture.
-    rows : list of dict
-        From :func:`compare_models`.
-    styles : dict of str to str
-        How each model is drawn.
-    """
-    problems = list(dict.fromkeys(row["data"] for row in rows))
-    fig, axes = plt.subplots(3, len(problems), figsize=(1 + 4 * len(problems), 9), layout="constrained", squeeze=False)
-    for problem, column in zip(problems, axes.T, strict=True):
-        _draw_problem(column, [row for row in rows if row["data"] == problem], styles)
-        column[0].set_title(problem)
-    for ax, measure in zip(axes[:, 0], MEASURES, strict=True):
-        ax.set_ylabel(measure)
-    fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
-    save(options, name, fig, rows)
-    for row in rows:
-        if row["epsilon"] == 1.0:
-            print("{data:>25}  {method:30}  accuracy {accuracy:.3f}  true delta {true delta:.2g}".format(**row))
 
 
 def _draw_problem(column, rows, styles):

@@ -12,7 +12,7 @@ from noisy projections. Above 1 it pays to project. The rows here are our choice
 # of its own. Which of the two wins depends on epsilon.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, rows_of, save
+from _reproduction import parse_arguments, save
 
 from skdprp import DPOPORP, DPRandomProjection
 from skdprp.similarity import inner_product_variance, inner_products
@@ -83,7 +83,7 @@ ax.set_title(f"Inner product of two rows, p = {p}, delta = 1e-6, max_change = 1"
 ax.legend(fontsize="x-small", ncols=1)
 columns = {f"{name}, k = {k}": curve for (name, k), curve in ratios.items()}
 crosses = [{"epsilon": epsilon, "k": k, "R of OPORP, measured": ratio} for (epsilon, k), ratio in checks.items()]
-save(options, "ll_figure_3", fig, rows_of({"epsilon": epsilons} | columns), measured=crosses)
+save(options, "ll_figure_3", fig, {"epsilon": epsilons} | columns, measured=crosses)
 plt.show()
 
 # %%

@@ -12,7 +12,7 @@ Gaussian noise hides that, by calibration. Sizes, delta and the number of draws 
 # the W that is drawn. Bars span the draws.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import MARKERS, parse_arguments, rows_of, save
+from _reproduction import MARKERS, parse_arguments, save
 
 from skdprp.mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scale
 from skdprp.mechanisms.gaussian_laplace import kenthapadi_bound_scale
@@ -80,8 +80,8 @@ save(
     options,
     "ll_figures_1_2",
     fig,
-    rows_of({"epsilon": epsilons} | curves),
-    sensitivity=rows_of({"k": sizes} | {kind: values.mean(axis=1) for kind, values in moved.items()}),
+    {"epsilon": epsilons} | curves,
+    sensitivity={"k": sizes} | {kind: values.mean(axis=1) for kind, values in moved.items()},
 )
 plt.show()
 

@@ -16,7 +16,7 @@ parameters are our choice.
 # (2 / pi) asin(beta / (2 m)), which depends neither on p nor on the rows.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, rows_of, save
+from _reproduction import parse_arguments, save
 from scipy.stats import binom
 
 from skdprp.mechanisms.published import published_sign_change_probability, published_sign_changes
@@ -82,13 +82,14 @@ for ax in (middle, right):
 counts = {"k": sizes, "N_+": n_plus, "exact quantile": quantile, "exact loss of a bit": loss}
 columns = {"beta / m": relative_changes, "exact": pair, **{f"F, p = {p}": curve for p, curve in bound.items()}}
 crosses = {"beta / m": simulated_at, **{f"simulated, p = {p}": shares for p, shares in simulated.items()}}
-save(options, "ll_figures_4_5", fig, rows_of(columns), counts=rows_of(counts), simulated=rows_of(crosses))
+save(options, "ll_figures_4_5", fig, columns, counts=counts, simulated=crosses)
 plt.show()
 
 # %%
 # For p = 2 the crosses are above their dashed line where beta / m is large: there F is no bound. In a Gaussian
 # projection it is one for a pair of neighbours as long as beta / m is not near 2, but a needlessly large one that grows
-# with p. The exact law needs none of it, and leaves each bit several times the loss, which means far fewer flips.
+# with p. The exact distribution needs none of it, and leaves each bit several times the loss, which means far fewer
+# flips.
 for p in dimensions:
     largest = published_sign_change_probability(simulated_at[-1], p)
     print(

@@ -14,7 +14,7 @@ us. Pixels are shifted by 1/2, a public constant, since signs of uncentred rows 
 # The smooth rule flips a sign of level L with probability 1 / (1 + exp(L epsilon')): the further from zero, the rarer.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import MARKERS, parse_arguments, read_digits, rows_of, save
+from _reproduction import MARKERS, parse_arguments, read_digits, save
 
 from skdprp import DPSignOPORP, DPSignRP
 from skdprp.mechanisms import flip_probability
@@ -86,9 +86,9 @@ save(
     options,
     "ll_figures_6_9",
     fig,
-    rows_of({"epsilon": epsilons} | columns),
-    flips=rows_of({"level": range(1, 41)} | {f"epsilon' = {epsilon:g}": curve for epsilon, curve in flips.items()}),
-    levels=rows_of({"share of signs at or below": shares} | quantiles),
+    {"epsilon": epsilons} | columns,
+    flips={"level": range(1, 41)} | {f"epsilon' = {epsilon:g}": curve for epsilon, curve in flips.items()},
+    levels={"share of signs at or below": shares} | quantiles,
 )
 plt.show()
 

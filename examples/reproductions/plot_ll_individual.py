@@ -10,7 +10,7 @@ retrieval and the text figure, with pixels shifted by 1/2 before signs are taken
 
 **This is not differential privacy.** iDP-SignRP randomises only those signs that a change could flip. Which ones these
 are depends on the row, and a neighbour can give a sketch that the row itself never gives. :class:`~skdprp.iDPSignRP`
-promises *individual* DP of one released data set, with the noise held fixed: the curves below are not at equal
+guarantees *individual* DP of one released data set, with the noise held fixed: the curves below are not at equal
 guarantees.
 """
 
@@ -98,7 +98,7 @@ plt.show()
 
 # %%
 # The individual curves of SignRP hardly depend on epsilon, and on MNIST not at all: where a projection adds up many
-# features, few signs are near zero. That is not a better trade of privacy for utility, but a promise that leaves most
+# features, few signs are near zero. That is not a better trade of privacy for utility, but a guarantee that leaves most
 # signs alone. A bin of OPORP adds up few features, nearly all of its signs may flip, and its curves rise with epsilon
 # as those under DP do. They can end above the signs of RP: few features share a bin, and an empty bin comes out as -1,
 # which tells something, where :class:`~skdprp.DPSignOPORP` tosses a coin.

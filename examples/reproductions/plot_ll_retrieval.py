@@ -41,8 +41,8 @@ def precision_and_recall(sketch):
 
 def all_sketches(epsilon):
     """Every sketch of the paper, and randomised response that makes use of the length of the rows."""
-    assumed = DPSignRP(k, method="rr", projection="gaussian", epsilon=epsilon, delta=1e-6, min_norm=MIN_NORM)
-    return {**published_sketches(k, epsilon), f"DP-SignRP-RR, norm >= {MIN_NORM}": assumed}
+    bounded = DPSignRP(k, method="rr", projection="gaussian", epsilon=epsilon, delta=1e-6, min_norm=MIN_NORM)
+    return {**published_sketches(k, epsilon), f"DP-SignRP-RR, norm >= {MIN_NORM}": bounded}
 
 
 def search(sketch):
@@ -59,8 +59,8 @@ results = [
 
 # %%
 # The left column has projections with noise (Figure 10), the right one signs, with DP-OPORP to compare (Figure 13).
-# Promised that no image is shorter than 2.5 (the sketch refuses shorter ones), randomised response on a Gaussian
-# projection needs fewer flips; the paper's own bound N_+ comes out as all k signs here and gains nothing.
+# Given the public bound that no image is shorter than 2.5 (the sketch refuses shorter ones), randomised response on a
+# Gaussian projection needs fewer flips; the paper's own bound N_+ comes out as all k signs here and gains nothing.
 methods = list(dict.fromkeys(row["method"] for row in results))
 groups = [[m for m in methods if "Sign" not in m], ["DP-OPORP", *(m for m in methods if "Sign" in m)]]
 chance = {"precision": RIGHT / is_right.shape[1], "recall": MANY / is_right.shape[1]}
@@ -86,9 +86,9 @@ plt.show()
 # OPT is above G: the exact calibration of the same mechanism. Rademacher (B) is above Gaussian, and OPORP equals it
 # (with as many bins as features, as in the small digits, it loses nothing and is above). Smooth flips are above RR, by
 # far for SignRP. SignOPORP is above OPORP where epsilon is small, and below it where it is large, since signs lose
-# information even if none is flipped. SignRP has to share its epsilon among k bits; to assume a length helps RR there,
-# on MNIST less than smooth flips do. Laplace noise on a dense projection has to hide the l1 norm of a row of W, which
-# grows with k.
+# information even if none is flipped. SignRP has to share its epsilon among k bits; to know a least length helps RR
+# there, on MNIST less than smooth flips do. Laplace noise on a dense projection has to hide the l1 norm of a row of W,
+# which grows with k.
 print("precision", *(f"{epsilon:8.2g}" for epsilon in epsilons))
 for method in methods:
     print(f"{method:24}", *(f"{row['precision']:8.3f}" for row in results if row["method"] == method))

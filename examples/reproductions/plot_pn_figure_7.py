@@ -17,7 +17,7 @@ is its single step.
 # together, by the accountant of dp-accounting.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, rows_of, save
+from _reproduction import parse_arguments, save
 from dp_accounting.pld import privacy_loss_distribution
 from scipy.optimize import brentq
 
@@ -100,8 +100,8 @@ save(
     options,
     "pn_figure_7",
     fig,
-    rows_of({"epochs": epochs} | curves),
-    step=rows_of({"epsilon of one step": epsilons_of_a_step} | deltas),
+    {"epochs": epochs} | curves,
+    step={"epsilon of one step": epsilons_of_a_step} | deltas,
 )
 plt.show()
 

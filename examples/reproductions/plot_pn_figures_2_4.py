@@ -15,7 +15,7 @@ are our choice.
 # radius and M sigma^2 for Gaussian noise, all at (epsilon, 1e-5).
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, rows_of, save
+from _reproduction import parse_arguments, save
 
 from skdprp.mechanisms import gaussian_scale, published_product_noise_scale, spherical_profile, spherical_scale
 
@@ -24,7 +24,7 @@ DELTA, M = 1e-5, 784
 dimensions = np.geomspace(4, 100_000, 25 if options.full else 12).astype(int)
 epsilons = np.geomspace(0.1, 10, 17 if options.full else 9)
 
-LAWS = {
+NORMS = {
     "chi_1, published (not private)": lambda epsilon, m: published_product_noise_scale(epsilon, DELTA, n_dims=m) ** 2,
     "chi_1, exact": lambda epsilon, m: spherical_scale(epsilon, DELTA, n_dims=m, shape=1, power=2) ** 2 / 2,
     "Gaussian, analytic": lambda epsilon, m: m * gaussian_scale(epsilon, DELTA) ** 2,
@@ -32,8 +32,8 @@ LAWS = {
         m * (m + 1) * spherical_scale(epsilon, DELTA, n_dims=m, shape=m, power=1) ** 2
     ),
 }
-by_dimension = {name: np.array([law(1.0, int(m)) for m in dimensions]) for name, law in LAWS.items()}
-by_epsilon = {name: np.array([law(epsilon, M) for epsilon in epsilons]) for name, law in LAWS.items()}
+by_dimension = {name: np.array([norm(1.0, int(m)) for m in dimensions]) for name, norm in NORMS.items()}
+by_epsilon = {name: np.array([norm(epsilon, M) for epsilon in epsilons]) for name, norm in NORMS.items()}
 
 
 def true_delta(epsilon, m):
@@ -47,7 +47,7 @@ deltas = {epsilon: [true_delta(epsilon, int(m)) for m in dimensions] for epsilon
 # %%
 # The right panel is what the published calibration costs: its true delta, where it claims the dotted line.
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.8), layout="constrained")
-styles = dict(zip(LAWS, ["C1x--", "C1o-", "k-", "C0s-"], strict=True))
+styles = dict(zip(NORMS, ["C1x--", "C1o-", "k-", "C0s-"], strict=True))
 for name, style in styles.items():
     wide = {"linewidth": 4, "alpha": 0.4} if name.startswith("Gaussian") else {}
     left.plot(dimensions, by_dimension[name], style, label=name, **wide)
@@ -66,9 +66,9 @@ save(
     options,
     "pn_figures_2_4",
     fig,
-    rows_of({"M": dimensions} | by_dimension),
-    epsilon=rows_of({"epsilon": epsilons} | by_epsilon),
-    true_delta=rows_of({"M": dimensions} | {f"epsilon = {epsilon:g}": curve for epsilon, curve in deltas.items()}),
+    {"M": dimensions} | by_dimension,
+    epsilon={"epsilon": epsilons} | by_epsilon,
+    true_delta={"M": dimensions} | {f"epsilon = {epsilon:g}": curve for epsilon, curve in deltas.items()},
 )
 plt.show()
 

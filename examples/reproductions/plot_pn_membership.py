@@ -16,7 +16,7 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import linear_problems, parse_arguments, rows_of, save
+from _reproduction import linear_problems, parse_arguments, save
 from sklearn.linear_model import LogisticRegression
 
 from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, membership_inference_auc
@@ -102,7 +102,7 @@ axes[-1].set(xscale="log", xlabel="epsilon", ylabel="share of right guesses", yl
 axes[-1].set_title(f"Which of two known points? M = {M}")
 axes[-1].legend(loc="upper left")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
-save(options, "pn_membership", fig, rows, points=rows_of({"epsilon": some_epsilons, "limit": limit} | guesses))
+save(options, "pn_membership", fig, rows, points={"epsilon": some_epsilons, "limit": limit} | guesses)
 plt.show()
 
 # %%

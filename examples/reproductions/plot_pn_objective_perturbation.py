@@ -20,15 +20,13 @@ strong penalty makes it small by itself.
 import warnings
 
 import matplotlib.pyplot as plt
-from _reproduction import compare_models, linear_problems, parse_arguments, report_comparison
+from _reproduction import compare_models, parse_arguments
 
 from skdprp import AMPClassifier, PrivacyWarning
 
 options = parse_arguments(
     full="larger data, more epsilons and repeats: a quarter of an hour", data="MNIST (t10k-*.gz), a9a and a9a.t"
 )
-epsilons = (0.1, 0.3, 1.0, 3.0, 10.0) if options.full else (0.1, 1.0, 10.0)
-draws = 10 if options.full else 5
 CALIBRATIONS = {
     "chi_1, published (not private)": {"noise": "product", "calibration": "published"},
     "Gaussian, published (H-F AMP)": {"calibration": "published"},
@@ -36,15 +34,14 @@ CALIBRATIONS = {
     "Gaussian, exact (default)": {},
 }
 STYLES = dict(zip(CALIBRATIONS, ("C1x--", "C6^:", "C2o-", "C0s-"), strict=True))
-problems = linear_problems(options)
 warnings.simplefilter("ignore", PrivacyWarning)
 
 
 def reproduce(loss):
     """Compare the calibrations for one loss."""
     models = {name: AMPClassifier(loss=loss, **calibration) for name, calibration in CALIBRATIONS.items()}
-    rows = compare_models(problems, models, epsilons, draws=draws, penalty=lambda n: "auto")
-    report_comparison(options, f"pn_objective_perturbation_{loss}", f"Objective perturbation, {loss}", rows, STYLES)
+    name, title = f"pn_objective_perturbation_{loss}", f"Objective perturbation, {loss}"
+    compare_models(options, name, title, models, STYLES, lambda n: "auto")
 
 
 reproduce("log_loss")

@@ -18,16 +18,13 @@ textbook calibration of Gaussian noise is left out, since it holds below epsilon
 import warnings
 
 import matplotlib.pyplot as plt
-from _reproduction import compare_models, linear_problems, parse_arguments, report_comparison
+from _reproduction import compare_models, parse_arguments
 
 from skdprp import PrivacyWarning, ProductNoiseOutputPerturbation
 
 options = parse_arguments(
     full="larger data, more epsilons and repeats: a quarter of an hour", data="MNIST (t10k-*.gz), a9a and a9a.t"
 )
-epsilons = (0.1, 0.3, 1.0, 3.0, 10.0) if options.full else (0.1, 1.0, 10.0)
-draws = 10 if options.full else 5
-C_PER_ROW = 1e-6
 RADII = {
     "chi_1, published (not private)": {"radius": "chi1", "calibration": "published"},
     "chi_1, exact": {"radius": "chi1"},
@@ -35,15 +32,14 @@ RADII = {
     "Gaussian, exact": {"radius": "gaussian"},
 }
 STYLES = dict(zip(RADII, ("C1x--", "C1o-", "C0s-", "C6^:"), strict=True))
-problems = linear_problems(options)
 warnings.simplefilter("ignore", PrivacyWarning)
 
 
 def reproduce(loss):
     """Compare the radii for one loss."""
     models = {name: ProductNoiseOutputPerturbation(loss=loss, **radius) for name, radius in RADII.items()}
-    rows = compare_models(problems, models, epsilons, draws=draws, penalty=lambda n: n * C_PER_ROW)
-    report_comparison(options, f"pn_output_perturbation_{loss}", f"Output perturbation, {loss}", rows, STYLES)
+    name, title = f"pn_output_perturbation_{loss}", f"Output perturbation, {loss}"
+    compare_models(options, name, title, models, STYLES, lambda n: n * 1e-6)
 
 
 reproduce("log_loss")
@@ -56,5 +52,5 @@ plt.show()
 
 # %%
 # The published curves are the best by far where epsilon is small, and their guarantee is void: the true delta, printed
-# above, is orders of magnitude above 1 / n^2. With the noise that its promise takes, the chi_1 radius leaves nothing
+# above, is orders of magnitude above 1 / n^2. With the noise that its guarantee takes, the chi_1 radius leaves nothing
 # but chance. Gamma and Gaussian radii hide what they claim to hide, and hardly differ in these dimensions.

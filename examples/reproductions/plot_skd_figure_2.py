@@ -13,7 +13,7 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, rows_of, save
+from _reproduction import parse_arguments, save
 
 from skdprp import MIDPRegressor, PrivacyWarning
 from skdprp.linear_model import least_residual
@@ -31,16 +31,16 @@ least = np.sum((y - X @ np.linalg.lstsq(X, y)[0]) ** 2)
 
 # %%
 # Three ways to calibrate a projection to the same epsilon. "exact" needs nothing but n' and the bound on entries.
-# "promise" may use less noise if a residual is promised; here the largest true promise is computed from the data, which
-# is allowed only because they are made up. "published" uses f(X), which is larger: it leaves the other columns and y
-# out of account, although they are projected by the same matrix and help to subtract what should hide the entry. It is
-# not private.
+# "bound" may use less noise if the residuals are known to be large; here the largest true bound is computed from the
+# data, which is allowed only because they are made up. "published" uses f(X), which is larger: it leaves the other
+# columns and y out of account, although they are projected by the same matrix and help to subtract what should hide the
+# entry. It is not private.
 n_components = n // 40
 settings = {
     "additive": {"mechanism": "additive"},
     "projection, n' auto, exact": {},
     f"projection, n' = {n_components}, exact": {"n_components": n_components},
-    f"projection, n' = {n_components}, promise": {
+    f"projection, n' = {n_components}, bound": {
         "n_components": n_components,
         "min_residual": least_residual(X, y) * (1 - 1e-9),
     },
@@ -69,7 +69,7 @@ for (name, curve), style in zip(errors.items(), styles, strict=True):
 ax.set(xscale="log", yscale="log", xlabel="epsilon in bits", ylabel="relative error of the sum of squares")
 ax.set_title(f"MI-DP regression, n = {n}, d = {d}")
 ax.legend()
-save(options, "skd_figure_2", fig, rows_of({"epsilon": epsilons} | errors))
+save(options, "skd_figure_2", fig, {"epsilon": epsilons} | errors)
 plt.show()
 
 # %%

@@ -15,7 +15,7 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, read_digits, rows_of, save
+from _reproduction import parse_arguments, read_digits, save
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import train_test_split
 
@@ -61,9 +61,7 @@ ax.axhline(0.5, color="grey", linestyle=":", label="chance")
 ax.set(xscale="log", xlabel="epsilon in bits, of one pixel", ylabel="share of right signs", ylim=(0.4, 1.02))
 ax.set_title(f"{source}, 4 against 9, n = {len(X_train)}, d = {X.shape[1]}")
 ax.legend(loc="center right")
-save(
-    options, "skd_figure_3", fig, rows_of({"epsilon": epsilons} | curves | {"not private": [reference] * len(epsilons)})
-)
+save(options, "skd_figure_3", fig, {"epsilon": epsilons} | curves | {"not private": [reference] * len(epsilons)})
 plt.show()
 
 # %%
