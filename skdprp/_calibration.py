@@ -10,16 +10,8 @@ from .guarantee import PrivacyGuarantee, PrivacyWarning
 class Calibration:
     """Noise and guarantee of one fit, computed from public facts alone.
 
-    Parameters
-    ----------
-    guarantee : PrivacyGuarantee
-        What is true.
-    fitted : dict of str to object
-        Public fitted attributes by their names, such as ``scale_``.
-    mechanism : object
-        Public numbers that the release needs, where those of `fitted` are not enough.
-    claimed : PrivacyGuarantee or None
-        What was published, where it differs.
+    `fitted` has the public fitted attributes by their names, such as ``scale_``; `mechanism` what the release needs
+    besides; `claimed` what was published, where that differs from the guarantee.
     """
 
     guarantee: PrivacyGuarantee
@@ -29,7 +21,7 @@ class Calibration:
 
     def publish(self, estimator, *, seeded):
         """Set on an estimator what holds of it from now on; warn where less holds than was published."""
-        vars(estimator).pop("claimed_", None)
+        vars(estimator).pop("claimed_", None)  # of an earlier fit
         for name, value in self.fitted.items():
             setattr(estimator, name, value)
         estimator.guarantee_ = self.guarantee.mark_seeded() if seeded else self.guarantee
@@ -40,3 +32,13 @@ class Calibration:
                 "guarantee_.",
                 PrivacyWarning,
             )
+
+
+def snapshot(estimator):
+    """Copy what an estimator holds at one moment: parameters that another thread sets later are not of this call.
+
+    Otherwise the noise could come from one epsilon, and the guarantee from another.
+    """
+    twin = object.__new__(type(estimator))
+    vars(twin).update(vars(estimator))
+    return twin

@@ -578,7 +578,7 @@ def test_nothing_of_the_rows_is_kept(binary):
     model = DPSGDClassifier(n_epochs=2).fit(X, y)
     fitted = {name for name in vars(model) if name not in model.get_params()}
     assert fitted == {
-        *("coefs_", "intercepts_", "coef_", "intercept_", "classes_", "guarantee_", "delta_", "scale_"),
+        *("coefs_", "intercepts_", "classes_", "guarantee_", "delta_", "scale_"),
         *("n_iter_", "sampling_rate_", "learning_rate_", "sensitivity_", "noise_multiplier_", "n_features_in_"),
         "_calibrated_for",  # the parameters
     }
@@ -680,10 +680,10 @@ def test_errors_before_anything_is_drawn(known, message, binary, monkeypatch):
 def test_a_failed_refit_keeps_the_earlier_release_whole(binary):
     X, y = binary
     model = DPSGDClassifier(n_epochs=2).fit(X, y)
-    before = (model.guarantee_, model.coef_)
+    before = (model.guarantee_, model.coefs_)
     with pytest.raises(ValueError, match="among"):
         model.set_params(classes=[0, 2]).fit(X, y)
-    assert (model.guarantee_, model.coef_) == before
+    assert (model.guarantee_, model.coefs_) == before
 
 
 def test_missing_accountant_is_named(binary, monkeypatch):

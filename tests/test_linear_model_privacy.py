@@ -17,7 +17,7 @@ from skdprp import (
     worst_neighbours,
 )
 from skdprp.linear_model import _erm
-from skdprp.linear_model._solver import PerturbedRisk
+from skdprp.linear_model._erm import PerturbedRisk
 from skdprp.testing import reproducible_noise
 
 CONFIDENCE = 1 - 1e-4

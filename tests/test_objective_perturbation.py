@@ -131,14 +131,14 @@ def test_product_noise_is_pure_where_it_can_be():
 def test_published_split():
     """H-F AMP at epsilon = 1: one percent for the release, the share f = .906 of the rest for the noise."""
     known = published_objective_perturbation(1.0, 1e-6)
-    assert known.epsilon_noise == pytest.approx(0.906 * 0.99)
-    assert known.scale_factor == pytest.approx(2 * (1 + np.sqrt(2 * np.log(1 / 0.99e-6))) / (0.906 * 0.99))
+    assert known.scale == pytest.approx(2 * (1 + np.sqrt(2 * np.log(1 / 0.99e-6))) / (0.906 * 0.99))
     assert known.release_factor == pytest.approx((1 + np.sqrt(2 * np.log(1 / 1e-8))) / 0.01)
-    assert known.penalty_factor == pytest.approx(2 / (0.99 - 0.906 * 0.99))
+    assert known.least_penalty == pytest.approx(2 / (0.99 - 0.906 * 0.99))
     # At large epsilon the share is 1 - 1 / epsilon and a little.
-    assert published_objective_perturbation(20.0, 1e-6).epsilon_noise == pytest.approx(0.951 * 0.99 * 20)
+    scale = published_objective_perturbation(20.0, 1e-6).scale
+    assert scale == pytest.approx(2 * (1 + np.sqrt(2 * np.log(1 / 0.99e-6))) / (0.951 * 0.99 * 20))
     # The exact calibration needs less than half of that noise.
-    assert objective_perturbation_scale(1.0, 1e-6, log_det=0.05) < 0.65 * known.scale_factor
+    assert objective_perturbation_scale(1.0, 1e-6, log_det=0.05) < 0.65 * known.scale
 
 
 def test_penalty_for_log_det_inverts_it():

@@ -85,7 +85,7 @@ def twice(model, rows, labels):
 def released(monkeypatch):
     """How often each row of X was released, by its place: sketched, or learned from by a private model."""
     counts = Counter()
-    release, bounded = BaseSketch._release, AMPClassifier._bounded
+    release, learn = BaseSketch._release, AMPClassifier._release
 
     def count(rows):
         places = (PLACE.get(row[0]) for row in np.asarray(rows))
@@ -93,7 +93,11 @@ def released(monkeypatch):
         return rows
 
     monkeypatch.setattr(BaseSketch, "_release", lambda self, rows, *more: release(self, count(rows), *more))
-    monkeypatch.setattr(AMPClassifier, "_bounded", lambda self, rows: bounded(self, count(rows)))
+
+    def count_and_learn(self, problem, calibration, rows, codes):
+        return learn(self, problem, calibration, count(rows), codes)
+
+    monkeypatch.setattr(AMPClassifier, "_release", count_and_learn)
     return counts
 
 

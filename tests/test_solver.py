@@ -9,8 +9,7 @@ import scipy.sparse as sp
 
 from skdprp import AMPClassifier, ProductNoiseOutputPerturbation
 from skdprp.linear_model import _erm
-from skdprp.linear_model._erm import Problem, minimisers
-from skdprp.linear_model._solver import SolverError
+from skdprp.linear_model._erm import Problem, SolverError, minimisers
 
 BINARY = [("log_loss", False), ("huber_hinge", False)]
 EVERY = [*BINARY, ("log_loss", True)]

@@ -225,7 +225,7 @@ def _replaces(estimator):
 @worst_neighbours.register
 def _of_classifier(estimator: PrivateLinearClassifier, X, y=None):
     X, classes, replaced = _public_facts(estimator, X, y)
-    n_rows, max_norm, problem = X.shape[0], estimator.max_norm, estimator._problem(X, len(classes))
+    n_rows, max_norm, problem = X.shape[0], estimator.max_norm, estimator._problem(X.shape, X.dtype, len(classes))
     one_vs_rest = problem.n_outputs > 1
     # A row of zeros for each class, so that no label is missing; many where an intercept has to be held.
     n_blank = max(len(classes), n_rows // 2 * (one_vs_rest and estimator.fit_intercept))

@@ -4,11 +4,11 @@ The classifiers read the same way: clip the rows, calibrate from public quantiti
 guarantee assumes, release the weights. The regressor solves least squares on a private sketch.
 """
 
+from ._erm import SolverError
 from ._mutual_information import MIDPRegressor
 from ._objective import AMPClassifier
 from ._output import ProductNoiseOutputPerturbation
 from ._planning import additive_error_bound, least_residual, projection_error_bound, projection_expected_error
-from ._solver import SolverError
 
 __all__ = [
     "AMPClassifier",

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
+from .._calibration import snapshot
 from .._label import GuaranteeDisplayMixin
 from .._validation import (
     FLOATS,
@@ -24,11 +25,10 @@ from .._validation import (
     _fit_context,
     silent,
     validate_data,
-    warn_at_caller,
     without_values,
 )
-from ..guarantee import Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
-from ._erm import Problem, clip_rows, relative_intercept
+from ..guarantee import Adjacency, Definition, PrivacyGuarantee
+from ._erm import Problem, clip_rows, minimisers, relative_intercept
 
 CLASSIFIER_CONSTRAINTS = {
     "epsilon": POSITIVE,
@@ -45,6 +45,8 @@ CLASSIFIER_CONSTRAINTS = {
     "classes": ["array-like", None],
     "n_jobs": [Integral, None],
 }
+
+LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or so, where noise no longer matters
 
 
 def _has_probabilities(estimator):
@@ -69,6 +71,18 @@ def _with_one_zero(labels):
     return labels + 0.0 if labels.dtype.kind == "f" else labels
 
 
+def _encode(y, public_classes):
+    """Return the classes, sorted, and the index of the class of each row."""
+    y = _labels(y)
+    classes = np.unique(y if public_classes is None else _with_one_zero(column_or_1d(public_classes)))
+    if len(classes) < 2:
+        raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
+    codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+    if not np.array_equal(classes[codes], y):
+        raise ValueError("y has labels that are not among `classes`.")
+    return classes, codes
+
+
 class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
@@ -81,7 +95,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are shortened.
+            Rows. Those longer than `max_norm` are clipped.
         y : array-like of shape (n_samples,)
             Labels. Without `classes`, the guarantee holds given the set of those found here.
 
@@ -99,19 +113,18 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             If the solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
             not covered by the guarantee: leave `max_iter` generous.
         """
-        is_seeded = _noise.is_seeded()  # a callback may leave the seed before the end
+        seeded = _noise.is_seeded()  # asked now as well as at the end: a callback may leave the seed
+        model = snapshot(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
-        classes, codes = self._encode(y)
-        X = self._bounded(X)
-        problem = self._problem(X, len(classes))
-        delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
-        release = self._calibrate(problem, delta)
-        weights = self._release(problem, release, X, codes)
-        self.classes_ = classes
-        self._set_weights(problem, weights)
-        self._publish(release)
-        if is_seeded:
-            self.guarantee_ = self.guarantee_.mark_seeded()
+        classes, codes = _encode(y, model.classes)
+        # Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
+        problem = model._problem(X.shape, X.dtype, len(classes))
+        delta = model.delta if model.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
+        calibration = model._calibrate(problem, delta)
+        released = model._release(problem, calibration, X, codes)
+        self.classes_, self._calibrated_for = classes, model.get_params(deep=False)
+        vars(self).update(released)
+        calibration.publish(self, seeded=seeded or _noise.is_seeded())
         return self
 
     @silent
@@ -121,7 +134,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are shortened, as in fit, where it is set.
+            Rows. Those longer than `max_norm` are clipped, as in fit, where it is set.
 
         Returns
         -------
@@ -191,18 +204,9 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         tags.non_deterministic = True
         return tags
 
-    def _encode(self, y):
-        """Return the classes, sorted, and the index of the class of each row."""
-        y = _labels(y)
-        classes = np.unique(y if self.classes is None else _with_one_zero(column_or_1d(self.classes)))
-        if len(classes) < 2:
-            raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
-        codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)
-        if not np.array_equal(classes[codes], y):
-            raise ValueError("y has labels that are not among `classes`.")
-        return classes, codes
-
-    def _guarantee(self, epsilon, delta, *, assumptions=(), **facts):
+    def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None):
+        """State what holds of one fit."""
+        # A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
         labels = () if self.classes is None else ("the set of labels is public, as given in classes",)
         return PrivacyGuarantee(
@@ -212,6 +216,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             per="fit",
             given="the set of labels" if self.classes is None else "",
             released=f"{self._weights}; the parameters, scales and labels beside them",
+            mechanism=mechanism,
             assumptions=(
                 f"the number of rows{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
                 *labels,
@@ -219,45 +224,32 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 *assumptions,
             ),
             not_covered=(self._failures, "how long a fit took", "labels and rows shown to predict"),
-            **facts,
+            source=source,
+            loss=loss,
         )
 
     def _claim(self, delta, source):
-        facts = {"adjacency": Adjacency(self.adjacency), "per": "fit", "source": source}
-        return PrivacyGuarantee(self.epsilon, delta, definition=Definition.CLAIMED_DP, **facts)
-
-    def _publish(self, release):
-        self.delta_, self.scale_ = release.delta, release.scale
-        self.guarantee_ = release.guarantee.mark_seeded() if _noise.is_seeded() else release.guarantee
-        self._calibrated_for = self.get_params(deep=False)
-        vars(self).pop("claimed_", None)
-        if release.claimed is not None:
-            self.claimed_ = release.claimed
-            warn_at_caller(
-                f"The published calibration claims ({self.epsilon}, {release.delta})-DP; what is true is "
-                f"{self.guarantee_!r}, see guarantee_.",
-                PrivacyWarning,
-            )
+        """State what a paper claims."""
+        return PrivacyGuarantee(
+            self.epsilon,
+            delta,
+            definition=Definition.CLAIMED_DP,
+            adjacency=Adjacency(self.adjacency),
+            per="fit",
+            source=source,
+        )
 
     @abstractmethod
-    def _bounded(self, X):
-        """Return validated rows as the guarantee assumes them."""
-
-    @abstractmethod
-    def _problem(self, X, n_classes):
-        """Collect what is public of the problem; at least its `n_samples`."""
+    def _problem(self, shape, dtype, n_classes):
+        """Collect what is public of the problem, from the shape and the type of the rows; at least `n_samples`."""
 
     @abstractmethod
     def _calibrate(self, problem, delta):
-        """Turn public facts into a penalty, scales of noise and the guarantee; warn if the true one is weaker."""
+        """Return the `Calibration` for a target of (epsilon, delta): noise and guarantee, from public facts alone."""
 
     @abstractmethod
-    def _release(self, problem, release, X, codes):
-        """Return private weights."""
-
-    @abstractmethod
-    def _set_weights(self, problem, weights):
-        """Set the fitted attributes that hold the private weights."""
+    def _release(self, problem, calibration, X, codes):
+        """Clip the rows, learn and add noise; return the fitted attributes that are released, by their names."""
 
     @abstractmethod
     def _scores(self, X):
@@ -295,21 +287,9 @@ class PrivateLinearClassifier(PrivateClassifier):
         probability = expit(scores) / np.maximum(largest, np.finfo(float).tiny)
         return probability / probability.sum(axis=1, keepdims=True)
 
-    def _bounded(self, X):
-        X = clip_rows(X, self.max_norm)
-        if not X.any() if isinstance(X, np.ndarray) else not X.count_nonzero():
-            raise ValueError("All rows of X are zero: there is nothing to learn from.")
-        return X
-
-    def _set_weights(self, problem, weights):
-        self.coef_, self.intercept_ = problem.coefficients(weights)
-
-    def _scores(self, X):
-        return clip_rows(X, self.max_norm) @ self.coef_.T + self.intercept_
-
-    def _problem(self, X, n_classes):
+    def _problem(self, shape, dtype, n_classes):
         return Problem(
-            *X.shape,
+            *shape,
             n_classes,
             self.loss,
             multinomial=self._is_multinomial(n_classes),
@@ -324,6 +304,21 @@ class PrivateLinearClassifier(PrivateClassifier):
             raise ValueError("multi_class='multinomial' needs loss='log_loss'.")
         return n_classes > 2 and self.multi_class != "ovr" and self.loss == "log_loss"
 
-    def _publish(self, release):
-        self.C_ = 1.0 / release.penalty
-        super()._publish(release)
+    def _minimise(self, problem, X, codes, *, penalty, perturbation, largest):
+        """Clip the rows, without which no sensitivity is finite, and minimise on them."""
+        X = clip_rows(X, self.max_norm)
+        if not X.any() if isinstance(X, np.ndarray) else not X.count_nonzero():
+            raise ValueError("All rows of X are zero: there is nothing to learn from.")
+        return minimisers(
+            problem,
+            X,
+            codes,
+            penalty=penalty,
+            perturbation=perturbation,
+            largest=largest,
+            max_iter=self.max_iter,
+            n_jobs=self.n_jobs,
+        )
+
+    def _scores(self, X):
+        return clip_rows(X, self.max_norm) @ self.coef_.T + self.intercept_

@@ -1,4 +1,8 @@
-"""Empirical risk minimisation as the private classifiers need it: what is public of a problem, and its minimisers."""
+"""Empirical risk minimisation as the private classifiers need it: what is public of a problem, and its minimisers.
+
+A guarantee that speaks of a minimiser rests on how close the solver comes to it: its accuracy
+is computed from public facts alone, with all rounding counted, and a solver that misses it raises.
+"""
 
 from dataclasses import dataclass
 
@@ -8,41 +12,27 @@ from joblib import Parallel, delayed
 from sklearn.utils import assert_all_finite
 from sklearn.utils.extmath import row_norms
 
-from .. import _noise
 from .._validation import silent
 from ..losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
-from ._solver import PerturbedRisk, SolverError, minimise
 
 _BINARY_LOSSES = {"log_loss": LogisticLoss, "huber_hinge": HuberHingeLoss}
 _RELATIVE_INTERCEPT = 0.3
-_ROUNDING = 2.0**-52  # twice that of one operation, which pays for products of rounding errors
+_UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for products of rounding errors
+_ARMIJO = 1e-4
+_FORCING = 0.1
+_NOISE_OF_VALUES = 2.0**-36  # share of the objective's value below which a decrease may be rounding
+
+
+class SolverError(RuntimeError):
+    """The solver did not reach the accuracy that the guarantee assumes: nothing is released."""
 
 
 @dataclass(frozen=True)
 class Problem:
     """What is public of a classification problem.
 
-    Parameters
-    ----------
-    n_samples, n_features, n_classes : int
-        Shape of the data, and number of classes.
-    loss : {"log_loss", "huber_hinge"}
-        Name of the loss.
-    multinomial : bool
-        Whether one loss covers all classes, instead of one binary loss for each.
-    max_norm : float
-        Largest norm of a row.
-    intercept : float
-        Constant feature of every row; 0 for none.
-    tol : float
-        Largest gradient norm of a minimiser, in units of ``n_samples * max_norm``.
-
-    Examples
-    --------
-    >>> from skdprp.linear_model._erm import Problem
-    >>> problem = Problem(100, 5, 3, "log_loss", multinomial=True, max_norm=1.0, intercept=0.3, tol=1e-10)
-    >>> problem.weights_shape
-    (6, 3)
+    `intercept` is the constant feature of every row, 0 for none; `tol` the largest gradient norm of a minimiser, in
+    units of ``n_samples * max_norm``. A multinomial problem has one loss for all classes, instead of one for each.
     """
 
     n_samples: int
@@ -90,25 +80,10 @@ class Problem:
         """Norm that the solver brings each gradient to."""
         return self.n_samples * self.max_norm * self.tol
 
-    @property
-    def loss_at_zero(self):
-        """Loss of a row whose scores are zero, of any class."""
-        scores = np.zeros((1, self.n_classes) if self.multinomial else 1)
-        return float(self.row_loss.value(np.ones(1, dtype=int), scores)[0])
-
     def accuracy(self, penalty, perturbation=0.0):
         """Bound on the norm of the true gradients of all outputs together, where the solver returns.
 
-        Parameters
-        ----------
-        penalty : float
-            Weight of half the squared norm of the weights.
-        perturbation : float, default=0.0
-            Largest norm of the linear term of one output.
-
-        Returns
-        -------
-        float
+        `perturbation` is the largest norm of the linear term of one output.
 
         Notes
         -----
@@ -133,21 +108,12 @@ class Problem:
         slopes = (n + 2) * loss.lipschitz + self.n_classes + 16
         fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * perturbation + self.n_weights * self.target_gradient
         per_weight = n * loss.smoothness * R**2 * (self.n_features + 2) + 4 * penalty
-        return _ROUNDING * fixed, _ROUNDING * per_weight
+        return _UNIT * fixed, _UNIT * per_weight
 
     def largest_weights(self, penalty, perturbation=0.0):
         """Bound on the norm of the weights of one output where the solver returns, from public facts alone.
 
-        Parameters
-        ----------
-        penalty : float
-            Weight of half the squared norm of the weights.
-        perturbation : float, default=0.0
-            Largest norm of the linear term.
-
-        Returns
-        -------
-        float
+        `perturbation` is the largest norm of the linear term.
 
         Notes
         -----
@@ -158,7 +124,9 @@ class Problem:
         may be refused.
         """
         n = self.n_samples
-        by_value = perturbation + np.sqrt(perturbation**2 + 2 * penalty * n * self.loss_at_zero)
+        scores = np.zeros((1, self.n_classes) if self.multinomial else 1)
+        loss_at_zero = float(self.row_loss.value(np.ones(1, dtype=int), scores)[0])  # of a row of any class
+        by_value = perturbation + np.sqrt(perturbation**2 + 2 * penalty * n * loss_at_zero)
         by_gradient = perturbation + n * self.row_loss.lipschitz * self.row_norm
         fixed, per_weight = self._rounding(penalty, perturbation)
         reached = min(by_value, by_gradient) + self.target_gradient + fixed
@@ -168,57 +136,35 @@ class Problem:
         """Split weights into `coef_` and `intercept_` as scikit-learn lays them out."""
         weights = weights.T if self.multinomial else weights
         if not self.intercept:
-            return weights.copy(), np.zeros(len(weights))
-        return weights[:, :-1].copy(), self.intercept * weights[:, -1]
+            return {"coef_": weights.copy(), "intercept_": np.zeros(len(weights))}
+        return {"coef_": weights[:, :-1].copy(), "intercept_": self.intercept * weights[:, -1]}
 
 
 def relative_intercept(fit_intercept, max_norm):
-    """Constant feature for an intercept: short, because it adds to the sensitivity of every row.
-
-    Parameters
-    ----------
-    fit_intercept : bool
-        Whether there is one.
-    max_norm : float
-        Largest norm of a row.
-
-    Returns
-    -------
-    float
-    """
+    """Constant feature for an intercept: short, because it adds to the sensitivity of every row."""
     return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
 
 
 @silent
 def clip_rows(X, max_norm):
-    """Shorten the rows that are longer than `max_norm`.
+    """Clip rows, dense or CSR, to a norm of at most `max_norm`; return them in float64, row by row, never X itself.
 
-    Parameters
-    ----------
-    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        Rows of finite numbers.
-    max_norm : float
-        Largest norm of a row.
-
-    Returns
-    -------
-    {ndarray, csr_array} of shape (n_samples, n_features)
-        In float64, row by row: then linear algebra rounds a row in one way in every block. CSR input stays sparse, and
-        repeated entries of it are summed before norms are taken.
+    Row by row, because linear algebra then rounds a row in one way in every block. Repeated entries are summed before
+    norms are taken.
     """
     if sp.issparse(X):
         X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
         X.sum_duplicates()
-        assert_all_finite(X.data)
+        assert_all_finite(X.data)  # sums of finite entries may not be
     else:
         X = X.astype(np.float64, order="C")
-    with np.errstate(over="ignore"):
-        norms = row_norms(X)
+    norms = row_norms(X)
     is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
     if is_huge.any():  # exact but for numbers near 0; the other factor is then a normal number, with all its digits
         _scale_rows(X, np.where(is_huge, 2.0**-600, 1.0))
         norms = row_norms(X)
-    limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)  # what rounding may hide of a norm
+    # The computed norm may be below the true one: the sensitivity rests on the true one, so that the limit is less.
+    limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)
     factors = limit / np.where(is_huge, norms, np.maximum(norms, limit))
     if (factors != 1).any():
         _scale_rows(X, factors)
@@ -234,42 +180,17 @@ def _scale_rows(X, factors):
 
 
 def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n_jobs):
-    """Minimise the perturbed risk of each output.
+    """Minimise the perturbed risk of each output; weights and linear terms have the shape ``problem.weights_shape``.
 
-    Parameters
-    ----------
-    problem : Problem
-        What is minimised.
-    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        Clipped rows.
-    codes : ndarray of int of shape (n_samples,)
-        Class of each row, from 0 to n_classes - 1.
-    penalty : float
-        Weight of half the squared norm of the weights.
-    perturbation : ndarray of shape ``problem.weights_shape``
-        The linear terms, drawn before: jobs draw nothing.
-    largest : float
-        Norm that no linear term has more than.
-    max_iter : int
-        Largest number of Newton steps.
-    n_jobs : int or None
-        Threads, for one-vs-rest.
-
-    Returns
-    -------
-    ndarray of shape ``problem.weights_shape``
-
-    Raises
-    ------
-    SolverError
-        If a gradient does not get as small as the guarantee assumes, or weights or a linear term are as large as
-        almost never.
+    The linear terms are drawn before, and none has a norm above `largest`. Raises SolverError if a gradient does not
+    get as small as the guarantee assumes, or weights or a linear term are as large as almost never.
     """
 
     @silent
     def _minimise(y, linear):
         risk = PerturbedRisk(X, y, problem.row_loss, penalty=penalty, intercept=problem.intercept, perturbation=linear)
         weights = minimise(risk, problem.target_gradient, max_iter)
+        # `accuracy` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
         if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
             raise SolverError("The weights are larger than the accuracy of the solver is known for: lower C.")
         return weights
@@ -284,22 +205,97 @@ def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n
     return np.stack(solved)
 
 
-def draw_spherical(problem, scale, radius):
-    """Draw spherical noise for the weights of each minimisation, each with its own radius and direction.
+class PerturbedRisk:
+    """The function ``J(w) = sum_i loss(y_i, w'x_i) + penalty/2 |w|^2 + b'w`` of the weights w.
 
-    Parameters
-    ----------
-    problem : Problem
-        What is minimised.
-    scale : float
-        Scale of the radius.
-    radius : tuple of float
-        Shape and power of the radius.
-
-    Returns
-    -------
-    ndarray of shape ``problem.weights_shape``
+    Rows are in float64, dense or CSR. The intercept is the weight of a constant feature that follows the others, and
+    is penalised as they are; b is `perturbation`, of the shape of the weights.
     """
-    shape, power = radius
-    draws = [_noise.spherical(problem.n_weights, scale, shape=shape, power=power) for _ in range(problem.n_outputs)]
-    return np.stack(draws).reshape(problem.weights_shape)
+
+    def __init__(self, X, y, loss, *, penalty, intercept, perturbation):
+        self.X, self.y, self.loss = X, y, loss
+        self.penalty, self.intercept, self.perturbation = penalty, intercept, perturbation
+        # The transpose of CSR is CSC, whose products with many columns are slower than those of CSR.
+        self._transposed = X.T.tocsr() if sp.issparse(X) and perturbation.ndim > 1 else X.T
+
+    def scores(self, weights):
+        """Scores of all rows, an array of shape (n_samples,) or (n_samples, n_outputs)."""
+        if not self.intercept:
+            return self.X @ weights
+        return self.X @ weights[:-1] + self.intercept * weights[-1]
+
+    def _pull_back(self, change):
+        """Multiply the transpose of the rows, with their constant feature, by one number for each score."""
+        product = self._transposed @ change
+        if not self.intercept:
+            return product
+        return np.concatenate([product, self.intercept * change.sum(axis=0, keepdims=True)])
+
+    def value(self, weights, scores):
+        """Value at `weights`, whose scores are given."""
+        ridge = 0.5 * self.penalty * np.vdot(weights, weights)
+        return self.loss.value(self.y, scores).sum() + ridge + np.vdot(self.perturbation, weights)
+
+    def gradient(self, weights, scores):
+        """Gradient at `weights`, whose scores are given."""
+        return self._pull_back(self.loss.gradient(self.y, scores)) + self.penalty * weights + self.perturbation
+
+    def hessian(self, scores):
+        """Second derivative where the scores are `scores`, as a function that multiplies weights by it."""
+        curvature = self.loss.hessian(self.y, scores)
+        return lambda weights: self._pull_back(curvature(self.scores(weights))) + self.penalty * weights
+
+
+def minimise(risk, tol, max_iter):
+    """Minimise by Newton's method, each step by conjugate gradients, until the norm of the gradient is at most `tol`.
+
+    Raises SolverError if it is not that small after `max_iter` steps: a guarantee rests on it.
+    """
+    weights = np.zeros_like(risk.perturbation)
+    scores = risk.scores(weights)
+    gradient = risk.gradient(weights, scores)
+    value = risk.value(weights, scores)
+    first = np.linalg.norm(gradient)
+    for _ in range(max_iter):
+        norm = np.linalg.norm(gradient)
+        if norm <= tol:
+            return weights
+        # In proportion to the progress so far, for superlinear convergence; but a step need not be better than `tol`.
+        accuracy = max(min(_FORCING, norm / first) * norm, 0.5 * tol)
+        step = _conjugate_gradients(risk.hessian(scores), -gradient, accuracy)
+        weights, scores, gradient, value = _line_search(risk, weights, step, gradient, value)
+    if np.linalg.norm(gradient) <= tol:
+        return weights
+    raise SolverError(f"The solver did not reach tol within max_iter={max_iter} steps: raise either.")
+
+
+def _conjugate_gradients(multiply, target, accuracy):
+    """Solve ``multiply(x) = target`` for a positive definite operator until the residual is at most `accuracy`."""
+    solution, residual = np.zeros_like(target), target.copy()
+    direction, square = residual.copy(), np.vdot(residual, residual)
+    for _ in range(2 * target.size + 10):
+        if square <= accuracy**2:
+            break
+        image = multiply(direction)
+        length = square / np.vdot(direction, image)
+        solution += length * direction
+        residual -= length * image
+        previous, square = square, np.vdot(residual, residual)
+        direction = residual + (square / previous) * direction
+    return solution
+
+
+def _line_search(risk, weights, step, gradient, value):
+    """Halve the step until it lowers the value, or, where rounding hides that, the norm of the gradient."""
+    slope, norm = np.vdot(gradient, step), np.linalg.norm(gradient)
+    rounding = _NOISE_OF_VALUES * (abs(value) + 2 * abs(np.vdot(risk.perturbation, weights)))
+    for length in 0.5 ** np.arange(40):
+        trial = weights + length * step
+        scores = risk.scores(trial)
+        new_gradient, new_value = risk.gradient(trial, scores), risk.value(trial, scores)
+        if new_value <= value + _ARMIJO * length * slope:
+            break
+        # Near the minimum values agree to all digits that floats have, while gradients still tell which is closer.
+        if -slope * length <= rounding and np.linalg.norm(new_gradient) < norm:
+            break
+    return trial, scores, new_gradient, new_value

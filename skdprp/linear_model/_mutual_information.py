@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
+from .._calibration import Calibration, snapshot
 from .._digits import printed_up
 from .._label import GuaranteeDisplayMixin
 from .._validation import (
@@ -21,10 +22,9 @@ from .._validation import (
     _fit_context,
     silent,
     validate_data,
-    warn_at_caller,
     without_values,
 )
-from ..guarantee import Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
+from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from ..mechanisms import information_scale
 from ..mechanisms.gaussian_laplace import gaussian_epsilon
 from ..mechanisms.mutual_information import information_delta, projected_entry_epsilon, sampled_information
@@ -33,16 +33,14 @@ from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks
 
 _DELTA = 1e-5
 _NOT_COVERED = ("that a call was refused", "how long it took", "targets, and rows shown to predict")
-_SKD = "Showkatbakhsh, Karakus and Diggavi, ISIT 2018"
 
 
 @dataclass(frozen=True)
-class _Release:
-    """How one release is made: the scale of its noise and, for a projection, the number of rows."""
+class EntryNoise:
+    """Standard deviation of the noise on entries and, for a projection, the number of rows of S."""
 
     scale: float
     n_components: int | None = None
-    is_private: bool = True
 
 
 class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, RegressorMixin, BaseEstimator):
@@ -194,17 +192,18 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             If X or y is not finite, `n_components` exceeds the number of rows, `min_residual` cannot be true, or
             `epsilon` is so small that noise cannot be sampled well enough.
         """
-        X, y = self._validate(X, y)
-        release = self._calibrate(X)
-        public = self._public_columns(y)
-        if release.n_components is None:
-            table = triangle(noisy_blocks(X, public, max_abs=self.max_abs, scale=release.scale))
+        seeded, model = _noise.is_seeded(), snapshot(self)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        calibration = model._calibrate(X, "coef_ and intercept_")
+        # A noisy copy has as many rows as X; few with the same Gram matrix have the same least squares.
+        if calibration.mechanism.n_components is None:
+            table = triangle(model._noisy_blocks(X, y, calibration))
         else:
-            table = self._project(X, public, release)
+            table = model._project(X, y, calibration)
         weights = np.linalg.lstsq(table[:, :-1], table[:, -1])[0]
-        self._publish(release, "coef_ and intercept_")
+        self._publish(calibration, seeded)
         self.coef_ = weights[: X.shape[1]].copy()
-        self.intercept_ = float(weights[-1]) if self.fit_intercept else 0.0
+        self.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -235,15 +234,14 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             If X or y is not finite, `n_components` exceeds the number of rows, `min_residual` cannot be true, or
             `epsilon` is so small that noise cannot be sampled well enough.
         """
-        X, y = self._validate(X, y)
-        release = self._calibrate(X)
-        public = self._public_columns(y)
-        if release.n_components is None:
-            blocks = noisy_blocks(X, public, max_abs=self.max_abs, scale=release.scale)
-            table = np.vstack([block.astype(X.dtype, copy=False) for block in blocks])
+        seeded, model = _noise.is_seeded(), snapshot(self)
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        calibration = model._calibrate(X, "the sketch")
+        if calibration.mechanism.n_components is None:
+            table = np.vstack([block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)])
         else:
-            table = self._project(X, public, release).astype(X.dtype, copy=False)
-        self._publish(release, "the sketch")
+            table = model._project(X, y, calibration).astype(X.dtype, copy=False)
+        self._publish(calibration, seeded)
         return table[:, :-1], table[:, -1]
 
     @silent
@@ -289,32 +287,59 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         tags.regressor_tags.poor_score = True
         return tags
 
-    def _validate(self, X, y):
-        return validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
-
-    def _public_columns(self, y):
-        ones = np.ones((len(y), int(self.fit_intercept)))
-        return np.column_stack([ones, y.astype(np.float64, copy=False)])
-
-    def _project(self, X, public, release):
-        return project(X, public, n_components=release.n_components, max_abs=self.max_abs, scale=release.scale)
-
-    def _calibrate(self, X):
+    def _calibrate(self, X, released):
+        """Noise and guarantee, from the shape of X alone; as published, from X itself, which is not private."""
         if self.min_residual > self.max_abs * np.sqrt(X.shape[0] - 1):
-            raise ValueError(f"min_residual promises more than columns of n_samples={X.shape[0]} entries can have.")
-        if self.mechanism == "additive":
-            return _Release(information_scale(sampled_information(self.epsilon, n_changed=1), max_abs=self.max_abs))
-        options = {"max_abs": self.max_abs, "n_components": self._resolve_n_components(X.shape)}
+            raise ValueError(f"min_residual is more than columns of n_samples={X.shape[0]} entries can have.")
+        if self.mechanism == "additive":  # one entry moves one number of the copy
+            scale = information_scale(sampled_information(self.epsilon, n_changed=1), max_abs=self.max_abs)
+            return Calibration(self._guarantee(scale, None, released), {"scale_": scale}, EntryNoise(scale))
+        n_components = self._n_components(*X.shape)
         if self.calibration == "published":
-            residual = column_residual(X, self.max_abs)
-            scale = published_information_scale(self.epsilon, residual=residual, **options)
-            return _Release(scale, options["n_components"], is_private=False)
-        epsilon = sampled_information(self.epsilon, n_changed=options["n_components"])
-        scale = information_scale(epsilon, min_residual=self.min_residual, **options)
-        return _Release(scale, options["n_components"])
+            return self._calibrate_as_published(X, n_components)
+        scale = information_scale(  # one entry moves a whole column of the projection
+            sampled_information(self.epsilon, n_changed=n_components),
+            max_abs=self.max_abs,
+            n_components=n_components,
+            min_residual=self.min_residual,
+        )
+        return Calibration(
+            self._guarantee(scale, n_components, released),
+            fitted={"n_components_": n_components, "scale_": scale},
+            mechanism=EntryNoise(scale, n_components),
+        )
 
-    def _resolve_n_components(self, shape):
-        n_samples, n_features = shape
+    def _calibrate_as_published(self, X, n_components):
+        residual = column_residual(X, self.max_abs)
+        scale = published_information_scale(
+            self.epsilon, n_components=n_components, residual=residual, max_abs=self.max_abs
+        )
+        entry = Adjacency(Relation.ENTRY, self.max_abs)
+        return Calibration(
+            PrivacyGuarantee(
+                float("inf"),
+                0.0,
+                definition=Definition.MI_DP,
+                unit="nothing",
+                adjacency=entry,
+                per="fit",
+                mechanism="Gaussian projection with the published calibration, which depends on the data",
+                source="none: Lemma 2 of the paper does not hold",
+            ),
+            fitted={"n_components_": n_components},  # the scale would tell more of the data
+            mechanism=EntryNoise(scale, n_components),
+            claimed=PrivacyGuarantee(
+                self.epsilon,
+                0.0,
+                definition=Definition.CLAIMED_MI_DP,
+                unit="one entry of X",
+                adjacency=entry,
+                per="fit",
+                source="Showkatbakhsh, Karakus and Diggavi, ISIT 2018",
+            ),
+        )
+
+    def _n_components(self, n_samples, n_features):
         if self.n_components == "auto":
             c = np.expm1(2 * self.epsilon * np.log(2))  # infinite where it overflows
             return int(min(n_samples, n_features + 2 + np.ceil(np.cbrt(n_features / 18) * (n_samples * c) ** (2 / 3))))
@@ -322,42 +347,41 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             raise ValueError(f"n_components={self.n_components} is more than the {n_samples} rows of X.")
         return self.n_components
 
-    def _publish(self, release, released):
+    def _public_columns(self, y):
+        """A column of ones for the intercept, and y: neither is protected."""
+        ones = np.ones((len(y), int(self.fit_intercept)))
+        return np.column_stack([ones, y.astype(np.float64, copy=False)])
+
+    def _noisy_blocks(self, X, y, calibration):
+        """Blocks of [X + noise, 1, y]."""
+        scale = calibration.mechanism.scale
+        return noisy_blocks(X, self._public_columns(y), max_abs=self.max_abs, scale=scale)
+
+    def _project(self, X, y, calibration):
+        """``[S X + noise, S 1, S y]``."""
+        noise, public = calibration.mechanism, self._public_columns(y)
+        return project(X, public, n_components=noise.n_components, max_abs=self.max_abs, scale=noise.scale)
+
+    def _publish(self, calibration, seeded):
         # Coefficients of an earlier fit were released under another guarantee.
-        for name in ("scale_", "n_components_", "claimed_", "coef_", "intercept_"):
+        for name in ("scale_", "n_components_", "coef_", "intercept_"):
             vars(self).pop(name, None)
-        if release.n_components is not None:
-            self.n_components_ = release.n_components
-        guarantee = self._guarantee(release, released) if release.is_private else self._no_guarantee()
-        self.guarantee_ = guarantee.mark_seeded() if _noise.is_seeded() else guarantee
-        if release.is_private:
-            self.scale_ = release.scale
-            return
-        entry = Adjacency(Relation.ENTRY, self.max_abs)
-        facts = {"unit": "one entry of X", "adjacency": entry, "per": "fit", "source": _SKD}
-        self.claimed_ = PrivacyGuarantee(self.epsilon, 0.0, definition=Definition.CLAIMED_MI_DP, **facts)
-        warn_at_caller(
-            "The published calibration reads its noise from X and ignores that all columns and y share one projection: "
-            "this release has no guarantee. Use calibration='exact'.",
-            PrivacyWarning,
-        )
+        calibration.publish(self, seeded=seeded or _noise.is_seeded())
 
-    def _no_guarantee(self):
-        return PrivacyGuarantee(
-            float("inf"),
-            0.0,
-            definition=Definition.MI_DP,
-            unit="nothing",
-            adjacency=Adjacency(Relation.ENTRY, self.max_abs),
-            per="fit",
-            mechanism="Gaussian projection with the published calibration, which depends on the data",
-            source="none: Lemma 2 of the paper does not hold",
+    def _guarantee(self, scale, n_components, released):
+        """State what holds of one release; `n_components` is None for additive noise."""
+        mechanism, source = f"Gaussian noise, scale {scale:.6g}", "Gaussian channel capacity"
+        assumptions = (
+            "y is not protected, and what it says about X by itself is not counted",
+            "the number of rows is public",
         )
-
-    def _guarantee(self, release, released):
-        is_additive = release.n_components is None
-        noise = f"Gaussian noise, scale {release.scale:.6g}"
-        projected = f"secret projection to {release.n_components} rows, {noise}"
+        if n_components is not None:
+            mechanism = f"secret projection to {n_components} rows, {mechanism}"
+            source = "proof in skdprp.mechanisms.information_scale"
+            assumptions += ("S X and S y are real numbers: the last bits of the float S y are not protected",)
+            if self.min_residual > 0:
+                residual = f"the residual of each column, less any row, is at least min_residual={self.min_residual}"
+                assumptions += (residual,)
         return PrivacyGuarantee(
             self.epsilon,
             0.0,
@@ -366,33 +390,21 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             adjacency=Adjacency(Relation.ENTRY, self.max_abs),
             per="fit",
             released=released,
-            mechanism=f"{noise if is_additive else projected}; {self._implied(release)}",
-            assumptions=self._assumptions(release),
+            mechanism=f"{mechanism}; {self._implied(scale, n_components)}",
+            assumptions=assumptions,
             not_covered=_NOT_COVERED,
-            source="Gaussian channel capacity" if is_additive else "proof in skdprp.mechanisms.information_scale",
+            source=source,
         )
 
-    def _implied(self, release):
+    def _implied(self, scale, n_components):
         """Say what differential privacy one release alone has."""
-        if release.n_components is None:
-            delta = _DELTA * np.exp(-_noise.SAMPLING_LOSS)
-            ideal = gaussian_epsilon(delta, scale=release.scale, sensitivity=2 * self.max_abs)
-            entry_epsilon = ideal + 2 * _noise.SAMPLING_LOSS
+        loss = (n_components or 1) * _noise.SAMPLING_LOSS  # of the values that one entry moves
+        delta = _DELTA * np.exp(-loss)
+        if n_components is None:
+            ideal = gaussian_epsilon(delta, scale=scale, sensitivity=2 * self.max_abs)
         else:
-            loss = release.n_components * _noise.SAMPLING_LOSS
-            promise = {"max_abs": self.max_abs, "min_residual": self.min_residual}
-            sizes = {"scale": release.scale, "n_components": release.n_components}
-            entry_epsilon = projected_entry_epsilon(_DELTA * np.exp(-loss), **sizes, **promise) + 2 * loss
+            ideal = projected_entry_epsilon(
+                delta, scale=scale, n_components=n_components, max_abs=self.max_abs, min_residual=self.min_residual
+            )
         by_bits = f"(0, {printed_up(information_delta(self.epsilon), digits=4)})-DP"
-        return f"implies {by_bits} and ({printed_up(entry_epsilon, digits=4)}, {_DELTA:g})-DP of one entry"
-
-    def _assumptions(self, release):
-        facts = [
-            "y is not protected, and what it says about X by itself is not counted",
-            "the number of rows is public",
-        ]
-        if release.n_components is not None:
-            facts.append("S X and S y are real numbers: the last bits of the float S y are not protected")
-        if release.n_components is not None and self.min_residual > 0:
-            facts.append(f"the residual of each column, less any row, is at least min_residual={self.min_residual}")
-        return tuple(facts)
+        return f"implies {by_bits} and ({printed_up(ideal + 2 * loss, digits=4)}, {_DELTA:g})-DP of one entry"

@@ -1,15 +1,14 @@
 """Output perturbation: ProductNoiseOutputPerturbation."""
 
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from .. import _noise
 from .._adjacency import Relation
+from .._calibration import Calibration
 from .._validation import StrOptions
 from ..composition import PrivacyLoss, Profile
-from ..guarantee import PrivacyGuarantee
 from ..mechanisms import (
     classic_gaussian_scale,
     gaussian_scale,
@@ -19,43 +18,26 @@ from ..mechanisms import (
     spherical_scale,
 )
 from ..sensitivity import minimiser_sensitivity
-from ._base import CLASSIFIER_CONSTRAINTS, PrivateLinearClassifier
-from ._erm import minimisers
-from ._penalty import output_penalty
+from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifier
 
 
 @dataclass(frozen=True)
 class OutputNoise:
-    """Penalty, noise and guarantee of one fit, all public.
+    """The penalty and the noise on the minimiser.
 
-    Parameters
-    ----------
-    penalty : float
-        Weight of half the squared norm.
-    delta : float
-        Slack of the target.
-    sensitivity : float
-        Distance between the solutions of two neighbours.
-    scale : float
-        Scale of the noise: a standard deviation if Gaussian, the scale of a radius otherwise.
-    guarantee : PrivacyGuarantee
-        What is true.
-    claimed : PrivacyGuarantee or None
-        What was published.
+    `scale` is a standard deviation if the noise is Gaussian; otherwise that of a radius, with the shape and power in
+    `radius`.
     """
 
     penalty: float
-    delta: float
-    sensitivity: float
     scale: float
-    guarantee: PrivacyGuarantee
-    claimed: PrivacyGuarantee | None = None
+    radius: tuple[float, float] | None
 
 
 class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     """Private logistic regression or support vector machine by noise on the minimiser.
 
-    The noise is a random radius times a random direction. Rows longer than `max_norm` are shortened, in fit and in
+    The noise is a random radius times a random direction. Rows longer than `max_norm` are clipped, in fit and in
     prediction.
 
     Parameters
@@ -81,7 +63,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         "published" reproduces the scale of [1]_ for "chi1", and the textbook one for "gaussian". What they claim is in
         `claimed_`; `guarantee_` has what is true, and fit warns.
     max_norm : float, default=1.0
-        Norm to which longer rows are shortened. A public choice, never read from the data.
+        Norm to which longer rows are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Neighbours differ in one row and its label, replaced by others at their place, or counting or blank there: a
         weaker guarantee at half the noise. The number of places for rows is public in both.
@@ -188,94 +170,92 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         self.n_jobs = n_jobs
 
     def _calibrate(self, problem, delta):
-        known = {"max_norm": problem.row_norm, "adjacency": self.adjacency, "n_outputs": problem.n_outputs}
-        law = self._law(problem)
+        n_dims = problem.n_released
+        radius = {"gamma": (n_dims, 1), "chi1": (1, 2), "gaussian": None}[self.radius]
+        sizes = {"max_norm": problem.row_norm, "adjacency": self.adjacency, "n_outputs": problem.n_outputs}
         if self.C == "auto":
-            unit = minimiser_sensitivity(problem.row_loss, penalty=1.0, **known)
-            noise_scale = self._scale(delta, unit, law, problem.n_released) * _deviation(law)
-            penalty = output_penalty(problem, noise_scale)
+            unit = minimiser_sensitivity(problem.row_loss, penalty=1.0, **sizes)
+            penalty = output_penalty(problem, self._scale(delta, unit, n_dims, radius) * _deviation(n_dims, radius))
         else:
             penalty = 1.0 / self.C
+        # Where the solver stops it is off by this gradient, of either neighbour: the sensitivity has room for both.
         accuracy = problem.accuracy(penalty)
-        exact = minimiser_sensitivity(problem.row_loss, penalty=penalty, accuracy=accuracy, **known)
-        if self.calibration == "published":
-            return self._calibrate_as_published(problem, delta, penalty, exact, law)
-        scale = self._scale(delta, exact, law, problem.n_released)
-        state = self._state(delta, scale, exact, self._loss(problem, scale, exact, law))
-        return OutputNoise(penalty, delta, exact, scale, state)
-
-    def _law(self, problem):
-        """Dimension, shape and power of the radius; None if Gaussian."""
-        n_dims = problem.n_released
-        gamma = {"n_dims": n_dims, "shape": n_dims, "power": 1}
-        chi1 = {"n_dims": n_dims, "shape": 1, "power": 2}
-        return {"gamma": gamma, "chi1": chi1, "gaussian": None}[self.radius]
-
-    def _scale(self, delta, sensitivity, law, n_released):
-        target = sampled_target(self.epsilon, delta, n_changed=n_released)
-        scale = gaussian_scale if law is None else partial(spherical_scale, **law)
-        if not np.isfinite(sensitivity):  # of a penalty beyond floats
-            _noise.check_scale(sensitivity)
-        return _noise.check_scale(scale(*target, sensitivity=sensitivity))  # a sensitivity of 0 is one that vanished
-
-    def _calibrate_as_published(self, problem, delta, penalty, exact, law):
-        """Take the sensitivity of exact minimisers, as published; the true guarantee has that of the solver's."""
-        if self.adjacency != Relation.REPLACE_ONE or self.radius == "gamma":
-            raise ValueError("Published calibrations are for radius='chi1' or 'gaussian', and adjacency='replace_one'.")
-        sensitivity = exact - 2 * problem.accuracy(penalty) / penalty
-        if law is None:
-            scale = classic_gaussian_scale(self.epsilon, delta, sensitivity=sensitivity)
-            source = "Dwork and Roth 2014, Theorem A.1"
+        sensitivity = minimiser_sensitivity(problem.row_loss, penalty=penalty, accuracy=accuracy, **sizes)
+        if self.calibration == "published":  # which takes the sensitivity of exact minimisers
+            scale, source = self._published_scale(delta, sensitivity - 2 * accuracy / penalty, n_dims)
         else:
-            sigma = published_product_noise_scale(self.epsilon, delta, sensitivity=sensitivity, n_dims=law["n_dims"])
-            scale, source = float(np.sqrt(2) * sigma), "Liu et al., SIGMOD 2026, Algorithm 1"
-        loss = self._loss(problem, scale, exact, law)
-        state = self._state(loss.profile(self.epsilon), scale, exact, loss)
-        return OutputNoise(penalty, delta, exact, scale, state, self._claim(delta, source))
-
-    def _loss(self, problem, scale, sensitivity, law):
-        sampling = problem.n_released * _noise.SAMPLING_LOSS
-        if law is None:
-            return PrivacyLoss(mu=sensitivity / scale, sampling=sampling)
-        profile = Profile.of(spherical_profile, scale=scale, sensitivity=sensitivity, **law)
-        return PrivacyLoss(profiles=(profile,), sampling=sampling)
-
-    def _state(self, delta, scale, sensitivity, loss):
+            scale, source = self._scale(delta, sensitivity, n_dims, radius), None
+        loss = _loss(scale, sensitivity, n_dims, radius)
         pole = ("near zero, a half-normal radius is sampled as if floats were real numbers",)
-        return self._guarantee(
+        guarantee = self._guarantee(
             self.epsilon,
-            delta,
-            assumptions=pole if self.radius == "chi1" else (),
+            loss.profile(self.epsilon) if source else delta,
             mechanism=f"output perturbation, {self.radius} radius, scale {scale:.6g}, sensitivity {sensitivity:.6g}",
             source="exact profile of the noise; Chaudhuri, Monteleoni and Sarwate, JMLR 2011, for the sensitivity",
+            assumptions=pole if self.radius == "chi1" else (),
             loss=loss,
         )
-
-    def _release(self, problem, release, X, codes):
-        weights = minimisers(
-            problem,
-            X,
-            codes,
-            penalty=release.penalty,
-            perturbation=np.zeros(problem.weights_shape),
-            largest=0.0,
-            max_iter=self.max_iter,
-            n_jobs=self.n_jobs,
+        return Calibration(
+            guarantee,
+            fitted={"C_": 1.0 / penalty, "delta_": delta, "sensitivity_": sensitivity, "scale_": scale},
+            mechanism=OutputNoise(penalty, scale, radius),
+            claimed=self._claim(delta, source) if source else None,
         )
-        law = self._law(problem)
-        if law is None:
-            _noise.add_gaussian(weights, release.scale)
+
+    def _scale(self, delta, sensitivity, n_dims, radius):
+        """Exact scale of the noise, of which sampling in floats costs a little."""
+        target = sampled_target(self.epsilon, delta, n_changed=n_dims)
+        if not np.isfinite(sensitivity):  # of a penalty beyond floats
+            _noise.check_scale(sensitivity)
+        if radius is None:
+            scale = gaussian_scale(*target, sensitivity=sensitivity)
         else:
-            _noise.add_spherical(weights, release.scale, shape=law["shape"], power=law["power"])
-        return weights
+            scale = spherical_scale(*target, sensitivity=sensitivity, n_dims=n_dims, shape=radius[0], power=radius[1])
+        return _noise.check_scale(scale)  # a sensitivity of 0 is one that vanished
 
-    def _publish(self, release):
-        self.sensitivity_ = release.sensitivity
-        super()._publish(release)
+    def _published_scale(self, delta, sensitivity, n_dims):
+        """Scale of the papers, and which one it is."""
+        if self.adjacency != Relation.REPLACE_ONE or self.radius == "gamma":
+            raise ValueError("Published calibrations are for radius='chi1' or 'gaussian', and adjacency='replace_one'.")
+        if self.radius == "gaussian":
+            scale = classic_gaussian_scale(self.epsilon, delta, sensitivity=sensitivity)
+            return scale, "Dwork and Roth 2014, Theorem A.1"
+        sigma = published_product_noise_scale(self.epsilon, delta, sensitivity=sensitivity, n_dims=n_dims)
+        return float(np.sqrt(2) * sigma), "Liu et al., SIGMOD 2026, Algorithm 1"
+
+    def _release(self, problem, calibration, X, codes):
+        noise = calibration.mechanism
+        weights = self._minimise(
+            problem, X, codes, penalty=noise.penalty, perturbation=np.zeros(problem.weights_shape), largest=0.0
+        )
+        if noise.radius is None:
+            _noise.add_gaussian(weights, noise.scale)
+        else:
+            _noise.add_spherical(weights, noise.scale, shape=noise.radius[0], power=noise.radius[1])
+        return problem.coefficients(weights)
 
 
-def _deviation(law):
+def _loss(scale, sensitivity, n_dims, radius):
+    """Privacy loss at every epsilon, with what sampling costs."""
+    sampling = n_dims * _noise.SAMPLING_LOSS
+    if radius is None:
+        return PrivacyLoss(mu=sensitivity / scale, sampling=sampling)
+    shape, power = radius
+    known = {"scale": scale, "sensitivity": sensitivity, "n_dims": n_dims, "shape": shape, "power": power}
+    return PrivacyLoss(profiles=(Profile.of(spherical_profile, **known),), sampling=sampling)
+
+
+def _deviation(n_dims, radius):
     """Root mean square of one coordinate of noise of scale 1."""
-    if law is None:
+    if radius is None:
         return 1.0
-    return np.sqrt(law["n_dims"] + 1) if law["power"] == 1 else np.sqrt(0.5 / law["n_dims"])
+    return np.sqrt(n_dims + 1) if radius[1] == 1 else np.sqrt(0.5 / n_dims)
+
+
+def output_penalty(problem, noise_scale):
+    """Penalty that balances the noise of the release against shrinkage, from public facts.
+
+    `noise_scale` is the root mean square of each coordinate of the noise at penalty 1: it falls as the penalty grows.
+    """
+    balanced = 2.5 * np.sqrt(problem.n_classes) * problem.row_norm * noise_scale
+    return max(balanced, LEAST_PENALTY * problem.row_norm**2)

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _noise
+from .._calibration import Calibration
 from .._validation import POSITIVE, Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
-from ..guarantee import PrivacyGuarantee
 from ..linear_model._base import PrivateClassifier
 from ..linear_model._erm import clip_rows, relative_intercept
 from ..mechanisms import sampled_target, subsampled_gaussian_profile
@@ -30,16 +30,7 @@ _END_OF_FLOAT32 = 1e38  # which sums of repeated entries may pass
 class DescentProblem:
     """What is public of a problem for gradient descent.
 
-    Parameters
-    ----------
-    n_samples, n_classes : int
-        Numbers of rows and of classes.
-    network : Network
-        The network.
-    bound : float
-        Norm of the gradient of one row, at most.
-    dtype : dtype
-        Type of the numbers of the rows.
+    `bound` is the norm of the gradient of one row, at most; `dtype` the type that gradients are computed in.
     """
 
     n_samples: int
@@ -51,36 +42,16 @@ class DescentProblem:
 
 @dataclass(frozen=True)
 class Descent:
-    """Plan, noise and guarantee of one fit, all public.
+    """Steps and batches, the noise of a sum of gradients, and the type in which gradients are summed.
 
-    Parameters
-    ----------
-    plan : Plan
-        Steps and batches.
-    delta : float
-        Slack of the target.
-    scale : float
-        Scale of the noise of a sum of gradients: a standard deviation if Gaussian, the scale of a radius otherwise.
-    bound : float
-        Norm of the gradient of one row, at most.
-    radius : tuple of float or None
-        Shape and power of the radius of the noise; None if Gaussian.
-    dtype : type
-        In which products of rows and derivatives are summed.
-    guarantee : PrivacyGuarantee
-        What is true.
-    claimed : PrivacyGuarantee or None
-        What was published.
+    `scale` is a standard deviation if the noise is Gaussian; otherwise that of a radius, with the shape and power in
+    `radius`.
     """
 
     plan: Plan
-    delta: float
     scale: float
-    bound: float
     radius: tuple[float, float] | None
     dtype: type
-    guarantee: PrivacyGuarantee
-    claimed: PrivacyGuarantee | None = None
 
 
 class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
@@ -280,50 +251,45 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         self.classes = classes
         self.verbose = verbose
 
-    @with_callbacks
-    def fit(self, X, y):
-        """Release private weights.
+    @property
+    def coef_(self):
+        """Private weights of a linear model."""
+        return self._of_linear_model(self.coefs_)[0].T
 
-        Each call is a new release, with fresh batches and noise: fitting the same rows twice costs their privacy twice.
+    @property
+    def intercept_(self):
+        """Private intercepts of a linear model."""
+        return self._of_linear_model(self.intercepts_)[0]
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are shortened, where it is set.
-        y : array-like of shape (n_samples,)
-            Labels.
+    def _of_linear_model(self, layers):
+        if len(layers) > 1:
+            raise AttributeError("A network has coefs_ and intercepts_, one for each layer.")
+        return layers
 
-        Returns
-        -------
-        self : object
-            The fitted classifier.
+    def _problem(self, shape, dtype, n_classes):
+        hidden = self._hidden_layers()
+        public_norm = self.max_norm if self.max_norm is not None else self.max_grad_norm
+        bias = 1.0 if hidden else relative_intercept(True, public_norm)
+        network = Network((shape[1], *hidden, n_classes if n_classes > 2 else 1), self.activation, bias)
+        bound = self.max_grad_norm
+        if self.max_norm is not None and not hidden:  # rows of bounded norm bound the gradients: none is clipped
+            bound = network.lipschitz * float(np.hypot(self.max_norm, bias))
+        return DescentProblem(shape[0], n_classes, network, bound, self._dtype(dtype))
 
-        Raises
-        ------
-        ValueError
-            If X is not finite, y has one class or labels outside `classes`, or a parameter does not fit the others.
-        ImportError
-            If batches are sampled and dp-accounting, which accounts for them, is not installed.
-        """
-        return super().fit(X, y)
-
-    def _bounded(self, X):
+    def _dtype(self, dtype):
+        """Type to compute in: that of the rows, unless squares of the norms would leave float32."""
         norms = self.max_grad_norm, 1.0 if self.max_norm is None else self.max_norm
-        if X.dtype == np.float64 or min(norms) < 1 / _LARGEST_FLOAT32_NORM or max(norms) > _LARGEST_FLOAT32_NORM:
+        fits = 1 / _LARGEST_FLOAT32_NORM <= min(norms) <= max(norms) <= _LARGEST_FLOAT32_NORM
+        return dtype if fits else np.dtype(np.float64)
+
+    def _clipped(self, X):
+        """Rows of a norm of at most `max_norm`, in the type to compute in; finite ones, where there is none."""
+        dtype = self._dtype(X.dtype)
+        if dtype == np.float64:
             return clip_rows(X, self.max_norm or _LARGEST_NORM)
         if self.max_norm is None and not sp.issparse(X):
             return np.ascontiguousarray(X)  # float32 ends before the largest norm
-        return clip_rows(X, self.max_norm or _END_OF_FLOAT32).astype(X.dtype)
-
-    def _problem(self, X, n_classes):
-        hidden = self._hidden_layers()
-        known = self.max_norm if self.max_norm is not None else self.max_grad_norm
-        bias = 1.0 if hidden else relative_intercept(True, known)
-        network = Network((X.shape[1], *hidden, n_classes if n_classes > 2 else 1), self.activation, bias)
-        bound = self.max_grad_norm
-        if self.max_norm is not None and not hidden:
-            bound = network.lipschitz * float(np.hypot(self.max_norm, bias))
-        return DescentProblem(X.shape[0], n_classes, network, bound, X.dtype)
+        return clip_rows(X, self.max_norm or _END_OF_FLOAT32).astype(dtype)
 
     def _hidden_layers(self):
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
@@ -332,6 +298,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         return tuple(int(size) for size in sizes)
 
     def _calibrate(self, problem, delta):
+        if self.calibration == "published" and self.noise != "product":
+            raise ValueError("The published calibration is for noise='product'.")
         plan = plan_descent(
             problem,
             self.epsilon,
@@ -342,105 +310,102 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             learning_rate=self.learning_rate,
             optimizer=self.optimizer,
         )
-        if self.calibration == "published":
-            return self._calibrate_as_published(problem, plan, delta)
         n_weights = problem.network.n_weights
+        n_changed = plan.n_steps * n_weights  # values that neighbours differ in, of all steps
+        steps = {"rate": plan.rate, "n_steps": plan.n_steps, "adjacency": self.adjacency}
         rounding = plan_rounding(problem, plan, delta)
-        multiplier = self._noise_multiplier(plan, delta - rounding.failure, n_weights)
+        ideal_delta = delta - rounding.failure  # a batch may be larger than rounding is priced for
+        true_delta, loss, claimed = delta, None, None
+        if self.noise == "gaussian":
+            radius = None
+            multiplier = descent_scale(*sampled_steps_target(self.epsilon, ideal_delta, n_changed=n_changed), **steps)
+            loss = self._loss(plan, multiplier, n_changed, rounding.failure)
+        elif self.calibration == "exact":
+            radius = (n_weights, 1)
+            # The coordinates of a draw are not independent: each is priced at its worst.
+            target = sampled_target(self.epsilon, ideal_delta, n_changed=n_changed)
+            multiplier = product_descent_scale(*target, n_dims=n_weights, **steps)
+        else:
+            radius = (1, 2)
+            epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=n_changed)
+            multiplier, true_delta = published_product_descent(epsilon, delta, n_dims=n_weights, **steps)
+            true_delta = min(true_delta / share + rounding.failure, 1.0)
+            claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step")
         scale = multiplier * problem.bound * (1 + rounding.slack)
-        loss = self._loss(plan, multiplier, n_changed=plan.n_steps * n_weights, failure=rounding.failure)
-        radius = (n_weights, 1) if self.noise == "product" else None
-        guarantee = self._state(delta, plan, scale, problem.bound, loss)
-        return Descent(plan, delta, scale, problem.bound, radius, rounding.dtype, guarantee)
-
-    def _calibrate_as_published(self, problem, plan, delta):
-        if self.noise != "product":
-            raise ValueError("The published calibration is for noise='product'.")
-        n_weights = problem.network.n_weights
-        epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=plan.n_steps * n_weights)
-        multiplier, true_delta = published_product_descent(epsilon, delta, n_dims=n_weights, **self._known(plan))
-        rounding = plan_rounding(problem, plan, delta)
-        scale = multiplier * problem.bound * (1 + rounding.slack)
-        guarantee = self._state(min(true_delta / share + rounding.failure, 1.0), plan, scale, problem.bound, None)
-        claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step")
-        return Descent(plan, delta, scale, problem.bound, (1, 2), rounding.dtype, guarantee, claimed)
-
-    def _known(self, plan):
-        return {"rate": plan.rate, "n_steps": plan.n_steps, "adjacency": self.adjacency}
-
-    def _noise_multiplier(self, plan, delta, n_weights):
-        known = self._known(plan)
-        n_changed = plan.n_steps * n_weights
-        if self.noise == "product":  # the coordinates of a draw are not independent: each is priced at its worst
-            target = sampled_target(self.epsilon, delta, n_changed=n_changed)
-            return product_descent_scale(*target, **known, n_dims=n_weights)
-        return descent_scale(*sampled_steps_target(self.epsilon, delta, n_changed=n_changed), **known)
+        return Calibration(
+            self._state(true_delta, plan, scale, problem.bound, loss),
+            fitted={
+                "n_iter_": plan.n_steps,
+                "sampling_rate_": plan.rate,
+                "learning_rate_": plan.learning_rate,
+                "sensitivity_": problem.bound,
+                "delta_": delta,
+                "scale_": scale,
+                "noise_multiplier_": scale / problem.bound,
+            },
+            mechanism=Descent(plan, scale, radius, rounding.dtype),
+            claimed=claimed,
+        )
 
     def _loss(self, plan, multiplier, n_changed, failure):
-        """Privacy loss at every epsilon, sampled values priced at their worst; None where only a pair is known."""
-        rest = {"sampling": n_changed * _noise.SAMPLING_LOSS, "slack": failure}
-        if self.noise == "product":
-            return None
+        """Privacy loss of Gaussian steps at every epsilon; of product noise only a pair is known."""
+        # At every epsilon sampled values are priced at their worst, as no one tail is the right one for all.
+        sampling = n_changed * _noise.SAMPLING_LOSS
         if plan.rate == 1:
-            return PrivacyLoss(mu=rows_that_differ(self.adjacency) * float(np.sqrt(plan.n_steps)) / multiplier, **rest)
-        steps = Profile.of(subsampled_gaussian_profile, scale=multiplier, **self._known(plan))
-        return PrivacyLoss(profiles=(steps,), **rest)
+            mu = rows_that_differ(self.adjacency) * float(np.sqrt(plan.n_steps)) / multiplier
+            return PrivacyLoss(mu=mu, sampling=sampling, slack=failure)
+        profile = Profile.of(
+            subsampled_gaussian_profile,
+            scale=multiplier,
+            rate=plan.rate,
+            n_steps=plan.n_steps,
+            adjacency=self.adjacency,
+        )
+        return PrivacyLoss(profiles=(profile,), sampling=sampling, slack=failure)
 
     def _state(self, delta, plan, scale, bound, loss):
-        law = "Gaussian noise of standard deviation"
+        """State what holds of steps with this noise."""
+        noise = "Gaussian noise of standard deviation"
+        source = "exact composition of Gaussian releases" if plan.rate == 1 else "composed privacy losses"
         assumptions = ("linear algebra rounds a row in one way wherever it lies in its block, as it did in trials",)
         if self.noise == "product":
-            law = "multivariate Laplace noise of scale"
+            noise = "multivariate Laplace noise of scale"
+            source = "Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3, for steps of exactly known profile"
         if self.calibration == "published":
-            law = "noise with a half-normal radius of scale"
+            noise = "noise with a half-normal radius of scale"
             assumptions += ("near zero, a half-normal radius is sampled as if floats were real numbers",)
         rows = "all rows" if plan.rate == 1 else f"a secret sample with each row at probability {plan.rate:.6g}"
-        composition = {
-            "gaussian": "exact composition of Gaussian releases" if plan.rate == 1 else "composed privacy losses",
-            "product": "Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3, for steps of exactly known profile",
-        }
         return self._guarantee(
             self.epsilon,
             delta,
-            mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {law} {scale:.6g} on sums"
+            mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {noise} {scale:.6g} on sums"
             f" of gradients of norm at most {bound:.6g}",
-            source=composition[self.noise],
+            source=source,
             assumptions=assumptions,
             loss=loss,
         )
 
-    def _release(self, problem, release, X, codes):
-        report = report_steps(self, release.plan.n_steps, self.verbose)
-        update = UPDATES[self.optimizer](release.plan.learning_rate)
-        late = Average()
-        steps = noisy_descent(problem, release, X, codes, update=update, add_noise=_adds_noise(release.radius))
+    @with_callbacks
+    def _release(self, problem, calibration, X, codes):
+        descent, network = calibration.mechanism, problem.network
+        if descent.radius is None:
+            add_noise = _noise.add_gaussian
+        else:
+            shape, power = descent.radius
+            add_noise = partial(_noise.add_spherical, shape=shape, power=power)
+        report = report_steps(self, descent.plan.n_steps, self.verbose)
+        update = UPDATES[self.optimizer](descent.plan.learning_rate)
+        late = Average()  # of the second half of the steps, in which the noise of single ones cancels
+        steps = noisy_descent(problem, descent, self._clipped(X), codes, update=update, add_noise=add_noise)
         for step, weights in enumerate(steps, start=1):
-            if 2 * step > release.plan.n_steps:
+            if 2 * step > descent.plan.n_steps:
                 late.add(weights)
             report(step)
-        return late.value
-
-    def _set_weights(self, problem, weights):
-        layers = problem.network.layers(weights)
-        self.coefs_ = [layer[:-1].copy() for layer in layers]
-        self.intercepts_ = [problem.network.bias * layer[-1] for layer in layers]
-        for name in ("coef_", "intercept_"):
-            vars(self).pop(name, None)
-        if len(layers) == 1:
-            self.coef_, self.intercept_ = self.coefs_[0].T, self.intercepts_[0]
+        layers = network.layers(late.value)
+        return {
+            "coefs_": [layer[:-1].copy() for layer in layers],
+            "intercepts_": [network.bias * layer[-1] for layer in layers],
+        }
 
     def _scores(self, X):
-        return score(self.activation, zip(self.coefs_, self.intercepts_, strict=True), self._bounded(X))
-
-    def _publish(self, release):
-        self.n_iter_, self.sampling_rate_ = release.plan.n_steps, release.plan.rate
-        self.learning_rate_, self.sensitivity_ = release.plan.learning_rate, release.bound
-        self.noise_multiplier_ = release.scale / release.bound
-        super()._publish(release)
-
-
-def _adds_noise(radius):
-    """Function that adds the noise of a step, in place."""
-    if radius is None:
-        return _noise.add_gaussian
-    return partial(_noise.add_spherical, shape=radius[0], power=radius[1])
+        return score(self.activation, zip(self.coefs_, self.intercepts_, strict=True), self._clipped(X))
