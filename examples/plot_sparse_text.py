@@ -40,7 +40,7 @@ y = np.repeat(list(texts), [len(part) for part in texts.values()])
 print({library: len(part) for library, part in texts.items()})
 
 # %%
-# The hash is a map fixed beforehand; a vocabulary learnt from the rows would not be, nor would its idf weights. Of each
+# The hash does not depend on the data; a vocabulary learnt from the rows would, and so would its idf weights. Of each
 # word only whether it occurs is kept, with the random sign of its column: a word written once more or once less is
 # one coordinate changed by at most 1. That is the unit of privacy, ``max_change=1``; a word for another is two of them.
 words = HashingVectorizer(norm=None, n_features=2**20)

@@ -19,7 +19,7 @@ def test_bounds_bring_columns_of_different_units_to_one_scale(points, folder, ca
     lines = [",".join([str(1000 * float(row[0])), *row[1:]]) for row in rows]
     (folder / "points.csv").write_text("\n".join([points[0], *lines]))
     bounds = ["--bounds", "a=-4e3:8e3", "--default-bounds", "-4", "8"]
-    main(["points.csv", "--target", "kind", "--epsilon", "1", "50", *bounds])
+    main([*FIT[1:], "--epsilon", "1", "50", *bounds])
     out = capsys.readouterr().out
     assert "1 is the width of a column's bounds" in out and "by --bounds" not in out
     assert printed(out)["50"][0] > 0.9 > printed(out)["1"][0]

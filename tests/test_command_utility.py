@@ -3,10 +3,12 @@
 import gzip
 
 import pytest
-from command import printed
+from command import FIT, printed
 
 from skdprp._command import main
 from skdprp._command._utility import EPSILONS
+
+TABLE = FIT[1:]
 
 
 def test_digits(folder, capsys, seeded):
@@ -26,7 +28,7 @@ def test_digits(folder, capsys, seeded):
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_csv(points, folder, capsys, seeded, separator):
     (folder / "points.csv").write_text("\n".join(points).replace(",", separator))
-    main(["points.csv", "--target", "kind", "--epsilon", "100", "--output", "out.png", "--max-change", "0.5"])
+    main([*TABLE, "--epsilon", "100", "--output", "out.png", "--max-change", "0.5"])
     out = capsys.readouterr().out
     assert "points.csv: 200 rows, 4 features, 2 classes" in out
     assert min(printed(out)["100"]) > 0.9
@@ -37,7 +39,7 @@ def test_public_centre_makes_signs_tell_something(points, folder, capsys, seeded
     """Between two clouds around 0 and 4 the sign of x - 2 tells them apart; the sign of x + 100 tells nothing."""
     accuracy = {}
     for centre in ("2", "-100"):
-        main(["points.csv", "--target", "kind", "--epsilon", "20", "--center", centre])
+        main([*TABLE, "--epsilon", "20", "--center", centre])
         accuracy[centre] = printed(capsys.readouterr().out)["20"][2]
     assert accuracy["2"] > 0.9 > 0.7 > accuracy["-100"]
 
@@ -47,7 +49,7 @@ def test_centre_is_taken_off_columns_with_bounds_too(points, folder, capsys, see
     accuracy = {}
     for centre in ("0", "0.35"):
         described = ["--default-bounds", "-20", "8", "--epsilon", "60"]
-        main(["points.csv", "--target", "kind", *described, "--center", centre])
+        main([*TABLE, *described, "--center", centre])
         accuracy[centre] = printed(capsys.readouterr().out)["60"][2]
     assert accuracy["0.35"] > 0.85 > accuracy["0"]
 
@@ -73,36 +75,32 @@ def with_line(position, line):
         (list, ["points.csv", "--target", "colour"], "no column 'colour' among the 5"),
         (list, ["points.svm"], "--n-features"),
         (list, ["points.svm", "--target", "kind"], "the first line must hold the names"),
-        (list, ["points.csv", "--target", "kind", "--n-features", "4"], "--n-features N for a LIBSVM file"),
+        (list, [*TABLE, "--n-features", "4"], "--n-features N for a LIBSVM file"),
         (list, ["points.svm", "--n-features", "3"], "not a valid LIBSVM file of 3 features, numbered from 1 to 3"),
         (list, ["points.svm", "--n-features", "4", "--zero-based"], "4 features, numbered from 0 to 3"),
         (list, ["--n-features", "4"], "go with a FILE"),
         (list, ["points.csv", "--target", "a"], "column 'kind' holds text"),
-        (with_line(3, "secret,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' holds text"),
+        (with_line(3, "secret,1,yes,2,3"), TABLE, "column 'a' holds text"),
         (
             with_line(3, ",1,yes,2,3"),
-            ["points.csv", "--target", "kind"],
+            TABLE,
             "column 'a' has missing values: name a public constant for them by --fill a=VALUE",
         ),
-        (with_line(3, "inf,1,yes,2,3"), ["points.csv", "--target", "kind"], "column 'a' has infinite"),
-        (with_line(3, "1,1,,2,3"), ["points.csv", "--target", "kind"], "points.csv: some labels are missing"),
+        (with_line(3, "inf,1,yes,2,3"), TABLE, "column 'a' has infinite"),
+        (with_line(3, "1,1,,2,3"), TABLE, "points.csv: some labels are missing"),
         (
             with_line(3, "1,1,rare,2,3"),
-            ["points.csv", "--target", "kind"],
+            TABLE,
             "points.csv: there must be two classes or more, and each needs at least 4 rows",
         ),
-        (with_line(3, "1,1,yes,2,3,4,5,6"), ["points.csv", "--target", "kind"], "not a CSV"),
-        (
-            lambda lines: ["kind", *["yes", "no"] * 20],
-            ["points.csv", "--target", "kind"],
-            "points.csv: there is no column of features",
-        ),
-        (with_line(1, "1,1,yes,2,3,4"), ["points.csv", "--target", "kind"], "not a CSV"),
-        (lambda lines: [], ["points.csv", "--target", "kind"], "is empty"),
-        (lambda lines: lines[:1], ["points.csv", "--target", "kind"], "no rows"),
+        (with_line(3, "1,1,yes,2,3,4,5,6"), TABLE, "not a CSV"),
+        (lambda lines: ["kind", *["yes", "no"] * 20], TABLE, "points.csv: there is no column of features"),
+        (with_line(1, "1,1,yes,2,3,4"), TABLE, "not a CSV"),
+        (lambda lines: [], TABLE, "is empty"),
+        (lambda lines: lines[:1], TABLE, "no rows"),
         (list, ["--target", "kind"], "go with a FILE"),
         (list, ["--default-bounds", "0", "1"], "go with a FILE"),
-        (list, ["points.csv", "--target", "kind", "--bounds", "a=0:1"], "no bounds for 'b', 'c', 'd'"),
+        (list, [*TABLE, "--bounds", "a=0:1"], "no bounds for 'b', 'c', 'd'"),
         (list, ["points.svm", "--n-features", "4", "--center", "1"], "sparse"),
         (list, ["--n-components", "0"], "positive int"),
         (list, ["--output", "out.foo"], "not the name of a picture"),
@@ -111,14 +109,10 @@ def with_line(position, line):
             ["points.csv", "--target", "y"],
             "points.csv: the labels are real",
         ),
-        (list, ["points.csv", "--target", "kind", "--epsilon", "0"], "argument --epsilon: invalid positive float"),
-        (list, ["points.csv", "--target", "kind", "--epsilon", "nan"], "argument --epsilon: invalid positive float"),
-        (
-            list,
-            ["points.csv", "--target", "kind", "--max-change", "-1"],
-            "argument --max-change: invalid positive float",
-        ),
-        (list, ["points.csv", "--target", "kind", "--output", "nowhere/out.png"], "no such folder"),
+        (list, [*TABLE, "--epsilon", "0"], "argument --epsilon: invalid positive float"),
+        (list, [*TABLE, "--epsilon", "nan"], "argument --epsilon: invalid positive float"),
+        (list, [*TABLE, "--max-change", "-1"], "argument --max-change: invalid positive float"),
+        (list, [*TABLE, "--output", "nowhere/out.png"], "no such folder"),
         (list, ["--unknown"], "unrecognized arguments"),
     ],
 )
