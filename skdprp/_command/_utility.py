@@ -65,7 +65,8 @@ def run(options):
     figure = Figure(figsize=(12, 5.5), layout="constrained")
     check_output(options.output, "picture", figure.canvas.get_supported_filetypes())
     X, y = _read(options)
-    _introduce(X, y, options)
+    n_neighbors = min(_N_NEIGHBORS, X.shape[0] // 2)  # of the rows to learn from, which are more than half
+    _introduce(X, y, n_neighbors, options)
     sketches = [
         sketch(
             options.n_components or min(256, X.shape[1]),
@@ -75,7 +76,7 @@ def run(options):
         for sketch in (DPOPORP, DPSignOPORP)
     ]
     accuracy = LogisticRegression(max_iter=300), None
-    search = KNeighborsClassifier(min(_N_NEIGHBORS, X.shape[0] // 2), metric="cosine"), _share_of_neighbours
+    search = KNeighborsClassifier(n_neighbors, metric="cosine"), _share_of_neighbours
     curves = {
         "accuracy": [_curve(sketch, *accuracy, X, y, options) for sketch in sketches],
         "share of neighbours with the label": [_curve(sketch, *search, X, y, options) for sketch in sketches],
@@ -113,7 +114,7 @@ def _read(options):
     return X - options.center, y
 
 
-def _introduce(X, y, options):
+def _introduce(X, y, n_neighbors, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
     units = "where 1 is the width of a column's bounds" if are_described(options) else "in the units of its features"
     print(f"What is hidden: a change of a row by {options.max_change:g}, {units} (--max-change).")
@@ -125,7 +126,7 @@ def _introduce(X, y, options):
         )
     print("Labels are not hidden. Each sketch at each epsilon is one release of all rows; publishing several adds up.")
     print("accuracy: logistic regression on the sketches of 70% of the rows, right on the sketches of the others")
-    print(f"search: share of the {_N_NEIGHBORS} sketches nearest to a query's that have its label")
+    print(f"search: share of the {n_neighbors} sketches nearest to a query's that have its label")
     print("These shares are computed from the rows, in part without noise: keep them with the rows, unless public.\n")
 
 
