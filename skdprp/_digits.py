@@ -75,16 +75,12 @@ def with_python_numbers(function):
     def _call(*args, **known):
         known = {name: to_python(value) for name, value in known.items()}
         for name in _LARGEST.keys() & known.keys():
-            _check_range(name, known[name])
+            # Of what is no scale or probability a formula would return a number, and a false guarantee with it.
+            if isinstance(known[name], Real) and not 0 <= known[name] <= _LARGEST[name]:
+                raise ValueError(f"{name} must be between 0 and {_LARGEST[name]:g}, got {known[name]}.")
         return function(*map(to_python, args), **known)
 
     return _call
-
-
-def _check_range(name, value):
-    """Refuse what is no scale or probability: a formula would still return a number, and a false guarantee with it."""
-    if isinstance(value, Real) and not 0 <= value <= _LARGEST[name]:
-        raise ValueError(f"{name} must be between 0 and {_LARGEST[name]:g}, got {value}.")
 
 
 def printed_up(bound, digits=3):

@@ -50,16 +50,13 @@ def silent(function):
 
     @wraps(function)
     def _silent(*args, **known):
-        with np.errstate(all="ignore"), _silent_special_functions():
+        # To tell scipy.special is slow: only where it was told to do more than raise for want of memory, its default.
+        told = {kind for kind, action in special.geterr().items() if action != "ignore"} - {"memory"}
+        untold = special.errstate(all="ignore", memory="raise") if told else nullcontext()
+        with np.errstate(all="ignore"), untold:
             return function(*args, **known)
 
     return _silent
-
-
-def _silent_special_functions():
-    """Context in which scipy.special raises for want of memory alone, as it does unless told otherwise: it is slow."""
-    told = {kind for kind, action in special.geterr().items() if action != "ignore"}
-    return special.errstate(all="ignore", memory="raise") if told - {"memory"} else nullcontext()
 
 
 def _fit_context(**options):

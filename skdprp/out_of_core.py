@@ -67,7 +67,7 @@ def _fill(out, sketches):
     try:
         for part in sketches:
             rest = out[done:]
-            if rest.shape[1:] != part.shape[1:] or rest.dtype != part.dtype:  # nothing is rounded or cut without a word
+            if rest.shape[1:] != part.shape[1:] or rest.dtype != part.dtype:  # nothing is rounded without a word
                 raise ValueError(
                     f"out has rows of {rest.dtype} and shape {rest.shape[1:]}, the sketches of {part.dtype} and shape "
                     f"{part.shape[1:]}."

@@ -448,17 +448,7 @@ class DenseProjection(Projection):
         return self.n_features * self.n_components <= _CACHED_ENTRIES
 
     def rows(self, features):
-        """Make the rows of W of some features.
-
-        Parameters
-        ----------
-        features : ndarray of int, sorted
-            Which rows.
-
-        Returns
-        -------
-        ndarray of float64, shape (len(features), n_components)
-        """
+        """Make the rows of W of some features, which are sorted."""
         return self._entries(self._words(features)[:, : self._words_per_row])[:, : self.n_components]
 
     def _words(self, features):

@@ -109,55 +109,15 @@ def component_sensitivity(projection, max_change):
 def hessian_log_det(loss, *, max_norm, penalty):
     """Most that one row can add to the log-determinant of the second derivative of a regularised risk.
 
-    Parameters
-    ----------
-    loss : object
-        A loss of :mod:`skdprp.losses`.
-    max_norm : float
-        Largest norm of a row.
-    penalty : float
-        Weight of half the squared norm of the weights.
-
-    Returns
-    -------
-    float
-        ``rank log(1 + trace max_norm**2 / (rank penalty))``: the determinant of a matrix of given rank and trace is
-        largest when its eigenvalues are equal.
-
-    Examples
-    --------
-    >>> from skdprp.losses import LogisticLoss
-    >>> from skdprp.sensitivity import hessian_log_det
-    >>> round(hessian_log_det(LogisticLoss(), max_norm=1.0, penalty=10.0), 4)
-    0.0247
+    ``rank log(1 + trace max_norm**2 / (rank penalty))``: the determinant of a matrix of given rank and trace is largest
+    when its eigenvalues are equal.
     """
     return float(loss.hessian_rank * np.log1p(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * penalty)))
 
 
 @with_python_numbers
 def penalty_for_log_det(loss, *, max_norm, log_det):
-    """Penalty at which one row adds at most `log_det`: the inverse of :func:`hessian_log_det`.
-
-    Parameters
-    ----------
-    loss : object
-        A loss of :mod:`skdprp.losses`.
-    max_norm : float
-        Largest norm of a row.
-    log_det : float
-        Bound to meet.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
-    >>> from skdprp.losses import LogisticLoss
-    >>> from skdprp.sensitivity import penalty_for_log_det
-    >>> round(penalty_for_log_det(LogisticLoss(), max_norm=1.0, log_det=0.1), 4)
-    2.3771
-    """
+    """Penalty at which one row adds at most `log_det`: the inverse of :func:`hessian_log_det`."""
     growth = np.expm1(min(log_det / loss.hessian_rank, 700.0))
     return float(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * growth))
 

@@ -80,31 +80,11 @@ def _mills_difference(x, step):
 
 @with_python_numbers
 def laplace_profile(epsilon, *, scale, sensitivity=1.0):
-    """Exact privacy profile of the Laplace mechanism in one dimension.
-
-    Parameters
-    ----------
-    epsilon : float
-        Bound on the privacy loss, in nats, at least 0.
-    scale : float
-        Scale b of the noise, of density ``exp(-|x| / b) / (2 b)``.
-    sensitivity : float, default=1.0
-        Distance between the outputs of two neighbours.
-
-    Returns
-    -------
-    float
-        Least delta such that the mechanism is (epsilon, delta)-DP.
+    """Exact privacy profile of the Laplace mechanism in one dimension, for epsilon of at least 0 [1]_.
 
     References
     ----------
     .. [1] B. Balle, G. Barthe and M. Gaboardi, "Privacy Amplification by Subsampling", NeurIPS 2018, Theorem 3.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.gaussian_laplace import laplace_profile
-    >>> laplace_profile(1.0, scale=1.0)
-    0.0
     """
     if not sensitivity or epsilon * scale >= 2 * sensitivity:  # far beyond the largest loss, sensitivity / scale
         return 0.0
@@ -115,28 +95,7 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
 
 @with_python_numbers
 def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
-    """Invert the privacy profile of the Gaussian mechanism, rounding up.
-
-    Parameters
-    ----------
-    delta : float
-        Probability with which the bound may fail, between 0 and 1 exclusive.
-    scale : float
-        Standard deviation of the noise of each coordinate.
-    sensitivity : float, default=1.0
-        l2 distance between the outputs of two neighbours.
-
-    Returns
-    -------
-    float
-        Least epsilon of at least 0 such that the mechanism is (epsilon, delta)-DP; infinite without noise.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
-    >>> round(gaussian_epsilon(1e-5, scale=3.7306), 3)
-    1.0
-    """
+    """Least epsilon of at least 0 at which the Gaussian mechanism has a delta, rounded up; infinite without noise."""
     if scale == 0:
         return float("inf")
 
@@ -232,40 +191,15 @@ def kenthapadi_scale(epsilon, delta, *, sensitivity=1.0):
 
 @with_python_numbers
 def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_components):
-    """Calibrate a Gaussian random projection before it is drawn ("Analytic DP-RP-G").
+    """Calibrate a Gaussian random projection, scaled by 1 / sqrt(k), before it is drawn ("Analytic DP-RP-G") [1]_.
 
     Half of `delta` pays for the event that the drawn projection has a larger sensitivity than its high-probability
-    bound, half for the noise.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target, over the draw of the projection and the noise.
-    max_change : float
-        l1 distance between two neighbours.
-    n_features, n_components : int
-        Shape (p, k) of the projection.
-
-    Returns
-    -------
-    float
-        Standard deviation of the noise to add to each coordinate of the projection, scaled by 1 / sqrt(k).
-
-    Raises
-    ------
-    ValueError
-        If `delta` is not positive.
+    bound, half for the noise. The target holds over the draw of the projection and the noise.
 
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
        arXiv:2306.01751, Section 3 (Analytic DP-RP-G).
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.gaussian_laplace import kenthapadi_bound_scale
-    >>> round(kenthapadi_bound_scale(1.0, 1e-6, max_change=1.0, n_features=1000, n_components=256), 4)
-    7.1923
     """
     require_positive_delta(delta)
     # The tail bound of Laurent and Massart for a chi-square of k degrees of freedom, over all p rows of W at once.

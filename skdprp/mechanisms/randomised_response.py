@@ -25,34 +25,12 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     """Exact privacy profile of randomised response on bits that differ independently at random.
 
     Each of `n_bits` bits differs between two neighbours with probability `changed`, independently, and is released
-    flipped with probability 1 / (1 + e^epsilon0). Which bits differ is known to the attacker.
-
-    Parameters
-    ----------
-    epsilon : float
-        Bound on the privacy loss, in nats, at least 0.
-    epsilon0 : float
-        Privacy loss of one bit.
-    n_bits : int
-        Number of bits released.
-    changed : float, default=1.0
-        Probability that a bit differs between two neighbours.
-
-    Returns
-    -------
-    float
-        Expected least delta: ``E_N[HS(epsilon)]`` with N binomial and HS the hockey-stick divergence of N-fold
-        randomised response.
+    flipped with probability 1 / (1 + e^epsilon0). Which bits differ is known to the attacker, so that delta is
+    ``E_N[HS(epsilon)]`` with N binomial and HS the hockey-stick divergence of N-fold randomised response [1]_.
 
     References
     ----------
     .. [1] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.randomised_response import randomised_response_profile
-    >>> round(randomised_response_profile(0.0, epsilon0=1.0, n_bits=1), 6)
-    0.462117
     """
     # The loss of a bit that differs is -epsilon0 where it is flipped and +epsilon0 where not, of others 0.
     down, up = expit(-epsilon0), expit(epsilon0)
@@ -96,26 +74,10 @@ def flip_probability(level, epsilon):
 
 @with_python_numbers
 def flip_thresholds(epsilon):
-    """Tabulate the flip probabilities of all levels as integers out of 2**64, rounded to the private side.
+    """Flip probabilities of all levels, as :func:`integer_thresholds`; `epsilon` is the loss of one unit change.
 
     The last level is the largest with a loss of at most 16: higher ones are flipped as often as that one. This only
     adds flips, and the level still moves by at most one between neighbours.
-
-    Parameters
-    ----------
-    epsilon : float
-        Privacy loss of one unit change. Below 2**-40 every level is a fair coin.
-
-    Returns
-    -------
-    ndarray of uint64, shape (n_levels,)
-        A sign of level L is flipped with probability ``thresholds[L] / 2**64``.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.randomised_response import flip_thresholds
-    >>> (flip_thresholds(8.0) / 2**64).round(7)
-    array([5.000e-01, 3.354e-04, 1.000e-07])
     """
     # Without a last level the table would grow as 1 / epsilon; below 2**-40 it would be all fair coins.
     last = 0 if epsilon < 2.0**-40 else int(max(1, min(_MAX_LOSS // epsilon, _MAX_LEVEL)))
@@ -124,23 +86,9 @@ def flip_thresholds(epsilon):
 
 @with_python_numbers
 def integer_thresholds(probability):
-    """Return flip probabilities below 1/2 as integers out of 2**64, rounded up, to 1 at least: towards more flips.
+    """Flip probabilities below 1/2 as integers out of 2**64, rounded up, to 1 at least: towards more flips.
 
-    Parameters
-    ----------
-    probability : ndarray of float64
-        Probabilities, correct to within 2**-46 of their size.
-
-    Returns
-    -------
-    ndarray of uint64
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdprp.mechanisms.randomised_response import integer_thresholds
-    >>> integer_thresholds(np.array([0.25])) > 2**62
-    array([ True])
+    The probabilities are correct to within 2**-46 of their size.
     """
     # Flips that come a little too often cost no privacy, and a sign that is never flipped would cost all of it.
     probability = np.asarray(probability, np.float64) * (1 + 2.0**-46)
@@ -149,27 +97,9 @@ def integer_thresholds(probability):
 
 @cached
 def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
-    """Calibrate the loss of one bit when each of the bits differs between neighbours at random.
+    """Largest loss of one bit that meets a target, when each differs between neighbours with probability `changed`.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target, over the draw of the projection and the flips.
-    n_components : int
-        Number of bits.
-    changed : float
-        Probability that one bit differs between two neighbours, see :func:`sign_change_probability`.
-
-    Returns
-    -------
-    float
-        Largest loss of one bit that meets the target; never below ``epsilon / n_components``.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.randomised_response import binomial_flip_epsilon, sign_change_probability
-    >>> round(binomial_flip_epsilon(1.0, 1e-6, n_components=256, changed=sign_change_probability(0.1)), 3)
-    0.078
+    The target holds over the draw of the projection and the flips; the loss is never below ``epsilon / n_components``.
     """
 
     def _meets(scale):
@@ -186,25 +116,12 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
 def sign_change_probability(relative_change):
     """Probability that a Gaussian projection gives two neighbours different signs.
 
-    Parameters
-    ----------
-    relative_change : float
-        Distance between the neighbours divided by the least norm that both have.
-
-    Returns
-    -------
-    float
-        ``(2 / pi) asin(relative_change / 2)``: their largest angle over pi; 1 if they can be opposite.
+    ``(2 / pi) asin(relative_change / 2)``, their largest angle over pi [1]_, where their distance is `relative_change`
+    times the least norm that both have; 1 if they can be opposite.
 
     References
     ----------
     .. [1] M. Goemans and D. Williamson, "Improved Approximation Algorithms for Maximum Cut and Satisfiability Problems
        Using Semidefinite Programming", J. ACM 42, 1995, Lemma 3.2.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.randomised_response import sign_change_probability
-    >>> round(sign_change_probability(0.1), 4)
-    0.0318
     """
     return float(2 / np.pi * np.arcsin(min(relative_change, 2.0) / 2))

@@ -73,7 +73,7 @@ class AdditiveSketch(BaseSketch):
         return dtype
 
     def _randomise(self, x):
-        if self.projection_.divisor != 1:
+        if self.projection_.divisor != 1:  # a division by 1 would be a pass over memory for nothing
             x /= self.projection_.divisor
         add_noise = _noise.add_laplace if self.noise == "laplace" else _noise.add_gaussian
         add_noise(x, self.scale_)

@@ -120,10 +120,10 @@ class BaseSketch(
                 DataDimensionalityWarning,
             )
         sketch._fit_projection(projection)
-        for name in stale:
-            vars(self).pop(name, None)
         parameters = self.get_params(deep=False)  # which another thread may have set since
         vars(self).update({name: value for name, value in vars(sketch).items() if name not in parameters})
+        for name in set(stale) - vars(sketch).keys():
+            vars(self).pop(name, None)
         return self
 
     def _snapshot(self):
