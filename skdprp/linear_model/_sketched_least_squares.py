@@ -10,20 +10,7 @@ _BLOCK_ENTRIES = 2**18
 
 
 def clip_entries(X, max_abs):
-    """Clip the entries of X.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-        Finite numbers.
-    max_abs : float
-        Largest absolute value.
-
-    Returns
-    -------
-    {ndarray, csr_array} of shape (n_samples, n_features)
-        In float64; never X itself. Repeated entries of CSR input are summed first.
-    """
+    """Clip the entries of X."""
     if not sp.issparse(X):
         return np.clip(X, -max_abs, max_abs, dtype=np.float64)
     X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
@@ -33,20 +20,7 @@ def clip_entries(X, max_abs):
 
 
 def column_residual(X, max_abs):
-    """Quantity f(X) of the published calibration, read from the data.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-        Rows, which are clipped first.
-    max_abs : float
-        Largest absolute value of an entry.
-
-    Returns
-    -------
-    float
-        Root of the least, over the columns, sum of squares without the largest square.
-    """
+    """Quantity f(X) of the published calibration, read from the data."""
     total = largest = np.zeros(X.shape[1])
     for rows in _row_blocks(X):
         squares = clip_entries(X[rows], max_abs) ** 2
@@ -57,23 +31,7 @@ def column_residual(X, max_abs):
 
 
 def noisy_blocks(X, public, *, max_abs, scale):
-    """Yield blocks of [X + noise, public], each with fresh noise.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-        Rows, which are clipped first.
-    public : ndarray of shape (n_samples, n_public)
-        Columns that get no noise.
-    max_abs : float
-        Largest absolute value of an entry.
-    scale : float
-        Standard deviation of the noise; 0 for none.
-
-    Yields
-    ------
-    ndarray of float64, shape (n_rows, n_features + n_public)
-    """
+    """Yield blocks of [X + noise, public], each with fresh noise."""
     for rows in _row_blocks(X):
         block = clip_entries(X[rows], max_abs)
         block = block.toarray(order="C") if sp.issparse(block) else np.ascontiguousarray(block)
@@ -83,18 +41,7 @@ def noisy_blocks(X, public, *, max_abs, scale):
 
 
 def triangle(blocks):
-    """Reduce a table of many rows to few that have the same Gram matrix, by Householder reflections.
-
-    Parameters
-    ----------
-    blocks : iterable of ndarray of shape (n_rows, n_columns)
-        The table A.
-
-    Returns
-    -------
-    ndarray of shape (min(n, n_columns), n_columns)
-        R with ``A = Q R`` and orthonormal columns of Q; n is the number of rows of A.
-    """
+    """Reduce a table of many rows to few that have the same Gram matrix, by Householder reflections."""
     R = None
     for block in blocks:
         R = np.linalg.qr(block if R is None else np.vstack([R, block]), mode="r")
@@ -103,24 +50,6 @@ def triangle(blocks):
 
 def project(X, public, *, n_components, max_abs, scale):
     """Multiply a table by a secret Gaussian matrix and add noise.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-        Rows, which are clipped first.
-    public : ndarray of shape (n_samples, n_public)
-        Columns whose projections get no noise.
-    n_components : int
-        Number n' of rows of S.
-    max_abs : float
-        Largest absolute value of an entry.
-    scale : float
-        Standard deviation of the noise.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_components, n_features + n_public)
-        ``[S X + noise, S public]``
 
     Notes
     -----

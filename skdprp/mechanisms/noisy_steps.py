@@ -145,19 +145,6 @@ def _privacy_loss_distributions():
 def amplified(epsilon, delta, *, rate):
     """Guarantee of a mechanism that sees a Poisson sample of the rows.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Guarantee of the mechanism on the sample, when one of its rows counts or not; or when one is replaced or does
-        not count, for a row replaced at its place.
-    rate : float
-        Probability p with which each row is in the sample.
-
-    Returns
-    -------
-    epsilon, delta : float
-        ``ln(1 + p (e^epsilon - 1))`` and ``p delta``.
-
     Notes
     -----
     For a replaced row both neighbours are the mechanism without the row with probability 1 - p, and otherwise that with
@@ -168,13 +155,6 @@ def amplified(epsilon, delta, *, rate):
     ----------
     .. [1] B. Balle, G. Barthe and M. Gaboardi, "Privacy Amplification by Subsampling: Tight Analyses via Couplings and
        Divergences", NeurIPS 2018, Theorems 2 and 8.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.noisy_steps import amplified
-    >>> epsilon, delta = amplified(1.0, 1e-6, rate=0.01)
-    >>> print(f"{epsilon:.4f} {delta:.0e}")
-    0.0170 1e-08
     """
     if epsilon > 1:  # as large as it may be
         return float(epsilon + np.log(rate + (1 - rate) * np.exp(-epsilon))), rate * delta
@@ -185,30 +165,10 @@ def amplified(epsilon, delta, *, rate):
 def composed_profile(epsilon, *, step_epsilon, step_delta, n_steps):
     """Exact profile of the worst adaptive composition of mechanisms with one (epsilon, delta) each.
 
-    Parameters
-    ----------
-    epsilon : float
-        Bound on the privacy loss of all steps, in nats, at least 0.
-    step_epsilon, step_delta : float
-        Guarantee of each step.
-    n_steps : int
-        Number T of steps.
-
-    Returns
-    -------
-    float
-        ``1 - (1 - step_delta)^T (1 - HS)``, with HS the profile of T randomised responses.
-
     References
     ----------
     .. [1] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015,
        Theorem 3.3.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.noisy_steps import composed_profile
-    >>> f"{composed_profile(1.0, step_epsilon=0.05, step_delta=1e-9, n_steps=20):.0e}"
-    '2e-08'
     """
     responses = randomised_response_profile(epsilon, epsilon0=step_epsilon, n_bits=n_steps)
     failure = -np.expm1(n_steps * np.log1p(-step_delta)) if step_delta < 1 else 1.0
@@ -219,23 +179,6 @@ def composed_profile(epsilon, *, step_epsilon, step_delta, n_steps):
 def sampled_steps_target(epsilon, delta, *, n_changed):
     """Target that ideal noise must meet so that very many sampled values together meet (epsilon, delta).
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target of all releases together.
-    n_changed : int
-        Number m of released values, of all steps, that may differ between neighbours.
-
-    Returns
-    -------
-    epsilon, delta : float
-        ``epsilon - 2 s`` and ``e^-s (delta - d (1 + e^epsilon))``, with s and d as in the notes.
-
-    Raises
-    ------
-    ValueError
-        If `epsilon` is too small for `n_changed`.
-
     Notes
     -----
     Each sampled value has its ideal probability to within a factor exp(eta), eta = 2^-31, whatever came before, if the
@@ -245,14 +188,6 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
     exceeds ``s = m eta^2 / 2 + eta sqrt(2 m ln(1 / d))`` with probability d at most. So for every set of releases
     ``P~ <= e^s P + d``, ``P <= e^(epsilon - 2 s) Q + delta'`` and ``Q <= e^s Q~ + d``, which together are the target.
     The smaller cost of the two is charged; d (1 + e^epsilon) is `delta` / 4096.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms import sampled_target
-    >>> from skdprp.mechanisms.noisy_steps import sampled_steps_target
-    >>> known = {"epsilon": 2.0, "delta": 1e-5, "n_changed": 10**8}
-    >>> print(f"{2 - sampled_steps_target(**known)[0]:.1e} {2 - sampled_target(**known)[0]:.1e}")
-    6.2e-05 9.3e-02
     """
     log_tail = np.log(delta * _SHARE_OF_TAIL) - np.logaddexp(0, epsilon)
     loss = n_changed * SAMPLING_LOSS**2 / 2 + SAMPLING_LOSS * np.sqrt(-2 * n_changed * log_tail)
@@ -263,42 +198,7 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
 
 @cached
 def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one"):
-    """Calibrate Gaussian noise of many steps, each on a Poisson sample of the rows, rounding to the private side.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target: :func:`~skdprp.mechanisms.subsampled_gaussian_profile` at `epsilon` is at most `delta`.
-    rate : float, default=1.0
-        Probability with which each row is in the sample of a step.
-    n_steps : int, default=1
-        Number of steps.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
-
-    Returns
-    -------
-    float
-        Standard deviation of the noise on a sum to which one row adds a vector of norm 1; with sampling at most one
-        part in 2048 above the least.
-
-    Raises
-    ------
-    ValueError
-        If `delta` is not positive, or below what the accounting of samples resolves.
-    ImportError
-        If `rate` is below 1 and dp-accounting is not installed.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.noisy_steps import descent_scale
-    >>> round(descent_scale(1.0, 1e-5, n_steps=100, adjacency="add_remove"), 3)
-    37.306
-    >>> round(descent_scale(1.0, 1e-5, n_steps=100), 3)
-    74.613
-    >>> round(descent_scale(2.0, 1e-5, rate=0.01, n_steps=1000), 2)
-    1.3
-    """
+    """Calibrate Gaussian noise of many steps, each on a Poisson sample of the rows, rounding to the private side."""
     require_positive_delta(delta)
     rows = rows_that_differ(adjacency)
     if rate == 1.0:
@@ -326,30 +226,6 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
 def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate multivariate Laplace noise of many steps, each on a Poisson sample, rounding to the private side.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target of all steps together.
-    rate : float, default=1.0
-        Probability p with which each row is in the sample of a step.
-    n_steps : int, default=1
-        Number T of steps.
-    n_dims : int
-        Number M of released coordinates of a step.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
-
-    Returns
-    -------
-    float
-        Scale s of the radius, which is s times a Gamma variate of shape `n_dims`, for a sum to which one row adds a
-        vector of norm 1.
-
-    Raises
-    ------
-    ValueError
-        If `delta` is not positive.
-
     Notes
     -----
     A share of `delta`, the best of three, pays for T randomised responses; the rest for the deltas of the steps. This
@@ -359,12 +235,6 @@ def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjace
     References
     ----------
     .. [1] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.noisy_steps import product_descent_scale
-    >>> round(product_descent_scale(1.0, 1e-5, n_steps=10, n_dims=20), 2)
-    14.05
     """
     require_positive_delta(delta)
     targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]

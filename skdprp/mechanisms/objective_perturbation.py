@@ -336,39 +336,7 @@ def objective_perturbation_scale(
 def softmax_perturbation_scale(
     epsilon, delta, *, n_classes, max_norm=1.0, log_det=0.0, adjacency="replace_one", release_shift=0.0
 ):
-    """Calibrate Gaussian objective perturbation of multinomial logistic regression, rounding to the private side.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target: :func:`~skdprp.mechanisms.softmax_perturbation_profile` at `epsilon` is at most `delta`.
-    n_classes : int
-        Number of classes.
-    max_norm : float, default=1.0
-        Largest norm of a row.
-    log_det : float, default=0.0
-        Most that one row adds to the log-determinant of the second derivative.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        What one row may do.
-    release_shift : float, default=0.0
-        Shift of the inexact minimiser, in units of the noise added to the release.
-
-    Returns
-    -------
-    float
-        Standard deviation of each coordinate of the perturbation, an array of all weights of all classes.
-
-    Raises
-    ------
-    ValueError
-        If `delta` is not positive, or the log-determinant leaves nothing of `epsilon`.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.objective_perturbation import softmax_perturbation_scale
-    >>> round(softmax_perturbation_scale(1.0, 1e-5, n_classes=10), 2)
-    11.87
-    """
+    """Calibrate Gaussian objective perturbation of multinomial logistic regression, rounding to the private side."""
     require_positive_delta(delta)
     _require_room(epsilon, log_det)
     known = {"n_classes": n_classes, "max_norm": max_norm, "log_det": log_det, "adjacency": adjacency}
@@ -383,39 +351,7 @@ def softmax_perturbation_scale(
 def product_perturbation_scale(
     epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
 ):
-    """Calibrate objective perturbation by multivariate Laplace noise, rounding to the private side.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target: :func:`~skdprp.mechanisms.product_perturbation_profile` at `epsilon` is at most `delta`.
-    n_dims : int
-        Number of weights.
-    lipschitz : float, default=1.0
-        Largest norm of the gradient of one row's loss.
-    n_vertices : int, default=1
-        Number of extreme gradients of one row, 0 not counted.
-    log_det : float, default=0.0
-        Most that one row adds to the log-determinant of the second derivative.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        What one row may do.
-
-    Returns
-    -------
-    float
-        Scale s of the radius, which is s times a Gamma variate of shape `n_dims`.
-
-    Raises
-    ------
-    ValueError
-        If the log-determinant leaves nothing of `epsilon`.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.objective_perturbation import product_perturbation_scale
-    >>> round(product_perturbation_scale(1.0, 1e-5, n_dims=14), 3)
-    1.604
-    """
+    """Calibrate objective perturbation by multivariate Laplace noise, rounding to the private side."""
     _require_room(epsilon, log_det)
     known = {"n_dims": n_dims, "lipschitz": lipschitz, "n_vertices": n_vertices}
     return calibrated(

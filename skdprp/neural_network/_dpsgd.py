@@ -331,7 +331,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             multiplier, true_delta = published_product_descent(epsilon, delta, n_dims=n_weights, **steps)
             true_delta = min(true_delta / share + rounding.failure, 1.0)
             claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step")
-        scale = multiplier * problem.bound * (1 + rounding.slack)
+        scale = multiplier * problem.bound * (1 + rounding.margin)
         return Calibration(
             self._state(true_delta, plan, scale, problem.bound, loss),
             fitted={
