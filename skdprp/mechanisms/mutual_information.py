@@ -11,7 +11,11 @@ from .gaussian_laplace import gaussian_epsilon
 
 @with_python_numbers
 def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0):
-    """Bound the bits that Gaussian noise lets through about one bounded number.
+    """Bound the bits that Gaussian noise lets through about one number of at most `max_abs`.
+
+    `n_components` are the noisy copies of it, each multiplied by its own standard normal variate; `min_residual` is the
+    norm of what hides it besides the noise, at least. The bound is the capacity of the channel when it is used with a
+    power of `max_abs` squared, and the multipliers are known [1]_: no distribution of the number exceeds it.
 
     References
     ----------
@@ -25,14 +29,15 @@ def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0
 
 @with_python_numbers
 def information_delta(epsilon):
-    """Convert MI-DP to (0, delta)-DP, exactly.
+    """Convert MI-DP to (0, delta)-DP: the largest total variation distance that `epsilon` bits allow, rounded up.
+
+    From one bit on it is 1: any secret bit may be lost.
 
     Notes
     -----
     Let the secret be one of two values with equal odds. Its posterior probability is ``(1 + u) / 2`` with
     ``E |u| = delta``, and the information is ``E[1 - h2((1 + |u|) / 2)]``, at least ``1 - h2((1 + delta) / 2)``
-    because h2 is concave. A binary
-    symmetric channel attains it.
+    because h2 is concave. A binary symmetric channel attains it.
 
     References
     ----------
@@ -51,7 +56,7 @@ def information_delta(epsilon):
 
 @with_python_numbers
 def pinsker_delta(epsilon):
-    """Convert MI-DP to (0, delta)-DP by Pinsker's inequality.
+    """Convert MI-DP to (0, delta)-DP by Pinsker's inequality, which is never below :func:`information_delta`.
 
     References
     ----------
@@ -63,7 +68,7 @@ def pinsker_delta(epsilon):
 
 @with_python_numbers
 def projected_entry_epsilon(delta, *, scale, n_components, max_abs=1.0, min_residual=0.0):
-    """Bound the epsilon of one entry in a Gaussian projection of its column with noise.
+    """Bound the epsilon of one entry, which moves by up to ``2 max_abs``, in a noisy Gaussian projection of its column.
 
     Notes
     -----
@@ -71,6 +76,7 @@ def projected_entry_epsilon(delta, *, scale, n_components, max_abs=1.0, min_resi
     mechanism of sensitivity ``2 max_abs |s|`` and variance ``sigma^2 + min_residual^2`` at least. ``|s|^2`` is chi
     squared with n' degrees of freedom: half of `delta` pays for its upper tail, half for the mechanism.
     """
+    # The factor is what the quantile may be off by; it has to be an upper bound.
     largest_norm = np.sqrt(2 * gammainccinv(n_components / 2, delta / 2)) * (1 + 2.0**-40)
     spread = np.hypot(scale, min_residual)
     return gaussian_epsilon(delta / 2, scale=spread, sensitivity=2 * max_abs * largest_norm)
@@ -92,7 +98,7 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     n_components : int, default=1
         Number n' of rows of S.
     min_residual : float, default=0.0
-        A public promise about X, y (and a constant column, if one is projected too): for every column j and row i, the
+        Assumed of X, y (and a constant column, if one is projected too), and public: for every column j and row i, the
         least-squares residual of column j on the other columns and y has at least this norm when row i is left out.
         Above 0 it needs a secret S.
 
@@ -108,8 +114,7 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     combination of the other columns and y without row i, which the attacker can subtract, and a residual r. Because S
     is Gaussian, R r is independent of all that was revealed. What remains is ``t s + N(0, (sigma^2 + |r|^2) I)``. Its
     information about t, given s, is at most ``E log2(1 + max_abs^2 |s|^2 / (sigma^2 + |r|^2)) / 2``, and by Jensen's
-    inequality at most
-    ``gaussian_information``. With a promise of 0 all of S may be known to the attacker.
+    inequality at most ``gaussian_information``. With a `min_residual` of 0 all of S may be known to the attacker.
 
     References
     ----------
@@ -125,8 +130,9 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     6.0
     """
     needed = max_abs * _unit_information_scale(epsilon) * np.sqrt(n_components) * (1 + 2.0**-39)
-    if needed <= min_residual:
+    if needed <= min_residual:  # the other entries hide this one well enough
         return 0.0
+    # The root of a difference of squares, whose factors lose no digits where it is small.
     return check_scale(float(np.sqrt(needed - min_residual) * np.sqrt(needed + min_residual) * (1 + 2.0**-40)))
 
 
@@ -134,12 +140,14 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
 def sampled_information(epsilon, *, n_changed):
     """Bits that ideal noise may let through so that the noise of :mod:`skdprp._noise` lets at most `epsilon` through.
 
+    `n_changed` is the number m of released values that depend on the protected entry.
+
     Notes
     -----
-    Let P be the ideal law of the release given the entry, and P~ the sampled one, within a factor e^a of it, where
-    ``a = m 2^-31``; Q and Q~ are their mixtures over the entry. Then ``log(P~/Q~) <= log(P/Q) + 2 a``, and the mean of
-    ``log(P/Q)`` under P~ is at most that under P plus ``e^a - 1`` times that of its absolute value. The latter is at
-    most ``KL + 2 / e``. In nats, averaged over the entry, ``I~ <= e^a I + 2 a + (e^a - 1) 2 / e``.
+    Let P be the ideal distribution of the release given the entry, and P~ the sampled one, within a factor e^a of it,
+    where ``a = m 2^-31``; Q and Q~ are their mixtures over the entry. Then ``log(P~/Q~) <= log(P/Q) + 2 a``, and the
+    mean of ``log(P/Q)`` under P~ is at most that under P plus ``e^a - 1`` times that of its absolute value. The latter
+    is at most ``KL + 2 / e``. In nats, averaged over the entry, ``I~ <= e^a I + 2 a + (e^a - 1) 2 / e``.
     """
     loss = n_changed * SAMPLING_LOSS
     target = (epsilon - (2 * loss + 2 / np.e * np.expm1(loss)) / np.log(2)) * np.exp(-loss)

@@ -11,13 +11,13 @@ from .gaussian_laplace import gaussian_profile, gaussian_scale
 from .radial import spherical_scale
 from .randomised_response import randomised_response_profile
 
-_INTERVALS, _MOST_INTERVALS = 2.0**9, 2.0**15
+_INTERVALS, _MOST_INTERVALS = 2.0**9, 2.0**15  # of the grid of losses: finer ones cost time and gain next to nothing
 _REACH = 10.0  # standard deviations, beyond which dp-accounting counts all losses as infinite
 _FFT_ERROR = 2.0**-40
-_DIGITS, _POWER = 2.0**-7, 2.0**-4
-_SHARE_OF_TAIL = 2.0**-12
+_DIGITS, _POWER = 2.0**-7, 2.0**-4  # together one part in 2048 of the scale
+_SHARE_OF_TAIL = 2.0**-12  # of delta, for the sampling of many values
 _FINEST_DELTA = 1.01 * 2.0**-40  # what the accounting of samples adds for rounding, and a little
-_SHARES_OF_RESPONSES = (0.1, 0.5, 0.9)
+_SHARES_OF_RESPONSES = (0.1, 0.5, 0.9)  # of delta: which is best depends on the number of steps
 
 
 @with_python_numbers
@@ -143,7 +143,10 @@ def _privacy_loss_distributions():
 
 @with_python_numbers
 def amplified(epsilon, delta, *, rate):
-    """Guarantee of a mechanism that sees a Poisson sample of the rows.
+    """Guarantee of a mechanism that sees a Poisson sample of the rows: ``ln(1 + p (e^epsilon - 1))`` and ``p delta``.
+
+    On the sample (epsilon, delta) holds when one of its rows counts or not; or, for a row replaced at its place, when
+    one is replaced or does not count.
 
     Notes
     -----
@@ -156,7 +159,7 @@ def amplified(epsilon, delta, *, rate):
     .. [1] B. Balle, G. Barthe and M. Gaboardi, "Privacy Amplification by Subsampling: Tight Analyses via Couplings and
        Divergences", NeurIPS 2018, Theorems 2 and 8.
     """
-    if epsilon > 1:  # as large as it may be
+    if epsilon > 1:  # where e^epsilon may overflow
         return float(epsilon + np.log(rate + (1 - rate) * np.exp(-epsilon))), rate * delta
     return float(np.log1p(rate * np.expm1(epsilon))), rate * delta
 
@@ -164,6 +167,8 @@ def amplified(epsilon, delta, *, rate):
 @with_python_numbers
 def composed_profile(epsilon, *, step_epsilon, step_delta, n_steps):
     """Exact profile of the worst adaptive composition of mechanisms with one (epsilon, delta) each.
+
+    ``1 - (1 - step_delta)^T (1 - HS)`` [1]_, with HS the profile of T randomised responses.
 
     References
     ----------
@@ -179,11 +184,13 @@ def composed_profile(epsilon, *, step_epsilon, step_delta, n_steps):
 def sampled_steps_target(epsilon, delta, *, n_changed):
     """Target that ideal noise must meet so that very many sampled values together meet (epsilon, delta).
 
+    `n_changed` is the number m of released values, of all steps, that may differ between neighbours.
+
     Notes
     -----
     Each sampled value has its ideal probability to within a factor exp(eta), eta = 2^-31, whatever came before, if the
-    noise of each value is independent: Gaussian or Laplace noise is, spherical noise is not. That is
-    a factor exp(m eta) at worst, see :func:`sampled_target`; but the log-ratio of all values is a sum of terms in
+    noise of each value is independent: Gaussian or Laplace noise is, spherical noise is not. That is a factor
+    exp(m eta) at worst, see :func:`sampled_target`; but the log-ratio of all values is a sum of terms in
     [-eta, eta] with conditional expectations of at most eta^2 / 2, which by the inequality of Azuma and Hoeffding
     exceeds ``s = m eta^2 / 2 + eta sqrt(2 m ln(1 / d))`` with probability d at most. So for every set of releases
     ``P~ <= e^s P + d``, ``P <= e^(epsilon - 2 s) Q + delta'`` and ``Q <= e^s Q~ + d``, which together are the target.
@@ -198,7 +205,11 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
 
 @cached
 def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one"):
-    """Calibrate Gaussian noise of many steps, each on a Poisson sample of the rows, rounding to the private side."""
+    """Calibrate Gaussian noise of many steps, each on a Poisson sample of the rows, rounding to the private side.
+
+    For a sum to which one row adds a vector of norm 1, as in :func:`subsampled_gaussian_profile`; with sampling the
+    scale is at most one part in 2048 above the least.
+    """
     require_positive_delta(delta)
     rows = rows_that_differ(adjacency)
     if rate == 1.0:
@@ -226,6 +237,8 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
 def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate multivariate Laplace noise of many steps, each on a Poisson sample, rounding to the private side.
 
+    Returned is the scale s of the radius, for a sum of `n_dims` coordinates to which one row adds a vector of norm 1.
+
     Notes
     -----
     A share of `delta`, the best of three, pays for T randomised responses; the rest for the deltas of the steps. This
@@ -238,8 +251,8 @@ def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjace
     """
     require_positive_delta(delta)
     targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]
-    law = {"n_dims": n_dims, "shape": n_dims, "power": 1, "sensitivity": float(rows_that_differ(adjacency))}
-    return min(spherical_scale(*target, **law) for target in targets)
+    rows = float(rows_that_differ(adjacency))
+    return min(spherical_scale(*target, sensitivity=rows, n_dims=n_dims, shape=n_dims, power=1) for target in targets)
 
 
 def _step_target(epsilon, delta, share, rate, n_steps):
@@ -249,6 +262,7 @@ def _step_target(epsilon, delta, share, rate, n_steps):
         profile = randomised_response_profile(epsilon, epsilon0=epsilon / factor, n_bits=n_steps)
         return rounded_up(profile) <= share * delta
 
+    # What rounding may take is taken off the targets of a step, so that their composition stays within the whole one.
     step_epsilon = _deamplified(epsilon / boundary(_meets, start=float(n_steps)), rate)
     failure = (1 - share) * delta / (1 - share * delta)
     step_delta = -np.expm1(np.log1p(-failure) / n_steps) / rate

@@ -21,8 +21,8 @@ def _log_hyp1f1(a, b, z):
 
 
 def _published_product_noise(k, epsilon, n_dims):
-    """Return t and the logarithm of the delta that [1]_ claims for the scale ``sensitivity * t / epsilon``."""
-    m = n_dims / 4
+    """Return t and the logarithm of the delta that is claimed for the scale ``sensitivity * t / epsilon``."""
+    m = n_dims / 4  # Liu et al., SIGMOD 2026, Algorithm 1
     t = np.exp((np.log(2) + np.log(k) / m + (1 + 1 / m) * np.log(m + 1.5) - 1 - 2 / n_dims) / 2)
     lam = epsilon / t
     series = np.logaddexp(
@@ -81,7 +81,10 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
 
 @cached
 def published_sign_change_probability(relative_change, n_features):
-    """Bound F on the probability that one sign differs, as published.
+    """Bound F on the probability that one sign differs, as published, of neighbours with norms of at least m.
+
+    ``int_0^inf 2 p [2 Phi(t) - 1]^(p-1) [2 Phi(t beta / m) - 1] phi(t) dt`` [1]_ with ``beta / m = relative_change``,
+    the distance of the neighbours over m, and p features.
 
     Notes
     -----
@@ -99,13 +102,13 @@ def published_sign_change_probability(relative_change, n_features):
         maximum_of_p = 2 * n_features * np.exp((n_features - 1) * np.log(below) - t**2 / 2) / np.sqrt(2 * np.pi)
         return maximum_of_p * (2 * ndtr(relative_change * t) - 1)
 
-    peak = -ndtri(1 / (2 * n_features))
+    peak = -ndtri(1 / (2 * n_features))  # of the largest of p normal variates, which quadrature would step over
     return quad(_density, 0, np.inf if peak < 1 else 40.0, points=None if peak < 1 else [peak], limit=200)[0]
 
 
 @with_python_numbers
 def published_sign_changes(delta, *, relative_change, n_features, n_components):
-    """Bound N_+ on the number of signs in which two neighbours differ, as published.
+    """Bound N_+ on the number of signs in which two neighbours differ, with probability 1 - `delta`, as published.
 
     References
     ----------
@@ -119,7 +122,12 @@ def published_sign_changes(delta, *, relative_change, n_features, n_components):
 
 @dataclass(frozen=True)
 class PublishedPerturbation:
-    """Approximate minima perturbation as published."""
+    """Approximate minima perturbation as published.
+
+    `scale` is that of the perturbation, a standard deviation or the scale of the radius of product noise;
+    `release_factor` the standard deviation of the noise of the release, for a minimiser known to within distance 1;
+    and from `least_penalty` on the calibration is said to hold.
+    """
 
     scale: float
     release_factor: float
@@ -131,6 +139,10 @@ def published_objective_perturbation(
     epsilon, delta, *, lipschitz=1.0, smoothness=1.0, max_norm=1.0, n_outputs=1, n_dims=None
 ):
     """Split the budget and calibrate approximate minima perturbation as published, without hyperparameters (H-F AMP).
+
+    One row is replaced [1]_; `lipschitz` and `smoothness` bound the first and the second derivative of its loss by its
+    score. Problems that are released together share the budget evenly. With `n_dims`, the number of weights of one
+    problem, the noise is the product noise of [2]_.
 
     References
     ----------
@@ -160,12 +172,16 @@ def published_objective_perturbation(
 
 
 def _published_gaussian_factor(epsilon, delta):
+    """Standard deviation of Gaussian noise over the sensitivity, by a tail bound."""
     return float((1 + np.sqrt(2 * np.log(1 / delta))) / epsilon)
 
 
 @cached
 def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate half-normal product noise of many steps as published, and compute what it really gives.
+
+    Returned are the scale of the half-normal radius, sqrt(2) times its sigma, for a sum of `n_dims` coordinates to
+    which one row adds a vector of norm 1, and the true delta of all steps at `epsilon`.
 
     References
     ----------
@@ -175,22 +191,27 @@ def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, ad
        place of the composition of [1]_.
     """
     require_positive_delta(delta)
-    known = {"n_dims": n_dims, "sensitivity": float(rows_that_differ(adjacency))}
-    sigmas = {}
-    for share in _SHARES_OF_RESPONSES:
-        target = _step_target(epsilon, delta, share, rate, n_steps)
-        sigmas[published_product_noise_scale(*target, **known)] = target[0]
-    sigma = min(sigmas)
+    rows = float(rows_that_differ(adjacency))
+    targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]
+    sigmas = [published_product_noise_scale(*target, sensitivity=rows, n_dims=n_dims) for target in targets]
+    sigma, (step_epsilon, _) = min(zip(sigmas, targets, strict=True))
     scale = float(np.sqrt(2) * sigma)
-    step_delta = spherical_profile(sigmas[sigma], scale=scale, **known, shape=1, power=2)
-    step_epsilon, step_delta = amplified(sigmas[sigma], step_delta, rate=rate)
-    step = {"step_epsilon": step_epsilon * (1 + 2.0**-40), "step_delta": rounded_up(step_delta)}
-    return scale, rounded_up(composed_profile(epsilon, **step, n_steps=n_steps))
+    # What a step truly gives at its epsilon, on its sample; then on all rows, and for all steps.
+    step_delta = spherical_profile(step_epsilon, scale=scale, sensitivity=rows, n_dims=n_dims, shape=1, power=2)
+    step_epsilon, step_delta = amplified(step_epsilon, step_delta, rate=rate)
+    true_delta = composed_profile(
+        epsilon, step_epsilon=step_epsilon * (1 + 2.0**-40), step_delta=rounded_up(step_delta), n_steps=n_steps
+    )
+    return scale, rounded_up(true_delta)
 
 
 @with_python_numbers
 def published_information_scale(epsilon, *, n_components, residual, max_abs=1.0):
     """Calibrate the noise of a Gaussian projection as published; it does not meet its target.
+
+    `residual` is f(X): the root of the least, over the columns, sum of squares without the largest square. It ignores
+    that the other columns and y are projected by the same S and reveal what it counts on to hide the entry; and it is
+    read from the data.
 
     References
     ----------
