@@ -1,7 +1,8 @@
 """Convex losses of a linear score, with the bounds on their derivatives that sensitivities are made of.
 
-A loss is a function of a label and a score; every method works on all rows at once. The bounds hold for rows of unit
-norm: for rows of norm R, gradients scale with R and second derivatives with R**2.
+A loss is a function of a label and a score; every method works on all rows at once, on arrays of shape (n_samples,), or
+(n_samples, n_classes) for the scores of the softmax. The bounds hold for rows of unit norm: for rows of norm R,
+gradients scale with R and second derivatives with R**2.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ from ._digits import to_python
 
 
 class LogisticLoss:
-    """Logistic loss of a binary label, ``log(1 + exp(-y score))``.
+    """Logistic loss of a label of -1 or +1, ``log(1 + exp(-y score))``.
 
     Attributes
     ----------
@@ -36,55 +37,24 @@ class LogisticLoss:
     hessian_trace = 0.25
 
     def value(self, y, score):
-        """Loss of each row.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n_samples,)
-            Labels, -1 and +1.
-        score : ndarray of shape (n_samples,)
-            Linear scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """Loss of each row."""
         margin = y * score
+        # exp of what is at most 0 does not overflow, and log1p keeps the digits of a small loss.
         return np.log1p(np.exp(-np.abs(margin))) + np.maximum(-margin, 0.0)
 
     def gradient(self, y, score):
-        """Derivative of the loss of each row by its score; its sign is that of ``-y``.
-
-        Parameters
-        ----------
-        y, score : ndarray of shape (n_samples,)
-            Labels -1 and +1, and scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """Derivative of the loss of each row by its score; its sign is that of ``-y``."""
         return -y * expit(-y * score)
 
     def hessian(self, y, score):
-        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it.
-
-        Parameters
-        ----------
-        y, score : ndarray of shape (n_samples,)
-            Labels -1 and +1, and scores.
-
-        Returns
-        -------
-        callable
-        """
+        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it."""
         probability = expit(score)
         curvature = probability * (1.0 - probability)
         return lambda change: curvature * change
 
 
 class HuberHingeLoss:
-    """Hinge loss of a binary label, rounded off by a parabola within `h` of its kink.
+    """Hinge loss of a label of -1 or +1, rounded off by a parabola within `h` of its kink.
 
     With the margin z = y score it is 0 for z > 1 + h, ``1 - z`` for z < 1 - h and ``(1 + h - z)**2 / (4 h)`` between.
 
@@ -118,55 +88,23 @@ class HuberHingeLoss:
         self.smoothness = self.hessian_trace = 1 / (2 * self.h)
 
     def value(self, y, score):
-        """Loss of each row.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n_samples,)
-            Labels, -1 and +1.
-        score : ndarray of shape (n_samples,)
-            Linear scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        shortfall = 1 + self.h - y * score
+        """Loss of each row."""
+        shortfall = 1 + self.h - y * score  # of the margin, to where the loss is 0
         within = np.clip(shortfall, 0.0, 2 * self.h)
         return within**2 / (4 * self.h) + (np.maximum(shortfall, 2 * self.h) - 2 * self.h)
 
     def gradient(self, y, score):
-        """Derivative of the loss of each row by its score; its sign is that of ``-y``, or 0.
-
-        Parameters
-        ----------
-        y, score : ndarray of shape (n_samples,)
-            Labels -1 and +1, and scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """Derivative of the loss of each row by its score; its sign is that of ``-y``, or 0."""
         return -y * np.clip((1 + self.h - y * score) / (2 * self.h), 0.0, 1.0)
 
     def hessian(self, y, score):
-        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it.
-
-        Parameters
-        ----------
-        y, score : ndarray of shape (n_samples,)
-            Labels -1 and +1, and scores.
-
-        Returns
-        -------
-        callable
-        """
+        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it."""
         curvature = np.where(np.abs(1 - y * score) < self.h, self.smoothness, 0.0)
         return lambda change: curvature * change
 
 
 class SoftmaxLoss:
-    """Multinomial logistic loss, ``log(sum_k exp(score_k)) - score_y``.
+    """Multinomial logistic loss of a label from 0 to K - 1, ``log(sum_k exp(score_k)) - score_y``.
 
     Parameters
     ----------
@@ -199,53 +137,17 @@ class SoftmaxLoss:
         self.hessian_trace = 1 - 1 / n_classes
 
     def value(self, y, score):
-        """Loss of each row.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n_samples,)
-            Labels, integers from 0 to K - 1.
-        score : ndarray of shape (n_samples, n_classes)
-            Linear scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
+        """Loss of each row."""
         return logsumexp(score, axis=1) - score[np.arange(len(y)), y]
 
     def gradient(self, y, score):
-        """Gradient of the loss of each row by its scores: the probabilities, less one for the label.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n_samples,)
-            Labels, integers from 0 to K - 1.
-        score : ndarray of shape (n_samples, n_classes)
-            Linear scores.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
+        """Gradient of the loss of each row by its scores: the probabilities, less one for the label."""
         gradient = softmax(score, axis=1)
         gradient[np.arange(len(y)), y] -= 1.0
         return gradient
 
     def hessian(self, y, score):
-        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it.
-
-        Parameters
-        ----------
-        y : ndarray of shape (n_samples,)
-            Labels, integers from 0 to K - 1.
-        score : ndarray of shape (n_samples, n_classes)
-            Linear scores.
-
-        Returns
-        -------
-        callable
-        """
+        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it."""
         probability = softmax(score, axis=1)
 
         def _multiply(change):

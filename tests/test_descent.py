@@ -28,7 +28,7 @@ from skdprp.mechanisms.noisy_steps import descent_scale
 from skdprp.neural_network import _network
 from skdprp.neural_network._dpsgd import DescentProblem
 from skdprp.neural_network._network import Network, add_clipped_gradients, score
-from skdprp.neural_network._plan import Plan, float32_slack, float64_slack, plan_rounding, sampling_rate
+from skdprp.neural_network._plan import Plan, float32_margin, float64_margin, plan_rounding, sampling_rate
 from skdprp.neural_network._steps import UPDATES, batches, block_size, blocks
 from skdprp.testing import reproducible_noise
 
@@ -98,7 +98,7 @@ def gradient_of_row(network, weights, x, code, h=1e-6):
 @pytest.mark.parametrize("make", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
 @pytest.mark.parametrize("network", NETWORKS, ids=repr)
 def test_clipped_sum_equals_the_loop_over_rows(network, make, rows):
-    """Each row's gradient, by finite differences, is shortened to the bound and added up."""
+    """Each row's gradient, by finite differences, is clipped to the bound and added up."""
     X, codes = rows[0], rows[1] % max(network.sizes[-1], 2)
     weights = random_weights(network)
     gradients = np.array([gradient_of_row(network, weights, x, code) for x, code in zip(X, codes, strict=True)])
@@ -241,16 +241,16 @@ def test_blocks_have_the_size_of_a_batch(batch_size, size):
 
 
 @pytest.mark.parametrize("size", [32, 1024])
-def test_rounding_stays_within_its_slack(size):
-    """Sums in another order differ by less than the slack says, and the slack is no wild guess."""
+def test_rounding_stays_within_its_margin(size):
+    """Sums in another order differ by less than the margin says, and the margin is no wild guess."""
     network = Network((6, 5, 3), "tanh", bias=1.0)
     rng = np.random.default_rng(0)
     X, codes = rng.normal(size=(5000, 6)), rng.integers(3, size=5000)
     weights = random_weights(network)
     order = rng.permutation(5000)
     sums = [clipped_sum(network, weights, X[p], codes[p], 0.5, size) for p in (np.arange(5000), order)]
-    slack = float64_slack(network, 5000, size if size == 32 else 5000)
-    assert 0 < np.linalg.norm(sums[0] - sums[1]) <= 0.5 * slack < 1e-6
+    margin = float64_margin(network, 5000, size if size == 32 else 5000)
+    assert 0 < np.linalg.norm(sums[0] - sums[1]) <= 0.5 * margin < 1e-6
 
 
 # Rows in float32
@@ -267,27 +267,27 @@ def float32_and_float64_sums(network, X, codes, bound):
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=repr)
-def test_sums_in_float32_stay_within_their_slack(network):
+def test_sums_in_float32_stay_within_their_margin(network):
     """Far off what float64 gives, but by less than is paid for; also where all rows push one way."""
     rng = np.random.default_rng(0)
     for X in (rng.normal(size=(1000, 6)), np.repeat(rng.normal(size=(1, 6)), 1000, axis=0)):
         codes = np.zeros(1000, int)
         short, long = float32_and_float64_sums(network, X.astype(np.float32), codes, 0.5)
         off = np.linalg.norm(short - long)
-        assert 1e-9 < off <= 0.5 * float32_slack(network, 1000, 0.5) / 2
+        assert 1e-9 < off <= 0.5 * float32_margin(network, 1000, 0.5) / 2
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=repr)
 def test_no_row_in_float32_adds_more_than_the_bound(network, rows):
     """Also rows at both ends of the range of float32, where squares overflow or vanish."""
-    slack = float32_slack(network, 1, 0.5)
+    margin = float32_margin(network, 1, 0.5)
     for factor in (1e-40, 1e-20, 1.0, 1e20, 1e37):
         for x, code in zip((factor * rows[0]).astype(np.float32), rows[1] % max(network.sizes[-1], 2), strict=True):
             for total in float32_and_float64_sums(network, x[None], np.array([code]), 0.5):
-                assert np.linalg.norm(total) <= 0.5 * (1 + slack)
+                assert np.linalg.norm(total) <= 0.5 * (1 + margin)
 
 
-def test_huge_rows_and_tiny_derivatives_are_shortened_too():
+def test_huge_rows_and_tiny_derivatives_are_clipped_too():
     """Derivatives whose squares float32 has no numbers for: computed in it, the norm would be 0."""
     network = Network((1, 1), "relu", bias=1e-30)
     X = np.array([[1e30]], np.float32)
@@ -316,14 +316,14 @@ def test_float32_sums_only_where_they_are_cheap():
 
 @pytest.mark.parametrize(("n_samples", "rate"), [(8000, 0.025), (200, 0.3), (10**6, 1e-5), (100, 0.01)])
 def test_batches_are_too_large_for_float32_as_seldom_as_is_said(n_samples, rate):
-    """The binomial tail of all steps, beyond the number of rows that the slack pays for, is paid out of delta."""
+    """The binomial tail of all steps, beyond the number of rows that the margin pays for, is paid out of delta."""
     found = rounding_of(np.float32, n_samples, rate)
     assert found.dtype == np.float32
     assert found.failure == 2.0**-40 * 1e-8
     log = np.log(100 / found.failure)
     largest = n_samples * rate + np.sqrt(2 * n_samples * rate * log) + log
     network = Network((784, 128, 10), "relu", bias=1.0)
-    assert found.slack == pytest.approx(float32_slack(network, min(largest, n_samples), 1.0), rel=1e-12)
+    assert found.margin == pytest.approx(float32_margin(network, min(largest, n_samples), 1.0), rel=1e-12)
     assert 100 * binom.sf(np.floor(largest), n_samples, rate) <= found.failure
 
 
@@ -589,7 +589,7 @@ def test_nothing_of_the_rows_is_kept(binary):
 
 
 def test_max_norm_bounds_the_gradients_of_linear_models(binary, three_classes):
-    """Nothing is shortened then, whatever max_grad_norm is."""
+    """Nothing is clipped then, whatever max_grad_norm is."""
     for X, y in (binary, three_classes):
         K = y.max() + 1
         model = DPSGDClassifier(max_norm=2.0, max_grad_norm=1e-3, n_epochs=1).fit(X, y)
@@ -598,7 +598,7 @@ def test_max_norm_bounds_the_gradients_of_linear_models(binary, three_classes):
     assert network.fit(X, y).sensitivity_ == 0.1
 
 
-def test_scores_shorten_rows_as_fit_does(binary, seeded):
+def test_scores_clip_rows_as_fit_does(binary, seeded):
     X, y = binary
     model = DPSGDClassifier(max_norm=0.5).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), model.decision_function(100 * X), rtol=1e-9)

@@ -208,7 +208,7 @@ def test_other_neighbours_are_refused(function):
         function(adjacency="replace one")
 
 
-def test_slack_below_the_resolution_of_samples_is_refused():
+def test_delta_below_the_resolution_of_samples_is_refused():
     """At once, and for samples only."""
     with pytest.raises(ValueError, match="choose a larger delta, or all rows at each step"):
         descent_scale(1.0, 9e-13, rate=0.5, n_steps=10)
@@ -431,7 +431,7 @@ def test_a_canary_of_float32_rows_stays_below_epsilon():
 
 
 @pytest.mark.parametrize("name", ["one step", "four steps", "random batches", "product"])
-def test_gradients_that_are_not_shortened_are_caught(name, monkeypatch):
+def test_gradients_that_are_not_clipped_are_caught(name, monkeypatch):
     """Positive control: without clipping the canary is seen."""
     monkeypatch.setattr(_network, "clip_factors", lambda squared_norms, bound: np.ones_like(squared_norms))
     assert canary_attack(ATTACKED[name], n_fits=5) > 2.0

@@ -560,7 +560,7 @@ def test_accuracy_on_held_out_digits(seeded):
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_huge_rows_keep_their_direction(form):
-    """Rows whose squares overflow are shortened like any other."""
+    """Rows whose squares overflow are clipped like any other."""
     X = np.array([[3e200, 4e200], [3.0, 4.0], [0.1, 0.2]])
     clipped = clip_rows(form(X), 1.0)
     clipped = clipped.toarray() if sp.issparse(clipped) else clipped

@@ -95,7 +95,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped.
+            Rows. Those longer than `max_norm` are clipped to it.
         y : array-like of shape (n_samples,)
             Labels. Without `classes`, the guarantee holds given the set of those found here.
 

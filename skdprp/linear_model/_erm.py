@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
+from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.utils import assert_all_finite
 from sklearn.utils.extmath import row_norms
 
@@ -262,27 +263,21 @@ def minimise(risk, tol, max_iter):
             return weights
         # In proportion to the progress so far, for superlinear convergence; but a step need not be better than `tol`.
         accuracy = max(min(_FORCING, norm / first) * norm, 0.5 * tol)
-        step = _conjugate_gradients(risk.hessian(scores), -gradient, accuracy)
+        step = _newton_step(risk, scores, gradient, accuracy)
         weights, scores, gradient, value = _line_search(risk, weights, step, gradient, value)
     if np.linalg.norm(gradient) <= tol:
         return weights
     raise SolverError(f"The solver did not reach tol within max_iter={max_iter} steps: raise either.")
 
 
-def _conjugate_gradients(multiply, target, accuracy):
-    """Solve ``multiply(x) = target`` for a positive definite operator until the residual is at most `accuracy`."""
-    solution, residual = np.zeros_like(target), target.copy()
-    direction, square = residual.copy(), np.vdot(residual, residual)
-    for _ in range(2 * target.size + 10):
-        if square <= accuracy**2:
-            break
-        image = multiply(direction)
-        length = square / np.vdot(direction, image)
-        solution += length * direction
-        residual -= length * image
-        previous, square = square, np.vdot(residual, residual)
-        direction = residual + (square / previous) * direction
-    return solution
+def _newton_step(risk, scores, gradient, accuracy):
+    """Step at which the quadratic model has a gradient norm of at most `accuracy`, by conjugate gradients."""
+    multiply, shape = risk.hessian(scores), gradient.shape
+    second = LinearOperator(
+        (gradient.size, gradient.size), matvec=lambda step: multiply(step.reshape(shape)).ravel(), dtype=np.float64
+    )
+    step, _ = cg(second, -gradient.ravel(), rtol=0.0, atol=accuracy, maxiter=2 * gradient.size + 10)
+    return step.reshape(shape)
 
 
 def _line_search(risk, weights, step, gradient, value):

@@ -64,9 +64,10 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         "published" sets the noise of a projection from the data as the paper does; the release is then not private,
         which a :class:`~skdprp.PrivacyWarning` and `guarantee_` say. Additive noise is the same in both.
     min_residual : float, default=0.0
-        Public promise that allows a projection with less noise: every column of X, clipped and with any one row left
-        out, has at least this least-squares residual (a norm) on the other columns, y and, with `fit_intercept`, a
-        constant column. A guarantee that rests on a broken promise is void. Never compute it from the private data.
+        A public bound that allows a projection with less noise: it is assumed that every column of X, clipped and with
+        any one row left out, has at least this least-squares residual (a norm) on the other columns, y and, with
+        `fit_intercept`, a constant column. If that is not so, the guarantee is void. Never compute it from the private
+        data.
     max_abs : float, default=1.0
         Largest absolute value of an entry. Entries are clipped to it, in fit and in predict. A public choice.
     fit_intercept : bool, default=False
@@ -85,7 +86,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
     n_components_ : int
         Number of rows of S; for a projection only.
     guarantee_ : PrivacyGuarantee
-        What one call of fit or sketch promises. Its assumptions give, for one entry, the (0, delta)-DP that follows
+        What holds of one call of fit or sketch. Its assumptions give, for one entry, the (0, delta)-DP that follows
         from any MI-DP, and the (epsilon, 1e-5)-DP of this mechanism.
     claimed_ : PrivacyGuarantee
         What the published calibration of a projection claims; only with that.
@@ -103,7 +104,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
     -----
     There is no `random_state`: nothing in here is public randomness. With `min_residual` above 0 privacy rests on S
     being unknown: the attacker may know one column of it, but from all of S the residuals could be subtracted. With a
-    promise of 0 the noise alone suffices even if S is known. But the bound is a mean over an S that is independent of
+    bound of 0 the noise alone suffices even if S is known. But the bound is a mean over an S that is independent of
     the data; columns of a fixed S, as a seed gives it, can be longer than sqrt(n'). So S and the noise are fresh kernel
     entropy at each release and are never stored. When X and y have at most n' columns, S is not drawn at all: the rows
     of ``S [X, y]`` are independent normal vectors with the Gram matrix of ``[X, y]`` as covariance, and are drawn from

@@ -53,14 +53,14 @@ class AMPClassifier(PrivateLinearClassifier):
     """Private logistic regression or support vector machine by objective perturbation.
 
     A random linear term is added to the objective, so that its minimiser is private (approximate minima perturbation).
-    Rows longer than `max_norm` are shortened, in fit and in prediction.
+    Rows longer than `max_norm` are clipped to it, in fit and in prediction.
 
     Parameters
     ----------
     epsilon : float, default=1.0
         Bound on the privacy loss of one row.
     delta : float or None, default=None
-        Slack of the bound; None is 1 / n_samples**2.
+        Failure probability; None is 1 / n_samples**2.
     C : float or "auto", default="auto"
         Inverse of the penalty, as in LogisticRegression: the objective is the sum of the losses plus
         ``|w|**2 / (2 C)``, with the intercept penalised. "auto" depends on the numbers of rows, features and classes,
@@ -71,13 +71,13 @@ class AMPClassifier(PrivateLinearClassifier):
         One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax for
         log_loss, except in published calibrations.
     noise : {"gaussian", "product"}, default="gaussian"
-        Law of the linear term: Gaussian, or a random radius times a random direction. Calibrated exactly, the radius
-        is Gamma distributed, which is less noise for few weights; as published it is the half-normal of [2]_.
+        Distribution of the linear term: Gaussian, or a random radius times a random direction. Calibrated exactly, the
+        radius is Gamma distributed, which is less noise for few weights; as published it is the half-normal of [2]_.
     calibration : {"exact", "published"}, default="exact"
         "published" reproduces [1]_ without hyperparameters (H-F AMP), or [2]_ for product noise. What they claim is in
         `claimed_`; `guarantee_` has what is true, and fit warns.
     max_norm : float, default=1.0
-        Norm to which longer rows are shortened. A public choice, never read from the data.
+        Norm to which longer rows are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Neighbours differ in one row and its label, replaced by others at their place, or counting or blank there: a
         weaker guarantee at half the noise. The number of places for rows is public in both.
@@ -89,7 +89,7 @@ class AMPClassifier(PrivateLinearClassifier):
     max_iter : int, default=100
         Largest number of Newton steps.
     classes : array-like or None, default=None
-        The labels, as public knowledge. None takes those found in y: a class of one row tells that it is there, and the
+        The labels, if they are public. None takes those found in y: a class of one row tells that it is there, and the
         guarantee holds *given the set of labels*, as it is printed.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems. Their noise is drawn before, for all classes at once.
@@ -103,7 +103,7 @@ class AMPClassifier(PrivateLinearClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     guarantee_ : PrivacyGuarantee
-        What this release promises.
+        What holds of this release.
     claimed_ : PrivacyGuarantee
         What the paper claims; for ``calibration="published"`` only.
     C_, delta_ : float

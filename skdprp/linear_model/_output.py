@@ -45,7 +45,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row.
     delta : float or None, default=None
-        Slack of the bound; None is 1 / n_samples**2. With ``radius="gamma"`` it may be 0.
+        Failure probability; None is 1 / n_samples**2. With ``radius="gamma"`` it may be 0.
     C : float or "auto", default="auto"
         Inverse of the penalty, as in LogisticRegression: the objective is the sum of the losses plus
         ``|w|**2 / (2 C)``, with the intercept penalised. "auto" depends on the numbers of rows, features and classes,
@@ -56,9 +56,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax for
         log_loss.
     radius : {"gamma", "chi1", "gaussian"}, default="gamma"
-        Law of the radius. "gamma" is the multivariate Laplace noise, never more than Gaussian noise and much less for
-        few weights; "gaussian" is Gaussian noise; "chi1" is the half-normal radius of [1]_, which for the same true
-        guarantee is far more noise.
+        Distribution of the radius. "gamma" is the multivariate Laplace noise, never more than Gaussian noise and much
+        less for few weights; "gaussian" is Gaussian noise; "chi1" is the half-normal radius of [1]_, which for the same
+        true guarantee is far more noise.
     calibration : {"exact", "published"}, default="exact"
         "published" reproduces the scale of [1]_ for "chi1", and the textbook one for "gaussian". What they claim is in
         `claimed_`; `guarantee_` has what is true, and fit warns.
@@ -75,7 +75,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     max_iter : int, default=100
         Largest number of Newton steps.
     classes : array-like or None, default=None
-        The labels, as public knowledge. None takes those found in y: a class of one row tells that it is there, and the
+        The labels, if they are public. None takes those found in y: a class of one row tells that it is there, and the
         guarantee holds *given the set of labels*, as it is printed.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems.
@@ -89,7 +89,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     guarantee_ : PrivacyGuarantee
-        What this release promises.
+        What holds of this release.
     claimed_ : PrivacyGuarantee
         What the paper claims; for ``calibration="published"`` only.
     C_, delta_ : float

@@ -4,9 +4,9 @@ import numpy as np
 
 
 def least_residual(X, y, *, fit_intercept=False):
-    """Compute the largest `min_residual` that may be promised about given data.
+    """Compute the largest `min_residual` that is true of given data.
 
-    This reads the data: a promise made from it leaks. It is for public data of the same kind, and for simulations.
+    This reads the data: a bound computed so leaks. It is for public data of the same kind, and for simulations.
 
     Parameters
     ----------
@@ -43,11 +43,12 @@ def least_residual(X, y, *, fit_intercept=False):
 
 
 def _least_squared_residual(table, column):
+    """Least squared residual of one column on the others, over the rows that may be left out."""
     others, target = np.delete(table, column, axis=1), table[:, column]
     U, singular, _ = np.linalg.svd(others, full_matrices=False)
-    U = U[:, singular > singular.max(initial=0.0) * max(table.shape) * np.finfo(float).eps]
+    U = U[:, singular > singular.max(initial=0.0) * max(table.shape) * np.finfo(float).eps]  # others are rounding alone
     residual = target - U @ (U.T @ target)
-    residual -= U @ (U.T @ residual)
+    residual -= U @ (U.T @ residual)  # once more: rounding leaves a part in the span
     free = 1 - np.einsum("ij,ij->i", U, U)
     drop = np.divide(residual**2, free, out=np.zeros_like(free), where=free > 1e-9)
     return max(0.0, residual @ residual - drop.max())
@@ -153,6 +154,7 @@ def projection_error_bound(*, n_samples, n_features, n_components, scale, condit
 
 
 def _check_n_components(n_components, n_features):
+    """Refuse a projection to so few rows that the error has no mean."""
     if n_components < n_features + 2:
         raise ValueError(f"The error has no mean unless n_components >= n_features + 2 = {n_features + 2}.")
 

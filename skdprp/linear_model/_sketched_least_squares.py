@@ -6,28 +6,15 @@ from sklearn.utils import gen_batches
 
 from .. import _noise
 
-_BLOCK_ENTRIES = 2**18
+_BLOCK_ENTRIES = 2**18  # of float64, which fit the cache
 
 
 def clip_entries(X, max_abs):
-    """Clip the entries of X.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-        Finite numbers.
-    max_abs : float
-        Largest absolute value.
-
-    Returns
-    -------
-    {ndarray, csr_array} of shape (n_samples, n_features)
-        In float64; never X itself. Repeated entries of CSR input are summed first.
-    """
+    """Clip the entries of X, dense or CSR, to [-max_abs, max_abs], in float64; never X itself."""
     if not sp.issparse(X):
         return np.clip(X, -max_abs, max_abs, dtype=np.float64)
     X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
-    X.sum_duplicates()
+    X.sum_duplicates()  # an entry is the sum of its parts
     np.clip(X.data, -max_abs, max_abs, out=X.data)
     return X
 
@@ -35,17 +22,7 @@ def clip_entries(X, max_abs):
 def column_residual(X, max_abs):
     """Quantity f(X) of the published calibration, read from the data.
 
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-        Rows, which are clipped first.
-    max_abs : float
-        Largest absolute value of an entry.
-
-    Returns
-    -------
-    float
-        Root of the least, over the columns, sum of squares without the largest square.
+    The root of the least, over the columns, sum of squares without the largest square.
     """
     total = largest = np.zeros(X.shape[1])
     for rows in _row_blocks(X):
@@ -57,23 +34,7 @@ def column_residual(X, max_abs):
 
 
 def noisy_blocks(X, public, *, max_abs, scale):
-    """Yield blocks of [X + noise, public], each with fresh noise.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-        Rows, which are clipped first.
-    public : ndarray of shape (n_samples, n_public)
-        Columns that get no noise.
-    max_abs : float
-        Largest absolute value of an entry.
-    scale : float
-        Standard deviation of the noise; 0 for none.
-
-    Yields
-    ------
-    ndarray of float64, shape (n_rows, n_features + n_public)
-    """
+    """Yield blocks of [X + noise, public], of clipped entries and with fresh noise, unless its scale is 0."""
     for rows in _row_blocks(X):
         block = clip_entries(X[rows], max_abs)
         block = block.toarray(order="C") if sp.issparse(block) else np.ascontiguousarray(block)
@@ -85,15 +46,7 @@ def noisy_blocks(X, public, *, max_abs, scale):
 def triangle(blocks):
     """Reduce a table of many rows to few that have the same Gram matrix, by Householder reflections.
 
-    Parameters
-    ----------
-    blocks : iterable of ndarray of shape (n_rows, n_columns)
-        The table A.
-
-    Returns
-    -------
-    ndarray of shape (min(n, n_columns), n_columns)
-        R with ``A = Q R`` and orthonormal columns of Q; n is the number of rows of A.
+    ``A = Q R`` with orthonormal columns of Q. Gram matrices themselves would lose half of the digits.
     """
     R = None
     for block in blocks:
@@ -102,31 +55,13 @@ def triangle(blocks):
 
 
 def project(X, public, *, n_components, max_abs, scale):
-    """Multiply a table by a secret Gaussian matrix and add noise.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR} of shape (n_samples, n_features)
-        Rows, which are clipped first.
-    public : ndarray of shape (n_samples, n_public)
-        Columns whose projections get no noise.
-    n_components : int
-        Number n' of rows of S.
-    max_abs : float
-        Largest absolute value of an entry.
-    scale : float
-        Standard deviation of the noise.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_components, n_features + n_public)
-        ``[S X + noise, S public]``
+    """Multiply a table by a secret Gaussian matrix and add noise: ``[S X + noise, S public]``, of clipped entries.
 
     Notes
     -----
     If the table A has at most n' columns, its factor R takes its place: ``S A = (S Q) R``, and S Q, the product of a
-    Gaussian matrix and orthonormal columns, is again a matrix of independent standard normal variates. The law of the
-    release is the same, and as many variates as it has entries are drawn instead of ``n' n``.
+    Gaussian matrix and orthonormal columns, is again a matrix of independent standard normal variates. The
+    distribution of the release is the same, and as many variates as it has entries are drawn instead of ``n' n``.
     """
     n_samples, n_features = X.shape
     if n_features + public.shape[1] <= n_components:
@@ -139,13 +74,14 @@ def project(X, public, *, n_components, max_abs, scale):
             projected[:, :n_features] += S @ clip_entries(X[rows], max_abs)
             projected[:, n_features:] += S @ public[rows]
     if scale:
-        noisy = np.ascontiguousarray(projected[:, :n_features])
+        noisy = np.ascontiguousarray(projected[:, :n_features])  # noise is added in place
         _noise.add_gaussian(noisy, scale)
         projected[:, :n_features] = noisy
     return projected
 
 
 def _row_blocks(X):
+    """Blocks of some rows more than there are columns, so that reducing one to a triangle makes it smaller."""
     return gen_batches(X.shape[0], max(4 * X.shape[1], _BLOCK_ENTRIES // X.shape[1]))
 
 

@@ -11,34 +11,15 @@ from .gaussian_laplace import gaussian_epsilon
 
 @with_python_numbers
 def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0):
-    """Bound the bits that Gaussian noise lets through about one bounded number.
+    """Bound the bits that Gaussian noise lets through about one number of at most `max_abs`.
 
-    Parameters
-    ----------
-    scale : float
-        Standard deviation sigma of the noise.
-    max_abs : float, default=1.0
-        Largest absolute value of the number.
-    n_components : int, default=1
-        Number n' of noisy copies, each multiplied by its own standard normal variate.
-    min_residual : float, default=0.0
-        Least norm of what hides the number besides the noise, see :func:`skdprp.mechanisms.information_scale`.
-
-    Returns
-    -------
-    float
-        ``log2(1 + n' max_abs^2 / (sigma^2 + min_residual^2)) / 2``: the capacity of the channel when it is used with a
-        power of `max_abs` squared, and the multipliers are known. No distribution of the number exceeds it.
+    `n_components` are the noisy copies of it, each multiplied by its own standard normal variate; `min_residual` is the
+    norm of what hides it besides the noise, at least. The bound is the capacity of the channel when it is used with a
+    power of `max_abs` squared, and the multipliers are known [1]_: no distribution of the number exceeds it.
 
     References
     ----------
     .. [1] T. Cover and J. Thomas, "Elements of Information Theory", 2nd edition, Theorem 9.1.1.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.mutual_information import gaussian_information
-    >>> gaussian_information(scale=1.0)
-    0.5
     """
     variance = scale**2 + min_residual**2
     if variance == 0:
@@ -48,35 +29,19 @@ def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0
 
 @with_python_numbers
 def information_delta(epsilon):
-    """Convert MI-DP to (0, delta)-DP, exactly.
+    """Convert MI-DP to (0, delta)-DP: the largest total variation distance that `epsilon` bits allow, rounded up.
 
-    Parameters
-    ----------
-    epsilon : float
-        Bound on the mutual information, in bits.
-
-    Returns
-    -------
-    float
-        Largest total variation distance delta that epsilon bits allow, the root of
-        ``1 - h2((1 + delta) / 2) = epsilon``, rounded up; 1 from one bit on, where any secret bit may be lost.
+    From one bit on it is 1: any secret bit may be lost.
 
     Notes
     -----
     Let the secret be one of two values with equal odds. Its posterior probability is ``(1 + u) / 2`` with
     ``E |u| = delta``, and the information is ``E[1 - h2((1 + |u|) / 2)]``, at least ``1 - h2((1 + delta) / 2)``
-    because h2 is concave. A binary
-    symmetric channel attains it.
+    because h2 is concave. A binary symmetric channel attains it.
 
     References
     ----------
     .. [1] P. Cuff and L. Yu, "Differential Privacy as a Mutual Information Constraint", CCS 2016, for the definition.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.mutual_information import information_delta, pinsker_delta
-    >>> print(f"{information_delta(0.2):.4f} {pinsker_delta(0.2):.4f}")
-    0.5140 0.5266
     """
     if epsilon >= 1:
         return 1.0
@@ -91,66 +56,27 @@ def information_delta(epsilon):
 
 @with_python_numbers
 def pinsker_delta(epsilon):
-    """Convert MI-DP to (0, delta)-DP by Pinsker's inequality.
-
-    Parameters
-    ----------
-    epsilon : float
-        Bound on the mutual information, in bits.
-
-    Returns
-    -------
-    float
-        ``sqrt(2 epsilon ln 2)``, at most 1; never below :func:`information_delta`.
+    """Convert MI-DP to (0, delta)-DP by Pinsker's inequality, which is never below :func:`information_delta`.
 
     References
     ----------
     .. [1] M. Showkatbakhsh, C. Karakus and S. Diggavi, "Privacy-Utility Trade-off of Linear Regression under Random
        Projections and Additive Noise", ISIT 2018.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.mutual_information import pinsker_delta
-    >>> round(pinsker_delta(0.5), 4)
-    0.8326
     """
     return float(min(1.0, np.sqrt(2 * epsilon * np.log(2))))
 
 
 @with_python_numbers
 def projected_entry_epsilon(delta, *, scale, n_components, max_abs=1.0, min_residual=0.0):
-    """Bound the epsilon of one entry in a Gaussian projection of its column with noise.
-
-    Parameters
-    ----------
-    delta : float
-        Slack, between 0 and 1 exclusive.
-    scale : float
-        Standard deviation sigma of the noise.
-    n_components : int
-        Number n' of rows of the projection.
-    max_abs : float, default=1.0
-        Largest absolute value of an entry.
-    min_residual : float, default=0.0
-        Lower bound on the residuals of the columns, see :func:`skdprp.mechanisms.information_scale`.
-
-    Returns
-    -------
-    float
-        epsilon such that the release is (epsilon, delta)-DP when one entry moves by up to ``2 max_abs``.
+    """Bound the epsilon of one entry, which moves by up to ``2 max_abs``, in a noisy Gaussian projection of its column.
 
     Notes
     -----
     Given the column s of S that multiplies the entry, and all that the entry does not touch, the release is a Gaussian
     mechanism of sensitivity ``2 max_abs |s|`` and variance ``sigma^2 + min_residual^2`` at least. ``|s|^2`` is chi
     squared with n' degrees of freedom: half of `delta` pays for its upper tail, half for the mechanism.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.mutual_information import projected_entry_epsilon
-    >>> round(projected_entry_epsilon(1e-5, scale=17.7, n_components=100), 1)
-    7.3
     """
+    # The factor is what the quantile may be off by; it has to be an upper bound.
     largest_norm = np.sqrt(2 * gammainccinv(n_components / 2, delta / 2)) * (1 + 2.0**-40)
     spread = np.hypot(scale, min_residual)
     return gaussian_epsilon(delta / 2, scale=spread, sensitivity=2 * max_abs * largest_norm)
@@ -172,7 +98,7 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     n_components : int, default=1
         Number n' of rows of S.
     min_residual : float, default=0.0
-        A public promise about X, y (and a constant column, if one is projected too): for every column j and row i, the
+        Assumed of X, y (and a constant column, if one is projected too), and public: for every column j and row i, the
         least-squares residual of column j on the other columns and y has at least this norm when row i is left out.
         Above 0 it needs a secret S.
 
@@ -188,8 +114,7 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     combination of the other columns and y without row i, which the attacker can subtract, and a residual r. Because S
     is Gaussian, R r is independent of all that was revealed. What remains is ``t s + N(0, (sigma^2 + |r|^2) I)``. Its
     information about t, given s, is at most ``E log2(1 + max_abs^2 |s|^2 / (sigma^2 + |r|^2)) / 2``, and by Jensen's
-    inequality at most
-    ``gaussian_information``. With a promise of 0 all of S may be known to the attacker.
+    inequality at most ``gaussian_information``. With a `min_residual` of 0 all of S may be known to the attacker.
 
     References
     ----------
@@ -205,8 +130,9 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     6.0
     """
     needed = max_abs * _unit_information_scale(epsilon) * np.sqrt(n_components) * (1 + 2.0**-39)
-    if needed <= min_residual:
+    if needed <= min_residual:  # the other entries hide this one well enough
         return 0.0
+    # The root of a difference of squares, whose factors lose no digits where it is small.
     return check_scale(float(np.sqrt(needed - min_residual) * np.sqrt(needed + min_residual) * (1 + 2.0**-40)))
 
 
@@ -214,34 +140,14 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
 def sampled_information(epsilon, *, n_changed):
     """Bits that ideal noise may let through so that the noise of :mod:`skdprp._noise` lets at most `epsilon` through.
 
-    Parameters
-    ----------
-    epsilon : float
-        Bound on the mutual information of the release, in bits.
-    n_changed : int
-        Number m of released values that depend on the protected entry.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ValueError
-        If `epsilon` is too small for `n_changed`.
+    `n_changed` is the number m of released values that depend on the protected entry.
 
     Notes
     -----
-    Let P be the ideal law of the release given the entry, and P~ the sampled one, within a factor e^a of it, where
-    ``a = m 2^-31``; Q and Q~ are their mixtures over the entry. Then ``log(P~/Q~) <= log(P/Q) + 2 a``, and the mean of
-    ``log(P/Q)`` under P~ is at most that under P plus ``e^a - 1`` times that of its absolute value. The latter is at
-    most ``KL + 2 / e``. In nats, averaged over the entry, ``I~ <= e^a I + 2 a + (e^a - 1) 2 / e``.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.mutual_information import sampled_information
-    >>> f"{0.5 - sampled_information(0.5, n_changed=1000):.1e}"
-    '2.1e-06'
+    Let P be the ideal distribution of the release given the entry, and P~ the sampled one, within a factor e^a of it,
+    where ``a = m 2^-31``; Q and Q~ are their mixtures over the entry. Then ``log(P~/Q~) <= log(P/Q) + 2 a``, and the
+    mean of ``log(P/Q)`` under P~ is at most that under P plus ``e^a - 1`` times that of its absolute value. The latter
+    is at most ``KL + 2 / e``. In nats, averaged over the entry, ``I~ <= e^a I + 2 a + (e^a - 1) 2 / e``.
     """
     loss = n_changed * SAMPLING_LOSS
     target = (epsilon - (2 * loss + 2 / np.e * np.expm1(loss)) / np.log(2)) * np.exp(-loss)

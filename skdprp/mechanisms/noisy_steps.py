@@ -11,13 +11,13 @@ from .gaussian_laplace import gaussian_profile, gaussian_scale
 from .radial import spherical_scale
 from .randomised_response import randomised_response_profile
 
-_INTERVALS, _MOST_INTERVALS = 2.0**9, 2.0**15
+_INTERVALS, _MOST_INTERVALS = 2.0**9, 2.0**15  # of the grid of losses: finer ones cost time and gain next to nothing
 _REACH = 10.0  # standard deviations, beyond which dp-accounting counts all losses as infinite
 _FFT_ERROR = 2.0**-40
-_DIGITS, _POWER = 2.0**-7, 2.0**-4
-_SHARE_OF_TAIL = 2.0**-12
+_DIGITS, _POWER = 2.0**-7, 2.0**-4  # together one part in 2048 of the scale
+_SHARE_OF_TAIL = 2.0**-12  # of delta, for the sampling of many values
 _FINEST_DELTA = 1.01 * 2.0**-40  # what the accounting of samples adds for rounding, and a little
-_SHARES_OF_RESPONSES = (0.1, 0.5, 0.9)
+_SHARES_OF_RESPONSES = (0.1, 0.5, 0.9)  # of delta: which is best depends on the number of steps
 
 
 @with_python_numbers
@@ -143,20 +143,10 @@ def _privacy_loss_distributions():
 
 @with_python_numbers
 def amplified(epsilon, delta, *, rate):
-    """Guarantee of a mechanism that sees a Poisson sample of the rows.
+    """Guarantee of a mechanism that sees a Poisson sample of the rows: ``ln(1 + p (e^epsilon - 1))`` and ``p delta``.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Guarantee of the mechanism on the sample, when one of its rows counts or not; or when one is replaced or does
-        not count, for a row replaced at its place.
-    rate : float
-        Probability p with which each row is in the sample.
-
-    Returns
-    -------
-    epsilon, delta : float
-        ``ln(1 + p (e^epsilon - 1))`` and ``p delta``.
+    On the sample (epsilon, delta) holds when one of its rows counts or not; or, for a row replaced at its place, when
+    one is replaced or does not count.
 
     Notes
     -----
@@ -168,15 +158,8 @@ def amplified(epsilon, delta, *, rate):
     ----------
     .. [1] B. Balle, G. Barthe and M. Gaboardi, "Privacy Amplification by Subsampling: Tight Analyses via Couplings and
        Divergences", NeurIPS 2018, Theorems 2 and 8.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.noisy_steps import amplified
-    >>> epsilon, delta = amplified(1.0, 1e-6, rate=0.01)
-    >>> print(f"{epsilon:.4f} {delta:.0e}")
-    0.0170 1e-08
     """
-    if epsilon > 1:  # as large as it may be
+    if epsilon > 1:  # where e^epsilon may overflow
         return float(epsilon + np.log(rate + (1 - rate) * np.exp(-epsilon))), rate * delta
     return float(np.log1p(rate * np.expm1(epsilon))), rate * delta
 
@@ -185,30 +168,12 @@ def amplified(epsilon, delta, *, rate):
 def composed_profile(epsilon, *, step_epsilon, step_delta, n_steps):
     """Exact profile of the worst adaptive composition of mechanisms with one (epsilon, delta) each.
 
-    Parameters
-    ----------
-    epsilon : float
-        Bound on the privacy loss of all steps, in nats, at least 0.
-    step_epsilon, step_delta : float
-        Guarantee of each step.
-    n_steps : int
-        Number T of steps.
-
-    Returns
-    -------
-    float
-        ``1 - (1 - step_delta)^T (1 - HS)``, with HS the profile of T randomised responses.
+    ``1 - (1 - step_delta)^T (1 - HS)`` [1]_, with HS the profile of T randomised responses.
 
     References
     ----------
     .. [1] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015,
        Theorem 3.3.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.noisy_steps import composed_profile
-    >>> f"{composed_profile(1.0, step_epsilon=0.05, step_delta=1e-9, n_steps=20):.0e}"
-    '2e-08'
     """
     responses = randomised_response_profile(epsilon, epsilon0=step_epsilon, n_bits=n_steps)
     failure = -np.expm1(n_steps * np.log1p(-step_delta)) if step_delta < 1 else 1.0
@@ -219,40 +184,17 @@ def composed_profile(epsilon, *, step_epsilon, step_delta, n_steps):
 def sampled_steps_target(epsilon, delta, *, n_changed):
     """Target that ideal noise must meet so that very many sampled values together meet (epsilon, delta).
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target of all releases together.
-    n_changed : int
-        Number m of released values, of all steps, that may differ between neighbours.
-
-    Returns
-    -------
-    epsilon, delta : float
-        ``epsilon - 2 s`` and ``e^-s (delta - d (1 + e^epsilon))``, with s and d as in the notes.
-
-    Raises
-    ------
-    ValueError
-        If `epsilon` is too small for `n_changed`.
+    `n_changed` is the number m of released values, of all steps, that may differ between neighbours.
 
     Notes
     -----
     Each sampled value has its ideal probability to within a factor exp(eta), eta = 2^-31, whatever came before, if the
-    noise of each value is independent: Gaussian or Laplace noise is, spherical noise is not. That is
-    a factor exp(m eta) at worst, see :func:`sampled_target`; but the log-ratio of all values is a sum of terms in
+    noise of each value is independent: Gaussian or Laplace noise is, spherical noise is not. That is a factor
+    exp(m eta) at worst, see :func:`sampled_target`; but the log-ratio of all values is a sum of terms in
     [-eta, eta] with conditional expectations of at most eta^2 / 2, which by the inequality of Azuma and Hoeffding
     exceeds ``s = m eta^2 / 2 + eta sqrt(2 m ln(1 / d))`` with probability d at most. So for every set of releases
     ``P~ <= e^s P + d``, ``P <= e^(epsilon - 2 s) Q + delta'`` and ``Q <= e^s Q~ + d``, which together are the target.
     The smaller cost of the two is charged; d (1 + e^epsilon) is `delta` / 4096.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms import sampled_target
-    >>> from skdprp.mechanisms.noisy_steps import sampled_steps_target
-    >>> known = {"epsilon": 2.0, "delta": 1e-5, "n_changed": 10**8}
-    >>> print(f"{2 - sampled_steps_target(**known)[0]:.1e} {2 - sampled_target(**known)[0]:.1e}")
-    6.2e-05 9.3e-02
     """
     log_tail = np.log(delta * _SHARE_OF_TAIL) - np.logaddexp(0, epsilon)
     loss = n_changed * SAMPLING_LOSS**2 / 2 + SAMPLING_LOSS * np.sqrt(-2 * n_changed * log_tail)
@@ -265,39 +207,8 @@ def sampled_steps_target(epsilon, delta, *, n_changed):
 def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one"):
     """Calibrate Gaussian noise of many steps, each on a Poisson sample of the rows, rounding to the private side.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target: :func:`~skdprp.mechanisms.subsampled_gaussian_profile` at `epsilon` is at most `delta`.
-    rate : float, default=1.0
-        Probability with which each row is in the sample of a step.
-    n_steps : int, default=1
-        Number of steps.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
-
-    Returns
-    -------
-    float
-        Standard deviation of the noise on a sum to which one row adds a vector of norm 1; with sampling at most one
-        part in 2048 above the least.
-
-    Raises
-    ------
-    ValueError
-        If `delta` is not positive, or below what the accounting of samples resolves.
-    ImportError
-        If `rate` is below 1 and dp-accounting is not installed.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.noisy_steps import descent_scale
-    >>> round(descent_scale(1.0, 1e-5, n_steps=100, adjacency="add_remove"), 3)
-    37.306
-    >>> round(descent_scale(1.0, 1e-5, n_steps=100), 3)
-    74.613
-    >>> round(descent_scale(2.0, 1e-5, rate=0.01, n_steps=1000), 2)
-    1.3
+    For a sum to which one row adds a vector of norm 1, as in :func:`subsampled_gaussian_profile`; with sampling the
+    scale is at most one part in 2048 above the least.
     """
     require_positive_delta(delta)
     rows = rows_that_differ(adjacency)
@@ -326,29 +237,7 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
 def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate multivariate Laplace noise of many steps, each on a Poisson sample, rounding to the private side.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target of all steps together.
-    rate : float, default=1.0
-        Probability p with which each row is in the sample of a step.
-    n_steps : int, default=1
-        Number T of steps.
-    n_dims : int
-        Number M of released coordinates of a step.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
-
-    Returns
-    -------
-    float
-        Scale s of the radius, which is s times a Gamma variate of shape `n_dims`, for a sum to which one row adds a
-        vector of norm 1.
-
-    Raises
-    ------
-    ValueError
-        If `delta` is not positive.
+    Returned is the scale s of the radius, for a sum of `n_dims` coordinates to which one row adds a vector of norm 1.
 
     Notes
     -----
@@ -359,17 +248,11 @@ def product_descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjace
     References
     ----------
     .. [1] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.noisy_steps import product_descent_scale
-    >>> round(product_descent_scale(1.0, 1e-5, n_steps=10, n_dims=20), 2)
-    14.05
     """
     require_positive_delta(delta)
     targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]
-    law = {"n_dims": n_dims, "shape": n_dims, "power": 1, "sensitivity": float(rows_that_differ(adjacency))}
-    return min(spherical_scale(*target, **law) for target in targets)
+    rows = float(rows_that_differ(adjacency))
+    return min(spherical_scale(*target, sensitivity=rows, n_dims=n_dims, shape=n_dims, power=1) for target in targets)
 
 
 def _step_target(epsilon, delta, share, rate, n_steps):
@@ -379,6 +262,7 @@ def _step_target(epsilon, delta, share, rate, n_steps):
         profile = randomised_response_profile(epsilon, epsilon0=epsilon / factor, n_bits=n_steps)
         return rounded_up(profile) <= share * delta
 
+    # What rounding may take is taken off the targets of a step, so that their composition stays within the whole one.
     step_epsilon = _deamplified(epsilon / boundary(_meets, start=float(n_steps)), rate)
     failure = (1 - share) * delta / (1 - share * delta)
     step_delta = -np.expm1(np.log1p(-failure) / n_steps) / rate

@@ -11,8 +11,8 @@ from ._numerics import LEAST_DELTA, cached, calibrated, require_positive_delta, 
 from .gaussian_laplace import gaussian_profile
 from .radial import spherical_profile
 
-_QUADRATURE_ERROR, _CANCELLATION = 2.0**-28, 2.0**-46
-_LARGEST_EXPONENT = 700.0
+_QUADRATURE_ERROR, _CANCELLATION = 2.0**-28, 2.0**-46  # relative; what cancels grows as the noise does
+_LARGEST_EXPONENT = 700.0  # beyond which exp overflows
 _LARGEST_EPSILON = 2.0**20  # a profile decreases, so that a smaller epsilon is on the private side
 
 
@@ -94,12 +94,12 @@ def objective_perturbation_profile(
         added = _gaussian(epsilon - total_log_det, shift, release_shift)
         alone = n_outputs == 1 and epsilon >= 0
         return min(added, _one_row_removed(0.0, shift, release_shift)) if alone else added
-    if n_outputs > 1:
+    if n_outputs > 1:  # through the data set without the row, each half with its log-determinants
         chained = _gaussian(epsilon - 2 * total_log_det, 2 * shift, release_shift)
         return float(min(1.0, np.exp(total_log_det) * chained))
     left, half = epsilon - log_det - shift**2, release_shift / 2
     delta = 1.0
-    if left >= 0:
+    if left >= 0:  # twice epsilon1, the first part of the split
         delta = _gaussian(epsilon - log_det, 2 * shift, release_shift) + _tail(left, release_shift)
     if epsilon >= 0 and delta > _gaussian(0.0, shift, half):  # the other bound is no less than that
         removed = partial(_one_row_removed, shift=shift, release_shift=half)
@@ -113,12 +113,13 @@ def _gaussian(epsilon, *shifts):
 
 
 def _one_row_removed(epsilon, shift, release_shift):
+    """Bound on the profile of one row removed, which pays no log-determinant."""
     return _gaussian(epsilon, shift, release_shift) + _gaussian(epsilon, release_shift)
 
 
 def _without_row(epsilon, half_square, first, last):
     """Bound for epsilon >= 0 by the profiles of one row removed, `first` at once, and `last` with the release."""
-    low = min(epsilon / 2 - half_square, 0.0)
+    low = min(epsilon / 2 - half_square, 0.0)  # the a of "Near epsilon = 0", where a profile is known from 0 on
     return -np.expm1(low) + np.exp(low) * (first(-low) + last(epsilon - low))
 
 
@@ -185,8 +186,9 @@ def product_perturbation_profile(
         return 0.0
 
     def _one_row(epsilon):
-        law = {"n_dims": n_dims, "shape": n_dims, "power": 1}
-        return n_vertices * spherical_profile(epsilon, scale=scale, sensitivity=lipschitz, **law)
+        return n_vertices * spherical_profile(
+            epsilon, scale=scale, sensitivity=lipschitz, n_dims=n_dims, shape=n_dims, power=1
+        )
 
     shift = lipschitz / (scale * np.sqrt(n_dims + 1))  # relative to one coordinate's standard deviation
     split = max(0.0, left / 2 - shift**2 / 2) if is_replaced else 0.0
@@ -280,6 +282,7 @@ def _largest_of_normals_profile(epsilon, ratio, n_classes, *, shift=0.0, log_fac
 
 
 def _require_room(epsilon, needed):
+    """Refuse log-determinants, a part of the loss that no noise hides, that leave nothing to the noise."""
     if needed >= epsilon:
         raise ValueError(f"The log-determinant takes {needed:.6g} of epsilon={epsilon}: raise the penalty or epsilon.")
 
@@ -336,39 +339,7 @@ def objective_perturbation_scale(
 def softmax_perturbation_scale(
     epsilon, delta, *, n_classes, max_norm=1.0, log_det=0.0, adjacency="replace_one", release_shift=0.0
 ):
-    """Calibrate Gaussian objective perturbation of multinomial logistic regression, rounding to the private side.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target: :func:`~skdprp.mechanisms.softmax_perturbation_profile` at `epsilon` is at most `delta`.
-    n_classes : int
-        Number of classes.
-    max_norm : float, default=1.0
-        Largest norm of a row.
-    log_det : float, default=0.0
-        Most that one row adds to the log-determinant of the second derivative.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        What one row may do.
-    release_shift : float, default=0.0
-        Shift of the inexact minimiser, in units of the noise added to the release.
-
-    Returns
-    -------
-    float
-        Standard deviation of each coordinate of the perturbation, an array of all weights of all classes.
-
-    Raises
-    ------
-    ValueError
-        If `delta` is not positive, or the log-determinant leaves nothing of `epsilon`.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.objective_perturbation import softmax_perturbation_scale
-    >>> round(softmax_perturbation_scale(1.0, 1e-5, n_classes=10), 2)
-    11.87
-    """
+    """Calibrate the noise of :func:`softmax_perturbation_profile`, rounding to the private side."""
     require_positive_delta(delta)
     _require_room(epsilon, log_det)
     known = {"n_classes": n_classes, "max_norm": max_norm, "log_det": log_det, "adjacency": adjacency}
@@ -383,39 +354,7 @@ def softmax_perturbation_scale(
 def product_perturbation_scale(
     epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
 ):
-    """Calibrate objective perturbation by multivariate Laplace noise, rounding to the private side.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target: :func:`~skdprp.mechanisms.product_perturbation_profile` at `epsilon` is at most `delta`.
-    n_dims : int
-        Number of weights.
-    lipschitz : float, default=1.0
-        Largest norm of the gradient of one row's loss.
-    n_vertices : int, default=1
-        Number of extreme gradients of one row, 0 not counted.
-    log_det : float, default=0.0
-        Most that one row adds to the log-determinant of the second derivative.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        What one row may do.
-
-    Returns
-    -------
-    float
-        Scale s of the radius, which is s times a Gamma variate of shape `n_dims`.
-
-    Raises
-    ------
-    ValueError
-        If the log-determinant leaves nothing of `epsilon`.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.objective_perturbation import product_perturbation_scale
-    >>> round(product_perturbation_scale(1.0, 1e-5, n_dims=14), 3)
-    1.604
-    """
+    """Calibrate the noise of :func:`product_perturbation_profile`, rounding to the private side."""
     _require_room(epsilon, log_det)
     known = {"n_dims": n_dims, "lipschitz": lipschitz, "n_vertices": n_vertices}
     return calibrated(

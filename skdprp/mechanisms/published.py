@@ -21,8 +21,8 @@ def _log_hyp1f1(a, b, z):
 
 
 def _published_product_noise(k, epsilon, n_dims):
-    """Return t and the logarithm of the delta that [1]_ claims for the scale ``sensitivity * t / epsilon``."""
-    m = n_dims / 4
+    """Return t and the logarithm of the delta that is claimed for the scale ``sensitivity * t / epsilon``."""
+    m = n_dims / 4  # Liu et al., SIGMOD 2026, Algorithm 1
     t = np.exp((np.log(2) + np.log(k) / m + (1 + 1 / m) * np.log(m + 1.5) - 1 - 2 / n_dims) / 2)
     lam = epsilon / t
     series = np.logaddexp(
@@ -81,19 +81,10 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
 
 @cached
 def published_sign_change_probability(relative_change, n_features):
-    """Bound F on the probability that one sign differs, as published.
+    """Bound F on the probability that one sign differs, as published, of neighbours with norms of at least m.
 
-    Parameters
-    ----------
-    relative_change : float
-        beta / m: distance between the neighbours divided by the least norm that both have.
-    n_features : int
-        Dimension p of the data.
-
-    Returns
-    -------
-    float
-        ``int_0^inf 2 p [2 Phi(t) - 1]^(p-1) [2 Phi(t beta / m) - 1] phi(t) dt``.
+    ``int_0^inf 2 p [2 Phi(t) - 1]^(p-1) [2 Phi(t beta / m) - 1] phi(t) dt`` [1]_ with ``beta / m = relative_change``,
+    the distance of the neighbours over m, and p features.
 
     Notes
     -----
@@ -104,12 +95,6 @@ def published_sign_change_probability(relative_change, n_features):
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
        arXiv:2306.01751, Lemma 4.3.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.published import published_sign_change_probability
-    >>> round(published_sign_change_probability(0.1, 1000), 3)
-    0.269
     """
 
     def _density(t):
@@ -117,38 +102,18 @@ def published_sign_change_probability(relative_change, n_features):
         maximum_of_p = 2 * n_features * np.exp((n_features - 1) * np.log(below) - t**2 / 2) / np.sqrt(2 * np.pi)
         return maximum_of_p * (2 * ndtr(relative_change * t) - 1)
 
-    peak = -ndtri(1 / (2 * n_features))
+    peak = -ndtri(1 / (2 * n_features))  # of the largest of p normal variates, which quadrature would step over
     return quad(_density, 0, np.inf if peak < 1 else 40.0, points=None if peak < 1 else [peak], limit=200)[0]
 
 
 @with_python_numbers
 def published_sign_changes(delta, *, relative_change, n_features, n_components):
-    """Bound N_+ on the number of signs in which two neighbours differ, as published.
-
-    Parameters
-    ----------
-    delta : float
-        Probability that the bound fails.
-    relative_change : float
-        beta / m: distance between the neighbours divided by the least norm that both have.
-    n_features, n_components : int
-        Shape (p, k) of the projection.
-
-    Returns
-    -------
-    float
-        N_+, at most `n_components`.
+    """Bound N_+ on the number of signs in which two neighbours differ, with probability 1 - `delta`, as published.
 
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
        arXiv:2306.01751, Theorem 4.1.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.published import published_sign_changes
-    >>> round(1 / published_sign_changes(1e-6, relative_change=0.1, n_features=1000, n_components=256), 4)
-    0.0083
     """
     expected = published_sign_change_probability(relative_change, n_features) * n_components
     log_delta = np.log(1 / delta)
@@ -159,14 +124,9 @@ def published_sign_changes(delta, *, relative_change, n_features, n_components):
 class PublishedPerturbation:
     """Approximate minima perturbation as published.
 
-    Parameters
-    ----------
-    scale : float
-        Standard deviation of each coordinate of the perturbation; the scale of its radius if it is product noise.
-    release_factor : float
-        Standard deviation of the noise of the release, for a minimiser known to within distance 1.
-    least_penalty : float
-        Penalty from which on the calibration is said to hold.
+    `scale` is that of the perturbation, a standard deviation or the scale of the radius of product noise;
+    `release_factor` the standard deviation of the noise of the release, for a minimiser known to within distance 1;
+    and from `least_penalty` on the calibration is said to hold.
     """
 
     scale: float
@@ -180,27 +140,9 @@ def published_objective_perturbation(
 ):
     """Split the budget and calibrate approximate minima perturbation as published, without hyperparameters (H-F AMP).
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Claimed guarantee, for one row replaced.
-    lipschitz, smoothness : float, default=1.0
-        Largest first and second derivative of the loss of one row by its score.
-    max_norm : float, default=1.0
-        Largest norm of a row.
-    n_outputs : int, default=1
-        Number of problems released together, which share the budget evenly.
-    n_dims : int or None, default=None
-        Number of weights of a problem, for product noise [2]_; None is Gaussian noise.
-
-    Returns
-    -------
-    PublishedPerturbation
-
-    Raises
-    ------
-    ValueError
-        If `delta` is not positive.
+    One row is replaced [1]_; `lipschitz` and `smoothness` bound the first and the second derivative of its loss by its
+    score. Problems that are released together share the budget evenly. With `n_dims`, the number of weights of one
+    problem, the noise is the product noise of [2]_.
 
     References
     ----------
@@ -208,12 +150,6 @@ def published_objective_perturbation(
        Private Convex Optimization", IEEE S&P 2019.
     .. [2] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
        Product Measure", SIGMOD 2026.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.published import published_objective_perturbation
-    >>> round(published_objective_perturbation(1.0, 1e-5).scale, 3)
-    12.934
     """
     require_positive_delta(delta)
     epsilon, delta = epsilon / n_outputs, delta / n_outputs
@@ -236,6 +172,7 @@ def published_objective_perturbation(
 
 
 def _published_gaussian_factor(epsilon, delta):
+    """Standard deviation of Gaussian noise over the sensitivity, by a tail bound."""
     return float((1 + np.sqrt(2 * np.log(1 / delta))) / epsilon)
 
 
@@ -243,30 +180,8 @@ def _published_gaussian_factor(epsilon, delta):
 def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
     """Calibrate half-normal product noise of many steps as published, and compute what it really gives.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Target that is claimed for all steps together.
-    rate : float, default=1.0
-        Probability p with which each row is in the sample of a step.
-    n_steps : int, default=1
-        Number T of steps.
-    n_dims : int
-        Number M of released coordinates of a step, at least 4.
-    adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row replaced at its place, or in whether the row at one place counts.
-
-    Returns
-    -------
-    scale : float
-        Scale of the half-normal radius, sqrt(2) times its sigma, for a sum to which one row adds a vector of norm 1.
-    true_delta : float
-        Delta of all steps at `epsilon`, from the exact profile of a step.
-
-    Raises
-    ------
-    ValueError
-        If `delta` is not positive, or there are fewer than 4 coordinates.
+    Returned are the scale of the half-normal radius, sqrt(2) times its sigma, for a sum of `n_dims` coordinates to
+    which one row adds a vector of norm 1, and the true delta of all steps at `epsilon`.
 
     References
     ----------
@@ -274,60 +189,34 @@ def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, ad
        Measure", SIGMOD 2026, Algorithm 1 for the scale of a step, whose proof does not hold.
     .. [2] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015, in the
        place of the composition of [1]_.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.published import published_product_descent
-    >>> scale, true_delta = published_product_descent(1.0, 1e-5, n_steps=10, n_dims=1000)
-    >>> round(true_delta, 2)
-    0.9
     """
     require_positive_delta(delta)
-    known = {"n_dims": n_dims, "sensitivity": float(rows_that_differ(adjacency))}
-    sigmas = {}
-    for share in _SHARES_OF_RESPONSES:
-        target = _step_target(epsilon, delta, share, rate, n_steps)
-        sigmas[published_product_noise_scale(*target, **known)] = target[0]
-    sigma = min(sigmas)
+    rows = float(rows_that_differ(adjacency))
+    targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]
+    sigmas = [published_product_noise_scale(*target, sensitivity=rows, n_dims=n_dims) for target in targets]
+    sigma, (step_epsilon, _) = min(zip(sigmas, targets, strict=True))
     scale = float(np.sqrt(2) * sigma)
-    step_delta = spherical_profile(sigmas[sigma], scale=scale, **known, shape=1, power=2)
-    step_epsilon, step_delta = amplified(sigmas[sigma], step_delta, rate=rate)
-    step = {"step_epsilon": step_epsilon * (1 + 2.0**-40), "step_delta": rounded_up(step_delta)}
-    return scale, rounded_up(composed_profile(epsilon, **step, n_steps=n_steps))
+    # What a step truly gives at its epsilon, on its sample; then on all rows, and for all steps.
+    step_delta = spherical_profile(step_epsilon, scale=scale, sensitivity=rows, n_dims=n_dims, shape=1, power=2)
+    step_epsilon, step_delta = amplified(step_epsilon, step_delta, rate=rate)
+    true_delta = composed_profile(
+        epsilon, step_epsilon=step_epsilon * (1 + 2.0**-40), step_delta=rounded_up(step_delta), n_steps=n_steps
+    )
+    return scale, rounded_up(true_delta)
 
 
 @with_python_numbers
 def published_information_scale(epsilon, *, n_components, residual, max_abs=1.0):
     """Calibrate the noise of a Gaussian projection as published; it does not meet its target.
 
-    Parameters
-    ----------
-    epsilon : float
-        Claimed bound on the mutual information, in bits.
-    n_components : int
-        Number n' of rows of S.
-    residual : float
-        f(X): root of the least, over the columns, sum of squares without the largest square. It ignores that the other
-        columns and y are projected by the same S and reveal what it counts on to hide the entry; and it is read from
-        the data.
-    max_abs : float, default=1.0
-        Largest absolute value of an entry.
-
-    Returns
-    -------
-    float
-        ``sqrt(max(0, n' max_abs^2 / (2^(2 epsilon) - 1) - f^2))``
+    `residual` is f(X): the root of the least, over the columns, sum of squares without the largest square. It ignores
+    that the other columns and y are projected by the same S and reveal what it counts on to hide the entry; and it is
+    read from the data.
 
     References
     ----------
     .. [1] M. Showkatbakhsh, C. Karakus and S. Diggavi, "Privacy-Utility Trade-off of Linear Regression under Random
        Projections and Additive Noise", ISIT 2018, Lemma 2.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.published import published_information_scale
-    >>> published_information_scale(0.5, n_components=100, residual=11.0)
-    0.0
     """
     needed = max_abs * _unit_information_scale(epsilon) * np.sqrt(n_components)
     return float(np.sqrt(max(0.0, needed**2 - residual**2)))

@@ -9,8 +9,8 @@ from .._digits import with_python_numbers
 from ._numerics import cached, calibrated, released
 from .gaussian_laplace import gaussian_profile, laplace_profile, laplace_scale
 
-_LOG_MASS_LEFT_OUT = 80.0
-_RELATIVE_ERROR = 2.0**-42
+_LOG_MASS_LEFT_OUT = 80.0  # which is added to delta
+_RELATIVE_ERROR = 2.0**-42  # of the quadrature
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -54,35 +54,20 @@ def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
     check_spherical(n_dims, shape, power)
     if delta <= 0 and (shape != n_dims or power != 1):
         raise ValueError("Only the multivariate Laplace noise, shape=n_dims and power=1, can meet delta=0.")
-    if delta <= 0 or sensitivity == 0:
+    if delta <= 0 or sensitivity == 0:  # one draw of multivariate Laplace noise loses what its distance is in scales
         return laplace_scale(epsilon, sensitivity=sensitivity)
-    law = {"n_dims": n_dims, "shape": shape, "power": power}
     return calibrated(
-        lambda scale: spherical_profile(epsilon, scale=scale, sensitivity=sensitivity, **law), delta, start=sensitivity
+        lambda scale: spherical_profile(
+            epsilon, scale=scale, sensitivity=sensitivity, n_dims=n_dims, shape=shape, power=power
+        ),
+        delta,
+        start=sensitivity,
     )
 
 
 @with_python_numbers
 def check_spherical(n_dims, shape, power):
-    """Refuse spherical noise whose profile is not known exactly.
-
-    Parameters
-    ----------
-    n_dims : int
-        Dimension M.
-    shape, power : float
-        Parameters (a, b) of the radius, see :func:`spherical_profile`.
-
-    Raises
-    ------
-    ValueError
-        If the density of the noise grows away from the origin (a > M), or the quadrature does not cover (a, b).
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms.radial import check_spherical
-    >>> check_spherical(10, shape=10, power=1.0)
-    """
+    """Refuse noise whose density grows away from the origin, or whose (a, b) the quadrature does not cover."""
     if shape > n_dims:
         raise ValueError(f"Spherical noise needs shape <= n_dims, got shape={shape} and n_dims={n_dims}.")
     if shape != n_dims and not 1 <= shape <= n_dims - 1:
@@ -271,32 +256,5 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
 
 
 def add_spherical(values, scale, *, shape, power):
-    """Release a vector with one draw of spherical noise over all its numbers, rounded to a public grid.
-
-    Parameters
-    ----------
-    values : array-like of float
-        What to release, already clipped so that the sensitivity holds; not changed.
-    scale : float
-        Scale s of the radius, see :func:`spherical_scale`.
-    shape, power : float
-        Parameters (a, b) of the radius, see :func:`spherical_profile`.
-
-    Returns
-    -------
-    ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If a number is not finite, or floats cannot sample noise of this scale. Nothing is released then.
-
-    Examples
-    --------
-    >>> from skdprp.mechanisms import spherical_scale
-    >>> from skdprp.mechanisms.radial import add_spherical
-    >>> scale = spherical_scale(1.0, 0.0, sensitivity=2.0, n_dims=3, shape=3, power=1)
-    >>> add_spherical([120.0, 80.0, 7.0], scale, shape=3, power=1).shape
-    (3,)
-    """
+    """Release a copy of a clipped vector with one draw of spherical noise over all its numbers, on a public grid."""
     return released(_noise.add_spherical, values, scale, shape=shape, power=power)

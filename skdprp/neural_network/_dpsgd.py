@@ -57,8 +57,8 @@ class Descent:
 class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     r"""Private linear classifier or neural network by noisy gradient descent.
 
-    Each step adds up the gradients of the rows, shortened to a norm C where they are longer, adds noise to the sum, and
-    moves the weights by that:
+    Each step adds up the gradients of the rows, clipped to a norm of at most C, adds noise to the sum, and moves the
+    weights by that:
 
     .. math::
         \tilde g_t = \sum_{i \in B_t} g_i \min(1, C / |g_i|) + N_t, \qquad
@@ -72,13 +72,13 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row.
     delta : float or None, default=None
-        Slack of the bound; None is 1 / n_samples**2.
+        Failure probability; None is 1 / n_samples**2.
     hidden_layer_sizes : int or array-like of int, default=()
         Widths of the hidden layers; none is a linear model, logistic or multinomial.
     activation : {"relu", "tanh", "logistic"}, default="relu"
         What hidden layers apply to their sums.
     max_grad_norm : float, default=1.0
-        C: norm to which the gradient of each row is shortened. A linear model with `max_norm` does not need it.
+        C: norm to which the gradient of each row is clipped. A linear model with `max_norm` does not need it.
     batch_size : int, None or "auto", default="auto"
         Expected number of rows of a batch; None for all rows at each step, which is accounted for exactly and without
         further packages. "auto" is all rows for linear models; for networks the smallest sample that costs next to
@@ -91,20 +91,20 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     optimizer : {"sgd", "adam"}, default="sgd"
         How a noisy gradient moves the weights: as above, or scaled weight by weight by its past.
     noise : {"gaussian", "product"}, default="gaussian"
-        Law of the noise of a step. "product" is a Gamma distributed radius times a random direction, composed as pairs
-        of (epsilon, delta): twice the size of Gaussian noise at 5 steps and five times at 50, for 124 weights at
-        epsilon = 1 and delta = 1e-9.
+        Distribution of the noise of a step. "product" is a Gamma distributed radius times a random direction, composed
+        as pairs of (epsilon, delta): twice the size of Gaussian noise at 5 steps and five times at 50, for 124 weights
+        at epsilon = 1 and delta = 1e-9.
     calibration : {"exact", "published"}, default="exact"
         "published", for product noise, is the half-normal radius of [4]_ at the scale that it gives for each step. What
         that claims is in `claimed_`; `guarantee_` has what is true, next to nothing, and fit warns.
     max_norm : float or None, default=None
-        Norm to which longer rows are shortened, in fit and in prediction. A public choice, never read from the data.
-        It bounds the gradients of a linear model, so that none is shortened.
+        Norm to which longer rows are clipped, in fit and in prediction. A public choice, never read from the data.
+        It bounds the gradients of a linear model, so that none is clipped.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Neighbours differ in one row and its label, replaced by others at their place, or counting or blank there: a
         weaker guarantee at half the noise. The number of places for rows is public in both.
     classes : array-like or None, default=None
-        The labels, as public knowledge. None takes those found in y: a class of one row tells that it is there, and the
+        The labels, if they are public. None takes those found in y: a class of one row tells that it is there, and the
         guarantee holds *given the set of labels*, as it is printed.
     verbose : int, default=0
         How many lines to print during fit. They tell how far it is, and nothing of the data.
@@ -120,7 +120,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     classes_ : ndarray of shape (n_classes,)
         The labels.
     guarantee_ : PrivacyGuarantee
-        What this release promises.
+        What holds of this release.
     claimed_ : PrivacyGuarantee
         What the published calibration claims; only with ``calibration="published"``.
     sensitivity_ : float
@@ -331,7 +331,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             multiplier, true_delta = published_product_descent(epsilon, delta, n_dims=n_weights, **steps)
             true_delta = min(true_delta / share + rounding.failure, 1.0)
             claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step")
-        scale = multiplier * problem.bound * (1 + rounding.slack)
+        scale = multiplier * problem.bound * (1 + rounding.margin)
         return Calibration(
             self._state(true_delta, plan, scale, problem.bound, loss),
             fitted={

@@ -12,7 +12,7 @@ from sklearn.utils.extmath import row_norms
 from .. import _noise
 from ..losses import LogisticLoss, SoftmaxLoss
 
-FLOAT32_ROWS = 64  # summed in float32 at a time
+FLOAT32_ROWS = 64  # summed in float32 at a time: more round off more, fewer take longer
 
 
 def _relu(z):
@@ -37,22 +37,9 @@ ACTIVATIONS = {
 
 @dataclass(frozen=True)
 class Network:
-    """Layers of weights, each with a constant feature, and a logistic or softmax loss at the end.
+    """Layers of weights, each with a constant feature `bias`, and a logistic or softmax loss at the end.
 
-    Parameters
-    ----------
-    sizes : tuple of int
-        Widths: of the rows, of the hidden layers, and of the scores (one score for two classes).
-    activation : {"relu", "tanh", "logistic"}
-        What hidden layers apply to their sums.
-    bias : float
-        Constant feature of each layer.
-
-    Examples
-    --------
-    >>> from skdprp.neural_network._network import Network
-    >>> Network((784, 128, 10), "relu", bias=1.0).n_weights
-    101770
+    `sizes` are the widths: of the rows, of the hidden layers, and of the scores (one score for two classes).
     """
 
     sizes: tuple[int, ...]
@@ -82,8 +69,9 @@ class Network:
     def initial_weights(self):
         """Zeros for a linear model, otherwise random weights that keep the size of what passes through them."""
         weights = np.zeros(self.n_weights)
-        hidden = len(self.sizes) > 2
-        for layer in self.layers(weights) if hidden else []:
+        if len(self.sizes) == 2:
+            return weights
+        for layer in self.layers(weights):
             layer[:-1] = _noise.gaussian(layer[:-1].shape, np.sqrt(1.0 / (len(layer) - 1)))
         return weights
 
@@ -109,28 +97,14 @@ class Network:
 
     def loss_gradient(self, codes, scores):
         """Derivative of each row's loss by its scores, computed in float64."""
-        scores = scores.astype(np.float64, copy=False)
+        scores = scores.astype(np.float64, copy=False)  # few numbers, whose exponentials float32 rounds off
         if scores.shape[1] == 1:
             return LogisticLoss().gradient(2.0 * codes - 1.0, scores[:, 0])[:, None]
         return SoftmaxLoss(scores.shape[1]).gradient(codes, scores)
 
 
 def score(activation, layers, X):
-    """Scores of rows.
-
-    Parameters
-    ----------
-    activation : {"relu", "tanh", "logistic"}
-        What hidden layers apply to their sums.
-    layers : iterable of tuple of ndarray
-        Weights and intercepts of each layer.
-    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        Rows.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_scores)
-    """
+    """Scores of rows, given weights and intercepts of each layer."""
     apply, _ = ACTIVATIONS[activation]
     *hidden, (coef, intercept) = layers
     for inner_coef, inner_intercept in hidden:
@@ -141,16 +115,7 @@ def score(activation, layers, X):
 def squared_gradient_norms(network, outputs, deltas):
     """Squared norm of each row's gradient by all weights: that of an outer product is the product of the norms.
 
-    Parameters
-    ----------
-    network : Network
-        The network.
-    outputs, deltas : list of {ndarray, CSR matrix} of shape (n_rows, width)
-        What went into each layer, and the derivatives by its sums.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
+    `outputs` went into each layer, `deltas` are the derivatives by its sums. Goodfellow, arXiv:1510.01799.
     """
     pairs = zip(outputs, deltas, strict=True)
     return sum((_squared_norms(a) + network.bias**2) * _squared_norms(d) for a, d in pairs)
@@ -162,19 +127,7 @@ def _squared_norms(rows):
 
 
 def clip_factors(squared_norms, bound):
-    """Factors that shorten vectors to a norm of at most `bound`; 0 for those whose norm is no finite number.
-
-    Parameters
-    ----------
-    squared_norms : ndarray
-        Squared norms.
-    bound : float
-        Largest norm.
-
-    Returns
-    -------
-    ndarray
-    """
+    """Factors that clip vectors to a norm of at most `bound`; 0 for those whose norm is no finite number."""
     factors = bound / np.sqrt(np.maximum(squared_norms, bound**2))
     return np.where(np.isfinite(squared_norms), factors, 0.0)
 
@@ -182,22 +135,8 @@ def clip_factors(squared_norms, bound):
 def add_clipped_gradients(total, network, weights, block, bound, dtype=np.float64):
     """Add the clipped gradients of a block of rows to `total`, in place.
 
-    Gradients are computed in the precision of the rows, their norms in float64.
-
-    Parameters
-    ----------
-    total : ndarray of shape (network.n_weights,)
-        The sum.
-    network : Network
-        The network.
-    weights : ndarray of shape (network.n_weights,)
-        Where the gradients are taken.
-    block : Block
-        Rows and their classes.
-    bound : float
-        Norm to which longer gradients are shortened. A row whose gradient overflows adds nothing.
-    dtype : type, default=float64
-        In which products with dense rows are summed, a few of them if it is float32.
+    Gradients are computed in the precision of the rows, their norms in float64; products with dense rows are summed in
+    `dtype`. A row whose gradient overflows adds nothing.
     """
     precision = block.X.dtype
     with np.errstate(all="ignore"):  # a warning would tell of a row
@@ -206,12 +145,12 @@ def add_clipped_gradients(total, network, weights, block, bound, dtype=np.float6
         gradient = network.loss_gradient(block.codes, outputs[-1]).astype(precision, copy=False)
         deltas = network.backward(layers, outputs, gradient)
         factors = clip_factors(squared_gradient_norms(network, outputs[:-1], deltas), bound)
-    factors[block.n_rows :] = 0.0
+    factors[block.n_rows :] = 0.0  # rows of zeros that fill up the block have gradients too
     _forget(np.flatnonzero(factors == 0.0), outputs[1:-1] + deltas)
     for layer, output, delta in zip(network.layers(total), outputs[:-1], deltas, strict=True):
-        shortened = delta * factors[:, None]
-        _add_products(layer[:-1], output, shortened, np.float64 if sp.issparse(output) else dtype)
-        layer[-1] += network.bias * shortened.sum(axis=0)
+        clipped = delta * factors[:, None]
+        _add_products(layer[:-1], output, clipped, np.float64 if sp.issparse(output) else dtype)
+        layer[-1] += network.bias * clipped.sum(axis=0)
 
 
 def _add_products(total, output, delta, dtype):
@@ -242,25 +181,16 @@ _LINE = 64  # bytes: where a row starts in a line of memory may decide how it is
 def row_products(X, W):
     """Multiply rows by a matrix, each row as if it were alone.
 
-    Parameters
-    ----------
-    X : {ndarray, CSR matrix} of shape (n_rows, n_features)
-        Rows.
-    W : ndarray of shape (n_features, width)
-        The matrix.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, width)
-        By one product of matrices where trials of the same shapes rounded equal rows alike, otherwise row by row.
+    By one product of matrices where trials of the same shapes rounded equal rows alike, otherwise row by row.
     """
+    # scipy multiplies sparse rows one by one, in the order of their entries.
     if sp.issparse(X) or _rounds_rows_alike(X.shape, W.shape[1], X.dtype, W.flags.c_contiguous):
         return X @ W
     return np.matmul(_aligned(X)[:, None, :], W)[:, 0]
 
 
 def try_products_again():
-    """Forget earlier trials: the number of threads may be another."""
+    """Forget earlier trials."""
     _rounds_rows_alike.cache_clear()
 
 
@@ -279,6 +209,7 @@ def _rounds_rows_alike(shape, width, dtype, in_rows):
 
 
 def _numbers_of_many_sizes(size, frequency):
+    """Numbers whose sums in two orders are rounded in two ways."""
     places = np.arange(size)
     return np.cos(frequency * places) * np.exp2(7.0 * places % 19 - 9)
 

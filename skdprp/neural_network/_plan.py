@@ -10,31 +10,21 @@ from ..mechanisms._numerics import rows_that_differ
 from ._network import FLOAT32_ROWS
 from ._steps import block_size
 
-# Share of the travel, common length of a step and the longest one: of a linear model, and of a network.
+# Share of the travel, common length of a step and the longest one: of a linear model, and of a network. Beyond the
+# longest one descent overshoots, whatever the noise.
 _LINEAR, _NETWORK = (1.0, 10.0, 16.0), (0.2, 2.5, 6.0)
-_N_STEPS = 50, 300
+_N_STEPS = 50, 300  # fewer are too long, more take time and gain nothing
+# The x of `sampling_rate`: what samples cost in noise.
 _SAMPLED_SPREAD = {Relation.ADD_REMOVE: 2.0**-5, Relation.REPLACE_ONE: 2.0**-3}
 _SMALLEST_BATCH = 64
-_ADAM_RATE = 0.01
-_LARGEST_SLACK = 2.0**-7  # of sums in float32: the share of noise that they may cost
-_FAILURE = 2.0**-40
+_ADAM_RATE = 0.01  # whose steps have a length of their own, whatever the size of gradients
+_LARGEST_MARGIN = 2.0**-7  # of sums in float32: the share of noise that they may cost
+_FAILURE = 2.0**-40  # share of delta
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How many steps, on which share of the rows, how long.
-
-    Parameters
-    ----------
-    n_samples : int
-        Number of rows.
-    rate : float
-        Probability with which a row is in the batch of a step; 1 for all rows.
-    n_steps : int
-        Number of steps.
-    learning_rate : float
-        Factor of the mean gradient.
-    """
+    """How many steps, on which share of the rows (the probability with which a row is in a batch), how long."""
 
     n_samples: int
     rate: float
@@ -48,23 +38,10 @@ class Plan:
 
 
 def plan_descent(problem, epsilon, delta, *, adjacency, batch_size, n_epochs, learning_rate, optimizer):
-    """Fill in what is "auto".
+    """Fill in what is "auto", from public facts alone; parameters are those of :class:`skdprp.DPSGDClassifier`.
 
-    Chosen on scikit-learn's digits and breast cancer data, and on rows of MNIST and a9a: their accuracies are no
-    independent check.
-
-    Parameters
-    ----------
-    problem : DescentProblem
-        Public facts.
-    epsilon, delta : float
-        Target.
-    adjacency, batch_size, n_epochs, learning_rate, optimizer
-        As :class:`skdprp.DPSGDClassifier` has them.
-
-    Returns
-    -------
-    Plan
+    Constants were chosen on scikit-learn's digits and breast cancer data, and on rows of MNIST and a9a: their
+    accuracies are no independent check.
 
     Notes
     -----
@@ -76,11 +53,12 @@ def plan_descent(problem, epsilon, delta, *, adjacency, batch_size, n_epochs, le
     n_samples, is_linear = problem.n_samples, len(problem.network.sizes) == 2
     share, step, longest = _LINEAR if is_linear else _NETWORK
     mu = 1 / gaussian_scale(epsilon, delta, sensitivity=float(rows_that_differ(adjacency)))
-    travel = share * n_samples * mu
+    travel = share * n_samples * mu  # learning rate times steps, in units of 1 / C**2
     n_steps = int(np.clip(travel / step, *_N_STEPS)) if n_epochs == "auto" else None
     if batch_size == "auto":
         known = {"adjacency": adjacency, "n_steps": n_steps, "n_epochs": n_epochs}
         batch_size = None if is_linear else n_samples * sampling_rate(mu, n_samples, **known)
+    # A batch of a given size is a sample of its share; one as large as the data set is no sample.
     rate = 1.0 if batch_size is None else float(min(batch_size / n_samples, 1.0))
     n_steps = n_steps or int(np.ceil(n_epochs / rate))
     if learning_rate == "auto":
@@ -91,23 +69,8 @@ def plan_descent(problem, epsilon, delta, *, adjacency, batch_size, n_epochs, le
 def sampling_rate(mu, n_samples, *, adjacency, n_steps, n_epochs):
     """Least share of the rows, for the batches of a network, that costs next to nothing in noise.
 
-    Parameters
-    ----------
-    mu : float
-        Norm of one gradient over the scale of the one Gaussian release that has the target.
-    n_samples : int
-        Number of rows.
-    adjacency : {"replace_one", "add_remove"}
-        Which data sets are neighbours.
-    n_steps : int or None
-        Number T of steps, if it is fixed; otherwise the number of epochs is.
-    n_epochs : int or "auto"
-        Number T p of epochs.
-
-    Returns
-    -------
-    float
-        A probability, at least that of 64 rows.
+    `mu` is the norm of one gradient over the scale of the one Gaussian release that has the target. The number of steps
+    is fixed, or, where that is None, the number of epochs is.
 
     Notes
     -----
@@ -124,15 +87,6 @@ def sampling_rate(mu, n_samples, *, adjacency, n_steps, n_epochs):
     References
     ----------
     .. [1] "Deep Learning with Gaussian Differential Privacy", arXiv:1911.11607, Theorem 5, for Poisson samples.
-
-    Examples
-    --------
-    >>> from skdprp.neural_network._plan import sampling_rate
-    >>> known = {"n_steps": 244, "n_epochs": "auto"}
-    >>> round(8000 * sampling_rate(0.386, 8000, adjacency="add_remove", **known))
-    1118
-    >>> round(8000 * sampling_rate(0.193, 8000, adjacency="replace_one", **known))
-    280
     """
     spread = _SAMPLED_SPREAD[adjacency]
     rate = mu / np.sqrt(spread * n_steps) if n_steps else mu**2 / (spread * n_epochs)
@@ -141,43 +95,24 @@ def sampling_rate(mu, n_samples, *, adjacency, n_steps, n_epochs):
 
 @dataclass(frozen=True)
 class Rounding:
-    """How products of rows and derivatives are summed.
+    """In which type products of rows and derivatives are summed, and what that may round off.
 
-    Parameters
-    ----------
-    dtype : type
-        float32 or float64.
-    slack : float
-        Share of the clipping norm by which rounding may move a sum of clipped gradients between two neighbours.
-    failure : float
-        Probability with which some batch is too large for that.
+    Between two neighbours rounding may move a sum of clipped gradients by the share `margin` of the clipping norm,
+    unless some batch is unusually large, with probability `failure`.
     """
 
     dtype: type
-    slack: float
+    margin: float
     failure: float
 
 
 def plan_rounding(problem, plan, delta):
     """Sum in float32 where the rows have that type and it costs little noise, otherwise in float64.
 
-    Parameters
-    ----------
-    problem : DescentProblem
-        Public facts.
-    plan : Plan
-        Steps and batches.
-    delta : float
-        Slack of the target.
-
-    Returns
-    -------
-    Rounding
-
     Notes
     -----
-    A sum may be off by half the slack for each neighbour: so a row moves it by ``1 + slack`` times the clipping norm at
-    most, counting or not, and a replacement by twice that.
+    A sum may be off by half the margin for each neighbour: so a row moves it by ``1 + margin`` times the clipping norm
+    at most, counting or not, and a replacement by twice that.
 
     The rows of a batch besides the one that neighbours differ in are as many as they are with the same probability for
     both, and independent of whether that row is in it. So if a step is private for every set of them up to some size,
@@ -189,54 +124,29 @@ def plan_rounding(problem, plan, delta):
         failure = _FAILURE * delta
         log = np.log(plan.n_steps / failure)
         n_rows = min(n_rows, plan.batch_size + np.sqrt(2 * plan.batch_size * log) + log)
-    slack = float32_slack(problem.network, n_rows, problem.bound)
-    if problem.dtype == np.float32 and slack <= _LARGEST_SLACK:
-        return Rounding(np.float32, float(slack), failure)
-    return Rounding(np.float64, float64_slack(problem.network, plan.n_samples, plan.batch_size), 0.0)
+    margin = float32_margin(problem.network, n_rows, problem.bound)
+    if problem.dtype == np.float32 and margin <= _LARGEST_MARGIN:
+        return Rounding(np.float32, float(margin), failure)
+    # float64 pays for all rows in one batch: nothing, and so nothing can fail.
+    return Rounding(np.float64, float64_margin(problem.network, plan.n_samples, plan.batch_size), 0.0)
 
 
-def float64_slack(network, n_samples, batch_size):
-    """Slack of sums in float64.
+def float64_margin(network, n_samples, batch_size):
+    """Rounding margin of sums in float64.
 
     A sum of n vectors of norm C by blocks of B is off by ``(B + n / B) 2^-53 n C`` at most, for each neighbour; each
     of the vectors, its norm being computed from sums of as many squares as a layer is wide, by ``width 2^-52 C``.
-
-    Parameters
-    ----------
-    network : Network
-        The network.
-    n_samples : int
-        Number of rows.
-    batch_size : float
-        Expected number of rows of a batch.
-
-    Returns
-    -------
-    float
     """
     size = block_size(batch_size)
     additions = size + n_samples / size + 8
     return 2.0**-52 * (n_samples * additions + _norm_errors(network))
 
 
-def float32_slack(network, n_rows, bound):
-    """Slack of sums in float32 of `FLOAT32_ROWS` rows each, which float64 adds up.
+def float32_margin(network, n_rows, bound):
+    """Rounding margin of sums in float32 of `FLOAT32_ROWS` rows each, which float64 adds up, for batches of `n_rows`.
 
     Each is off by ``(FLOAT32_ROWS + 2) 2^-24`` of the norms of its vectors. A derivative is rounded to float32 after it
-    was shortened: by a share of 2^-24, and below the normal numbers by 2^-149, times at most sqrt(width) 2^128.
-
-    Parameters
-    ----------
-    network : Network
-        The network.
-    n_rows : float
-        Number of rows of a batch, at most, besides the one that neighbours differ in.
-    bound : float
-        Clipping norm C.
-
-    Returns
-    -------
-    float
+    was clipped: by a share of 2^-24, and below the normal numbers by 2^-149, times at most sqrt(width) 2^128.
     """
     single = (n_rows + 1) * (FLOAT32_ROWS + 2) + 2 + 4 * max(network.sizes) / bound
     double = n_rows * (n_rows / FLOAT32_ROWS + 64) + _norm_errors(network)
@@ -244,4 +154,5 @@ def float32_slack(network, n_rows, bound):
 
 
 def _norm_errors(network):
+    """Rounding of a squared norm that is summed from as many squares as a layer is wide, and of its root."""
     return 2 * max(network.sizes) + 32

@@ -18,20 +18,8 @@ __all__ = ["CallbackSupportMixin", "report_steps", "with_callbacks"]
 def report_steps(estimator, n_steps, verbose):
     """Return a function to call at the end of each step, which tells callbacks and the terminal that it is done.
 
-    Nothing but the number of the step is told: not the rows, nor the weights, nor a score.
-
-    Parameters
-    ----------
-    estimator : DPSGDClassifier
-        Whose fit it is.
-    n_steps : int
-        Number of steps of the fit.
-    verbose : int
-        Print a line at each of `verbose` points of the fit; 0 for none.
-
-    Returns
-    -------
-    callable
+    Nothing but the number of the step is told: not the rows, nor the weights, nor a score, each of which would be one
+    more release. `verbose` is the number of lines to print.
     """
     supported = hasattr(estimator, "_init_callback_context")
     fit = estimator._init_callback_context(max_subtasks=n_steps) if supported else None

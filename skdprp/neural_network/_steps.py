@@ -8,22 +8,12 @@ import scipy.sparse as sp
 from .. import _noise
 from ._network import add_clipped_gradients, try_products_again
 
-_LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32
+_LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32  # the first where there are many of them
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows and their classes, filled up with zeros to a fixed number.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR matrix} of shape (block_size, n_features)
-        Rows.
-    codes : ndarray of int of shape (block_size,)
-        Their classes.
-    n_rows : int
-        How many of them are rows of the data.
-    """
+    """Some rows and their classes, filled up with zeros to a fixed number; `n_rows` are rows of the data."""
 
     X: np.ndarray | sp.csr_array
     codes: np.ndarray
@@ -31,42 +21,19 @@ class Block:
 
 
 def block_size(batch_size):
-    """Rows of a block, from the expected number of rows of a batch.
-
-    Parameters
-    ----------
-    batch_size : float
-        Expected number.
-
-    Returns
-    -------
-    int
-    """
+    """Rows of a block, from the expected number of rows of a batch."""
     if batch_size > 2 * _LARGEST_BLOCK:
         return _LARGEST_BLOCK
     return int(np.clip(2 ** np.ceil(np.log2(batch_size)), _SMALLEST_BLOCK, _LARGE_BLOCK))
 
 
 def blocks(X, codes, size, rows=None):
-    """Cut rows into blocks of one shape, so that the arithmetic of a row is the same wherever it lies.
+    """Cut all rows, or those with indices `rows`, into blocks of one shape.
 
-    Parameters
-    ----------
-    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        Rows.
-    codes : ndarray of int of shape (n_samples,)
-        Their classes.
-    size : int
-        Rows of a block.
-    rows : ndarray of int or None, default=None
-        Which rows; None for all.
-
-    Yields
-    ------
-    Block
+    So the arithmetic of a row is the same wherever it lies: no other row decides how its gradient is rounded.
     """
     n_rows = X.shape[0] if rows is None else len(rows)
-    for start in range(0, n_rows, size):
+    for start in range(0, n_rows, size):  # none for a sample without rows, which gen_batches refuses
         chosen = slice(start, min(start + size, n_rows))
         chosen = chosen if rows is None else rows[chosen]
         part = codes[chosen]
@@ -74,6 +41,7 @@ def blocks(X, codes, size, rows=None):
 
 
 def _fill_up(X, size):
+    """Add rows of zeros."""
     if X.shape[0] == size:
         return X
     if sp.issparse(X):
@@ -85,77 +53,34 @@ def _fill_up(X, size):
 
 
 def batches(X, codes, *, rate, n_steps):
-    """Rows of each step: all of them, or a fresh Poisson sample, which is secret.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        Rows.
-    codes : ndarray of int of shape (n_samples,)
-        Their classes.
-    rate : float
-        Probability with which each row is in a batch.
-    n_steps : int
-        Number of batches.
-
-    Yields
-    ------
-    iterable of Block
-    """
+    """Rows of each step: all of them, or a fresh Poisson sample, which is secret."""
     size = block_size(rate * X.shape[0])
-    whole = list(blocks(X, codes, size)) if rate == 1.0 else None
+    whole = list(blocks(X, codes, size)) if rate == 1.0 else None  # cut once, for every step
     for _ in range(n_steps):
         yield whole if rate == 1.0 else blocks(X, codes, size, _noise.poisson_sample(X.shape[0], rate))
 
 
-def noisy_descent(problem, release, X, codes, *, update, add_noise):
-    """Descend, each step from a noisy sum of clipped gradients.
+def noisy_descent(problem, descent, X, codes, *, update, add_noise):
+    """Descend, each step from a noisy sum of clipped gradients; yield the weights after each.
 
-    Parameters
-    ----------
-    problem : DescentProblem
-        What is public of the problem.
-    release : Descent
-        Plan and noise.
-    X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-        Rows.
-    codes : ndarray of int of shape (n_samples,)
-        Their classes.
-    update : callable
-        From a noisy mean gradient to what is taken off the weights.
-    add_noise : callable
-        Adds noise of the scale it is given, in place.
-
-    Yields
-    ------
-    ndarray of shape (n_weights,)
-        The weights after each step: everything since the last noise is computed from noisy sums alone.
+    Since the last noise they are computed from noisy sums alone. `update` takes a noisy mean gradient, and returns what
+    is taken off the weights.
     """
-    plan, network = release.plan, problem.network
-    try_products_again()
+    plan, network = descent.plan, problem.network
+    try_products_again()  # the number of threads may be another than at the last fit
     weights = network.initial_weights()
     for batch in batches(X, codes, rate=plan.rate, n_steps=plan.n_steps):
         gradient = np.zeros_like(weights)
         for block in batch:
-            add_clipped_gradients(gradient, network, weights, block, problem.bound, release.dtype)
-        add_noise(gradient, release.scale)
-        gradient /= plan.batch_size
+            add_clipped_gradients(gradient, network, weights, block, problem.bound, descent.dtype)
+        add_noise(gradient, descent.scale)
+        gradient /= plan.batch_size  # as expected: the size of a sample is secret
         weights = weights - update(gradient)
         yield weights
 
 
 class Average:
-    """Running mean of arrays.
-
-    Examples
-    --------
-    >>> from skdprp.neural_network._steps import Average
-    >>> mean = Average()
-    >>> mean.add(1.0)
-    >>> mean.add(2.0)
-    >>> mean.value
-    1.5
-    """
+    """Running mean of arrays."""
 
     def __init__(self):
         self.value, self.n_added = 0.0, 0
@@ -169,10 +94,12 @@ class Average:
 
 
 def _plain(learning_rate):
+    """Take off a multiple of the gradient."""
     return lambda gradient: learning_rate * gradient
 
 
 def _adam(learning_rate, decay=0.9, square_decay=0.999):
+    """Kingma and Ba, "Adam: A Method for Stochastic Optimization", ICLR 2015, Algorithm 1."""
     mean, mean_square, n_steps = 0.0, 0.0, 0
 
     def _update(gradient):
