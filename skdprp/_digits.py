@@ -13,32 +13,11 @@ _LARGEST = {"scale": inf, "sensitivity": inf, "lipschitz": inf, "max_norm": inf,
 
 
 def to_python(number):
-    """Convert a number of any type to the int or float of Python that it equals.
+    """Convert a number of any type to the int or float of Python that it equals; what is no number stays as it is.
 
     Arithmetic with a float16 is done in float16, and what is computed for a float32 is found again by the float that it
-    equals, wherever results are cached: neither is the result for the number itself.
-
-    Parameters
-    ----------
-    number : object
-        A scalar of NumPy, an array of no dimension, a fraction or a decimal; anything else is returned as it is.
-
-    Returns
-    -------
-    object
-
-    Raises
-    ------
-    ValueError
-        If it is no float: on which side of it to round depends on what it bounds.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fractions import Fraction
-    >>> from skdprp._digits import to_python
-    >>> to_python(np.float32(0.1)), to_python(np.array(2)), to_python(Fraction(1, 4)), to_python("coordinate")
-    (0.10000000149011612, 2, 0.25, 'coordinate')
+    equals, wherever results are cached: neither is the result for the number itself. What no float equals raises
+    ValueError: on which side of it to round depends on what it bounds.
     """
     if type(number) is float:  # mostly, and then fast
         return number
@@ -52,24 +31,7 @@ def to_python(number):
 
 
 def with_python_numbers(function):
-    """Call a function with all numbers as plain Python ones, see :func:`to_python`.
-
-    Parameters
-    ----------
-    function : callable
-        A calibration, profile or sensitivity.
-
-    Returns
-    -------
-    callable
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skdprp._digits import with_python_numbers
-    >>> type(with_python_numbers(abs)(np.float16(-1.0)))
-    <class 'float'>
-    """
+    """Call a function, such as a calibration, with all numbers as plain Python ones."""
 
     @wraps(function)
     def _call(*args, **known):
@@ -84,37 +46,12 @@ def with_python_numbers(function):
 
 
 def printed_up(bound, digits=3):
-    """Print an upper bound, never as less than it is.
-
-    Parameters
-    ----------
-    bound : float
-        A number that takes at most six digits is printed as it is: mostly, somebody has asked for it.
-    digits : int, default=3
-        Number of significant digits of all others.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> from skdprp._digits import printed_up
-    >>> printed_up(1e-6), printed_up(9.9991234e-07), printed_up(1.4032566), printed_up(float("inf"))
-    ('1e-06', '1e-06', '1.41', 'inf')
-    """
+    """Print an upper bound, never as less than it is: up to six digits as they are, as somebody has asked for them."""
     return _printed(bound, Context(prec=digits, rounding=ROUND_CEILING))
 
 
 def printed_down(bound, digits=3):
-    """Print a lower bound as :func:`printed_up` an upper one, never as more than it is.
-
-    Examples
-    --------
-    >>> from skdprp._digits import printed_down
-    >>> printed_down(1.8299999)
-    '1.82'
-    """
+    """Print a lower bound as :func:`printed_up` an upper one, never as more than it is."""
     return _printed(bound, Context(prec=digits, rounding=ROUND_FLOOR))
 
 

@@ -137,7 +137,7 @@ def violation_line(shown, epsilon, delta):
     numbers = ((printed_down(shown, digits), printed_up(epsilon, digits)) for digits in range(3, 17))
     exact = str(shown), str(epsilon)
     shown, stated = next((pair for pair in numbers if float(pair[0]) > float(pair[1])), exact)
-    return f"epsilon is at least {shown} at delta={delta}, where {stated} is promised"
+    return f"epsilon is at least {shown} at delta={delta}, where {stated} is guaranteed"
 
 
 class GuaranteeDisplayMixin:

@@ -221,21 +221,7 @@ def _standard_gamma(shape):
 
 
 def spherical(n_dims, scale, *, shape, power):
-    """Draw one vector with a random direction and the radius ``scale * Gamma(shape / power)^(1 / power)``.
-
-    Parameters
-    ----------
-    n_dims : int
-        Dimension M.
-    scale : float
-        Scale s of the radius, see :func:`skdprp.mechanisms.spherical_scale`.
-    shape, power : float
-        Parameters (a, b) of the radius, see :func:`skdprp.mechanisms.spherical_profile`.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_dims,)
-    """
+    """Draw one vector with a random direction and the radius ``scale * Gamma(shape / power)^(1 / power)``."""
     vector = gaussian(n_dims, 1.0)
     norm = np.linalg.norm(vector)
     if norm == 0.0:  # no direction: once in 2**53 draws in one dimension
@@ -258,21 +244,8 @@ def add_spherical(values, scale, *, shape, power):
 
 
 def flip(levels, thresholds):
-    """Draw independent Booleans, true with probability ``thresholds[levels] / 2**64``.
+    """Draw independent Booleans, true with probability ``thresholds[levels] / 2**64``: integers lose none to rounding.
 
-    Parameters
-    ----------
-    levels : ndarray of unsigned int
-        Index of each entry into the thresholds.
-    thresholds : ndarray of uint64
-        Integer thresholds, so that no probability is lost to rounding.
-
-    Returns
-    -------
-    ndarray of bool, shape of `levels`
-
-    Notes
-    -----
     One random byte decides against the top byte of the threshold; only a tie, once in 256, draws 64 more bits against
     the other 56 of the threshold.
     """
@@ -287,17 +260,5 @@ def flip(levels, thresholds):
 
 
 def poisson_sample(size, rate):
-    """Draw the indices below `size` that a Poisson sample holds: each one with probability `rate`, rounded down.
-
-    Parameters
-    ----------
-    size : int
-        Number of rows.
-    rate : float
-        Probability, below 1, of each row.
-
-    Returns
-    -------
-    ndarray of int
-    """
+    """Draw the indices below `size` that a Poisson sample holds: each with probability `rate` < 1, rounded down."""
     return np.flatnonzero(_random_words(size) < np.uint64(int(rate * 2.0**64)))

@@ -150,26 +150,9 @@ _SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, type
 
 
 def without_values(function, *data, name="X", **options):
-    """Call a function of data that may be refused, and let no error quote the data.
+    """Call a function of data, such as a validator, and let no error quote the data, which go by `name`.
 
-    Parameters
-    ----------
-    function : callable
-        Such as a validator of scikit-learn, whose errors may quote a cell, or print the array.
-    *data, **options
-        Its arguments.
-    name : str, default="X"
-        What the data are called in an error.
-
-    Returns
-    -------
-    object
-        What `function` returns.
-
-    Raises
-    ------
-    TypeError, ValueError
-        Without the first error as its context, which a traceback would print.
+    Its error is not the context of the one that is raised, or a traceback would print it.
     """
     try:
         return function(*data, **options)
@@ -182,28 +165,7 @@ def without_values(function, *data, name="X", **options):
 
 @silent
 def validate_data(estimator, X, y="no_validation", **options):
-    """Validate as scikit-learn does, whatever its configuration, with errors that quote none of the data.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose data they are.
-    X : {array-like, sparse matrix}
-        Rows. Sparse ones are made canonical: see :func:`canonical_csr`.
-    y : array-like or "no_validation", default="no_validation"
-        Labels or targets, if they belong to it.
-    **options
-        Passed on to :func:`sklearn.utils.validation.validate_data`.
-
-    Returns
-    -------
-    X, or a tuple of X and y
-
-    Raises
-    ------
-    TypeError, ValueError
-        As scikit-learn does.
-    """
+    """Validate as scikit-learn does, whatever its configuration, but make sparse rows canonical and quote no cell."""
     is_numeric = options.pop("y_numeric", False)
     with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
         data = without_values(validation.validate_data, estimator, _canonical(X), y, **options)
@@ -257,18 +219,8 @@ def canonical_csr(X):
 
     What is computed from them is then a function of the rows as vectors, and not of how they are stored. Entries that
     are stored several times are summed exactly and rounded once, to float64: any other sum would depend on the order,
-    or on how a number is split.
-
-    Parameters
-    ----------
-    X : sparse matrix or array of shape (n_samples, n_features)
-        Rows, of any format and type. Flags that say what order its entries have are not believed.
-
-    Returns
-    -------
-    CSR matrix or array of shape (n_samples, n_features)
-        A view of X where it can be. Entries of other types than `FLOATS` are left to be converted, and those that are
-        not finite or not real to be refused, by the validation that follows.
+    or on how a number is split. Entries of other types than `FLOATS` are left to be converted, and those that are not
+    finite or not real to be refused, by the validation that follows. A view of X where it can be.
     """
     if X.ndim != 2 or X.dtype.kind == "c":
         return X

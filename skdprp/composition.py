@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 
 import numpy as np
 
@@ -13,42 +13,20 @@ from .mechanisms.gaussian_laplace import gaussian_epsilon, gaussian_profile
 
 __all__ = ["PrivacyLoss", "Profile"]
 
-_NEGLIGIBLE = 1e-16
-_LARGEST_REACH = 700.0
-_ROUND_UP = 1 + 2.0**-50
-_NODES = 513
+_NEGLIGIBLE = 1e-16  # of a delta: what a grid leaves out, far below all that anybody asks for
+_LARGEST_REACH = 700.0  # exp of more overflows
+_ROUND_UP = 1 + 2.0**-50  # more than what one sum or square root rounds off
+_NODES = 513  # of a profile: the dots that are connected
 _FINEST, _COARSEST = 2.0**-9, 2.0**-17  # steps of the grid: of the smallest loss, of all losses together
 _FFT_ERROR = 2.0**-40  # convolutions of up to 2**18 probabilities in double precision, with room to spare
 
 
 @with_python_numbers
 def approximate_profile(epsilon, *, epsilon0, delta0=0.0):
-    """Bound the profile of any (epsilon0, delta0)-DP release; no better bound follows from this fact alone.
+    """Bound the profile of any (epsilon0, delta0)-DP release, as well as this fact alone allows [1]_.
 
-    Parameters
-    ----------
-    epsilon : float
-        Bound on the privacy loss, in nats, at least 0.
-    epsilon0 : float
-        What is known to hold, together with `delta0`; may be infinite.
-    delta0 : float, default=0.0
-        Slack of what is known to hold.
-
-    Returns
-    -------
-    float
-        A delta such that the release is (epsilon, delta)-DP.
-
-    References
-    ----------
     .. [1] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015,
        Theorem 3.3.
-
-    Examples
-    --------
-    >>> from skdprp.composition import approximate_profile
-    >>> approximate_profile(1.0, epsilon0=1.0), round(approximate_profile(0.0, epsilon0=1.0), 4)
-    (0.0, 0.4621)
     """
     if epsilon >= epsilon0:
         return delta0
@@ -107,7 +85,7 @@ class PrivacyLoss:
     sampling : float, default=0.0
         Number of sampled values that neighbours change, times what sampling may cost each of them, see
         :func:`skdprp.mechanisms.sampled_target`.
-    slack : float, default=0.0
+    failure_probability : float, default=0.0
         Probability that the rest does not hold. Those of several releases are added up, for they need not be
         independent: one public projection may be unlucky for all of them.
 
@@ -137,12 +115,12 @@ class PrivacyLoss:
     mu: float = 0.0
     profiles: tuple[Profile, ...] = ()
     sampling: float = 0.0
-    slack: float = 0.0
+    failure_probability: float = 0.0
 
     def __post_init__(self):
-        if not (self.mu >= 0 and self.sampling >= 0 and self.slack >= 0):
-            raise ValueError(f"mu, sampling and slack must be at least 0, got {self!r}.")
-        for name in ("mu", "sampling", "slack"):
+        for name in ("mu", "sampling", "failure_probability"):
+            if not getattr(self, name) >= 0:  # nan is not, either
+                raise ValueError(f"{name} must be at least 0, got {self!r}.")
             object.__setattr__(self, name, to_python(getattr(self, name)))
 
     def __add__(self, other):
@@ -151,7 +129,7 @@ class PrivacyLoss:
             mu=float(np.hypot(self.mu, other.mu)) * _ROUND_UP,
             profiles=self.profiles + other.profiles,
             sampling=(self.sampling + other.sampling) * _ROUND_UP,
-            slack=(self.slack + other.slack) * _ROUND_UP,
+            failure_probability=(self.failure_probability + other.failure_probability) * _ROUND_UP,
         )
 
     @property
@@ -179,7 +157,7 @@ class PrivacyLoss:
             If there is no closed form and dp-accounting is not installed.
         """
         # As in sampled_target: P~ <= e^s P <= e^s (e^eps Q + delta) <= e^(eps + 2 s) Q~ + e^s delta.
-        delta = self._ideal_profile(epsilon - 2 * self.sampling) + self.slack
+        delta = self._ideal_profile(epsilon - 2 * self.sampling) + self.failure_probability
         return float(min(1.0, np.exp(self.sampling) * delta * _ROUND_UP))
 
     @with_python_numbers
@@ -189,7 +167,7 @@ class PrivacyLoss:
         Parameters
         ----------
         delta : float
-            Slack of the bound.
+            Failure probability.
 
         Returns
         -------
@@ -204,37 +182,18 @@ class PrivacyLoss:
         return _least_epsilon(self.profile, delta)
 
     def _ideal_profile(self, epsilon):
+        """Delta of noise that is sampled exactly, at any epsilon, also a negative one."""
         if self.method == "privacy loss distribution":
             distribution = _distribution(self)
             delta = 1.0 if distribution is None else distribution.get_delta_for_epsilon(epsilon)
-            return float(min(1.0, delta + _FFT_ERROR))
+            return float(min(1.0, delta + _FFT_ERROR))  # the grid is rounded up, its Fourier transform is not
         profile = self.profiles[0] if self.profiles else Profile.of(gaussian_profile, scale=1.0, sensitivity=self.mu)
         return profile(epsilon) if epsilon >= 0 else _mirrored(-epsilon, profile(-epsilon))
 
 
 @with_python_numbers
 def largest_profile(epsilon, *, losses):
-    """Profile of releases of which a neighbour changes one at most: the largest of all.
-
-    Parameters
-    ----------
-    epsilon : float
-        Bound on the privacy loss, in nats, at least 0.
-    losses : tuple of PrivacyLoss
-        Loss of each release.
-
-    Returns
-    -------
-    float
-        A delta such that the releases together are (epsilon, delta)-DP.
-
-    Examples
-    --------
-    >>> from skdprp.composition import PrivacyLoss, largest_profile
-    >>> weak, strong = PrivacyLoss(mu=1.0), PrivacyLoss(mu=0.1)
-    >>> largest_profile(1.0, losses=(weak, strong)) == weak.profile(1.0)
-    True
-    """
+    """Profile of releases of which a neighbour changes one at most: the largest of all."""
     return max(loss.profile(epsilon) for loss in losses)
 
 
@@ -250,7 +209,7 @@ def _least_epsilon(profile, delta):
     low, high = 0.0, 1.0
     while profile(high) > delta:
         low, high = high, 2 * high
-        if high > 2.0**40:
+        if high > 2.0**40:  # a floor of the profile lies above delta: no epsilon is large enough
             return float("inf")
     return bisect(lambda epsilon: profile(epsilon) <= delta, low, high, digits=2.0**-40)
 
@@ -264,34 +223,30 @@ def _distribution(loss):
         raise ImportError('Exact composition needs dp-accounting: python -m pip install "skdprp[pld]"') from error
     reaches = [_reach(profile) for profile in loss.profiles]
     gaussian_reach = gaussian_epsilon(_NEGLIGIBLE, scale=1.0, sensitivity=loss.mu) if loss.mu else 0.0
+    # Next to no privacy: a grid would need more points than memory has, and delta = 1 is all that is worth saying.
     if gaussian_reach > _LARGEST_REACH or any(profile(_LARGEST_REACH) > 1 - _FFT_ERROR for profile in loss.profiles):
         return None
     step = _grid_step(np.array([*reaches, gaussian_reach]))
+    # Equal releases are composed at once, by a power of one Fourier transform.
     counts = Counter(zip(loss.profiles, reaches, strict=True))
     parts = [_from_profile(*part, step).self_compose(count) for part, count in counts.items()]
     if loss.mu:
         gaussian = privacy_loss_distribution.from_gaussian_mechanism
         parts.append(gaussian(1.0 / loss.mu, value_discretization_interval=step))
-    return _product(parts)
+    return reduce(lambda total, part: total.compose(part), parts)
 
 
 def _grid_step(reaches):
     """Step of the grid: fine for the smallest loss, and no finer than the likely reach of all together needs."""
     positive = reaches[reaches > 0]
+    # Mean of losses of +-reach under epsilon-DP, and Hoeffding's bound on how far beyond it their sum gets.
     likely = reaches @ np.tanh(reaches / 2) + np.sqrt(-2 * np.log(_NEGLIGIBLE) * (reaches @ reaches))
     return max(_FINEST * positive.min(initial=1.0), _COARSEST * min(reaches.sum(), likely))
 
 
-def _product(parts):
-    total, *others = parts
-    for part in others:
-        total = total.compose(part)
-    return total
-
-
 def _reach(profile):
     """Return an epsilon from which on the profile is constant, or negligible, or where we stop to look."""
-    floor = max(_NEGLIGIBLE, profile(_LARGEST_REACH) * (1 + 1e-9))
+    floor = max(_NEGLIGIBLE, profile(_LARGEST_REACH) * (1 + 1e-9))  # above the limit, or it were never reached
     return min(_least_epsilon(profile, floor) * (1 + 1e-9), _LARGEST_REACH)
 
 
@@ -305,6 +260,7 @@ def _from_profile(profile, reach, step):
     both = np.append(-epsilons[:0:-1], epsilons)
     convex = _convex_minorant(np.exp(both), np.append(_mirrored(epsilons, deltas)[:0:-1], deltas))
     grid = np.arange(-int(reach / step), int(np.ceil(reach / step)) + 1)
+    # Linear in exp(epsilon), as the chords of a profile are; rounding must not make it rise.
     dots = np.interp(np.exp(grid * step), np.exp(both), convex)
     dots = np.minimum.accumulate(np.clip(dots, 0.0, 1.0))
     pmf = pld_pmf.create_pmf_pessimistic_connect_dots(step, grid, dots)
@@ -313,13 +269,12 @@ def _from_profile(profile, reach, step):
 
 def _convex_minorant(x, y):
     """Largest convex function on the points x that is nowhere above y."""
-    hull = []
+    hull = []  # from left to right, as in Andrew's monotone chain
     for i in range(len(x)):
-        while len(hull) > 1 and _is_above_chord(x, y, hull[-2], hull[-1], i):
-            hull.pop()
+        while len(hull) > 1:
+            first, middle = hull[-2:]
+            if (y[middle] - y[first]) * (x[i] - x[middle]) < (y[i] - y[middle]) * (x[middle] - x[first]):
+                break
+            hull.pop()  # the middle lies above the chord, or on it
         hull.append(i)
     return np.interp(x, x[hull], y[hull])
-
-
-def _is_above_chord(x, y, first, middle, last):
-    return (y[middle] - y[first]) * (x[last] - x[middle]) >= (y[last] - y[middle]) * (x[middle] - x[first])

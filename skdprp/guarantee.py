@@ -35,7 +35,6 @@ __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "com
 _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 _DISJOINT = ("which rows each release saw does not depend on what is in them",)
 _MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
-_OF_ONE = "of one of these releases, "
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {
     profile.__name__: profile
@@ -150,6 +149,7 @@ class Adjacency:
         ValueError
             If neither sense contains the other.
         """
+        # Distances are measured after the same transformers, or they are not nested; a replaced row is one anywhere.
         distances = [one for one in (self, other) if one.is_distance]
         relations = {self.relation, other.relation}
         nested = len(relations) == 1 or relations <= set(_NESTED)
@@ -261,6 +261,7 @@ class PrivacyGuarantee:
             raise ValueError(f"No audit shows that epsilon is at least {self.audited_epsilon!r}.")
         if self.definition is Definition.MI_DP and self.delta:
             raise ValueError(f"MI-DP has no delta, got {self.delta!r}.")
+        # A file, or a user, may state what an attack has shown and not that it refutes the guarantee.
         if self.audited_epsilon is not None and self.audited_epsilon > self.epsilon and not self.violation:
             object.__setattr__(self, "violation", violation_line(self.audited_epsilon, self.epsilon, self.delta))
 
@@ -329,6 +330,7 @@ class PrivacyGuarantee:
             raise ValueError(f"Only differential privacy has a privacy profile, not {self.definition}.")
         if not epsilon >= 0:
             raise ValueError(f"epsilon must be at least 0, got {epsilon}.")
+        # Both hold, and neither is always the smaller: a stated epsilon may be less than what the loss alone proves.
         implied = self._implied_delta(epsilon)
         return implied if self.loss is None else min(implied, self.loss.profile(epsilon))
 
@@ -352,7 +354,7 @@ class PrivacyGuarantee:
         >>> PrivacyGuarantee(1.0, 1e-6).to_dict()["epsilon"]
         1.0
         """
-        facts = {field.name: getattr(self, field.name) for field in fields(self)}
+        facts = {field.name: getattr(self, field.name) for field in fields(self)}  # asdict would take profiles apart
         facts["definition"] = self.definition.value
         facts["assumptions"], facts["not_covered"] = list(self.assumptions), list(self.not_covered)
         facts["adjacency"] = None if self.adjacency is None else asdict(self.adjacency)
@@ -387,13 +389,15 @@ class PrivacyGuarantee:
         """
         try:
             adjacency, loss = facts["adjacency"], facts["loss"]
+            if adjacency is not None:
+                adjacency = Adjacency(**adjacency | {"bound": float(adjacency["bound"])})  # spelled out if infinite
             return cls(
                 **{
                     **facts,
                     "epsilon": float(facts["epsilon"]),
                     "assumptions": tuple(facts["assumptions"]),
                     "not_covered": tuple(facts["not_covered"]),
-                    "adjacency": None if adjacency is None else _adjacency_from_dict(**adjacency),
+                    "adjacency": adjacency,
                     "loss": None if loss is None else _loss_from_dict(loss),
                 }
             )
@@ -489,35 +493,29 @@ def compose(*guarantees, delta=None, disjoint=False):
             raise TypeError(
                 f"compose takes guarantees one by one, such as estimator.guarantee_, got {type(guarantee).__name__}."
             )
-    if len(guarantees) == 1 and delta is None:
+    if len(guarantees) == 1 and delta is None:  # nothing to add up, whatever its definition is
         return guarantees[0]
     if delta is not None and not 0 <= delta <= 1:
         raise ValueError(f"delta must be between 0 and 1, got {delta}.")
     _check_same_kind(guarantees)
-    first = guarantees[0]
     total = _disjoint_total(guarantees, delta) if disjoint else _sequential_total(guarantees, delta)
+    of_each = " of each part" * disjoint  # what is given of each is not given of all rows together
     return replace(
-        first,
+        guarantees[0],
         adjacency=_common_adjacency(guarantees),
         per=None,
-        given=_given(guarantees, disjoint=disjoint),
+        given=_joined((one.given and one.given + of_each for one in guarantees), " and "),
         released=_joined(guarantee.released for guarantee in guarantees),
         mechanism=_joined(guarantee.mechanism for guarantee in guarantees),
         n_releases=sum(guarantee.n_releases for guarantee in guarantees),
         assumptions=_union(guarantee.assumptions for guarantee in guarantees) + _DISJOINT * disjoint,
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
-        audited_epsilon=None,
-        violation=_violation_of_one(guarantees),
+        audited_epsilon=None,  # an attack on one release says nothing about the total, but for what follows
+        violation=_joined(map(_violation_of_part, guarantees)),
         seeded=any(guarantee.seeded for guarantee in guarantees),
         **total,
     )
-
-
-def _given(guarantees, *, disjoint):
-    """Say what a total is conditional on; what is given of each part is not given of all rows together."""
-    of_each = " of each part" * disjoint
-    return " and ".join(dict.fromkeys(guarantee.given + of_each for guarantee in guarantees if guarantee.given))
 
 
 def _check_same_kind(guarantees):
@@ -542,15 +540,16 @@ def _common_adjacency(guarantees):
     return first
 
 
-def _violation_of_one(guarantees):
+def _violation_of_part(guarantee):
     """Say that what was shown of one release is not about the total."""
-    shown = _joined(guarantee.violation.removeprefix(_OF_ONE) for guarantee in guarantees)
-    return _OF_ONE + shown if shown else ""
+    is_of_its_own_part = guarantee.method and guarantee.audited_epsilon is None
+    return guarantee.violation and f"{'' if is_of_its_own_part else 'of one of these releases, '}{guarantee.violation}"
 
 
 def _worst_loss(guarantee):
     """Loss of a release of which only epsilon and delta are known."""
-    return PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=guarantee.epsilon),), slack=guarantee.delta)
+    profile = Profile.of(approximate_profile, epsilon0=guarantee.epsilon)
+    return PrivacyLoss(profiles=(profile,), failure_probability=guarantee.delta)
 
 
 def _sequential_total(guarantees, delta):
@@ -598,6 +597,7 @@ def _sum_up(values):
         total = math.fsum(values)
     except OverflowError:
         return math.inf
+    # fsum rounds to nearest: whether that was down, fractions tell exactly.
     if math.isinf(total) or sum(map(Fraction, values)) <= Fraction(total):
         return total
     return math.nextafter(total, math.inf)
@@ -608,9 +608,9 @@ def _guess(distance):
     return min(1.0, _sum_up([0.5, distance / 2]))
 
 
-def _joined(texts):
+def _joined(texts, between="; "):
     """Join texts, each once."""
-    return "; ".join(dict.fromkeys(text for text in texts if text))
+    return between.join(dict.fromkeys(text for text in texts if text))
 
 
 def _union(tuples):
@@ -622,7 +622,7 @@ def _loss_to_dict(loss):
         {"function": profile.function.__name__, "parameters": dict(map(_plain, profile.parameters))}
         for profile in loss.profiles
     ]
-    return {"mu": loss.mu, "profiles": profiles, "sampling": loss.sampling, "slack": loss.slack}
+    return {field.name: getattr(loss, field.name) for field in fields(loss)} | {"profiles": profiles}
 
 
 def _finite(facts):
@@ -630,10 +630,6 @@ def _finite(facts):
     if isinstance(facts, dict):
         return {name: _finite(value) for name, value in facts.items()}
     return "inf" if facts == float("inf") else facts
-
-
-def _adjacency_from_dict(relation, bound, after):
-    return Adjacency(relation, float(bound), after)
 
 
 def _plain(parameter):

@@ -143,7 +143,7 @@ def test_convex_minorant_is_the_largest(y, steps):
         assert hull[i] == pytest.approx(min([y[i], *chords]), abs=1e-12)
 
 
-@pytest.mark.parametrize("name", ["mu", "sampling", "slack"])
+@pytest.mark.parametrize("name", ["mu", "sampling", "failure_probability"])
 def test_no_part_of_a_loss_is_negative(name):
     for value in (-1e-300, -0.5, float("nan")):
         with pytest.raises(ValueError, match="at least 0"):
@@ -168,8 +168,8 @@ def test_composition_without_the_accountant_names_the_extra(monkeypatch):
         total.profile(1.0)
 
 
-def test_slack_adds_up_whether_or_not_failures_coincide():
-    one = PrivacyLoss(mu=0.3, slack=1e-3)
+def test_failure_probabilities_add_up_whether_or_not_failures_coincide():
+    one = PrivacyLoss(mu=0.3, failure_probability=1e-3)
     assert (one + one).profile(1.0) == pytest.approx(gaussian_profile(1.0, scale=1 / np.hypot(0.3, 0.3)) + 2e-3)
 
 

@@ -410,12 +410,14 @@ def test_audited_bounds_are_printed_and_never_too_large():
 
 def test_an_audited_bound_above_the_claim_voids_it():
     violated = dataclasses.replace(PURE, audited_epsilon=0.8765432)
-    assert repr(violated) == f"{PURE!r} [VIOLATED: epsilon is at least 0.876 at delta=0.0, where 0.5 is promised]"
+    assert repr(violated) == f"{PURE!r} [VIOLATED: epsilon is at least 0.876 at delta=0.0, where 0.5 is guaranteed]"
     assert violated.guess_probability == 1.0
     for text in (str(violated), violated.to_markdown(), violated._repr_html_()):
         assert "VIOLATED: attacks show that epsilon is at least 0.876" in text and "guarantee is violated" in text
     total = compose(GAUSSIAN, violated)
     assert total.violation == f"of one of these releases, {violated.violation}" == compose(total, total).violation
+    audited = dataclasses.replace(total, audited_epsilon=3.0, violation="of the total")
+    assert compose(audited, PURE).violation == "of one of these releases, of the total"
     assert total.audited_epsilon is None
     assert PrivacyGuarantee.from_dict(json.loads(json.dumps(total.to_dict()))) == total
 
@@ -427,7 +429,7 @@ def test_an_audited_bound_above_the_claim_voids_it():
 def test_a_violation_prints_as_one(shown, epsilon, delta):
     """However close the two numbers are, each on its safe side."""
     violated = PrivacyGuarantee(epsilon, delta, audited_epsilon=shown).violation
-    printed = re.fullmatch(r"epsilon is at least (\S+) at delta=(\S+), where (\S+) is promised", violated)
+    printed = re.fullmatch(r"epsilon is at least (\S+) at delta=(\S+), where (\S+) is guaranteed", violated)
     assert epsilon <= float(printed[3]) < float(printed[1]) <= shown and float(printed[2]) == delta
 
 

@@ -133,17 +133,7 @@ BATTERY = {
 
 
 def battery(shape):
-    """Distinguishers for outputs of a shape: all of them, unless a covariance would not fit.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Rows and columns of an output.
-
-    Returns
-    -------
-    dict of str to callable
-    """
+    """Distinguishers for outputs of a shape (rows, columns): all of them, unless a covariance would not fit."""
     return {
         name: distinguisher
         for name, distinguisher in BATTERY.items()

@@ -49,7 +49,8 @@ def audit_epsilon(
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some.
     delta : float or None, default=None
-        Slack at which epsilon is bounded. None takes that of the guarantee of an estimator, and is 0 for functions.
+        Failure probability at which epsilon is bounded. None takes that of the guarantee of an estimator, and is 0 for
+        functions.
     confidence : float, default=0.99
         Probability with which the bound holds.
     n_trials : int, default=2000
@@ -101,7 +102,7 @@ def audit_epsilon(
     exchanged when that proved more on the first half.
 
     A bound below the guarantee proves nothing: the attacks may be bad, or the trials too few. Where delta is small,
-    even noise of half the scale shows little of itself at that delta. Audit at a larger one that the guarantee promises
+    even noise of half the scale shows little of itself at that delta. Audit at a larger one that is guaranteed
     as well, ``delta=guarantee.profile(0.1)``, and compare with :meth:`AuditResult.exceeds`.
 
     References

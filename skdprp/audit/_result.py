@@ -10,35 +10,14 @@ from .._label import as_html, violation_line
 from ..guarantee import Definition, PrivacyGuarantee
 from ..mechanisms.mutual_information import information_delta
 
-_N_PROMISES = 17
+_N_POINTS = 17
 
 
 def clopper_pearson(successes, n, mistake):
-    """Bound a probability from both sides, each bound failing with probability at most `mistake`.
+    """Bound a probability from both sides, each bound failing with probability at most `mistake` [1]_.
 
-    Parameters
-    ----------
-    successes : int or ndarray of int
-        Number of successes.
-    n : int
-        Number of independent trials.
-    mistake : float
-        Probability of failure of each bound.
-
-    Returns
-    -------
-    low, high : float or ndarray
-
-    References
-    ----------
     .. [1] C. Clopper and E. Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
        Binomial", Biometrika 26, 1934.
-
-    Examples
-    --------
-    >>> from skdprp.audit._result import clopper_pearson
-    >>> [round(float(bound), 3) for bound in clopper_pearson(9, 10, 0.025)]
-    [0.555, 0.997]
     """
     failures = n - successes
     low = np.where(successes > 0, betaincinv(np.maximum(successes, 1), failures + 1, mistake), 0.0)
@@ -49,26 +28,8 @@ def clopper_pearson(successes, n, mistake):
 def epsilon_bound(power, false_alarm, delta):
     """Least epsilon at which an event can be so likely under one data set and so unlikely under the other.
 
-    Parameters
-    ----------
-    power : float or ndarray
-        Lower bound on the probability of the event under the one.
-    false_alarm : float or ndarray, positive
-        Upper bound on its probability under the other.
-    delta : float
-        Slack of the definition.
-
-    Returns
-    -------
-    ndarray
-        Largest of ``log((power - delta) / false_alarm)``, the same for the complement of the event with the roles
-        exchanged, and 0.
-
-    Examples
-    --------
-    >>> from skdprp.audit._result import epsilon_bound
-    >>> round(float(epsilon_bound(0.9, 0.1, delta=0.0)), 4)
-    2.1972
+    Largest of ``log((power - delta) / false_alarm)``, the same for the complement of the event with the roles
+    exchanged, and 0; `power` bounds the first probability from below, `false_alarm` the second from above.
     """
     tiny = np.finfo(float).tiny
     event = np.maximum(power - delta, tiny) / false_alarm
@@ -79,14 +40,6 @@ def epsilon_bound(power, false_alarm, delta):
 def _percentage(confidence):
     """Print a confidence so that it does not round to one."""
     return printed_down(confidence) if confidence <= 0.999 else f"1 - {printed_up(1 - confidence, digits=2)}"
-
-
-def _promises(guarantee):
-    """Yield pairs of epsilon and delta that a guarantee promises."""
-    yield guarantee.epsilon, guarantee.delta
-    if guarantee.definition is Definition.DP and guarantee.loss is not None and np.isfinite(guarantee.epsilon):
-        epsilons = np.linspace(0, guarantee.epsilon, _N_PROMISES)
-        yield from ((epsilon, guarantee.profile(epsilon)) for epsilon in epsilons)
 
 
 def _require_guarantee(guarantee):
@@ -108,7 +61,7 @@ class AuditResult:
     epsilon : float
         Lower bound on the epsilon of the release, at `delta`.
     delta : float
-        Slack at which epsilon is bounded.
+        Failure probability at which epsilon is bounded.
     confidence : float
         Probability that the bound holds, whatever the release.
     n_trials : int
@@ -180,7 +133,7 @@ class AuditResult:
         Parameters
         ----------
         delta : float
-            Slack of the definition.
+            Failure probability.
 
         Returns
         -------
@@ -201,8 +154,8 @@ class AuditResult:
         Parameters
         ----------
         guarantee : PrivacyGuarantee
-            A promise of differential privacy, proved or only claimed, or of MI-DP, whose bound in bits limits how far
-            apart the two laws of the outputs can be. Of a promise with a privacy profile, all of it is compared: with a
+            Of differential privacy, proved or only claimed, or of MI-DP, whose bound in bits limits how far apart the
+            two distributions of the outputs can be. Where there is a privacy profile, all of it is compared: with a
             small delta, much of what attacks can show is at small epsilons.
 
         Returns
@@ -225,7 +178,12 @@ class AuditResult:
 
     def _violation(self, guarantee):
         """Say what was shown that a guarantee excludes, if anything."""
-        for epsilon, delta in _promises(guarantee):
+        points = [(guarantee.epsilon, guarantee.delta)]
+        if guarantee.definition is Definition.DP and guarantee.loss is not None and np.isfinite(guarantee.epsilon):
+            # The whole profile is guaranteed, and attacks show most at small epsilons, where delta is large.
+            epsilons = np.linspace(0, guarantee.epsilon, _N_POINTS)
+            points += [(epsilon, guarantee.profile(epsilon)) for epsilon in epsilons]
+        for epsilon, delta in points:
             if (shown := self.epsilon_at(delta)) > epsilon:
                 return violation_line(shown, epsilon, delta)
         return ""

@@ -1,6 +1,7 @@
 """Turn whatever is audited into a function that draws outputs: arrays of shape (n_trials, rows, columns)."""
 
 from collections import Counter
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import partial, singledispatch
@@ -24,29 +25,14 @@ from ..sketch._base import BaseSketch
 
 @dataclass(frozen=True)
 class Trials:
-    """How to draw outputs of a release, and what is known about them.
+    """How to draw outputs of a release, and what is known about them."""
 
-    Parameters
-    ----------
-    draw : callable
-        ``draw(data, n)`` returns n outputs, an array of shape (n, rows, columns).
-    a, b : object
-        The data sets.
-    known : dict of str to callable
-        Scores that need no training, by name: functions of outputs.
-    delta : float or None
-        Slack of the guarantee, where there is one.
-    in_threads : bool
-        Whether parallel draws must share memory: processes would each have a copy of the generator of a function, and
-        draw the same noise.
-    """
-
-    draw: Any
+    draw: Callable  # draw(data, n): n outputs, an array of shape (n, rows, columns)
     a: Any
     b: Any
-    known: dict
-    delta: float | None = None
-    in_threads: bool = False
+    known: dict  # scores that need no training, by name: functions of outputs
+    delta: float | None = None  # of the guarantee, where there is one
+    in_threads: bool = False  # processes would each have a copy of the generator of a function, and draw the same noise
 
 
 def _finite(output):
@@ -61,22 +47,7 @@ def _finite(output):
 
 
 def as_table(output):
-    """Convert one output to a finite float array of two dimensions; of one row or number, to a column.
-
-    Parameters
-    ----------
-    output : array-like, sparse matrix, number, or a list or tuple of those
-        What a release returned.
-
-    Returns
-    -------
-    ndarray of shape (rows, columns)
-
-    Raises
-    ------
-    ValueError
-        If it is empty, or not made of finite numbers.
-    """
+    """Convert one output, or a tuple of several, to finite floats in two dimensions; one row or number to a column."""
     if isinstance(output, tuple) or (isinstance(output, list) and any(np.ndim(part) for part in output)):
         return np.concatenate([as_table(part).ravel() for part in output])[:, None]
     table = _finite(output)
@@ -110,28 +81,7 @@ def _call_on_copies(release, row, n):
 
 @singledispatch
 def trials_of(release, a, b, *, rows_are_trials=None, output=None):
-    """Prepare the trials of a release.
-
-    Parameters
-    ----------
-    release : callable or estimator
-        What is audited.
-    a, b : object
-        The two data sets.
-    rows_are_trials : bool or None, default=None
-        Whether one-row data sets are copied, so that one call makes many trials.
-    output : callable or None, default=None
-        What of a fitted estimator is released.
-
-    Returns
-    -------
-    Trials
-
-    Raises
-    ------
-    TypeError
-        If it can be neither called nor fitted.
-    """
+    """Prepare the trials of a release: any function of a data set; estimators are registered below."""
     if isinstance(release, type):
         raise TypeError(f"An audit needs an estimator, not its class: {release.__name__}().")
     if not callable(release):

@@ -353,7 +353,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         sampling = n_changed * _noise.SAMPLING_LOSS
         if plan.rate == 1:
             mu = rows_that_differ(self.adjacency) * float(np.sqrt(plan.n_steps)) / multiplier
-            return PrivacyLoss(mu=mu, sampling=sampling, slack=failure)
+            return PrivacyLoss(mu=mu, sampling=sampling, failure_probability=failure)
         profile = Profile.of(
             subsampled_gaussian_profile,
             scale=multiplier,
@@ -361,7 +361,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             n_steps=plan.n_steps,
             adjacency=self.adjacency,
         )
-        return PrivacyLoss(profiles=(profile,), sampling=sampling, slack=failure)
+        return PrivacyLoss(profiles=(profile,), sampling=sampling, failure_probability=failure)
 
     def _state(self, delta, plan, scale, bound, loss):
         """State what holds of steps with this noise."""

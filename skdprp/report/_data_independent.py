@@ -125,32 +125,9 @@ def _is_among(value, expected):
 
 
 def map_label(name, thing):
-    """Name a map and what it does, so that different ones have different labels.
+    """Name a transformer, and by a digest what it does: those that do different things have different labels.
 
-    Parameters
-    ----------
-    name : str
-        Where the map is.
-    thing : estimator or plain values
-        A data-independent step, or all that makes it what it is.
-
-    Returns
-    -------
-    str
-        The name and a short digest of the parameters.
-
-    Raises
-    ------
-    ValueError
-        If a random projection is not fitted, so that nothing says which it will be.
-
-    Examples
-    --------
-    >>> from skdprp import PublicScaler
-    >>> from skdprp.report._data_independent import map_label
-    >>> ages, shares = PublicScaler((0, 120)), PublicScaler((0, 1))
-    >>> map_label("a", ages) == map_label("a", PublicScaler((0.0, 120.0))) != map_label("a", shares)
-    True
+    A random projection that is not fitted raises ValueError, as nothing says which it will be.
     """
     return f"{name} ({hashlib.sha256(_spelled(thing).encode()).hexdigest()[:12]})"
 
