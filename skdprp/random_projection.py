@@ -247,6 +247,12 @@ class OPORPProjection(Projection):
     max_entry = 1.0
     fourth_moment = 1.0
 
+    def __init__(self, n_features, n_components, seed):
+        super().__init__(n_features, n_components, seed)
+        # `code` has 31 bits for the place of a padded feature, and for twice its bin: they would wrap without a word.
+        if n_components > 2**30 or n_components * self.bin_length >= 2**31:
+            raise ValueError("OPORP has at most 2**30 components, and fewer than 2**31 features.")
+
     @property
     def bin_length(self):
         """Number of padded features in each bin."""

@@ -36,6 +36,7 @@ from skdprp.mechanisms.randomised_response import randomised_response_profile
 from skdprp.testing import reproducible_noise
 
 SECRET = 8675309.0
+SPHERICAL = {"shape": 2.0, "power": 1.0}
 LEAST = 5e-324
 
 
@@ -178,6 +179,43 @@ def test_a_delta_over_the_draw_of_a_projection_is_one_that_seeds_can_have(sketch
         clone(sketch).set_params(delta=9.9e-10).fit(np.ones((1, 96)))
     guarantee = clone(sketch).set_params(delta=1e-9).fit(np.ones((1, 96))).guarantee_
     assert any("generator of the projection is taken as random" in fact for fact in guarantee.assumptions)
+
+
+# Rows whose rounding exceeds the noise
+
+
+def numbers_that_double_a_rounding(times):
+    """Numbers whose running sum, begun at 0 or at 1, ends at -2**(times - 1) or at as much above zero.
+
+    In each binade the lower sum has an odd last bit, so that the upper one, half a step above, rounds up to the next.
+    """
+    numbers, low, high = [], 0.0, 1.0
+    for exponent in range(53, 53 + times):
+        numbers.append(2.0**exponent + 2.0 ** (exponent - 52) - low)
+        low, high = low + numbers[-1], high + numbers[-1]
+    return [*numbers, -low, (low - high) / 2]
+
+
+@pytest.mark.parametrize("n_entries", [46340, 46341, 65536, 92681])
+@pytest.mark.parametrize("sketch", [DPOPORP(1), DPOPORP(1, noise="laplace"), DPSignOPORP(1)], ids=repr)
+def test_rows_of_very_many_entries_are_checked_as_others_are(sketch, n_entries):
+    """From 46341 entries in a sparse row on, their number squared has more than 31 bits, and no row was refused.
+
+    The two rows differ by 1 in one coordinate, and their sums by 2^40: noise of scale 4.2 lay around -5.5e11 or 5.5e11,
+    and one bit of epsilon = 1 was positive with probability 1.1e-7 or 1 - 1.1e-7.
+    """
+    sketch = clone(sketch).set_params(random_state=0).fit(sp.csr_array((1, n_entries)))
+    numbers = numbers_that_double_a_rounding(40)
+    rows = np.full((2, n_entries), 2.0**-10)
+    rows[:, 0], rows[:, 1 : 1 + len(numbers)] = [LEAST, 1.0], numbers
+    rows *= 1 - 2 * (sketch.projection_.code & 1)
+    assert abs(rows[0] - rows[1]).sum() <= 1.0
+    for form in (sp.csr_array, sp.csc_array, np.asarray):
+        try:
+            before = computed(sketch, form(rows))
+        except ValueError:
+            continue
+        assert abs(before[0] - before[1]) <= 1.001
 
 
 # Released more often than it was told

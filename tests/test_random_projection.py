@@ -343,6 +343,15 @@ def test_empty_projection_of_rows_without_entries(projection):
     assert (projection.project(sp.csr_array((3, 300))) == 0).all()
 
 
+@pytest.mark.parametrize(("n_features", "n_components"), [(2**31, 16), (2**31 - 8, 16), (8, 2**30 + 1)])
+def test_bins_that_31_bits_do_not_number_are_refused(n_features, n_components):
+    """Their codes would wrap, and sums be written beside the bins."""
+    with pytest.raises(ValueError, match="fewer than"):
+        make_projection("oporp", n_features, n_components, np.random.RandomState(0))
+    make_projection("oporp", 2**31 - 16, 16, np.random.RandomState(0))
+    make_projection("oporp", 8, 2**30, np.random.RandomState(0))
+
+
 def test_every_random_word_gives_a_finite_entry():
     """The largest and the smallest random words give finite entries of Gaussian and uniform projections."""
     words = np.array([[0, 2**64 - 1]], dtype=np.uint64)

@@ -267,7 +267,8 @@ class BaseSketch(
         second order.
         """
         largest = self.max_change * rounding_margin / 4 * 2.0**53
-        terms = np.diff(X.indptr).max(initial=1) if sp.issparse(X) else X.shape[1]
+        # In Python's integers: the square of the 32 bits that count stored entries would wrap, and refuse no row.
+        terms = int(np.diff(X.indptr).max(initial=1)) if sp.issparse(X) else X.shape[1]
         entries = X.data if sp.issparse(X) else X
         entry = max(float(entries.max(initial=0)), -float(entries.min(initial=0)))
         # Mostly the largest entry bounds all l1 norms well enough, and is far cheaper. NaN fails each comparison.
