@@ -31,7 +31,8 @@ from skdprp import (
     iDPSignRP,
     transform_chunks,
 )
-from skdprp.mechanisms import gaussian_scale
+from skdprp.mechanisms import add_gaussian, add_laplace, gaussian_scale
+from skdprp.mechanisms.radial import add_spherical
 from skdprp.mechanisms.randomised_response import randomised_response_profile
 from skdprp.testing import reproducible_noise
 
@@ -83,6 +84,21 @@ def test_floating_point_errors_of_the_caller_do_not_tell_rows_apart(estimator, m
                 failed = str(error)
         seen.append((failed, any("underflow" in str(warning.message) for warning in caught)))
     assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize(("add_noise", "law"), [(add_gaussian, {}), (add_laplace, {}), (add_spherical, SPHERICAL)])
+@pytest.mark.parametrize(("number", "scale"), [(LEAST, 4096.0), (1e-310, 4096.0), (1e-50, 1.0)])
+def test_floating_point_errors_of_the_caller_do_not_tell_numbers_apart(add_noise, law, number, scale):
+    """Under np.seterr(under="raise"), the public mechanisms failed for a number next to zero, and never for zero."""
+    failed = []
+    for value in (0.0, number):
+        with np.errstate(all="raise"):
+            try:
+                add_noise([value, 1.0], scale, **law)
+                failed.append("")
+            except FloatingPointError as error:
+                failed.append(str(error))
+    assert failed[0] == failed[1]
 
 
 @pytest.mark.parametrize("estimator", [DPOPORP(2), PublicScaler((0, 1))], ids=repr)

@@ -8,6 +8,7 @@ import numpy as np
 from .._adjacency import Relation
 from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS, check_scale
+from .._validation import silent
 
 _ERROR = 2.0**-32
 LEAST_DELTA = sys.float_info.min  # stands for all that floats cannot tell from 0 but that is more
@@ -110,10 +111,14 @@ def require_positive_delta(delta):
         raise ValueError("Gaussian noise cannot meet delta=0: choose delta > 0, or Laplace noise.")
 
 
+@silent
 def released(add_noise, values, scale, **options):
     """Return a copy of numbers to which a sampler has added noise in place; refuse what it could not hide."""
     values = np.array(values, dtype=np.float64, order="C")
     if not np.isfinite(values).all():
         raise ValueError("Some numbers are not finite: clip them to bounds that do not come from the data.")
-    add_noise(values, float(scale), **options)
+    try:
+        add_noise(values, float(scale), **options)
+    except FloatingPointError:  # in units of a grid as fine as its noise a number has to be one of float64
+        raise ValueError(f"Some numbers are too large for noise of scale {float(scale):.3g}: clip them.") from None
     return values

@@ -300,7 +300,8 @@ def add_gaussian(values, scale):
     Raises
     ------
     ValueError
-        If a number is not finite, or floats cannot sample noise of this scale. Nothing is released then.
+        If a number is not finite, or too large for noise of this scale, or floats cannot sample it. Nothing is
+        released then.
 
     Examples
     --------
@@ -330,7 +331,8 @@ def add_laplace(values, scale):
     Raises
     ------
     ValueError
-        If a number is not finite, or floats cannot sample noise of this scale. Nothing is released then.
+        If a number is not finite, or too large for noise of this scale, or floats cannot sample it. Nothing is
+        released then.
 
     Examples
     --------
