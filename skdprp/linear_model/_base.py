@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
-from .._calibration import snapshot
+from .._calibration import snapshot, take_over
 from .._label import GuaranteeDisplayMixin
 from .._validation import (
     FLOATS,
@@ -115,16 +115,16 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         """
         seeded = _noise.is_seeded()  # asked now as well as at the end: a callback may leave the seed
         model = snapshot(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
+        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         classes, codes = _encode(y, model.classes)
         # Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
         problem = model._problem(X.shape, X.dtype, len(classes))
         delta = model.delta if model.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         calibration = model._calibrate(problem, delta)
-        released = model._release(problem, calibration, X, codes)
-        self.classes_, self._calibrated_for = classes, model.get_params(deep=False)
-        vars(self).update(released)
-        calibration.publish(self, seeded=seeded or _noise.is_seeded())
+        vars(model).update(model._release(problem, calibration, X, codes))
+        model.classes_, model._calibrated_for = classes, model.get_params(deep=False)
+        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        take_over(self, model)
         return self
 
     @silent

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
-from .._calibration import Calibration, snapshot
+from .._calibration import Calibration, snapshot, take_over
 from .._digits import printed_up
 from .._label import GuaranteeDisplayMixin
 from .._validation import (
@@ -194,7 +194,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             `epsilon` is so small that noise cannot be sampled well enough.
         """
         seeded, model = _noise.is_seeded(), snapshot(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "coef_ and intercept_")
         # A noisy copy has as many rows as X; few with the same Gram matrix have the same least squares.
         if calibration.mechanism.n_components is None:
@@ -202,9 +202,10 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         else:
             table = model._project(X, y, calibration)
         weights = np.linalg.lstsq(table[:, :-1], table[:, -1])[0]
-        self._publish(calibration, seeded)
-        self.coef_ = weights[: X.shape[1]].copy()
-        self.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
+        model.coef_ = weights[: X.shape[1]].copy()
+        model.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
+        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        take_over(self, model)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -236,13 +237,14 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             `epsilon` is so small that noise cannot be sampled well enough.
         """
         seeded, model = _noise.is_seeded(), snapshot(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "the sketch")
         if calibration.mechanism.n_components is None:
             table = np.vstack([block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)])
         else:
             table = model._project(X, y, calibration).astype(X.dtype, copy=False)
-        self._publish(calibration, seeded)
+        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        take_over(self, model)  # and drop coefficients of an earlier fit, whose guarantee was another
         return table[:, :-1], table[:, -1]
 
     @silent
@@ -362,12 +364,6 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         """``[S X + noise, S 1, S y]``."""
         noise, public = calibration.mechanism, self._public_columns(y)
         return project(X, public, n_components=noise.n_components, max_abs=self.max_abs, scale=noise.scale)
-
-    def _publish(self, calibration, seeded):
-        # Coefficients of an earlier fit were released under another guarantee.
-        for name in ("scale_", "n_components_", "coef_", "intercept_"):
-            vars(self).pop(name, None)
-        calibration.publish(self, seeded=seeded or _noise.is_seeded())
 
     def _guarantee(self, scale, n_components, released):
         """State what holds of one release; `n_components` is None for additive noise."""
