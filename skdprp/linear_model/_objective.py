@@ -12,13 +12,14 @@ from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import gaussian_scale, objective_perturbation_scale, sampled_target
 from ..mechanisms.objective_perturbation import (
+    hessian_log_det,
     objective_perturbation_profile,
+    penalty_for_log_det,
     product_perturbation_scale,
     softmax_perturbation_profile,
     softmax_perturbation_scale,
 )
 from ..mechanisms.published import published_objective_perturbation
-from ..sensitivity import hessian_log_det, penalty_for_log_det
 from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifier
 
 # Of epsilon, what log-determinants take at C="auto", and at the largest C that is not refused.

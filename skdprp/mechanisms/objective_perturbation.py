@@ -281,6 +281,23 @@ def _largest_of_normals_profile(epsilon, ratio, n_classes, *, shift=0.0, log_fac
     return step * float(np.exp(np.minimum(exponent, _LARGEST_EXPONENT)).sum())
 
 
+@with_python_numbers
+def hessian_log_det(loss, *, max_norm, penalty):
+    """Most that one row can add to the log-determinant of the second derivative of a regularised risk.
+
+    ``rank log(1 + trace max_norm**2 / (rank penalty))``: the determinant of a matrix of given rank and trace is largest
+    when its eigenvalues are equal.
+    """
+    return float(loss.hessian_rank * np.log1p(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * penalty)))
+
+
+@with_python_numbers
+def penalty_for_log_det(loss, *, max_norm, log_det):
+    """Penalty at which one row adds at most `log_det`: the inverse of :func:`hessian_log_det`."""
+    growth = np.expm1(min(log_det / loss.hessian_rank, _LARGEST_EXPONENT))
+    return float(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * growth))
+
+
 def _require_room(epsilon, needed):
     """Refuse log-determinants, a part of the loss that no noise hides, that leave nothing to the noise."""
     if needed >= epsilon:
