@@ -31,7 +31,7 @@ from ..mechanisms.mutual_information import information_delta, projected_entry_e
 from ..mechanisms.published import published_information_scale
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
-_DELTA = 1e-5
+_DELTA = 1e-5  # at which an epsilon is printed beside the bits
 _NOT_COVERED = ("that a call was refused", "how long it took", "targets, and rows shown to predict")
 
 
@@ -394,7 +394,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         )
 
     def _implied(self, scale, n_components):
-        """Say what differential privacy one release alone has."""
+        """Say what differential privacy one release alone has, from its bits and, often more, from its mechanism."""
         loss = (n_components or 1) * _noise.SAMPLING_LOSS  # of the values that one entry moves
         delta = _DELTA * np.exp(-loss)
         if n_components is None:
