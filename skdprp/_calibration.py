@@ -21,7 +21,6 @@ class Calibration:
 
     def publish(self, estimator, *, seeded):
         """Set on an estimator what holds of it from now on; warn where less holds than was published."""
-        vars(estimator).pop("claimed_", None)  # of an earlier fit
         for name, value in self.fitted.items():
             setattr(estimator, name, value)
         estimator.guarantee_ = self.guarantee.mark_seeded() if seeded else self.guarantee
@@ -35,10 +34,19 @@ class Calibration:
 
 
 def snapshot(estimator):
-    """Copy what an estimator holds at one moment: parameters that another thread sets later are not of this call.
+    """Copy the parameters of an estimator at one moment, to fit the copy.
 
-    Otherwise the noise could come from one epsilon, and the guarantee from another.
+    If another thread set some during a fit, the noise could come from one epsilon, and the guarantee from another.
     """
     twin = object.__new__(type(estimator))
-    vars(twin).update(vars(estimator))
+    vars(twin).update({name: value for name, value in vars(estimator).copy().items() if not name.endswith("_")})
     return twin
+
+
+def take_over(estimator, fitted):
+    """Set on an estimator, all at once, what the fit of its snapshot has set; drop what only earlier fits have set."""
+    parameters = estimator.get_params(deep=False)  # which another thread may have set since
+    vars(estimator).update({name: value for name, value in vars(fitted).items() if name not in parameters})
+    for name in vars(estimator).keys() - vars(fitted).keys():
+        if name.endswith("_"):
+            vars(estimator).pop(name, None)

@@ -106,23 +106,6 @@ def component_sensitivity(projection, max_change):
 
 
 @with_python_numbers
-def hessian_log_det(loss, *, max_norm, penalty):
-    """Most that one row can add to the log-determinant of the second derivative of a regularised risk.
-
-    ``rank log(1 + trace max_norm**2 / (rank penalty))``: the determinant of a matrix of given rank and trace is largest
-    when its eigenvalues are equal.
-    """
-    return float(loss.hessian_rank * np.log1p(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * penalty)))
-
-
-@with_python_numbers
-def penalty_for_log_det(loss, *, max_norm, log_det):
-    """Penalty at which one row adds at most `log_det`: the inverse of :func:`hessian_log_det`."""
-    growth = np.expm1(min(log_det / loss.hessian_rank, 700.0))
-    return float(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * growth))
-
-
-@with_python_numbers
 def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, accuracy=0.0):
     """Largest l2 distance between the minimisers of the regularised risks of two neighbours.
 

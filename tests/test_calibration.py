@@ -47,3 +47,15 @@ def test_parameters_that_are_set_during_a_fit_are_of_the_next(case, monkeypatch)
     for attribute, value in alone.items():
         if attribute != "epsilon":
             np.testing.assert_array_equal(together[attribute], value)
+
+
+@pytest.mark.parametrize("model", [AMPClassifier(), DPSGDClassifier(n_epochs=2), MIDPRegressor()], ids=repr)
+def test_a_refit_that_fails_leaves_the_earlier_release_as_it_was(model):
+    """The number of features too: the weights of the earlier fit still belong to it."""
+    X = np.random.default_rng(0).uniform(-0.3, 0.3, (60, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = clone(model).fit(X, y)
+    before = vars(model).copy()
+    with pytest.raises(ValueError, match="is too small"):
+        model.set_params(epsilon=1e-12).fit(X[:, :2], y)
+    assert vars(model) == before | {"epsilon": 1e-12}

@@ -23,12 +23,12 @@ from skdprp.linear_model._erm import PerturbedRisk, clip_rows, minimise
 from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import gaussian_profile, published_product_noise_scale, spherical_profile
 from skdprp.mechanisms.objective_perturbation import (
+    hessian_log_det,
     objective_perturbation_profile,
     product_perturbation_profile,
     softmax_perturbation_profile,
 )
 from skdprp.mechanisms.published import published_objective_perturbation
-from skdprp.sensitivity import hessian_log_det
 from skdprp.testing import reproducible_noise
 
 BOTH = [AMPClassifier, ProductNoiseOutputPerturbation]

@@ -247,7 +247,7 @@ def test_residual_of_the_published_calibration():
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_projection_has_its_law(wide):
+def test_projection_has_its_distribution(wide):
     """Rows are independent normal vectors with the Gram matrix as covariance, by triangle and by blocks of S."""
     X, y = make_data(300, 3)
     X = np.hstack([X, np.zeros((300, 40))]) if wide else X
@@ -262,7 +262,7 @@ def test_projection_has_its_law(wide):
     assert abs(np.mean(normal[1:] * normal[:-1])) < 6 / np.sqrt(4 * len(rows))
 
 
-def test_additive_release_has_its_law():
+def test_additive_release_has_its_distribution():
     X, y = make_data()
     model = MIDPRegressor(mechanism="additive", max_abs=0.5)
     noisy, targets = model.sketch(X, y)
@@ -330,7 +330,7 @@ def test_guarantee_says_what_holds(mechanism):
     assert not hasattr(model, "claimed_") and hasattr(model, "n_components_") == (mechanism == "projection")
 
 
-def test_promise_is_an_assumption():
+def test_a_bound_on_residuals_is_an_assumption():
     X, y = make_data()
     model = MIDPRegressor(n_components=100, min_residual=5.0).fit(X, y)
     assert model.scale_ == pytest.approx(np.sqrt(75))
@@ -481,8 +481,8 @@ def test_optimal_attack_on_a_projection(leaky):
     """
     tables, y = tables_with(0.1, 1.0, leaky=leaky)
     allowed = (1 + information_delta(0.2)) / 2
-    true_promise = min(least_residual(X, y) for X in tables) * (1 - 1e-9)
-    for promise in (0.0, true_promise):
+    true_bound = min(least_residual(X, y) for X in tables) * (1 - 1e-9)
+    for promise in (0.0, true_bound):
         honest = MIDPRegressor(epsilon=0.2, n_components=20, min_residual=promise)
         assert distinguish(honest, tables, y, 200).low <= allowed
     for broken in ({"calibration": "published"}, {"min_residual": 8.0}):
@@ -677,7 +677,7 @@ def test_a_sketch_does_not_relabel_the_coefficients_of_a_fit():
     assert "coef_" in model.fit(X, y).guarantee_.released and hasattr(model, "coef_")
 
 
-def test_a_promise_that_cannot_be_true_is_refused():
+def test_a_bound_that_cannot_be_true_is_refused():
     X, y = np.ones((40, 2)), np.ones(40)
     with pytest.raises(ValueError, match="min_residual is more than"):
         MIDPRegressor(min_residual=np.sqrt(39.1)).fit(X, y)

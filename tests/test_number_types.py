@@ -113,12 +113,14 @@ ARGUMENTS = {
         "flip_probability": {"level": 3, "epsilon": EPSILON},
         "flip_thresholds": {"epsilon": EPSILON},
         "gaussian_scale": TARGET | {"sensitivity": A},
+        "hessian_log_det": {"loss": HuberHingeLoss(B), "max_norm": A, "penalty": 3.69921875},
         "information_scale": {"epsilon": EPSILON, "max_abs": A, "n_components": 100, "min_residual": B},
         "integer_thresholds": {"probability": 0.0999755859375},
         "kenthapadi_bound_scale": TARGET | {"max_change": A, "n_features": 100, "n_components": 64},
         "kenthapadi_scale": TARGET | {"sensitivity": A},
         "laplace_scale": {"epsilon": EPSILON, "sensitivity": A},
         "objective_perturbation_scale": TARGET | {"lipschitz": A, "log_det": 0.0999755859375},
+        "penalty_for_log_det": {"loss": HuberHingeLoss(B), "max_norm": A, "log_det": 0.0999755859375},
         "product_descent_scale": TARGET | {"rate": 0.0999755859375, "n_steps": 10, "n_dims": 6},
         "product_perturbation_scale": TARGET | {"n_dims": 6, "lipschitz": A, "log_det": 0.0999755859375},
         "published_information_scale": {"epsilon": EPSILON, "n_components": 100, "residual": A, "max_abs": B},
@@ -141,7 +143,6 @@ ARGUMENTS = {
     },
     sensitivity: {
         "component_sensitivity": {"projection": PROJECTION, "max_change": A},
-        "hessian_log_det": {"loss": HuberHingeLoss(B), "max_norm": A, "penalty": 3.69921875},
         "l1_sensitivity": {"projection": PROJECTION, "adjacency": "l1", "max_change": A},
         "l2_sensitivity": {"projection": PROJECTION, "adjacency": "l2", "max_change": A},
         "minimiser_sensitivity": {
@@ -152,7 +153,6 @@ ARGUMENTS = {
             "n_outputs": 3,
             "accuracy": 0.00299835205078125,
         },
-        "penalty_for_log_det": {"loss": HuberHingeLoss(B), "max_norm": A, "log_det": 0.0999755859375},
     },
 }
 CASES = [(module, name) for module, functions in ARGUMENTS.items() for name in functions]

@@ -11,14 +11,16 @@ from scipy.special import ndtr
 from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import gaussian_profile, objective_perturbation_scale
 from skdprp.mechanisms.objective_perturbation import (
+    hessian_log_det,
     objective_perturbation_profile,
+    penalty_for_log_det,
     product_perturbation_profile,
     product_perturbation_scale,
     softmax_perturbation_profile,
     softmax_perturbation_scale,
 )
 from skdprp.mechanisms.published import published_objective_perturbation
-from skdprp.sensitivity import hessian_log_det, minimiser_sensitivity, penalty_for_log_det
+from skdprp.sensitivity import minimiser_sensitivity
 
 ADJACENCIES = ["add_remove", "replace_one"]
 

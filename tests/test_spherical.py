@@ -26,7 +26,7 @@ from skdprp.testing import reproducible_noise
 FALSE_ALARM = 1e-6
 
 
-def _law(family, n_dims):
+def _noise_of(family, n_dims):
     shape, power = {"gaussian": (n_dims, 2), "chi_1": (1, 2), "laplace": (n_dims, 1)}[family]
     return {"n_dims": n_dims, "shape": shape, "power": power}
 
@@ -40,11 +40,11 @@ def _potential(r, scale, n_dims, shape, power):
     return (n_dims - shape) * np.log(r) + (r / scale) ** power
 
 
-def _loss(outputs, scale, law):
+def _loss(outputs, scale, kind):
     """Privacy loss of outputs of the centre 0 against the centre e_1."""
     other = outputs - np.eye(1, outputs.shape[1])
-    return _potential(np.linalg.norm(other, axis=1), scale, **law) - _potential(
-        np.linalg.norm(outputs, axis=1), scale, **law
+    return _potential(np.linalg.norm(other, axis=1), scale, **kind) - _potential(
+        np.linalg.norm(outputs, axis=1), scale, **kind
     )
 
 
@@ -58,14 +58,14 @@ def test_gaussian_is_a_special_case(n_dims, epsilon):
     for sigma in (0.3, 1.0, 4.0, 40.0, 400.0):
         exact = gaussian_profile(epsilon, scale=sigma)
         if exact > 1e-14:
-            profile = spherical_profile(epsilon, scale=np.sqrt(2) * sigma, **_law("gaussian", n_dims))
+            profile = spherical_profile(epsilon, scale=np.sqrt(2) * sigma, **_noise_of("gaussian", n_dims))
             assert exact <= profile <= min(exact + 1e-12, exact * (1 + 1e-7))
 
 
 @pytest.mark.parametrize("n_dims", [2, 784])
 def test_negative_epsilon(n_dims):
     """The profile extends to negative epsilon, as the Gaussian one."""
-    profile = spherical_profile(-0.5, scale=np.sqrt(2), sensitivity=0.7, **_law("gaussian", n_dims))
+    profile = spherical_profile(-0.5, scale=np.sqrt(2), sensitivity=0.7, **_noise_of("gaussian", n_dims))
     assert profile == pytest.approx(gaussian_profile(-0.5, scale=1.0, sensitivity=0.7), abs=1e-12)
 
 
@@ -87,7 +87,7 @@ def test_outputs_next_to_a_pole_are_counted(epsilon, power):
 @pytest.mark.parametrize("scale", [0.5, 2.0])
 def test_one_dimension_is_laplace(scale):
     """In one dimension a = b = 1 is Laplace noise."""
-    profile = spherical_profile(0.3, scale=scale, **_law("laplace", 1))
+    profile = spherical_profile(0.3, scale=scale, **_noise_of("laplace", 1))
     assert profile == laplace_profile(0.3, scale=scale) > 0
 
 
@@ -95,11 +95,11 @@ def test_one_dimension_is_laplace(scale):
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 def test_laplace_is_pure(n_dims, epsilon):
     """The multivariate Laplace noise has delta = 0 from epsilon = D / s on, and delta > 0 below."""
-    law = _law("laplace", n_dims)
-    scale = spherical_scale(epsilon, 0.0, **law)
+    kind = _noise_of("laplace", n_dims)
+    scale = spherical_scale(epsilon, 0.0, **kind)
     assert scale == pytest.approx(1 / epsilon, rel=1e-15)
-    assert spherical_profile(epsilon, scale=scale, **law) == 0.0
-    assert spherical_profile(0.99 * epsilon, scale=scale, **law) > 0.0
+    assert spherical_profile(epsilon, scale=scale, **kind) == 0.0
+    assert spherical_profile(0.99 * epsilon, scale=scale, **kind) > 0.0
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
@@ -108,12 +108,12 @@ def test_laplace_is_pure(n_dims, epsilon):
 @pytest.mark.parametrize("n_dims", [2, 3])
 def test_profile_is_the_integral_of_its_definition(epsilon, scale, family, n_dims):
     """In two and three dimensions, integrating (f - e^epsilon f')_+ over the space in polar coordinates agrees."""
-    law = _law(family, n_dims)
+    kind = _noise_of(family, n_dims)
     nodes, node_weights = np.polynomial.legendre.leggauss(40)
 
     def _loss_at(r, angle):
         other = np.sqrt(r**2 + 1 - 2 * r * np.cos(angle))
-        return _potential(np.maximum(other, 1e-300), scale, **law) - _potential(r, scale, **law)
+        return _potential(np.maximum(other, 1e-300), scale, **kind) - _potential(r, scale, **kind)
 
     def _excess(r):
         if _loss_at(r, np.pi) <= epsilon:
@@ -123,14 +123,14 @@ def test_profile_is_the_integral_of_its_definition(epsilon, scale, family, n_dim
         density = (1 / np.pi if n_dims == 2 else np.sin(t) / 2) * node_weights * (np.pi - start) / 2
         return density @ -np.expm1(np.minimum(epsilon - _loss_at(r, t), 0))
 
-    radius = stats.gengamma(law["shape"] / law["power"], law["power"], scale=scale)
+    radius = stats.gengamma(kind["shape"] / kind["power"], kind["power"], scale=scale)
     edges = np.concatenate([[0], np.linspace(0.02, radius.isf(1e-14), 25)])
     delta, error = np.sum(
         [quad(lambda r: radius.pdf(r) * _excess(r), *edge, epsabs=1e-10) for edge in np.c_[edges[:-1], edges[1:]]],
         axis=0,
     )
     assert error < 1e-8
-    assert spherical_profile(epsilon, scale=scale, **law) == pytest.approx(delta, rel=1e-7, abs=error)
+    assert spherical_profile(epsilon, scale=scale, **kind) == pytest.approx(delta, rel=1e-7, abs=error)
 
 
 @pytest.mark.parametrize("family, n_dims, scale", [
@@ -139,13 +139,13 @@ def test_profile_is_the_integral_of_its_definition(epsilon, scale, family, n_dim
 @pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_profile_is_the_simulated_one(family, n_dims, scale, epsilon):
     """The mean of (1 - e^(epsilon - loss))_+ over simulated outputs is the profile."""
-    law, rng, n_draws = _law(family, n_dims), np.random.default_rng(0), 10000
+    kind, rng, n_draws = _noise_of(family, n_dims), np.random.default_rng(0), 10000
     direction = rng.standard_normal((n_draws, n_dims))
     direction /= np.linalg.norm(direction, axis=1, keepdims=True)
-    radius = scale * rng.gamma(law["shape"] / law["power"], size=(n_draws, 1)) ** (1 / law["power"])
-    excess = -np.expm1(np.minimum(epsilon - _loss(radius * direction, scale, law), 0))
+    radius = scale * rng.gamma(kind["shape"] / kind["power"], size=(n_draws, 1)) ** (1 / kind["power"])
+    excess = -np.expm1(np.minimum(epsilon - _loss(radius * direction, scale, kind), 0))
     margin = stats.norm.isf(FALSE_ALARM / 2) * excess.std() / np.sqrt(n_draws)
-    delta = spherical_profile(epsilon, scale=scale, **law)
+    delta = spherical_profile(epsilon, scale=scale, **kind)
     assert 0 < margin < 0.1
     assert excess.mean() - margin <= delta <= excess.mean() + margin
 
@@ -154,27 +154,27 @@ def test_profile_is_the_simulated_one(family, n_dims, scale, epsilon):
 @pytest.mark.parametrize("n_dims", [2, 5, 784, 10**6])
 def test_profile_is_monotone(family, n_dims):
     """Delta falls with epsilon, grows with the distance of the centres, and depends on distance / scale only."""
-    law = _law(family, n_dims)
+    kind = _noise_of(family, n_dims)
     scale = {"gaussian": 3.0, "chi_1": 3 * np.sqrt(n_dims), "laplace": 3 / np.sqrt(n_dims)}[family]
-    of_epsilon = [spherical_profile(e, scale=scale, **law) for e in (-1.0, 0.0, 0.1, 0.3, 1.0)]
-    of_distance = [spherical_profile(0.1, scale=scale, sensitivity=d, **law) for d in (0.0, 0.5, 0.9, 1.0, 1.1, 2.0)]
+    of_epsilon = [spherical_profile(e, scale=scale, **kind) for e in (-1.0, 0.0, 0.1, 0.3, 1.0)]
+    of_distance = [spherical_profile(0.1, scale=scale, sensitivity=d, **kind) for d in (0.0, 0.5, 0.9, 1.0, 1.1, 2.0)]
     assert np.all(np.diff(of_epsilon) < 0)
     assert of_distance[0] == 0
     assert np.all(np.diff(of_distance) > 0)
-    assert spherical_profile(0.1, scale=2 * scale, sensitivity=2.0, **law) == of_distance[3]
+    assert spherical_profile(0.1, scale=2 * scale, sensitivity=2.0, **kind) == of_distance[3]
 
 
 @pytest.mark.parametrize("n_dims, shape, power, message", [
     (3, 4, 2, "shape <= n_dims"), (3, 2.5, 2, "between 1 and n_dims - 1"), (3, 0.5, 2, "between 1 and n_dims - 1"),
     (3, 3, 5, "power must be"), (1, 1, 3, "power must be"),
 ])  # fmt: skip
-def test_refused_laws(n_dims, shape, power, message):
+def test_refused_noise(n_dims, shape, power, message):
     """Noise whose exact profile is not known is refused, by the profile and by the calibration."""
-    law = {"n_dims": n_dims, "shape": shape, "power": power}
+    kind = {"n_dims": n_dims, "shape": shape, "power": power}
     with pytest.raises(ValueError, match=message):
-        spherical_profile(1.0, scale=1.0, **law)
+        spherical_profile(1.0, scale=1.0, **kind)
     with pytest.raises(ValueError, match=message):
-        spherical_scale(1.0, 1e-5, **law)
+        spherical_scale(1.0, 1e-5, **kind)
 
 
 # Calibration
@@ -185,16 +185,16 @@ def test_refused_laws(n_dims, shape, power, message):
 @pytest.mark.parametrize("epsilon, delta", [(0.1, 1e-5), (1.0, 1e-2), (1.0, 1e-12), (4.0, 1e-5)])
 def test_scale_is_exact(family, n_dims, epsilon, delta):
     """The calibrated noise meets the target; one part per million less does not."""
-    law = _law(family, n_dims)
-    scale = spherical_scale(epsilon, delta, sensitivity=0.7, **law)
-    at, below = (spherical_profile(epsilon, scale=s, sensitivity=0.7, **law) for s in (scale, 0.999999 * scale))
+    kind = _noise_of(family, n_dims)
+    scale = spherical_scale(epsilon, delta, sensitivity=0.7, **kind)
+    at, below = (spherical_profile(epsilon, scale=s, sensitivity=0.7, **kind) for s in (scale, 0.999999 * scale))
     assert at <= delta < below
 
 
 @pytest.mark.parametrize("family", ["gaussian", "chi_1"])
 def test_delta_zero_needs_laplace(family):
     with pytest.raises(ValueError, match="delta=0"):
-        spherical_scale(1.0, 0.0, **_law(family, 3))
+        spherical_scale(1.0, 0.0, **_noise_of(family, 3))
 
 
 @pytest.mark.parametrize("n_dims, family, relative", [
@@ -205,9 +205,9 @@ def test_delta_zero_needs_laplace(family):
 ])  # fmt: skip
 def test_energy_relative_to_the_gaussian(n_dims, family, relative):
     """A Gamma radius needs less noise than the Gaussian at the same guarantee; product noise needs 10^7 times."""
-    law = _law(family, n_dims)
+    kind = _noise_of(family, n_dims)
     ratios = [
-        _mean_square(spherical_scale(epsilon, 1e-5, **law), **law) / (n_dims * gaussian_scale(epsilon, 1e-5) ** 2)
+        _mean_square(spherical_scale(epsilon, 1e-5, **kind), **kind) / (n_dims * gaussian_scale(epsilon, 1e-5) ** 2)
         for epsilon in (0.1, 1.0, 4.0)
     ]
     assert [f"{ratio:.3f}" if family == "laplace" else f"{ratio:.0e}" for ratio in ratios] == relative
@@ -242,7 +242,7 @@ def test_published_scale_is_the_printed_one(n_dims, epsilon):
 def test_published_scale_is_not_private(n_dims, epsilon, low, high):
     """The exact delta of the published calibration, where 1e-5 is claimed."""
     sigma = published_product_noise_scale(epsilon, 1e-5, n_dims=n_dims)
-    assert low < spherical_profile(epsilon, scale=np.sqrt(2) * sigma, **_law("chi_1", n_dims)) < high
+    assert low < spherical_profile(epsilon, scale=np.sqrt(2) * sigma, **_noise_of("chi_1", n_dims)) < high
 
 
 def test_published_scale_is_undefined_in_low_dimension():
@@ -253,20 +253,20 @@ def test_published_scale_is_undefined_in_low_dimension():
 # Sampler
 
 
-def _draw(n_draws, scale, law):
-    return np.array([_noise.spherical(scale=scale, **law) for _ in range(n_draws)])
+def _draw(n_draws, scale, kind):
+    return np.array([_noise.spherical(scale=scale, **kind) for _ in range(n_draws)])
 
 
 @pytest.mark.parametrize("family", ["gaussian", "chi_1", "laplace"])
 @pytest.mark.parametrize("n_dims", [1, 2, 14])
 def test_sampler_law(family, n_dims):
-    """The radius has its Gamma law, the direction is uniform, and they are independent."""
-    law, n_draws = _law(family, n_dims), 10000
-    vectors = _draw(n_draws, 3.0, law)
+    """The radius has its Gamma kind, the direction is uniform, and they are independent."""
+    kind, n_draws = _noise_of(family, n_dims), 10000
+    vectors = _draw(n_draws, 3.0, kind)
     radius = np.linalg.norm(vectors, axis=1)
-    gamma = stats.gengamma(law["shape"] / law["power"], law["power"], scale=3.0)
+    gamma = stats.gengamma(kind["shape"] / kind["power"], kind["power"], scale=3.0)
     assert stats.kstest(radius, gamma.cdf).pvalue > FALSE_ALARM
-    assert np.mean(radius**2) == pytest.approx(_mean_square(3.0, **law), abs=5 * np.std(radius**2) / np.sqrt(n_draws))
+    assert np.mean(radius**2) == pytest.approx(_mean_square(3.0, **kind), abs=5 * np.std(radius**2) / np.sqrt(n_draws))
     direction = vectors / radius[:, None]
     assert stats.chi2(n_dims).sf(n_dims * n_draws * np.sum(direction.mean(axis=0) ** 2)) > FALSE_ALARM
     assert stats.spearmanr(radius, direction[:, 0]).pvalue > FALSE_ALARM
@@ -298,27 +298,27 @@ def test_no_direction_is_drawn_again(monkeypatch):
 
 def test_noise_is_fresh():
     """No two calls, threads or forked processes share noise; a seed reproduces it."""
-    law = _law("laplace", 3)
+    kind = _noise_of("laplace", 3)
     with ThreadPoolExecutor(4) as pool:
-        vectors = list(pool.map(lambda _: _noise.spherical(scale=1.0, **law), range(8)))
-    vectors += [_noise.spherical(scale=1.0, **law) for _ in range(2)]
+        vectors = list(pool.map(lambda _: _noise.spherical(scale=1.0, **kind), range(8)))
+    vectors += [_noise.spherical(scale=1.0, **kind) for _ in range(2)]
     assert len(np.unique(vectors)) == 3 * 10
     with reproducible_noise(0):
-        first = _noise.spherical(scale=1.0, **law)
+        first = _noise.spherical(scale=1.0, **kind)
     with reproducible_noise(0):
-        assert np.array_equal(first, _noise.spherical(scale=1.0, **law))
+        assert np.array_equal(first, _noise.spherical(scale=1.0, **kind))
 
 
 def test_forked_process_has_its_own_noise():
-    law = _law("laplace", 3)
+    kind = _noise_of("laplace", 3)
     read, write = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process do not draw noise
         child = os.fork()
     if child == 0:
-        os.write(write, _noise.spherical(scale=1.0, **law).tobytes())
+        os.write(write, _noise.spherical(scale=1.0, **kind).tobytes())
         os._exit(0)
-    own = _noise.spherical(scale=1.0, **law)
+    own = _noise.spherical(scale=1.0, **kind)
     other = np.frombuffer(os.read(read, 24))
     os.waitpid(child, 0)
     assert len(np.unique([own, other])) == 6
@@ -327,10 +327,10 @@ def test_forked_process_has_its_own_noise():
 # Audit
 
 
-def _epsilon_lower_bound(scale, law, threshold, delta, n_draws):
+def _epsilon_lower_bound(scale, kind, threshold, delta, n_draws):
     """Lower bound on epsilon from the test ``loss > threshold`` on two centres, wrong once in a million."""
-    hits = np.sum(_loss(_draw(n_draws, scale, law), scale, law) > threshold)
-    false_hits = np.sum(_loss(np.eye(1, law["n_dims"]) + _draw(n_draws, scale, law), scale, law) > threshold)
+    hits = np.sum(_loss(_draw(n_draws, scale, kind), scale, kind) > threshold)
+    false_hits = np.sum(_loss(np.eye(1, kind["n_dims"]) + _draw(n_draws, scale, kind), scale, kind) > threshold)
     least = stats.binomtest(hits, n_draws, alternative="greater").proportion_ci(1 - FALSE_ALARM / 2).low
     most = stats.binomtest(false_hits, n_draws, alternative="less").proportion_ci(1 - FALSE_ALARM / 2).high
     return np.log(max(least - delta, 1e-300) / most)
@@ -341,12 +341,12 @@ def _epsilon_lower_bound(scale, law, threshold, delta, n_draws):
 )
 def test_audit_finds_no_violation(family, n_dims, threshold):
     """A likelihood-ratio attack on calibrated noise stays below epsilon, and is not blind."""
-    law = _law(family, n_dims)
-    scale = spherical_scale(2.0, 1e-5, **law)
-    assert 0.2 < _epsilon_lower_bound(scale, law, threshold, 1e-5, n_draws=10000) <= 2.0
+    kind = _noise_of(family, n_dims)
+    scale = spherical_scale(2.0, 1e-5, **kind)
+    assert 0.2 < _epsilon_lower_bound(scale, kind, threshold, 1e-5, n_draws=10000) <= 2.0
 
 
 def test_audit_catches_the_published_calibration():
     """The same attack shows that the published product noise is far above the epsilon that it claims."""
     scale = np.sqrt(2) * published_product_noise_scale(1.0, 1e-5, n_dims=784)
-    assert _epsilon_lower_bound(scale, _law("chi_1", 784), 1.0, 1e-5, n_draws=2000) > 1.5
+    assert _epsilon_lower_bound(scale, _noise_of("chi_1", 784), 1.0, 1e-5, n_draws=2000) > 1.5

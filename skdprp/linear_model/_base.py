@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
-from .._calibration import snapshot
+from .._calibration import snapshot, take_over
 from .._label import GuaranteeDisplayMixin
 from .._validation import (
     FLOATS,
@@ -77,7 +77,7 @@ def _encode(y, public_classes):
     classes = np.unique(y if public_classes is None else _with_one_zero(column_or_1d(public_classes)))
     if len(classes) < 2:
         raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
-    codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)
+    codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below
     if not np.array_equal(classes[codes], y):
         raise ValueError("y has labels that are not among `classes`.")
     return classes, codes
@@ -107,24 +107,27 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Raises
         ------
         ValueError
-            If X is not finite or all zero, y has one class or labels outside `classes`, or `C` is too
-            large for `epsilon`.
+            If X is not finite or all zero, y has one class or labels outside `classes`, or a parameter does not fit the
+            others, such as a `C` that is too large for `epsilon`.
         SolverError
-            If the solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
+            If a solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
             not covered by the guarantee: leave `max_iter` generous.
+        ImportError
+            If batches are sampled and dp-accounting, which accounts for them, is not installed.
         """
         seeded = _noise.is_seeded()  # asked now as well as at the end: a callback may leave the seed
         model = snapshot(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS)
+        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         classes, codes = _encode(y, model.classes)
         # Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
         problem = model._problem(X.shape, X.dtype, len(classes))
+        # Far below 1 / n, at which publishing one row in n as it is would do.
         delta = model.delta if model.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         calibration = model._calibrate(problem, delta)
-        released = model._release(problem, calibration, X, codes)
-        self.classes_, self._calibrated_for = classes, model.get_params(deep=False)
-        vars(self).update(released)
-        calibration.publish(self, seeded=seeded or _noise.is_seeded())
+        vars(model).update(model._release(problem, calibration, X, codes))
+        model.classes_, model._calibrated_for = classes, model.get_params(deep=False)
+        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        take_over(self, model)
         return self
 
     @silent

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
-from .._calibration import Calibration, snapshot
+from .._calibration import Calibration, snapshot, take_over
 from .._digits import printed_up
 from .._label import GuaranteeDisplayMixin
 from .._validation import (
@@ -31,7 +31,7 @@ from ..mechanisms.mutual_information import information_delta, projected_entry_e
 from ..mechanisms.published import published_information_scale
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
 
-_DELTA = 1e-5
+_DELTA = 1e-5  # at which an epsilon is printed beside the bits
 _NOT_COVERED = ("that a call was refused", "how long it took", "targets, and rows shown to predict")
 
 
@@ -194,7 +194,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             `epsilon` is so small that noise cannot be sampled well enough.
         """
         seeded, model = _noise.is_seeded(), snapshot(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "coef_ and intercept_")
         # A noisy copy has as many rows as X; few with the same Gram matrix have the same least squares.
         if calibration.mechanism.n_components is None:
@@ -202,9 +202,10 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         else:
             table = model._project(X, y, calibration)
         weights = np.linalg.lstsq(table[:, :-1], table[:, -1])[0]
-        self._publish(calibration, seeded)
-        self.coef_ = weights[: X.shape[1]].copy()
-        self.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
+        model.coef_ = weights[: X.shape[1]].copy()
+        model.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
+        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        take_over(self, model)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -236,13 +237,14 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             `epsilon` is so small that noise cannot be sampled well enough.
         """
         seeded, model = _noise.is_seeded(), snapshot(self)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "the sketch")
         if calibration.mechanism.n_components is None:
             table = np.vstack([block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)])
         else:
             table = model._project(X, y, calibration).astype(X.dtype, copy=False)
-        self._publish(calibration, seeded)
+        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        take_over(self, model)  # and drop coefficients of an earlier fit, whose guarantee was another
         return table[:, :-1], table[:, -1]
 
     @silent
@@ -363,12 +365,6 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         noise, public = calibration.mechanism, self._public_columns(y)
         return project(X, public, n_components=noise.n_components, max_abs=self.max_abs, scale=noise.scale)
 
-    def _publish(self, calibration, seeded):
-        # Coefficients of an earlier fit were released under another guarantee.
-        for name in ("scale_", "n_components_", "coef_", "intercept_"):
-            vars(self).pop(name, None)
-        calibration.publish(self, seeded=seeded or _noise.is_seeded())
-
     def _guarantee(self, scale, n_components, released):
         """State what holds of one release; `n_components` is None for additive noise."""
         mechanism, source = f"Gaussian noise, scale {scale:.6g}", "Gaussian channel capacity"
@@ -398,7 +394,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         )
 
     def _implied(self, scale, n_components):
-        """Say what differential privacy one release alone has."""
+        """Say what differential privacy one release alone has, from its bits and, often more, from its mechanism."""
         loss = (n_components or 1) * _noise.SAMPLING_LOSS  # of the values that one entry moves
         delta = _DELTA * np.exp(-loss)
         if n_components is None:

@@ -12,20 +12,21 @@ from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import gaussian_scale, objective_perturbation_scale, sampled_target
 from ..mechanisms.objective_perturbation import (
+    hessian_log_det,
     objective_perturbation_profile,
+    penalty_for_log_det,
     product_perturbation_scale,
     softmax_perturbation_profile,
     softmax_perturbation_scale,
 )
 from ..mechanisms.published import published_objective_perturbation
-from ..sensitivity import hessian_log_det, penalty_for_log_det
 from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifier
 
 # Of epsilon, what log-determinants take at C="auto", and at the largest C that is not refused.
 _SHARE_OF_LOG_DET, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
 # Shift of the release in units of its noise: so small that it costs next to nothing of the guarantee.
 _SHIFT_OF_RELEASE, _LARGEST_SHIFT = 1 / 300, 0.1
-_SHARE_OF_RELEASE = 1 / 100
+_SHARE_OF_RELEASE = 1 / 100  # of the budget of product noise
 _SAMPLING_ERROR = 2.0**-40
 _BINARY_PROOF = "proof in skdprp.mechanisms.objective_perturbation_profile"
 _SOFTMAX_PROOF = "proof in skdprp.mechanisms.softmax_perturbation_profile"
@@ -238,6 +239,7 @@ class AMPClassifier(PrivateLinearClassifier):
 
     def _calibrate_product(self, problem, delta, target, penalty, log_det):
         """Compose one-vs-rest problems, and the noise of the release, by adding up their budgets."""
+        # No profile of several spherical draws together is known, so that each has its part of epsilon and of delta.
         share = (1 - _SHARE_OF_RELEASE) / problem.n_outputs
         scale = product_perturbation_scale(
             share * target[0],
@@ -316,6 +318,7 @@ class AMPClassifier(PrivateLinearClassifier):
         )
 
     def _is_multinomial(self, n_classes):
+        # The papers know binary problems alone.
         if self.calibration != "published":
             return super()._is_multinomial(n_classes)
         if self.multi_class == "multinomial":

@@ -1,6 +1,7 @@
 """Output perturbation: ProductNoiseOutputPerturbation."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -172,15 +173,21 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     def _calibrate(self, problem, delta):
         n_dims = problem.n_released
         radius = {"gamma": (n_dims, 1), "chi1": (1, 2), "gaussian": None}[self.radius]
-        sizes = {"max_norm": problem.row_norm, "adjacency": self.adjacency, "n_outputs": problem.n_outputs}
+        distance = partial(
+            minimiser_sensitivity,
+            problem.row_loss,
+            max_norm=problem.row_norm,
+            adjacency=self.adjacency,
+            n_outputs=problem.n_outputs,
+        )
         if self.C == "auto":
-            unit = minimiser_sensitivity(problem.row_loss, penalty=1.0, **sizes)
+            unit = distance(penalty=1.0)
             penalty = output_penalty(problem, self._scale(delta, unit, n_dims, radius) * _deviation(n_dims, radius))
         else:
             penalty = 1.0 / self.C
         # Where the solver stops it is off by this gradient, of either neighbour: the sensitivity has room for both.
         accuracy = problem.accuracy(penalty)
-        sensitivity = minimiser_sensitivity(problem.row_loss, penalty=penalty, accuracy=accuracy, **sizes)
+        sensitivity = distance(penalty=penalty, accuracy=accuracy)
         if self.calibration == "published":  # which takes the sensitivity of exact minimisers
             scale, source = self._published_scale(delta, sensitivity - 2 * accuracy / penalty, n_dims)
         else:
@@ -240,9 +247,10 @@ def _loss(scale, sensitivity, n_dims, radius):
     sampling = n_dims * _noise.SAMPLING_LOSS
     if radius is None:
         return PrivacyLoss(mu=sensitivity / scale, sampling=sampling)
-    shape, power = radius
-    known = {"scale": scale, "sensitivity": sensitivity, "n_dims": n_dims, "shape": shape, "power": power}
-    return PrivacyLoss(profiles=(Profile.of(spherical_profile, **known),), sampling=sampling)
+    exact = Profile.of(
+        spherical_profile, scale=scale, sensitivity=sensitivity, n_dims=n_dims, shape=radius[0], power=radius[1]
+    )
+    return PrivacyLoss(profiles=(exact,), sampling=sampling)
 
 
 def _deviation(n_dims, radius):

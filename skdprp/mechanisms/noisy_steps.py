@@ -227,8 +227,10 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
         return likely * factor**_POWER
 
     def _meets(factor):
-        known = {"scale": _scale(factor), "rate": rate, "n_steps": n_steps, "adjacency": adjacency}
-        return rounded_up(subsampled_gaussian_profile(epsilon, **known)) <= delta
+        profile = subsampled_gaussian_profile(
+            epsilon, scale=_scale(factor), rate=rate, n_steps=n_steps, adjacency=adjacency
+        )
+        return rounded_up(profile) <= delta
 
     return _scale(boundary(_meets, start=1.0, digits=_DIGITS))
 

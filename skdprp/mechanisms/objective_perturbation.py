@@ -251,20 +251,20 @@ def softmax_perturbation_profile(
     '7.97e-06'
     """
     ratio, is_replaced = max_norm / scale, rows_that_differ(adjacency) == 2
-    known = {"ratio": ratio, "n_classes": n_classes}
     left = min(epsilon - log_det, _LARGEST_EPSILON)
     split = max(0.0, left / 2 - ratio**2) if is_replaced else 0.0
     delta = 1.0
     if left >= 0:
-        delta = _largest_of_normals_profile(left - split, **known, shift=release_shift, log_factor=split)
+        delta = _largest_of_normals_profile(left - split, ratio, n_classes, shift=release_shift, log_factor=split)
         delta += _tail(left - split, release_shift, log_factor=split)
-        delta += _largest_of_normals_profile(split, **known) if is_replaced else 0.0
+        delta += _largest_of_normals_profile(split, ratio, n_classes) if is_replaced else 0.0
 
     def _with_release(epsilon):
-        return _largest_of_normals_profile(epsilon, **known, shift=release_shift) + _gaussian(epsilon, release_shift)
+        exact = _largest_of_normals_profile(epsilon, ratio, n_classes, shift=release_shift)
+        return exact + _gaussian(epsilon, release_shift)
 
     if epsilon >= 0 and delta > _gaussian(0.0, np.sqrt(2) * ratio):  # the other bounds are no less than that
-        first = partial(_largest_of_normals_profile, **known)
+        first = partial(_largest_of_normals_profile, ratio=ratio, n_classes=n_classes)
         near = _without_row(epsilon, ratio**2, first, _with_release) if is_replaced else _with_release(0.0)
         delta = min(delta, near)
     return float(np.clip(delta * (1 + _QUADRATURE_ERROR + _CANCELLATION / ratio), LEAST_DELTA, 1.0))
@@ -279,6 +279,23 @@ def _largest_of_normals_profile(epsilon, ratio, n_classes, *, shift=0.0, log_fac
     upper = np.minimum((ratio * largest + ratio**2 + shift**2 / 2 - epsilon) / spread, 1e8)
     exponent = log_density + log_factor + _log_normal_excess(upper, spread)
     return step * float(np.exp(np.minimum(exponent, _LARGEST_EXPONENT)).sum())
+
+
+@with_python_numbers
+def hessian_log_det(loss, *, max_norm, penalty):
+    """Most that one row can add to the log-determinant of the second derivative of a regularised risk.
+
+    ``rank log(1 + trace max_norm**2 / (rank penalty))``: the determinant of a matrix of given rank and trace is largest
+    when its eigenvalues are equal.
+    """
+    return float(loss.hessian_rank * np.log1p(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * penalty)))
+
+
+@with_python_numbers
+def penalty_for_log_det(loss, *, max_norm, log_det):
+    """Penalty at which one row adds at most `log_det`: the inverse of :func:`hessian_log_det`."""
+    growth = np.expm1(min(log_det / loss.hessian_rank, _LARGEST_EXPONENT))
+    return float(loss.hessian_trace * max_norm**2 / (loss.hessian_rank * growth))
 
 
 def _require_room(epsilon, needed):
@@ -327,9 +344,16 @@ def objective_perturbation_scale(
     require_positive_delta(delta)
     halves = 2 if n_outputs > 1 and rows_that_differ(adjacency) == 2 else 1
     _require_room(epsilon, halves * n_outputs * log_det)
-    known = {"lipschitz": lipschitz, "log_det": log_det, "adjacency": adjacency, "n_outputs": n_outputs}
     return calibrated(
-        lambda scale: objective_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known),
+        lambda scale: objective_perturbation_profile(
+            epsilon,
+            scale=scale,
+            lipschitz=lipschitz,
+            log_det=log_det,
+            adjacency=adjacency,
+            n_outputs=n_outputs,
+            release_shift=release_shift,
+        ),
         delta,
         start=lipschitz,
     )
@@ -342,9 +366,16 @@ def softmax_perturbation_scale(
     """Calibrate the noise of :func:`softmax_perturbation_profile`, rounding to the private side."""
     require_positive_delta(delta)
     _require_room(epsilon, log_det)
-    known = {"n_classes": n_classes, "max_norm": max_norm, "log_det": log_det, "adjacency": adjacency}
     return calibrated(
-        lambda scale: softmax_perturbation_profile(epsilon, scale=scale, release_shift=release_shift, **known),
+        lambda scale: softmax_perturbation_profile(
+            epsilon,
+            scale=scale,
+            n_classes=n_classes,
+            max_norm=max_norm,
+            log_det=log_det,
+            adjacency=adjacency,
+            release_shift=release_shift,
+        ),
         delta,
         start=max_norm,
     )
@@ -356,9 +387,16 @@ def product_perturbation_scale(
 ):
     """Calibrate the noise of :func:`product_perturbation_profile`, rounding to the private side."""
     _require_room(epsilon, log_det)
-    known = {"n_dims": n_dims, "lipschitz": lipschitz, "n_vertices": n_vertices}
     return calibrated(
-        lambda scale: product_perturbation_profile(epsilon, scale=scale, log_det=log_det, adjacency=adjacency, **known),
+        lambda scale: product_perturbation_profile(
+            epsilon,
+            scale=scale,
+            n_dims=n_dims,
+            lipschitz=lipschitz,
+            n_vertices=n_vertices,
+            log_det=log_det,
+            adjacency=adjacency,
+        ),
         delta,
         start=lipschitz,
     )

@@ -262,12 +262,14 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         return self._of_linear_model(self.intercepts_)[0]
 
     def _of_linear_model(self, layers):
+        """The layers of a linear model, of which there is one."""
         if len(layers) > 1:
             raise AttributeError("A network has coefs_ and intercepts_, one for each layer.")
         return layers
 
     def _problem(self, shape, dtype, n_classes):
         hidden = self._hidden_layers()
+        # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
         public_norm = self.max_norm if self.max_norm is not None else self.max_grad_norm
         bias = 1.0 if hidden else relative_intercept(True, public_norm)
         network = Network((shape[1], *hidden, n_classes if n_classes > 2 else 1), self.activation, bias)
@@ -292,6 +294,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         return clip_rows(X, self.max_norm or _END_OF_FLOAT32).astype(dtype)
 
     def _hidden_layers(self):
+        """Widths of the hidden layers; none for a linear model."""
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
         if sizes.ndim > 1 or (sizes.size and (sizes.dtype.kind not in "iu" or sizes.min() < 1)):
             raise ValueError(f"hidden_layer_sizes must be positive integers, got {self.hidden_layer_sizes!r}.")
@@ -314,7 +317,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         n_changed = plan.n_steps * n_weights  # values that neighbours differ in, of all steps
         steps = {"rate": plan.rate, "n_steps": plan.n_steps, "adjacency": self.adjacency}
         rounding = plan_rounding(problem, plan, delta)
-        ideal_delta = delta - rounding.failure  # a batch may be larger than rounding is priced for
+        ideal_delta = delta - rounding.failure  # a batch may be larger than the margin of rounding is for
         true_delta, loss, claimed = delta, None, None
         if self.noise == "gaussian":
             radius = None
@@ -322,15 +325,17 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             loss = self._loss(plan, multiplier, n_changed, rounding.failure)
         elif self.calibration == "exact":
             radius = (n_weights, 1)
-            # The coordinates of a draw are not independent: each is priced at its worst.
+            # The coordinates of a draw are not independent, so that no tail bound holds: each is priced at its worst.
             target = sampled_target(self.epsilon, ideal_delta, n_changed=n_changed)
             multiplier = product_descent_scale(*target, n_dims=n_weights, **steps)
         else:
             radius = (1, 2)
+            # The claim knows nothing of sampling: what that costs is added to what is true, not taken off the target.
             epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=n_changed)
             multiplier, true_delta = published_product_descent(epsilon, delta, n_dims=n_weights, **steps)
             true_delta = min(true_delta / share + rounding.failure, 1.0)
             claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step")
+        # Rounding may move a sum by that share of the bound more than one row does.
         scale = multiplier * problem.bound * (1 + rounding.margin)
         return Calibration(
             self._state(true_delta, plan, scale, problem.bound, loss),

@@ -146,7 +146,9 @@ def add_clipped_gradients(total, network, weights, block, bound, dtype=np.float6
         deltas = network.backward(layers, outputs, gradient)
         factors = clip_factors(squared_gradient_norms(network, outputs[:-1], deltas), bound)
     factors[block.n_rows :] = 0.0  # rows of zeros that fill up the block have gradients too
-    _forget(np.flatnonzero(factors == 0.0), outputs[1:-1] + deltas)
+    dropped = np.flatnonzero(factors == 0.0)
+    for array in outputs[1:-1] + deltas if dropped.size else []:
+        array[dropped] = 0.0  # 0 times what may be no finite number is not 0
     for layer, output, delta in zip(network.layers(total), outputs[:-1], deltas, strict=True):
         clipped = delta * factors[:, None]
         _add_products(layer[:-1], output, clipped, np.float64 if sp.issparse(output) else dtype)
@@ -160,12 +162,6 @@ def _add_products(total, output, delta, dtype):
     for start in range(0, len(delta), size):
         rows = slice(start, start + size)
         total += output[rows].T @ delta[rows]
-
-
-def _forget(rows, arrays):
-    """Zero rows that may hold no finite numbers, which a factor of 0 does not."""
-    for array in arrays if rows.size else []:
-        array[rows] = 0.0
 
 
 # Products of rows that round a row in one way, wherever it lies among the others. Linear algebra libraries sum the

@@ -55,9 +55,11 @@ def plan_descent(problem, epsilon, delta, *, adjacency, batch_size, n_epochs, le
     mu = 1 / gaussian_scale(epsilon, delta, sensitivity=float(rows_that_differ(adjacency)))
     travel = share * n_samples * mu  # learning rate times steps, in units of 1 / C**2
     n_steps = int(np.clip(travel / step, *_N_STEPS)) if n_epochs == "auto" else None
-    if batch_size == "auto":
-        known = {"adjacency": adjacency, "n_steps": n_steps, "n_epochs": n_epochs}
-        batch_size = None if is_linear else n_samples * sampling_rate(mu, n_samples, **known)
+    if batch_size == "auto" and is_linear:
+        batch_size = None
+    elif batch_size == "auto":
+        least_rate = sampling_rate(mu, n_samples, adjacency=adjacency, n_steps=n_steps, n_epochs=n_epochs)
+        batch_size = n_samples * least_rate
     # A batch of a given size is a sample of its share; one as large as the data set is no sample.
     rate = 1.0 if batch_size is None else float(min(batch_size / n_samples, 1.0))
     n_steps = n_steps or int(np.ceil(n_epochs / rate))
