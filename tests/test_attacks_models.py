@@ -525,3 +525,41 @@ def test_no_interruption_leaves_coefficients_beside_the_guarantee_of_a_sketch(ep
         line += 1
         assert not hasattr(fitted, "coef_") or fitted.guarantee_.epsilon == epsilons[0]
     assert line > 10
+
+
+class Calm(Spy):
+    """A callback that has the next fit be more private."""
+
+    def on_fit_task_end(self, estimator, context, **known):
+        """Set another epsilon: the fit that goes on was calibrated before."""
+        estimator.set_params(epsilon=0.01)
+
+
+def test_a_search_is_charged_for_the_epsilons_that_its_fits_were_calibrated_for():
+    """A callback sets epsilon within each fit: the refit was of 1.0, and all five releases were reported as 0.05."""
+    estimator = DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=2)
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    search = GridSearchCV(estimator.set_callbacks(Calm()), {"learning_rate": [0.1, 0.2]}, cv=KFold(3)).fit(X, Y)
+    private = privacy_report(search).private
+    assert private is None or private.epsilon >= search.best_estimator_.guarantee_.epsilon
+
+
+class Widen(Spy):
+    """A callback that has rows of any length counted as they are."""
+
+    def setup(self, estimator, context):
+        """Set a norm that no row has: the noise was calibrated before."""
+        estimator.set_params(max_norm=1e6)
+
+
+def test_a_callback_does_not_set_the_norm_to_which_rows_are_clipped():
+    """Noise for rows of norm 1 was added to gradients of rows of norm 1000."""
+    estimator = DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=2, max_norm=1.0)
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    weights = []
+    for callbacks in ([], [Widen()]):
+        with reproducible_noise(0):
+            weights.append(estimator.set_callbacks(*callbacks).fit(1000 * X, Y).coef_)
+    assert np.array_equal(*weights)
