@@ -44,9 +44,11 @@ def snapshot(estimator):
 
 
 def take_over(estimator, fitted):
-    """Set on an estimator, all at once, what the fit of its snapshot has set; drop what only earlier fits have set."""
+    """Set on an estimator, all at once, what the fit of its snapshot has set; drop what only earlier fits have set.
+
+    Wherever it is interrupted, no weights of one fit stand beside the guarantee of another.
+    """
+    for name in [name for name in vars(estimator).copy() if name.endswith("_") and name not in vars(fitted)]:
+        vars(estimator).pop(name, None)
     parameters = estimator.get_params(deep=False)  # which another thread may have set since
     vars(estimator).update({name: value for name, value in vars(fitted).items() if name not in parameters})
-    for name in vars(estimator).keys() - vars(fitted).keys():
-        if name.endswith("_"):
-            vars(estimator).pop(name, None)

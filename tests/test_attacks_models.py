@@ -1,5 +1,6 @@
 """Attacks on private models, on what their guarantees say, and on the totals of reports."""
 
+import sys
 import warnings
 from collections import Counter
 from decimal import Decimal, getcontext
@@ -464,3 +465,101 @@ def test_a_descent_whose_seed_ends_before_it_is_marked_as_seeded():
         context.__enter__()
         weights.append(estimator.set_callbacks(Leave(context, 5)).fit(X, Y).coef_)
     assert estimator.guarantee_.seeded or not np.array_equal(*weights)
+
+
+_AT_THE_END = ("fit", "sketch", "publish", "take_over")
+
+
+def interrupted(fit, line):
+    """Interrupt a fit at its n-th line outside of what computes; return whether it got that far."""
+    left, before = line, sys.gettrace()
+
+    def trace(frame, event, _):
+        nonlocal left
+        if "skdprp" not in frame.f_code.co_filename or frame.f_code.co_name not in _AT_THE_END:
+            return None
+        left -= event == "line"
+        if left < 0 and event == "line":
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        fit(X, Y)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+@pytest.mark.parametrize("epsilons", [(0.01, 1000.0), (1000.0, 0.01)])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        lambda: AMPClassifier(delta=1e-6, classes=[0, 1]),
+        lambda: ProductNoiseOutputPerturbation(delta=0, classes=[0, 1]),
+        lambda: DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=1),
+    ],
+)
+def test_no_interruption_leaves_weights_under_the_guarantee_of_others(kind, epsilons):
+    """Ctrl-C at each line of a second fit: weights of epsilon = 1000 were there, beside a guarantee of 0.01."""
+    line, is_interrupted = 0, True
+    while is_interrupted:
+        fitted = kind().set_params(epsilon=epsilons[0]).fit(X, Y)
+        first = fitted.coef_.copy()
+        is_interrupted = interrupted(fitted.set_params(epsilon=epsilons[1]).fit, line)
+        line += 1
+        if is_interrupted and hasattr(fitted, "coef_") and hasattr(fitted, "guarantee_"):
+            assert fitted.guarantee_.epsilon >= epsilons[0 if np.array_equal(fitted.coef_, first) else 1]
+    assert line > 10
+
+
+@pytest.mark.parametrize("epsilons", [(0.01, 50.0), (50.0, 0.01)])
+def test_no_interruption_leaves_coefficients_beside_the_guarantee_of_a_sketch(epsilons):
+    """A sketch drops the coefficients of an earlier fit, and states its own guarantee no sooner."""
+    line, is_interrupted = 0, True
+    while is_interrupted:
+        fitted = MIDPRegressor(epsilon=epsilons[0]).fit(X, Y)
+        is_interrupted = interrupted(fitted.set_params(epsilon=epsilons[1]).sketch, line)
+        line += 1
+        assert not hasattr(fitted, "coef_") or fitted.guarantee_.epsilon == epsilons[0]
+    assert line > 10
+
+
+class Calm(Spy):
+    """A callback that has the next fit be more private."""
+
+    def on_fit_task_end(self, estimator, context, **known):
+        """Set another epsilon: the fit that goes on was calibrated before."""
+        estimator.set_params(epsilon=0.01)
+
+
+def test_a_search_is_charged_for_the_epsilons_that_its_fits_were_calibrated_for():
+    """A callback sets epsilon within each fit: the refit was of 1.0, and all five releases were reported as 0.05."""
+    estimator = DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=2)
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    search = GridSearchCV(estimator.set_callbacks(Calm()), {"learning_rate": [0.1, 0.2]}, cv=KFold(3)).fit(X, Y)
+    private = privacy_report(search).private
+    assert private is None or private.epsilon >= search.best_estimator_.guarantee_.epsilon
+
+
+class Widen(Spy):
+    """A callback that has rows of any length counted as they are."""
+
+    def setup(self, estimator, context):
+        """Set a norm that no row has: the noise was calibrated before."""
+        estimator.set_params(max_norm=1e6)
+
+
+def test_a_callback_does_not_set_the_norm_to_which_rows_are_clipped():
+    """Noise for rows of norm 1 was added to gradients of rows of norm 1000."""
+    estimator = DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=2, max_norm=1.0)
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    weights = []
+    for callbacks in ([], [Widen()]):
+        with reproducible_noise(0):
+            weights.append(estimator.set_callbacks(*callbacks).fit(1000 * X, Y).coef_)
+    assert np.array_equal(*weights)

@@ -117,6 +117,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         """
         seeded = _noise.is_seeded()  # asked now as well as at the end: a callback may leave the seed
         model = snapshot(self)
+        parameters = model.get_params(deep=False)  # asked now: a callback may set others
         X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         classes, codes = _encode(y, model.classes)
         # Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
@@ -125,7 +126,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         delta = model.delta if model.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         calibration = model._calibrate(problem, delta)
         vars(model).update(model._release(problem, calibration, X, codes))
-        model.classes_, model._calibrated_for = classes, model.get_params(deep=False)
+        model.classes_, model._calibrated_for = classes, parameters
         calibration.publish(model, seeded=seeded or _noise.is_seeded())
         take_over(self, model)
         return self

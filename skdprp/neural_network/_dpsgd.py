@@ -398,10 +398,11 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         else:
             shape, power = descent.radius
             add_noise = partial(_noise.add_spherical, shape=shape, power=power)
-        report = report_steps(self, descent.plan.n_steps, self.verbose)
         update = UPDATES[self.optimizer](descent.plan.learning_rate)
-        late = Average()  # of the second half of the steps, in which the noise of single ones cancels
         steps = noisy_descent(problem, descent, self._clipped(X), codes, update=update, add_noise=add_noise)
+        # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
+        report = report_steps(self, descent.plan.n_steps, self.verbose)
+        late = Average()  # of the second half of the steps, in which the noise of single ones cancels
         for step, weights in enumerate(steps, start=1):
             if 2 * step > descent.plan.n_steps:
                 late.add(weights)

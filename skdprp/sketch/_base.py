@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
+from .._calibration import snapshot, take_over
 from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
 from .._threads import in_threads
@@ -106,11 +107,7 @@ class BaseSketch(
             self._earlier_fits = earlier if last in earlier else [*earlier, last]
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
         # On a copy, which is taken over at once: a thread that releases meanwhile sees no part of this fit.
-        sketch = self._snapshot()
-        # A scale or a name of a column that this fit does not set would be taken for one that it has set.
-        stale = [name for name in vars(sketch) if name.endswith("_")]
-        for name in stale:
-            delattr(sketch, name)
+        sketch = snapshot(self)
         X = validate_data(sketch, stand_in(X) if is_lazy(X) else X, accept_sparse="csr", dtype=FLOATS)
         projection = sketch._draw_projection(X.shape[1], check_random_state(sketch.random_state))
         if projection.n_components > X.shape[1]:
@@ -120,10 +117,7 @@ class BaseSketch(
                 DataDimensionalityWarning,
             )
         sketch._fit_projection(projection)
-        parameters = self.get_params(deep=False)  # which another thread may have set since
-        vars(self).update({name: value for name, value in vars(sketch).items() if name not in parameters})
-        for name in set(stale) - vars(sketch).keys():
-            vars(self).pop(name, None)
+        take_over(self, sketch)
         return self
 
     def _snapshot(self):
