@@ -26,17 +26,18 @@ from functools import partial
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv, ndtri
 
-_BLOCK = 1 << 15
+_BLOCK = 1 << 15  # values at a time, which stay in the cache with what is drawn for them
 _LOW_63 = np.uint64(2**63 - 1)
-_DEEP = 2.0**-17
-_GRID_BITS = 10
-_EDGE_MARGIN = np.float32(2.0**-8)
-SAMPLING_LOSS = 2.0**-31
+_DEEP = 2.0**-17  # tails below, of which a word of 64 bits has left fewer than 46, draw another word
+_GRID_BITS = 10  # of the scale above the grid: finer costs privacy in sampling, coarser utility
+_EDGE_MARGIN = np.float32(2.0**-8)  # see _rounded_to_gaussian
+SAMPLING_LOSS = 2.0**-31  # see above: the loss by rounding of each value that is released
 _SCALES = 2.0**-500, 2.0**500  # of which all values up to 2**500 are multiples of a normal float, up to a fraction
 _SEEDED = ContextVar("seeded noise of this context: (process id, generator)", default=None)
 
 
 def _seeded_generator():
+    """Return the generator of this context, unless a forked process has inherited it."""
     process, generator = _SEEDED.get() or (None, None)
     return generator if process == os.getpid() else None
 
@@ -79,6 +80,7 @@ def reproducible_noise(seed):
 def random_bytes(size):
     """Return `size` fresh bytes from the kernel."""
     generator = _seeded_generator()
+    # No buffer is read ahead: two processes would share what is in it after a fork.
     return os.urandom(size) if generator is None else generator.bytes(size)
 
 
@@ -137,11 +139,6 @@ def _gaussian_edges():
 _EDGES = _gaussian_edges()
 
 
-def _word_of_cell(cell):
-    """First 16 bits of the words of a cell: a sign, and a tail probability that grows towards the middle."""
-    return np.where(cell < 2**15, cell | np.uint16(2**15), ~cell)
-
-
 def _rounded_to_gaussian(fractions, steps):
     """Rounded sums of fractions and Gaussian noise of a standard deviation of so many steps, at most 2048.
 
@@ -157,7 +154,9 @@ def _rounded_to_gaussian(fractions, steps):
         bound += margin
         np.rint(bound, out=bound)
     rounded, undecided = low.astype(np.float64), np.flatnonzero(low != high)
-    words = _word_of_cell(cells[undecided]).astype(np.uint64) << np.uint64(48)
+    # The first 16 bits of the words of a cell: a sign, and a tail probability that grows towards the middle.
+    cell = cells[undecided]
+    words = np.where(cell < 2**15, cell | np.uint16(2**15), ~cell).astype(np.uint64) << np.uint64(48)
     words |= _random_words(undecided.size) >> np.uint64(16)
     rounded[undecided] = np.rint(fractions[undecided] + steps * _gaussian_quantile(*_split(words)))
     return rounded
@@ -222,7 +221,7 @@ def _standard_gamma(shape):
 
 def spherical(n_dims, scale, *, shape, power):
     """Draw one vector with a random direction and the radius ``scale * Gamma(shape / power)^(1 / power)``."""
-    vector = gaussian(n_dims, 1.0)
+    vector = gaussian(n_dims, 1.0)  # whose direction is uniform
     norm = np.linalg.norm(vector)
     if norm == 0.0:  # no direction: once in 2**53 draws in one dimension
         return spherical(n_dims, scale, shape=shape, power=power)

@@ -166,7 +166,7 @@ def without_values(function, *data, name="X", **options):
 @silent
 def validate_data(estimator, X, y="no_validation", **options):
     """Validate as scikit-learn does, whatever its configuration, but make sparse rows canonical and quote no cell."""
-    is_numeric = options.pop("y_numeric", False)
+    is_numeric = options.pop("y_numeric", False)  # whose errors quote y: it is checked here
     with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
         data = without_values(validation.validate_data, estimator, _canonical(X), y, **options)
         if not isinstance(data, tuple):
@@ -190,7 +190,11 @@ def _canonical(X):
         raise TypeError(_TIMES.format("X"))
     # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
     is_filled = hasattr(X, "iloc") and X.ndim == 2 and any(getattr(dtype, "fill_value", 0) != 0 for dtype in X.dtypes)
-    return _with_dense_columns(X) if is_filled else X
+    if not is_filled:
+        return X
+    columns = (X.iloc[:, i] for i in range(X.shape[1]))
+    dense = [column.sparse.to_dense() if hasattr(column.dtype, "fill_value") else column for column in columns]
+    return sys.modules["pandas"].concat(dense, axis=1).set_axis(X.columns, axis=1)
 
 
 def _has_times(data):
@@ -201,12 +205,6 @@ def _has_times(data):
         return True
     cells = np.asarray(data, dtype=object).flat if "O" in kinds else ()
     return any(isinstance(cell, np.datetime64 | np.timedelta64) for cell in cells)
-
-
-def _with_dense_columns(frame):
-    columns = (frame.iloc[:, i] for i in range(frame.shape[1]))
-    dense = [column.sparse.to_dense() if hasattr(column.dtype, "fill_value") else column for column in columns]
-    return sys.modules["pandas"].concat(dense, axis=1).set_axis(frame.columns, axis=1)
 
 
 def _as_numbers(X):
@@ -224,7 +222,7 @@ def canonical_csr(X):
     """
     if X.ndim != 2 or X.dtype.kind == "c":
         return X
-    rows = _stored_entries(X)
+    rows = _stored_entries(X)  # whose flags are computed anew: those of X may say what is not so
     rows = rows if rows.has_canonical_format else _sum_repeated(_sort(rows))
     ends = np.concatenate([rows.indptr[:-1], rows.indptr[1:] - 1])[np.tile(np.diff(rows.indptr) > 0, 2)]
     if not ((rows.indices[ends] >= 0) & (rows.indices[ends] < X.shape[1])).all():
@@ -234,7 +232,7 @@ def canonical_csr(X):
 
 def _stored_entries(X):
     """CSR of all entries as they are stored: nothing is summed, and no flag set."""
-    X = X.tocsr() if X.format == "csc" else X
+    X = X.tocsr() if X.format == "csc" else X  # which keeps repeated entries apart, where others would sum them
     if X.format == "csr":
         size = X.indptr[-1]
         return sp.csr_array((X.data[:size], X.indices[:size], X.indptr), shape=X.shape)
@@ -246,6 +244,7 @@ def _stored_entries(X):
 
 def _sort(X):
     """Sort the entries of each row by column, in a copy; scipy sorts fewer types than it holds."""
+    # Places are sorted instead of values, whatever the type of these.
     order = sp.csr_array((np.arange(X.nnz), X.indices.copy(), X.indptr), shape=X.shape)
     order.sort_indices()
     return sp.csr_array((X.data[order.data], order.indices, X.indptr), shape=X.shape)
@@ -253,6 +252,7 @@ def _sort(X):
 
 def _sum_repeated(X):
     """Sum what sorted rows hold several times, unless a value is not finite, which the sum might hide."""
+    # Where an entry begins: another column than before, or a row that is not empty.
     begins = np.diff(X.indices, prepend=-1) != 0
     begins[X.indptr[:-1][np.diff(X.indptr) > 0]] = True
     if begins.all():
@@ -262,7 +262,7 @@ def _sum_repeated(X):
         return sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
     first = np.flatnonzero(begins)
     sums, lengths = values[first], np.diff(first, append=X.nnz)
-    repeated = lengths > 1
+    repeated = lengths > 1  # few as a rule: only these are summed in Python
     numbers, kind = X.data[np.repeat(repeated, lengths)].tolist(), X.dtype.kind if X.dtype.itemsize <= 8 else "O"
     ends = pairwise([0, *np.cumsum(lengths[repeated]).tolist()])
     sums[repeated] = [_exact_sum(numbers[start:stop], kind) for start, stop in ends]
@@ -297,7 +297,9 @@ def _numbers(y):
 def _public(error, name):
     """What an error says, if it is known to quote no data."""
     withheld = _WITHHELD.format(name, type(error).__name__)
-    if not _comes_from_a_library(error):  # but from a cell, whose own words may begin as theirs do
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    # A cell, or a container of rows, may raise what begins as an error of a library that validates or converts it.
+    if str(frame.f_globals.get("__name__")).partition(".")[0] not in _CONVERTERS:
         return withheld
     message = str(error)
     if missing := re.match(r"Input (\w+ )?contains NaN", message):  # what follows advises to learn from the rows
@@ -310,15 +312,10 @@ def _public(error, name):
     return message if _SAFE.match(message) or message == _TIMES.format(name) else withheld
 
 
-def _comes_from_a_library(error):
-    """Whether the innermost frame of Python in which an error came up is of this library or of those that convert."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    return str(frame.f_globals.get("__name__")).partition(".")[0] in _CONVERTERS
-
-
 def warn_at_caller(message, category):
     """Warn at the line that called into this library, through scikit-learn or not; in a thread, at its start."""
     frame = sys._getframe(1)
+    # A pipeline or a search lies between, and a count of frames to go up would differ with it.
     while str(frame.f_globals.get("__name__")).partition(".")[0] in _MACHINERY and frame.f_back:
         frame = frame.f_back
     warnings.warn_explicit(

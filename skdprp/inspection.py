@@ -46,12 +46,6 @@ def _next_style(ax):
     return {"color": colour, "marker": marker, "markersize": 5, "gid": _CURVE}
 
 
-def _staggered(ax):
-    """Where the next curve has its markers, in parts of the diagonal: off those of curves that may coincide with it."""
-    drawn = sum(line.get_gid() == _CURVE for line in ax.lines)
-    return 0.2 * (drawn % len(_MARKERS) + 0.5) / len(_MARKERS), 0.2
-
-
 def _draw_level(ax, score, label, **style):
     """Draw a horizontal line, unless it is there already; only the first of a name is in the legend."""
     levels = [line for line in ax.lines if line.get_gid() == f"{_LEVEL}: {label}"]
@@ -63,6 +57,7 @@ def _draw_level(ax, score, label, **style):
 def _finish(ax, **labels):
     """Label an axis over epsilon, with ticks at the points of its curves where they are few and apart."""
     ax.set(xscale="log", **labels)
+    # Ticks where the points are, as long as their labels do not overlap: at 6% of the width or more.
     low, high = ax.get_xlim()
     points = np.unique(np.concatenate([line.get_xdata() for line in ax.lines if line.get_gid() == _CURVE]))
     apart = 1 < len(points) <= _MOST_TICKS and np.diff(np.log(points)).min() > 0.06 * np.log(high / low)
@@ -82,12 +77,6 @@ def _draw_legend(ax):
             return
 
 
-def _lowest(deltas, ax):
-    """Least positive delta, of those given and of the targets on an axis: where its logarithmic scale ends."""
-    drawn = [line.get_ydata()[0] for line in ax.lines if line.get_gid() == _TARGET]
-    return min(delta for delta in [*deltas, *drawn] if delta > 0)
-
-
 def _locator(points, subs):
     from matplotlib.ticker import FixedLocator, LogLocator
 
@@ -98,6 +87,7 @@ def _private_parameter(estimator):
     """Name of the one parameter that sets a privacy loss; an `epsilon` of scikit-learn's own estimators is another."""
     parameters = estimator.get_params(deep=True)
     names = [name for name in parameters if name.rpartition("__")[2] == "epsilon"]
+    # Epsilon of an SVR is the width of a tube.
     private = [name for name in names if not type(_owner(estimator, name)).__module__.startswith("sklearn.")]
     return _only(private, f"{type(estimator).__name__} has {{}} with a privacy parameter `epsilon`")
 
@@ -118,7 +108,10 @@ def _owner(estimator, name):
 def _hidden(owner):
     """What a step hides, in few words."""
     if hasattr(owner, "max_change"):
-        relation = Relation.COORDINATE if _hides_one_coordinate(owner) else getattr(owner, "adjacency", Relation.L1)
+        # Signs of bins, of which a coordinate reaches one, are hidden from the change of one coordinate only.
+        of_bins = isinstance(owner, iDPSignRP) and (owner.projection, owner.method) == ("oporp", "rr")
+        one_coordinate = isinstance(owner, DPSignOPORP) or of_bins
+        relation = Relation.COORDINATE if one_coordinate else getattr(owner, "adjacency", Relation.L1)
         return neighbours_in_short(relation, owner.max_change)
     if hasattr(owner, "max_abs"):
         return neighbours_in_short(Relation.ENTRY, owner.max_abs) + ", in bits"
@@ -129,16 +122,11 @@ def _hidden(owner):
 def _hidden_in_all(owner, name, candidates):
     """What a step hid in all candidates of a search, as recorded when `owner` was fitted; "" if they may differ."""
     path, searched = name.rpartition("__")[0], set().union(*candidates)
+    # Where the search put another step in its place, or varied what says which neighbours, curves mix what they hide.
     is_replaced = any(path == other or path.startswith(f"{other}__") for other in searched)
     if is_replaced or any(f"{path}__{fact}".removeprefix("__") in searched for fact in _SAY_WHAT_IS_HIDDEN):
         return ""
     return _hidden(clone(owner).set_params(**owner._calibrated_for))
-
-
-def _hides_one_coordinate(sketch):
-    """Whether the change that a sign sketch hides has to be in one coordinate."""
-    only_signs_of_bins = isinstance(sketch, iDPSignRP) and (sketch.projection, sketch.method) == ("oporp", "rr")
-    return isinstance(sketch, DPSignOPORP) or only_signs_of_bins
 
 
 def _without_privacy(estimator, name):
@@ -146,6 +134,7 @@ def _without_privacy(estimator, name):
     owner, path = _owner(estimator, name), name.rpartition("__")[0]
     model = "passthrough"
     if is_classifier(owner):
+        # Scaled, or the solver of scikit-learn would not come to its end on columns of any unit.
         model = make_pipeline(MaxAbsScaler(), LogisticRegression(max_iter=1000))
     elif is_regressor(owner):
         model = LinearRegression()
@@ -157,12 +146,6 @@ def _increasing(epsilons):
     if epsilons.size == 0 or not (np.isfinite(epsilons).all() and epsilons[0] > 0):
         raise ValueError("epsilons must be positive finite numbers.")
     return epsilons
-
-
-def _score_name(scoring, estimator):
-    if scoring is None:
-        return "accuracy" if is_classifier(estimator) else "R²"
-    return scoring.replace("_", " ") if isinstance(scoring, str) else "score"
 
 
 def _split_scores(results, scoring):
@@ -327,19 +310,23 @@ class PrivacyUtilityDisplay:
         """
         if not hasattr(estimator, "fit"):
             raise TypeError("One estimator at a call: draw the next by plot(ax=first.ax_), where first was plotted.")
+        if n_repeats < 1:
+            raise ValueError(f"n_repeats must be at least 1, got {n_repeats}.")
         name, epsilons = param_name or _private_parameter(estimator), _increasing(epsilons)
         owner = _owner(estimator, name)
         label = label or type(owner).__name__
         splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
         score = partial(_fold_scores, X=X, y=y, splits=splits, scoring=scoring, n_jobs=n_jobs)
+        if scoring is None:  # that of `score`
+            scoring = "accuracy" if is_classifier(estimator) else "R²"
         if isinstance(reference, str):
             reference = _without_privacy(estimator, name)
         return cls(
             epsilons=epsilons,
-            scores=_vary(score, estimator, name, epsilons, _positive(n_repeats), label if verbose else None),
+            scores=_vary(score, estimator, name, epsilons, n_repeats, label if verbose else None),
             label=label,
             hides=_hidden(owner),
-            score_name=_score_name(scoring, estimator),
+            score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "score",
             reference_score=None if reference is None else float(score(reference).mean()),
             chance_score=float(score(_guess(estimator)).mean()) if chance else None,
         )
@@ -404,19 +391,22 @@ class PrivacyUtilityDisplay:
         ('DPSignOPORP', array([ 1., 10.]), (2, 1, 2))
         """
         results = getattr(search, "cv_results_", search)
-        name = param_name or _searched_parameter(results)
-        epsilons = np.ma.filled(np.ma.asarray(results[f"param_{name}"]).astype(np.float64), np.nan)
+        if param_name is None:
+            searched = [key.removeprefix("param_") for key in results if key.startswith("param_")]
+            private = [name for name in searched if name.rpartition("__")[2] == "epsilon"]
+            param_name = _only(private, "The search varied {} with a parameter `epsilon`")
+        epsilons = np.ma.filled(np.ma.asarray(results[f"param_{param_name}"]).astype(np.float64), np.nan)
         private = ~np.isnan(epsilons)  # of several grids, some may have candidates without an epsilon
         epsilons, scores = _best_of_each(epsilons[private], _split_scores(results, scoring)[private])
         model = getattr(search, "best_estimator_", getattr(search, "estimator", None))
-        owner = None if model is None else _owner(model, name)
+        owner = None if model is None else _owner(model, param_name)
         if label is None:
-            label = name.rpartition("__")[0] if owner is None else type(owner).__name__
+            label = param_name.rpartition("__")[0] if owner is None else type(owner).__name__
         return cls(
             epsilons=epsilons,
             scores=scores[:, None],
             label=label,
-            hides=_hidden_in_all(owner, name, results["params"]) if hasattr(owner, "_calibrated_for") else "",
+            hides=_hidden_in_all(owner, param_name, results["params"]) if hasattr(owner, "_calibrated_for") else "",
             score_name=score_name or scoring.replace("_", " "),
             reference_score=reference_score,
             chance_score=chance_score,
@@ -450,7 +440,7 @@ class PrivacyUtilityDisplay:
         ValueError
             If `spread` is unknown, or is that of the noise when there was one draw.
         """
-        width, described = self._spread(spread), self._describe(spread)
+        width, described = self._spread(spread), self._describe(spread)  # which refuse, before anything is drawn
         ax = _axes(ax)
         named = ", ".join(text for text in (self.label, self.hides) if text) or None
         style = _next_style(ax) | {"label": label or named} | line_options
@@ -500,15 +490,10 @@ class PrivacyUtilityDisplay:
         return "mean ± std over " + {"both": f"{folds} × {draws}", "noise": draws, "folds": folds}[spread]
 
 
-def _positive(n_repeats):
-    if n_repeats < 1:
-        raise ValueError(f"n_repeats must be at least 1, got {n_repeats}.")
-    return n_repeats
-
-
 def _fold_scores(model, n_repeats=1, *, X, y, splits, scoring, n_jobs):
     """Scores of clones of a model, of shape (n_repeats, n_folds)."""
     options = {"scoring": scoring, "n_jobs": n_jobs, "error_score": "raise"}
+    # One call for all repeats: jobs that wait for no other, and noise that is fresh in each.
     return cross_val_score(model, X, y, cv=splits * n_repeats, **options).reshape(n_repeats, len(splits))
 
 
@@ -525,12 +510,6 @@ def _vary(score, estimator, name, epsilons, n_repeats, announce):
             mean = f"{name} = {epsilon:g}, mean score {scores[-1].mean():.4g}"
             print(f"{announce}, {len(scores)} of {len(epsilons)}: {mean}", flush=True)
     return np.array(scores)
-
-
-def _searched_parameter(results):
-    names = [key.removeprefix("param_") for key in results if key.startswith("param_")]
-    private = [name for name in names if name.rpartition("__")[2] == "epsilon"]
-    return _only(private, "The search varied {} with a parameter `epsilon`")
 
 
 def _best_of_each(epsilons, scores):
@@ -677,8 +656,14 @@ class PrivacyProfileDisplay:
             Itself, with `ax_`, `figure_` and `line_`.
         """
         ax = _axes(ax)
-        floor = _lowest([_LEAST_DELTA, self.target[1]], ax)
-        style = _next_style(ax) | {"label": label or self.label, "markevery": _staggered(ax)} | line_options
+        # The scale ends at the least positive delta: of this target, and of those that are on the axis already.
+        targets = [line.get_ydata()[0] for line in ax.lines if line.get_gid() == _TARGET]
+        floor = min(delta for delta in (_LEAST_DELTA, self.target[1], *targets) if delta > 0)
+        # In parts of the diagonal, and off the markers of curves that may coincide with this one.
+        drawn = sum(line.get_gid() == _CURVE for line in ax.lines)
+        apart = 0.2 * (drawn % len(_MARKERS) + 0.5) / len(_MARKERS), 0.2
+        style = _next_style(ax) | {"label": label or self.label, "markevery": apart} | line_options
+        # A delta of 0 has no place on a logarithmic scale: the curve leaves it at the bottom.
         (self.line_,) = ax.plot(self.epsilons, np.maximum(self.deltas, np.finfo(float).tiny), **style)
         at_target = {"color": self.line_.get_color(), "linestyle": "none", "clip_on": False, "zorder": 3}
         hollow = {"marker": style["marker"], "markersize": 10, "markerfacecolor": "none"}

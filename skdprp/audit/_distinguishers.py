@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.covariance import ledoit_wolf
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-_LARGEST_COVARIANCE = 2000
-_CLASSIFIER_ENTRIES = 500_000
+_LARGEST_COVARIANCE = 2000  # 32 MB, and seconds to factorise
+_CLASSIFIER_ENTRIES = 500_000  # to train on, for a second or two
 
 
 def _flat(outputs):
@@ -20,6 +20,7 @@ def _flat(outputs):
 def _mean_difference(a, b, *, thresholded):
     """Difference of the means; if thresholded, without the entries that chance explains, unless that is all of them."""
     difference = b.mean(axis=0) - a.mean(axis=0)
+    # Largest of so many normal variables, up to its own spread: entries below it say more of chance than of b.
     chance = np.sqrt((a.var(axis=0) + b.var(axis=0)) / len(a) * 2 * np.log(max(difference.size, 2)))
     beyond_chance = np.where(np.abs(difference) > chance, difference, 0.0)
     return beyond_chance if thresholded and beyond_chance.any() else difference
@@ -61,6 +62,7 @@ def discriminant(a, b):
     scale = np.maximum(np.concatenate([a, b]).std(axis=0), np.finfo(float).tiny)
     residuals = np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)]) / scale
     n, dim = residuals.shape
+    # Of few outputs a covariance has directions without any spread, which shrinkage keeps from standing out.
     covariance = residuals.T @ residuals / n if n > 4 * dim else ledoit_wolf(residuals, assume_centered=True)[0]
     difference = (b.mean(axis=0) - a.mean(axis=0)) / scale
     direction = np.linalg.solve(covariance + 1e-9 * np.eye(dim), difference) / scale
@@ -80,7 +82,7 @@ def _log_odds(a, b):
     """Values of one column that occur more than once, and the logarithm of the odds of b when they are seen."""
     values, index = np.unique(np.concatenate([a, b]), return_inverse=True)
     seen_a, seen_b = (np.bincount(part, minlength=len(values)) for part in (index[: len(a)], index[len(a) :]))
-    repeated = seen_a + seen_b > 1
+    repeated = seen_a + seen_b > 1  # a value seen once says nothing of the next output
     return values[repeated], np.log((seen_b[repeated] + 0.5) / (seen_a[repeated] + 0.5))
 
 

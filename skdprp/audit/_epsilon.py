@@ -11,8 +11,8 @@ from ._distinguishers import BATTERY, battery
 from ._result import AuditResult, clopper_pearson, epsilon_bound
 from ._trials import join, trials_of
 
-_CHUNKS = 32
-_TIE = 1e-9
+_CHUNKS = 32  # of the trials: enough for any number of jobs, and few enough to be worth their start
+_TIE = 1e-9  # less than any bound that counts
 _TAIL = np.geomspace(1e-6, 0.5, 60)
 _QUANTILES = np.unique(np.concatenate([np.linspace(0, 1, 201), _TAIL, 1 - _TAIL]))
 
@@ -131,7 +131,10 @@ def audit_epsilon(
     outputs = _draw(trials, n_trials, n_jobs, verbose)
     train, choose, test = _split(outputs)
     candidates = _scores(distinguishers, log_ratio, trials.known, train)
-    return _test(_choose(candidates, choose, delta, confidence), test, delta, confidence, n_trials)
+    # Score, threshold and side are chosen on outputs that trained none of them, and counted on others still: of an
+    # event chosen on the outputs that count it, the confidence would be anything.
+    events = (_best_event(name, score, choose, delta, confidence) for name, score in candidates.items())
+    return _test(max(events, key=lambda event: event[0]), test, delta, confidence, n_trials)
 
 
 def _check(delta, confidence, n_trials):
@@ -148,6 +151,7 @@ def _check(delta, confidence, n_trials):
 def _draw(trials, n_trials, n_jobs, verbose):
     """Draw outputs of both data sets, of shape (2, n_trials, rows, columns)."""
     sizes = [len(part) for part in np.array_split(np.arange(n_trials), min(_CHUNKS, n_trials))]
+    # Seeded noise is of one thread: in others the noise were the kernel's, and no result the same twice.
     n_jobs, require = 1 if _noise.is_seeded() else n_jobs, "sharedmem" if trials.in_threads else None
     chunks = Parallel(n_jobs=n_jobs, verbose=verbose, require=require)(
         delayed(trials.draw)(data, size) for data in (trials.a, trials.b) for size in sizes
@@ -189,30 +193,25 @@ def _of_flat(score):
     return _score
 
 
-def _choose(candidates, outputs, delta, confidence):
-    """Choose the score, threshold and side that prove most on outputs that trained none of them."""
-    events = (_best_event(name, score, outputs, delta, confidence) for name, score in candidates.items())
-    return max(events, key=lambda event: event[0])
-
-
 def _best_event(name, score, outputs, delta, confidence):
     """How good it is, name, score, threshold, and whether the event "score >= threshold" accuses b, not a."""
     scores = [score(side) for side in outputs]
     pooled = np.unique(np.concatenate(scores))
+    # Thresholds that no score lies between are the same event; of many, quantiles, dense where small deltas are seen.
     thresholds = pooled if len(pooled) <= len(_QUANTILES) else np.quantile(pooled, _QUANTILES, method="higher")
     counts_a, counts_b = (len(side) - np.searchsorted(np.sort(side), thresholds) for side in scores)
     n = outputs.shape[1]
-    merits = [_merits(*counts, n, delta, confidence) for counts in ((counts_a, counts_b), (counts_b, counts_a))]
+    # Where so few outputs prove nothing at all, what is more often right comes first.
+    merits = [
+        _bounds(hits, false_alarms, n, delta, confidence) + _TIE * (hits - false_alarms) / n
+        for hits, false_alarms in ((counts_a, counts_b), (counts_b, counts_a))
+    ]
     accuses_b, best = np.unravel_index(np.argmax(merits), (2, len(thresholds)))
     return merits[accuses_b][best], name, score, thresholds[best], bool(accuses_b)
 
 
-def _merits(hits, false_alarms, n, delta, confidence):
-    """Bounds on epsilon; where so few outputs prove nothing, what is more often right comes first."""
-    return _bounds(hits, false_alarms, n, delta, confidence) + _TIE * (hits - false_alarms) / n
-
-
 def _bounds(hits, false_alarms, n, delta, confidence):
+    """Bounds on epsilon of events with these counts in n outputs each; two bounds share what may go wrong."""
     mistake = (1 - confidence) / 2
     return epsilon_bound(clopper_pearson(hits, n, mistake)[0], clopper_pearson(false_alarms, n, mistake)[1], delta)
 

@@ -73,6 +73,7 @@ def _confidence(classifier, X, y):
     """How sure the classifier is of the true label of each row."""
     y = np.asarray(y)
     check_consistent_length(X, y)
+    # Labels above all classes would point beside them, and are found out in the next line.
     codes = np.searchsorted(classifier.classes_, y).clip(max=len(classifier.classes_) - 1)
     if not np.array_equal(classifier.classes_[codes], y):
         raise ValueError("There are labels that the classifier does not know.")

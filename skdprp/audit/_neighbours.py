@@ -20,8 +20,8 @@ from ..neural_network._dpsgd import DPSGDClassifier
 from ..sketch._additive import AdditiveSketch
 from ..sketch._sign import SignSketch
 
-_SHARE_IN_DESCENT = 0.3
-_SIGN_STEPS = 50
+_SHARE_IN_DESCENT = 0.3  # of the two rows along the axis of the others: found by trying
+_SIGN_STEPS = 50  # of the power method, which alternates between signs and directions: it ends in far fewer
 
 
 @singledispatch
@@ -109,6 +109,7 @@ def _largest_row(projection, size):
 def _leading_direction(projection, noise):
     """Unit l2 vector that moves the projection most, in the norm of the noise; for l1, by alternating signs."""
     W = np.concatenate([rows for _, rows in _rows_of(projection)])
+    # Largest in l2 is the first singular vector; in l1, signs s and direction W s in turn, which only ever grow.
     direction = np.linalg.svd(W, full_matrices=False)[0][:, 0]
     for _ in range(_SIGN_STEPS if noise == "laplace" else 0):
         direction = W @ np.sign(direction @ W)
@@ -138,7 +139,7 @@ def _of_sign_sketch(estimator: SignSketch, X, y=None):
     direction = _largest_row(estimator.projection_, lambda rows: np.count_nonzero(rows, axis=1))
     a, b = _both_sides(estimator.max_change * direction)
     rest = (getattr(estimator, "min_norm", None) or 0.0) ** 2 - (estimator.max_change / 2) ** 2
-    if rest > 0:
+    if rest > 0:  # norm that both rows still lack goes to a feature where they are equal
         other = int(np.flatnonzero(direction == 0)[0])
         a[0, other] = b[0, other] = np.sqrt(rest) * (1 + 2.0**-40)
     return a, b
@@ -212,14 +213,11 @@ def _like(X, rows):
 def _public_facts(estimator, X, y):
     """Check the rows, and find their labels and whether a neighbour replaces one."""
     X, y = _arrays(X, y)
-    classes, replaced = np.unique(y if estimator.classes is None else estimator.classes), _replaces(estimator)
+    classes = np.unique(y if estimator.classes is None else estimator.classes)
+    replaced = estimator.adjacency == Relation.REPLACE_ONE
     if X.shape[0] - replaced < len(classes):
         raise ValueError(f"Neighbours need more rows than there are classes, {len(classes)}.")
     return X, classes, replaced
-
-
-def _replaces(estimator):
-    return estimator.adjacency == Relation.REPLACE_ONE
 
 
 @worst_neighbours.register
@@ -241,7 +239,7 @@ def _of_classifier(estimator: PrivateLinearClassifier, X, y=None):
 def _penalty(estimator, shape, classes):
     """Penalty of a fit, which depends on the shape alone."""
     rows = np.zeros(shape)
-    rows[0, 0] = estimator.max_norm
+    rows[0, 0] = estimator.max_norm  # a fit of zeros alone might warn, or stop at once
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         return 1 / clone(estimator).set_params(classes=classes).fit(rows, np.resize(classes, len(rows))).C_
@@ -251,6 +249,7 @@ def _penalty(estimator, shape, classes):
 def _of_descent(estimator: DPSGDClassifier, X, y=None):
     """Take rows as long as they may be, or so long that their gradients are clipped to the full norm."""
     X, classes, replaced = _public_facts(estimator, X, y)
+    # Without a bound on rows, gradients are clipped whatever their rows are: they had better be long.
     length = 1e3 * estimator.max_grad_norm if estimator.max_norm is None else estimator.max_norm
     norms = {"max_norm": length, "helper": length, "share": _SHARE_IN_DESCENT, "n_blank": len(classes)}
     return _opposed(X, classes, replaced=replaced, one_vs_rest=False, **norms)
@@ -261,6 +260,7 @@ def _of_regressor(estimator: MIDPRegressor, X, y=None):
     """Change the entry of the row with the largest target, in the column that is used least."""
     X, y = _arrays(X, y)
     dense = X.toarray() if sp.issparse(X) else X
+    # The row that weighs most in S y, and the column in which the other entries hide a change least.
     entry = np.argmax(np.abs(y)), np.argmin((dense * dense).sum(axis=0))
     a, b = dense.copy(), dense.copy()
     a[entry], b[entry] = estimator.max_abs, -estimator.max_abs

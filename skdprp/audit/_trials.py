@@ -160,6 +160,7 @@ def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=
     """Fit as the guarantee assumes: the labels are public, and C and delta the same for both data sets."""
     estimator = _with_public_labels(estimator, a, b)
     fitted = clone(estimator).fit(*a)
+    # C="auto" and delta=None depend on the number of rows, which add_remove neighbours do not have in common.
     if estimator.adjacency == Relation.ADD_REMOVE:
         estimator.set_params(C=fitted.C_, delta=fitted.delta_)
     known = {} if output else {"membership": _membership_score(fitted, a, b)}
@@ -172,6 +173,7 @@ def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, outpu
     """Fit as the guarantee assumes: public labels, and steps and batches of one number of rows, that of `a`."""
     estimator = _with_public_labels(estimator, a, b)
     fitted = clone(estimator).fit(*a)
+    # All that is planned from the number of rows is planned once, or a and b would differ in public.
     rate, n_rows = fitted.sampling_rate_, _n_rows(a[0])
     estimator.set_params(
         delta=fitted.delta_,
@@ -211,6 +213,7 @@ def _only_in(data, other):
     (X, y), (X_other, y_other) = ((_dense(X), np.asarray(y)) for X, y in (data, other))
     left = Counter(_keys(X_other, y_other))
     missing = []
+    # As multisets: a row that one has twice and the other once is in one of them once more.
     for key in _keys(X, y):
         missing.append(not left[key])
         left[key] -= left[key] > 0
@@ -253,6 +256,7 @@ def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None
         return Trials(partial(_call, partial(_signs_of_drawn_projection, fresh, a, b)), a, b, {}, estimator.delta)
     estimator = _fitted(estimator, a)
     release = partial(_transform, estimator, output)
+    # Each row has noise of its own, so that n copies of one row in one call are n trials.
     one_row = _n_rows(a) == _n_rows(b) == 1 if rows_are_trials is None else rows_are_trials
     known = {} if output or not isinstance(estimator, AdditiveSketch) else {"likelihood": _log_ratio(estimator, a, b)}
     return Trials(partial(_call_on_copies if one_row else _call, release), a, b, known, estimator.guarantee_.delta)

@@ -26,6 +26,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from ..preprocessing import PublicScaler
 
 _PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
+# Whatever their parameters are. A class is known by its exact type: a subclass may fit what it likes.
 _ROW_BY_ROW = (
     *_PROJECTIONS,
     AdditiveChi2Sampler,
@@ -41,7 +42,7 @@ _TRUST = {
     PublicScaler: "its bounds are trusted to be public",
 }
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
-_NOT_THE_MAP = ("copy", "n_jobs", "verbose")
+_NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
 
 
 def is_data_independent(estimator):
@@ -49,7 +50,8 @@ def is_data_independent(estimator):
     kind = type(estimator)
     return (
         kind in _ROW_BY_ROW
-        or (kind is PublicScaler and _is_up_to_date(estimator))
+        # Fitted, it scales as its attributes say, which may have been set to what was read off the rows.
+        or (kind is PublicScaler and (not hasattr(estimator, "bounds_") or estimator._matches_parameters()))
         or (kind is SimpleImputer and _fills_with_a_constant(estimator))
         or (kind in _SAFER_UNKNOWN and _encodes_given_categories(estimator))
     )
@@ -79,24 +81,17 @@ def remark_on(estimator):
         return 'it warns of unknown values: use handle_unknown="ignore", drop=None'
     if kind is Normalizer and estimator.norm != "max":
         return "learns nothing from the rows; it warns of an overflow where numbers are beyond 1e154"
-    if kind is FunctionTransformer and _checks_inverse(estimator):
+    checks_inverse = kind is FunctionTransformer and estimator.check_inverse and estimator.inverse_func is not None
+    if checks_inverse and estimator.func is not None:
         return f"{_TRUST[kind]}; it warns of rows that inverse_func does not give back: set check_inverse=False"
     return _TRUST.get(kind, "learns nothing from the rows")
-
-
-def _checks_inverse(transformer):
-    return transformer.check_inverse and transformer.func is not None and transformer.inverse_func is not None
-
-
-def _is_up_to_date(scaler):
-    """Whether a scaler, if it is fitted, scales as its parameters say."""
-    return not hasattr(scaler, "bounds_") or scaler._matches_parameters()
 
 
 def _fills_with_a_constant(imputer):
     """Whether an imputer fills in what it is told, in every column, and was told so when it was fitted."""
     if imputer.strategy != "constant" or not imputer.keep_empty_features or imputer.add_indicator:
         return False
+    # By default numbers are filled with 0 and texts with a word; what it fills in at transform are its statistics_.
     told = {0, "missing_value"} if imputer.fill_value is None else {imputer.fill_value}
     filled = getattr(imputer, "statistics_", [])
     return getattr(imputer, "indicator_", None) is None and all(_is_among(value, told) for value in filled)
@@ -108,15 +103,13 @@ def _encodes_given_categories(encoder):
         return False
     if not hasattr(encoder, "categories_"):
         return True
-    pairs = list(zip(encoder.categories, encoder.categories_, strict=False))
-    complete = len(encoder.categories) == len(encoder.categories_)
-    counted = getattr(encoder, "_infrequent_enabled", False)
-    return complete and not counted and all(_are_equal(listed, fitted) for listed, fitted in pairs)
-
-
-def _are_equal(listed, fitted):
-    pairs = zip(fitted, listed, strict=False)
-    return len(listed) == len(fitted) and all(_is_among(one, {other}) for one, other in pairs)
+    # Parameters may have been set since the fit, in which it learned them from the rows.
+    if getattr(encoder, "_infrequent_enabled", False) or len(encoder.categories) != len(encoder.categories_):
+        return False
+    return all(
+        len(listed) == len(fitted) and all(map(_is_among, fitted, ({value} for value in listed)))
+        for listed, fitted in zip(encoder.categories, encoder.categories_, strict=True)
+    )
 
 
 def _is_among(value, expected):
@@ -139,7 +132,9 @@ def _spelled(thing):
     if isinstance(thing, Mapping):
         return f"{{{sorted((_spelled(name), _spelled(value)) for name, value in thing.items())}}}"
     if isinstance(thing, np.ndarray) and thing.dtype != object:
-        return _spelled(thing.tolist()) if thing.size < 10_000 else _digest(thing)
+        if thing.size < 10_000:  # as the list of the same numbers is
+            return _spelled(thing.tolist())
+        return f"{thing.shape}{thing.dtype.str}" + hashlib.sha256(np.ascontiguousarray(thing)).hexdigest()
     if isinstance(thing, list | tuple | np.ndarray):
         return f"[{','.join(map(_spelled, thing))}]"
     if isinstance(thing, FunctionType):
@@ -159,10 +154,6 @@ def _what_it_does(estimator):
         columns = [columns for *_, columns in parameters.get("transformers", [])]
         return [parameters["transformer_weights"], columns]
     return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
-
-
-def _digest(array):
-    return f"{array.shape}{array.dtype.str}" + hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
 
 
 def _spelled_function(function):

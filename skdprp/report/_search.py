@@ -83,6 +83,7 @@ def releases_of_search(search, refit, walk):
     if any(_coverage(candidate) != _coverage(refit) for candidate in candidates):
         raise NotKnown(_UNKNOWN)
     lines, charges = [], []
+    # Of each step that releases something, what each candidate released at it: a fit of the refit's steps.
     groups_of_steps = zip(*(candidate.charges for candidate in candidates), strict=True)
     for line in refit.steps:
         if line.releases:
@@ -120,6 +121,7 @@ def _check_records(search, refit):
         raise NotKnown(refit.not_covered[-1])
     results = search.cv_results_
     n_splits = len({name.partition("_")[0] for name in results if re.match(r"split\d+_", name)})
+    # Attributes can be set: identity of the parameters, and the numbers of folds, show that they are of one fit.
     if results["params"][search.best_index_] is not search.best_params_ or n_splits != search.n_splits_:
         raise NotKnown(_OTHER_FIT)
 
@@ -135,6 +137,7 @@ def _splitter(search, charges):
     if cv is None:  # not kept by older versions of scikit-learn; integers are stratified for most classifiers
         cv = check_cv(search.cv, np.arange(2), classifier=is_classifier(search.best_estimator_))
     kind, n_splits = type(cv), search.n_splits_
+    # Neighbours at a distance have their labels, and so the splits by labels, in common; a replaced row has a new one.
     if kind in _BY_LABELS and not any(charge.adjacency and charge.adjacency.is_distance for charge in charges):
         raise NotKnown(_BY_LABEL.format(kind.__name__, n_splits))
     if kind not in (*_BY_PLACE, *_BY_LABELS):
@@ -150,7 +153,7 @@ def _releases_in_folds(search, cv, group):
     `group` is what one fit releases: the rows may pass a step several times.
     A sketch is drawn once for each scorer, though scikit-learn lets scorers share predictions: not those that failed.
     """
-    trained, held_out = len(group), 0
+    trained, held_out = len(group), 0  # a model releases nothing of what it predicts for held-out rows
     if group[0].per == "transform":
         n_scorers = _n_scorers(search)
         trained += n_scorers * any(name.startswith("mean_train_") for name in search.cv_results_)
@@ -158,7 +161,7 @@ def _releases_in_folds(search, cv, group):
     if type(cv) in _HOLD_OUT_EACH_ROW:
         n_repeats = getattr(cv, "n_repeats", 1)
         return (search.n_splits_ - n_repeats) * trained + n_repeats * held_out
-    return search.n_splits_ * max(trained, held_out)
+    return search.n_splits_ * max(trained, held_out)  # which folds hold a row out, and which train on it, is not known
 
 
 def _n_scorers(search):
@@ -179,6 +182,7 @@ def _costliest(guarantees):
         adjacency = reduce(Adjacency.narrower, (one.adjacency for one in guarantees))
     except ValueError as error:
         raise NotKnown(_UNKNOWN) from error
+    # The largest of each covers every candidate at one point; of the losses, no one need be the largest everywhere.
     epsilon, delta = max(one.epsilon for one in guarantees), max(one.delta for one in guarantees)
     return replace(guarantees[0], epsilon=epsilon, delta=delta, adjacency=adjacency, loss=None)
 
@@ -252,7 +256,10 @@ def _guarantee_in_a_fold(step, refitted, cv):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             stated = clone(step).set_params(random_state=0).fit(np.zeros((1, refitted.n_features_in_))).guarantee_
-        return replace(stated, **shown, loss=_of_any_draw(stated.loss))
+        loss = stated.loss  # of this draw: others round otherwise, and where all of W is zero this one loses nothing
+        is_of_any_draw = loss is not None and (loss.mu > 0 or loss.profiles)
+        return replace(stated, **shown, loss=replace(loss, mu=loss.mu * (1 + 2.0**-30)) if is_of_any_draw else None)
+    # Models are calibrated by numbers of rows that no record has: what they ask for is what they got.
     if known.definition is not Definition.DP:
         raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
     if step.calibration != "exact":
@@ -260,13 +267,6 @@ def _guarantee_in_a_fold(step, refitted, cv):
     delta = _largest_delta(refitted, cv) if step.delta is None else step.delta
     stated = {"epsilon": step.epsilon, "delta": delta, "adjacency": Adjacency(step.adjacency)}
     return replace(known, **stated, **shown, loss=None, audited_epsilon=None)
-
-
-def _of_any_draw(loss):
-    """Loss of a sketch whatever it draws: others round otherwise, and not all are zero, which would lose nothing."""
-    if loss is None or (loss.mu == 0 and not loss.profiles):
-        return None
-    return replace(loss, mu=loss.mu * (1 + 2.0**-30))
 
 
 def _largest_delta(refitted, cv):

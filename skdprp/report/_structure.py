@@ -12,6 +12,7 @@ from ..guarantee import PrivacyGuarantee
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, *_SAME_ROWS)
+# What every class statement leaves in a class, whatever it defines.
 _RELEASES_NOTHING = {
     "__init__",
     "__module__",
@@ -76,12 +77,14 @@ def _own_names(estimator):
     kind = type(estimator)
     inherited = _library_class(kind).__mro__
     names = {name for one in kind.__mro__ if one not in inherited for name in vars(one)} - _RELEASES_NOTHING
+    # scikit-learn puts methods for metadata routing into each class.
     added = {name for name in names if not (name.startswith("set_") and name.endswith("_request"))}
     return added | {name for name in vars(estimator) if callable(getattr(kind, name, None))}
 
 
 def is_of_library(estimator):
     """Whether an estimator is a private one of this library, perhaps with another constructor."""
+    # PublicScaler is of this library, and not private.
     is_ours = hasattr(estimator, "epsilon") and _library_class(type(estimator)) is not None
     return is_ours and not _own_names(estimator)
 

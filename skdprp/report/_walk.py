@@ -173,7 +173,8 @@ def _of_branches(estimator, steps, name, flow):
         flows.append(part.flow)
     if isinstance(estimator, OneVsRestClassifier | VotingClassifier):  # these keep the labels that they have found
         part = replace(part, charges=tuple(tuple(map(_given_the_labels, group)) for group in part.charges))
-    if _chooses_columns(estimator):
+    columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
+    if not all(map(chooses_by_name, columns)):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
     if _keeps_density(estimator, steps, flows):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
@@ -211,14 +212,9 @@ def _may_be_sparse(step):
     return any(_may_be_sparse(branch) for _, branch in within) if within else varies_in_zeros(step)
 
 
-def _chooses_columns(estimator):
-    """Whether a function chooses the columns in view of the rows, and not by their names alone."""
-    columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
-    return any(not chooses_by_name(choice) for choice in columns)
-
-
 def _of_step(estimator, name, flow):
     kind = type(estimator).__name__
+    # What sees only released rows may inherit, learn and release what it likes: that is post-processing.
     if may_release_more(estimator) and not flow.released:
         return _uncovered(name, kind, _INHERITS)
     if has_guarantee(estimator):
@@ -268,17 +264,20 @@ def _of_private_step(estimator, name, flow):
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
         return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow)
-    per = guarantee.per or (None if transforms else "fit")
+    per = guarantee.per or (None if transforms else "fit")  # a model releases its weights, and nothing at predict
     if per is None:
         return _uncovered(name, kind, _PER_WHAT)
     guarantee = _after_maps(replace(guarantee, per=per), flow.maps)
     remark, reasons, is_known = RELEASED_AT[per], (), True
+    # What it released before, under another guarantee, nobody has written down.
     if getattr(estimator, "_was_fitted_otherwise", False):
         return _uncovered(name, kind, _FITTED_AGAIN)
     if guarantee.violation:
         remark, reasons = _VIOLATED, (f"{name} is {_VIOLATED}: {guarantee.violation}",)
     elif flow.learned:
         remark = f"assumes rows that no step was fitted on, but {flow.learned} was"
+    # Neighbours at a distance are so as they leave the transformers, and one that is fitted moves with the rows; a row
+    # replaced before it is a row replaced after it.
     elif flow.fitted_map and not (guarantee.adjacency and not guarantee.adjacency.is_distance):
         remark, is_known = _MOVING.format(flow.fitted_map), False
         reasons = (f"{name} {remark}",)
@@ -287,7 +286,7 @@ def _of_private_step(estimator, name, flow):
     if per == "transform":
         charge = replace(guarantee, assumptions=(*guarantee.assumptions, _ONCE))
         flow = flow if flow.learned else Flow(released=True)
-    elif transforms:
+    elif transforms:  # once fitted, it is a map that later rows pass as they pass any other
         flow = replace(flow, maps=(*flow.maps, (name, estimator)), fitted_map=flow.fitted_map or name)
     return Part((ReportedStep(name, kind, status, remark, guarantee, 1),), ((charge,),), reasons, flow, is_known)
 
@@ -340,10 +339,10 @@ def of_cross_validation(results):
 
 def _worst(lines):
     """Line of a violated or uncovered fit of a step, or of its last fit, without a number of releases."""
-    worst = max(reversed(lines), key=lambda line: (_is_violated(line), line.status == "not covered"))
+    # The last of the worst: max keeps the first of equals.
+    worst = max(
+        reversed(lines),
+        key=lambda line: (bool(line.guarantee and line.guarantee.violation), line.status == "not covered"),
+    )
     remark = worst.remark + _DIFFER * (len({line.guarantee for line in lines}) > 1)
     return replace(worst, releases=0, remark=remark)
-
-
-def _is_violated(line):
-    return bool(line.guarantee and line.guarantee.violation)

@@ -15,6 +15,7 @@ from ._knowledge import neighbouring
 
 
 def _audit_refutes_nothing(case):
+    """No attack shows more than is guaranteed."""
     guarantee = case.fitted.guarantee_
     result = _audit(case, case.estimator)
     if result is not None and result.exceeds(guarantee):
@@ -23,6 +24,7 @@ def _audit_refutes_nothing(case):
 
 
 def _audit_catches_the_weakened(case):
+    """An attack that finds nothing is worth what it finds where there is something."""
     result = _audit(case, case.weakened)
     if result is None or not result.exceeds(case.fitted.guarantee_):
         return f"passes an audit when it is weakened ({result!r}): give neighbours that are worse, or more n_trials."
@@ -35,7 +37,7 @@ def _audit(case, estimator):
     if guarantee.definition is Definition.INDIVIDUAL_DP:
         return None
     options = {"confidence": SURE, "n_trials": 10_000 if case.at_transform else 200}
-    if not math.isfinite(guarantee.epsilon):
+    if not math.isfinite(guarantee.epsilon):  # nothing exceeds it
         return None
     if guarantee.definition is Definition.DP:
         # A small delta hides much: what attacks can show is at smaller epsilons.

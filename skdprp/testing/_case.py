@@ -13,8 +13,7 @@ from ..guarantee import PrivacyGuarantee
 from ._contents import numbers_in
 from ._tape import tape_of
 
-SURE = 1 - 1e-9
-
+SURE = 1 - 1e-9  # confidence of the audits
 NUMBERS, INTEGERS, BITS = 4, 64, 1024  # how many, drawn twice, come out alike less than once in 10^9 times
 
 
@@ -31,21 +30,24 @@ class Case:
 
     @cached_property
     def X(self):
+        """Rows to check it on."""
         return _rows() if self.given_X is None else np.asarray(self.given_X, dtype=np.float64)
 
     @cached_property
     def y(self):
+        """Labels or targets, None for transformers."""
         if self.given_y is not None:
             return np.asarray(self.given_y)
         if is_classifier(self.estimator):
             classes = getattr(self.estimator, "classes", None)
             several = get_tags(self.estimator).classifier_tags.multi_class
             classes = np.arange(2 + several) if classes is None else np.asarray(classes)
-            return classes[np.arange(len(self.X)) * 7 // 4 % len(classes)]
+            return classes[np.arange(len(self.X)) * 7 // 4 % len(classes)]  # each class in each fold, in no period of X
         return np.clip(self.X.sum(axis=1), -1, 1) if is_regressor(self.estimator) else None
 
     @property
     def data(self):
+        """Arguments of fit."""
         return (self.X,) if self.y is None else (self.X, self.y)
 
     @property
@@ -54,9 +56,11 @@ class Case:
         return {"random_state": 0} if "random_state" in self.estimator.get_params(deep=False) else {}
 
     def new(self, **parameters):
+        """Clone it, with some other parameters."""
         return clone(self.estimator).set_params(**parameters)
 
     def fit(self, *data, **parameters):
+        """Fit a clone, whose public randomness is that of all others."""
         return self.new(**self.public_seed | parameters).fit(*(data or self.data))
 
     def tape(self, fitted):
@@ -65,10 +69,12 @@ class Case:
 
     @cached_property
     def fitted(self):
+        """Fit once, for what asks one fit only."""
         return self.fit()
 
     @property
     def has_guarantee(self):
+        """Whether a fit states a guarantee, without which nothing can be checked."""
         return isinstance(getattr(self.fitted, "guarantee_", None), PrivacyGuarantee)
 
     @property
@@ -123,10 +129,12 @@ def needed(values):
 
 
 def dense(output):
+    """Convert what a transform returned to an array."""
     return np.asarray(output.toarray() if sp.issparse(output) else output)
 
 
 def equal(a, b):
+    """Whether two arrays have the same numbers; nan equals nan."""
     return a.shape == b.shape and np.array_equal(a, b, equal_nan=True)
 
 

@@ -21,9 +21,10 @@ def _parts(thing):
         return thing.items()
     if isinstance(thing, list | tuple | set | frozenset):
         return enumerate(thing)
-    if callable(thing) and hasattr(thing, "__qualname__"):
+    if callable(thing) and hasattr(thing, "__qualname__"):  # code
         return ()
     parts = dict(getattr(thing, "__dict__", {}))
+    # Slots and states of extension types are in no __dict__, and in what is pickled.
     with suppress(Exception):
         _, arguments, *state = thing.__reduce_ex__(4)
         state = state[0] if state else None

@@ -52,6 +52,7 @@ def _copies_share_no_noise(case):
 
 def _seeds_repeat_no_noise(case):
     sequences = {}
+    # Noise of numpy or Python follows these seeds, and so would that of an attacker who guesses them.
     kept = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         for name in ("one clone", "another of the same seeds"):
@@ -65,6 +66,7 @@ def _seeds_repeat_no_noise(case):
 
 
 def _threads_share_no_noise(case):
+    # A fit shares no object with another thread's, a transform may.
     sequences, shared = {}, case.new().fit(*case.data)
 
     def _draw(name):
@@ -83,6 +85,7 @@ def _threads_share_no_noise(case):
 def _processes_share_no_noise(case):
     if not hasattr(os, "fork"):
         return ""
+    # A fork inherits every generator and every buffer as they are.
     forked, releasing = multiprocessing.get_context("fork"), case.new().fit(*case.data)
     sequences = {}
     for name in ("a forked process", "another"):
@@ -116,6 +119,7 @@ def _folds_share_no_noise(case):
 
 
 def _rows_and_classes_share_no_noise(case):
+    # Rows that stand twice, and rows that do not: shared noise cancels in differences, and leaves what tells them apart.
     here, there = (_samples(case, data) for data in (case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])))
     for name in here:
         for axis, what in ((1, "rows"), (2, "columns")):
@@ -157,6 +161,7 @@ def _seeded_noise_is_marked(case):
             releasing = case.new(**case.public_seed).fit(*case.data)
             sequences.append(_draws(case, releasing))
     once, again, other = sequences
+    # Noise that the seed repeats, and another seed does not, is what it seeds.
     if _alike({0: once, 1: again}) and not _alike({0: once, 1: other}) and not releasing.guarantee_.seeded:
         return "is not marked where reproducible_noise seeds it: if _noise is seeded, guarantee_.mark_seeded()."
     return ""

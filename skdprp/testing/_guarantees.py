@@ -130,11 +130,12 @@ def _reports_charge_what_was_released(case):
 
 
 def _twice(case):
+    """Two of it in a composite of scikit-learn, which fits both on the same rows."""
     if hasattr(case.estimator, "transform"):
         return make_union(case.new(), case.new())
     if is_regressor(case.estimator):
         return VotingRegressor([("a", case.new()), ("b", case.new())])
-    classes = getattr(case.estimator, "classes", None)
+    classes = getattr(case.estimator, "classes", None)  # voting encodes labels before it passes them on
     encoded = {} if classes is None else {"classes": list(range(len(classes)))}
     return VotingClassifier([("a", case.new(**encoded)), ("b", case.new(**encoded))])
 

@@ -12,16 +12,18 @@ from ..report import privacy_report
 from ._case import INTEGERS, SURE
 from ._contents import fingerprints
 
-_N_STEPS = 10_000
+_N_STEPS = 10_000  # fits: where these prove nothing, neither would any number that somebody waits for
 
 
 def _attributes_hold_nothing_of_the_rows(case):
     here, there = neighbouring(case)
+    # What differs between fits on the same data is noise, or time; what does not must not differ between neighbours.
     steady = [_steady(_state(case, data) for _ in range(3)) for data in (here, there)]
     suspects = [name for name in steady[0] | steady[1] if steady[0].get(name, 0) != steady[1].get(name, 0)]
     suspects = [name for name in suspects if name in steady[0] and name in steady[1]]
     if not suspects:
         return ""
+    # Noise may keep a number as it is, again and again, as often as the guarantee allows, and no more often.
     n_fits = _fits_that_prove(case.fitted.guarantee_)
     for name in suspects:
         value = steady[0][name]
@@ -59,6 +61,7 @@ def neighbouring(case):
         row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
         X[row, column] -= np.sign(X[row, column]) * min(adjacency.bound, np.abs(X[row, column]) / 2)
         return case.data, (X, *case.data[1:])
+    # The row with most of the extremes of columns: whatever keeps a largest value keeps one of its numbers.
     extreme = (X.max(axis=0) == X) | (X.min(axis=0) == X)
     row = int(extreme.sum(axis=1).argmax())
     different = np.flatnonzero((X[row] != X).any(axis=1) & (True if case.y is None else case.y != case.y[row]))

@@ -19,10 +19,11 @@ def taped():
     def _add(values, scale, rounded):
         tape.append((rounded.__name__, scale, values.copy()))
 
-    def _add_spherical(values, scale, **law):
-        tape.append((repr(law), scale, values.copy()))
+    def _add_spherical(values, scale, **shape_and_power):
+        tape.append((repr(shape_and_power), scale, values.copy()))
 
     def _flip(levels, thresholds):
+        # What decides about a bit is its threshold; flipping none keeps what the signs tell of the data.
         tape.append(("flip", 0.0, np.where(levels >= 0, thresholds[levels], 0)))
         return np.zeros(levels.shape, dtype=bool)
 
@@ -51,6 +52,7 @@ def same_tape(a, b, *, share=SHARE_OF_NOISE, more_noise=0.0):
 
 
 def _near(a, b, distance):
+    """Whether no number differs by more than a distance; at none, nan equals nan."""
     if a.shape != b.shape or distance == 0:
         return np.array_equal(a, b)
     return bool(np.all(np.abs(a - b) <= distance))
