@@ -119,7 +119,7 @@ def _folds_share_no_noise(case):
 
 
 def _rows_and_classes_share_no_noise(case):
-    # Rows that stand twice, and rows that do not: shared noise cancels in differences, and leaves what tells them apart.
+    # Rows that stand twice, and rows that do not: shared noise cancels in differences, and only data are left.
     here, there = (_samples(case, data) for data in (case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])))
     for name in here:
         for axis, what in ((1, "rows"), (2, "columns")):
