@@ -103,7 +103,7 @@ def audit_epsilon(
 
     A bound below the guarantee proves nothing: the attacks may be bad, or the trials too few. Where delta is small,
     even noise of half the scale shows little of itself at that delta. Audit at a larger one that is guaranteed
-    as well, ``delta=guarantee.profile(0.1)``, and compare with :meth:`AuditResult.exceeds`.
+    as well, ``delta=guarantee.profile(0.1)``, and compare with :meth:`skdprp.audit.AuditResult.exceeds`.
 
     References
     ----------
