@@ -357,7 +357,8 @@ class PrivacyGuarantee:
         facts = {field.name: getattr(self, field.name) for field in fields(self)}  # asdict would take profiles apart
         facts["definition"] = self.definition.value
         facts["assumptions"], facts["not_covered"] = list(self.assumptions), list(self.not_covered)
-        facts["adjacency"] = None if self.adjacency is None else asdict(self.adjacency)
+        if self.adjacency is not None:
+            facts["adjacency"] = asdict(self.adjacency) | {"relation": self.adjacency.relation.value}
         facts["loss"] = None if self.loss is None else _loss_to_dict(self.loss)
         return _finite(facts)
 

@@ -154,6 +154,11 @@ def test_profile_meets_the_stated_point_and_decreases(guarantee):
     assert guarantee.guess_probability == pytest.approx(0.5 + profile[0] / 2, rel=1e-15)
 
 
+def test_words_of_enumerations_are_stored_as_plain_texts():
+    facts = PrivacyGuarantee(1.0, 0.0, definition="MI-DP (bits)", adjacency=Adjacency("entry", 1.0)).to_dict()
+    assert type(facts["definition"]) is type(facts["adjacency"]["relation"]) is str
+
+
 def test_dictionary_with_an_unknown_profile_is_refused():
     facts = AMPClassifier().fit(X, Y).guarantee_.to_dict()
     facts["loss"]["profiles"][0]["function"] = "__import__"
