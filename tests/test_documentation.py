@@ -22,7 +22,7 @@ NAMES = [module.name for module in pkgutil.iter_modules(skdprp.__path__) if not 
 MODULES = [importlib.import_module(f"skdprp.{name}") for name in NAMES]
 PAGES = [*ROOT.glob("doc/*.rst"), *ROOT.glob("doc/guide/*.rst"), *ROOT.glob("examples/**/*.py"), ROOT / "README.rst"]
 SOURCES = re.findall(r"proof in skdprp[\w.]+", "".join(path.read_text() for path in ROOT.glob("skdprp/**/*.py")))
-LESSONS = " ".join([page.read_text() for page in PAGES if page.stem != "api"] + SOURCES)
+LESSONS = " ".join([page.read_text() for page in PAGES if page.stem not in ("api", "architecture")] + SOURCES)
 CLASSIFIERS = {"AMPClassifier", "DPSGDClassifier", "ProductNoiseOutputPerturbation"}
 # Returned by what is taught, or facts of a guarantee.
 MET_ELSEWHERE = {"AuditResult", "Definition", "PrivacyLoss", "PrivacyReport", "Profile", "ReportedStep"}
