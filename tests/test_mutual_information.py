@@ -438,8 +438,8 @@ def test_published_calibration_leaks_an_entry(entry, seeded):
     assert np.mean(np.abs(np.array(closed) / entry - 1) < 0.1) < 0.2
 
 
-def test_honest_promise_closes_the_leak():
-    """No positive residual may be promised about that table, so that the sound calibration keeps its noise."""
+def test_a_true_bound_closes_the_leak():
+    """No positive bound on residuals is true of that table, so that the sound calibration keeps its noise."""
     assert least_residual(*leaky_data(0.4)) < 1e-6
 
 
@@ -477,24 +477,24 @@ def tables_with(entry_a, entry_b, *, leaky):
 def test_optimal_attack_on_a_projection(leaky):
     """The likelihood ratio of all the sketch guesses an entry as well as epsilon allows, not better.
 
-    With the published calibration, and with a promise that is not true, the same attack succeeds.
+    With the published calibration, and with a bound that is not true, the same attack succeeds.
     """
     tables, y = tables_with(0.1, 1.0, leaky=leaky)
     allowed = (1 + information_delta(0.2)) / 2
     true_bound = min(least_residual(X, y) for X in tables) * (1 - 1e-9)
-    for promise in (0.0, true_bound):
-        honest = MIDPRegressor(epsilon=0.2, n_components=20, min_residual=promise)
+    for bound in (0.0, true_bound):
+        honest = MIDPRegressor(epsilon=0.2, n_components=20, min_residual=bound)
         assert distinguish(honest, tables, y, 200).low <= allowed
     for broken in ({"calibration": "published"}, {"min_residual": 8.0}):
         model = MIDPRegressor(epsilon=0.2, n_components=20, **broken)
         assert not leaky or distinguish(model, tables, y, 200).low > max(allowed, 0.95)
 
 
-def test_true_promise_is_exactly_enough():
-    """With the largest true promise the worst entry gets its epsilon bits, and no entry more."""
+def test_a_true_bound_is_exactly_enough():
+    """With the largest true bound the worst entry gets its epsilon bits, and no entry more."""
     X, y = make_data(30, 3)
-    promise = least_residual(X, y)
-    scale = information_scale(0.9, n_components=20, min_residual=promise)
+    bound = least_residual(X, y)
+    scale = information_scale(0.9, n_components=20, min_residual=bound)
     assert 0 < scale < 0.95 * information_scale(0.9, n_components=20)
     bits = [gaussian_information(scale=scale, n_components=20, min_residual=r) for r in residuals_by_brute_force(X, y)]
     assert max(bits) == pytest.approx(0.9, abs=1e-6) and min(bits) < 0.88

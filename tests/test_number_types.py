@@ -124,7 +124,8 @@ ARGUMENTS = {
         "product_descent_scale": TARGET | {"rate": 0.0999755859375, "n_steps": 10, "n_dims": 6},
         "product_perturbation_scale": TARGET | {"n_dims": 6, "lipschitz": A, "log_det": 0.0999755859375},
         "published_information_scale": {"epsilon": EPSILON, "n_components": 100, "residual": A, "max_abs": B},
-        "published_objective_perturbation": TARGET,
+        "published_objective_perturbation": TARGET
+        | {"lipschitz": A, "smoothness": B, "max_norm": A, "n_outputs": 3, "n_dims": 6},
         "published_product_descent": TARGET | {"rate": 0.0999755859375, "n_steps": 10, "n_dims": 6},
         "published_product_noise_scale": TARGET | {"sensitivity": A, "n_dims": 100},
         "published_sign_change_probability": {"relative_change": 0.0999755859375, "n_features": 100},

@@ -98,7 +98,7 @@ def objective_perturbation_profile(
         chained = _gaussian(epsilon - 2 * total_log_det, 2 * shift, release_shift)
         return float(min(1.0, np.exp(total_log_det) * chained))
     left, half = epsilon - log_det - shift**2, release_shift / 2
-    delta = 1.0
+    delta = 1.0  # where the log-determinant leaves nothing; the bound near epsilon = 0 does without
     if left >= 0:  # twice epsilon1, the first part of the split
         delta = _gaussian(epsilon - log_det, 2 * shift, release_shift) + _tail(left, release_shift)
     if epsilon >= 0 and delta > _gaussian(0.0, shift, half):  # the other bound is no less than that
@@ -252,6 +252,7 @@ def softmax_perturbation_profile(
     """
     ratio, is_replaced = max_norm / scale, rows_that_differ(adjacency) == 2
     left = min(epsilon - log_det, _LARGEST_EPSILON)
+    # The epsilon1 of a replaced row, as of a Gaussian loss; a row added has one part alone.
     split = max(0.0, left / 2 - ratio**2) if is_replaced else 0.0
     delta = 1.0
     if left >= 0:

@@ -268,7 +268,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         return layers
 
     def _problem(self, shape, dtype, n_classes):
-        hidden = self._hidden_layers()
+        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
+        if sizes.ndim > 1 or (sizes.size and (sizes.dtype.kind not in "iu" or sizes.min() < 1)):
+            raise ValueError(f"hidden_layer_sizes must be positive integers, got {self.hidden_layer_sizes!r}.")
+        hidden = tuple(int(size) for size in sizes)
         # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
         public_norm = self.max_norm if self.max_norm is not None else self.max_grad_norm
         bias = 1.0 if hidden else relative_intercept(True, public_norm)
@@ -292,13 +295,6 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if self.max_norm is None and not sp.issparse(X):
             return np.ascontiguousarray(X)  # float32 ends before the largest norm
         return clip_rows(X, self.max_norm or _END_OF_FLOAT32).astype(dtype)
-
-    def _hidden_layers(self):
-        """Widths of the hidden layers; none for a linear model."""
-        sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
-        if sizes.ndim > 1 or (sizes.size and (sizes.dtype.kind not in "iu" or sizes.min() < 1)):
-            raise ValueError(f"hidden_layer_sizes must be positive integers, got {self.hidden_layer_sizes!r}.")
-        return tuple(int(size) for size in sizes)
 
     def _calibrate(self, problem, delta):
         if self.calibration == "published" and self.noise != "product":

@@ -15,23 +15,11 @@ from ..losses import LogisticLoss, SoftmaxLoss
 FLOAT32_ROWS = 64  # summed in float32 at a time: more round off more, fewer take longer
 
 
-def _relu(z):
-    return np.maximum(z, 0.0, out=z)
-
-
-def _tanh(z):
-    return np.tanh(z, out=z)
-
-
-def _logistic(z):
-    return expit(z, out=z)
-
-
 # The function, in place, and its derivative as a function of its value.
 ACTIVATIONS = {
-    "relu": (_relu, lambda a: a > 0),
-    "tanh": (_tanh, lambda a: 1 - a * a),
-    "logistic": (_logistic, lambda a: a * (1 - a)),
+    "relu": (lambda z: np.maximum(z, 0.0, out=z), lambda a: a > 0),
+    "tanh": (lambda z: np.tanh(z, out=z), lambda a: 1 - a * a),
+    "logistic": (lambda z: expit(z, out=z), lambda a: a * (1 - a)),
 }
 
 
