@@ -6,6 +6,7 @@ import math
 import pickle
 import threading
 import warnings
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -16,9 +17,13 @@ import sklearn
 from joblib import parallel_config
 from sketches import EVERY, computed
 from sklearn.base import clone
+from sklearn.ensemble import VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from skdprp import (
     DPOPORP,
@@ -29,6 +34,8 @@ from skdprp import (
     _noise,
     compose,
     iDPSignRP,
+    privacy_report,
+    similarity,
     transform_chunks,
 )
 from skdprp.mechanisms import add_gaussian, add_laplace, gaussian_scale
@@ -287,6 +294,74 @@ def test_one_computation_of_dask_releases_each_row_once(compute):
     pytest.importorskip("dask.dataframe")
     first, second = compute(lazy_sketches())
     assert np.allclose(first, second)
+
+
+def lazy_rows():
+    """Twenty rows in one chunk, and a list that each computation of them extends by what it has read."""
+    da, reads = pytest.importorskip("dask.array"), []
+
+    def read(block):
+        reads.extend(block[:, 0].tolist())
+        return block
+
+    rows = np.random.default_rng(0).normal(size=(20, 6))
+    return da.from_array(rows, chunks=(20, 6)).map_blocks(read, meta=np.empty((0, 0))), reads
+
+
+@pytest.mark.filterwarnings("ignore:The .numpy.may_share_memory. function is not implemented by Dask:FutureWarning")
+@pytest.mark.parametrize(
+    "later",
+    [
+        [LogisticRegression()],
+        [StandardScaler(), LogisticRegression()],
+        [VotingClassifier([(name, KNeighborsClassifier(1)) for name in "abcdefgh"])],
+        [GridSearchCV(LogisticRegression(), {}, cv=KFold(3, shuffle=True, random_state=0))],
+    ],
+    ids=["model", "scaler", "voting", "search"],
+)
+def test_reports_charge_each_computation_of_lazy_sketches(later):
+    """Steps after a sketch of dask rows computed it anew whenever they looked, and the report charged one release.
+
+    A hundred nearest neighbours that vote keep a hundred draws of each row: two rows at distance 1, which (1.0, 1e-06)
+    allows to be told apart with probabilities .12 against .33 at most, had .12 against .88.
+    """
+    X, reads = lazy_rows()
+    model = make_pipeline(DPOPORP(4, random_state=0), *map(clone, later)).fit(X, np.arange(20) % 2)
+    report = privacy_report(model)
+    assert report.private is None or len(reads) <= 20 * report.steps[0].releases
+
+
+def test_reports_of_sketches_of_lazy_rows_say_what_to_do():
+    """Even fitted again on rows in memory: the lazy sketches of before can be computed as often as anybody likes."""
+    X, _ = lazy_rows()
+    sketch = DPOPORP(4, random_state=0).fit(X)
+    sketch.transform(X)
+    for fitted in (sketch, pickle.loads(pickle.dumps(sketch)), sketch.fit(np.ones((1, 6)))):
+        report = privacy_report(fitted)
+        assert report.total is None and report.private is None
+        assert "compute or persist the sketches" in report.not_covered[0]
+    assert privacy_report(clone(sketch).fit(X)).total.epsilon == 1.0
+
+
+@pytest.mark.parametrize(
+    ("sketch", "estimate"),
+    [
+        (DPOPORP(4), similarity.inner_products),
+        (DPOPORP(4), similarity.cosines),
+        (DPOPORP(4), partial(similarity.squared_distances, noise_variance=1.0)),
+        (DPOPORP(4), lambda S, _: similarity.squared_norms(S, noise_variance=1.0)),
+        (DPSignOPORP(4), similarity.hamming_distances),
+        (DPSignOPORP(4), lambda S, T: similarity.HammingNeighbors(1).fit(S).kneighbors(T)),
+    ],
+    ids=["inner", "cosines", "distances", "norms", "hamming", "neighbours"],
+)
+def test_estimates_from_lazy_sketches_release_no_row_again(sketch, estimate):
+    """Estimates cost no privacy, it is said; but norms and products were of two or three draws of each row."""
+    X, reads = lazy_rows()
+    sketch = clone(sketch).fit(X)
+    with contextlib.suppress(TypeError, ValueError):  # it may as well refuse what is not computed
+        estimate(sketch.transform(X), sketch.transform(np.ones((2, 6))))
+    assert len(reads) <= 20
 
 
 def fill_array(buffer, values):

@@ -63,6 +63,7 @@ _VIOLATED = "VIOLATED by an audit"
 _INHERITS = "inherits a guarantee and may release more: hold the private estimator inside, do not derive from it"
 _PER_WHAT = 'releases at each fit or at each transform, it does not say at which: state per="fit" or per="transform"'
 _FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
+_LAZY = "released lazy rows, anew at each computation: compute or persist the sketches, then learn from those"
 _MOVING = "is for rows at a distance as they leave {}, which each fit changes: put it first"
 _AGAIN = "may sketch rows again within its fit: fit it without transform_input and callbacks"
 _UNRECORDED = (
@@ -272,6 +273,8 @@ def _of_private_step(estimator, name, flow):
     # What it released before, under another guarantee, nobody has written down.
     if getattr(estimator, "_was_fitted_otherwise", False):
         return _uncovered(name, kind, _FITTED_AGAIN)
+    if getattr(estimator, "_released_lazily", False):
+        return replace(_uncovered(name, kind, _LAZY), is_known=False)
     if guarantee.violation:
         remark, reasons = _VIOLATED, (f"{name} is {_VIOLATED}: {guarantee.violation}",)
     elif flow.learned:
