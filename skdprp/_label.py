@@ -23,7 +23,10 @@ _NEIGHBOURS = {
         "any value of one entry, of absolute value at most {}; all others and y are known",
     ),
 }
-RELEASED_AT = {"fit": "once for each call of fit", "transform": "once for each row at each call of transform"}
+RELEASED_AT = {
+    "fit": "once for each call of fit",
+    "transform": "once for each row at each call of transform, or of lazy rows each time that they are computed",
+}
 _CELL = "text-align:left;vertical-align:top"
 _FRAME = (
     "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"

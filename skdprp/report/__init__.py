@@ -43,13 +43,14 @@ def privacy_report(estimator):
     that learn from rows without noise are not covered, nor is what follows them: their private successors assume rows
     that reach them by a map that was not fitted on them. Data-independent steps are :class:`~skdprp.PublicScaler` and
     those of scikit-learn that are known to treat each row by itself. The columns of a ColumnTransformer are composed as
-    if a change could reach all of them.
+    if a change could reach all of them; there is no total where a branch with a sketch is given one several times.
 
     **Passes of the rows.** A pipeline, a union and a column transformer release a row once at each sketch within. What
     else passes rows on within a fit (a voting ensemble, a search, what was frozen) was fitted on them first, and
     then transforms the same rows: that is one release more of each sketch within, and is charged. There is no total
     where a word, "drop" or "passthrough", stands for a step that may have been there at the fit; where ``memory=``
-    caches what was released; or where an estimator that is not known here holds private ones.
+    caches what was released; where an estimator that is not known here holds private ones; or where a sketch was given
+    lazy rows, which each step that looks at the sketches computes again, with new noise.
 
     **Whose word is taken.** Classes are known by their exact type: a subclass may learn, or release, whatever it likes.
     An estimator of yours, which derives from none of this library, is taken at its word: its ``guarantee_`` is charged

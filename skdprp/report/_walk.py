@@ -63,6 +63,8 @@ _VIOLATED = "VIOLATED by an audit"
 _INHERITS = "inherits a guarantee and may release more: hold the private estimator inside, do not derive from it"
 _PER_WHAT = 'releases at each fit or at each transform, it does not say at which: state per="fit" or per="transform"'
 _FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
+_LAZY = "released lazy rows, anew at each computation: compute or persist the sketches, then learn from those"
+_TWICE = "is given a column several times, so that one change is several: list each column once"
 _MOVING = "is for rows at a distance as they leave {}, which each fit changes: put it first"
 _AGAIN = "may sketch rows again within its fit: fit it without transform_input and callbacks"
 _UNRECORDED = (
@@ -169,7 +171,10 @@ def _of_branches(estimator, steps, name, flow):
     part, flows = Part(flow=flow), []
     of_branch = _of_member if type(estimator) is FeatureUnion else walk
     for branch, step in steps:
-        part += of_branch(step, f"{name}.{branch}", flow, passes_on=type(estimator) in _FIT_TRANSFORM)
+        added = of_branch(step, f"{name}.{branch}", flow, passes_on=type(estimator) in _FIT_TRANSFORM)
+        if added.charges and _repeats_columns(estimator, branch):  # distances are those of rows with each column once
+            added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
+        part += added
         flows.append(part.flow)
     if isinstance(estimator, OneVsRestClassifier | VotingClassifier):  # these keep the labels that they have found
         part = replace(part, charges=tuple(tuple(map(_given_the_labels, group)) for group in part.charges))
@@ -210,6 +215,12 @@ def _may_be_sparse(step):
         return False
     within = branches(step)
     return any(_may_be_sparse(branch) for _, branch in within) if within else varies_in_zeros(step)
+
+
+def _repeats_columns(estimator, branch):
+    """Whether a column transformer gave a branch a column more than once, by whatever names or numbers."""
+    columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
+    return len(set(columns)) < len(columns)
 
 
 def _of_step(estimator, name, flow):
@@ -272,6 +283,8 @@ def _of_private_step(estimator, name, flow):
     # What it released before, under another guarantee, nobody has written down.
     if getattr(estimator, "_was_fitted_otherwise", False):
         return _uncovered(name, kind, _FITTED_AGAIN)
+    if getattr(estimator, "_released_lazily", False):
+        return replace(_uncovered(name, kind, _LAZY), is_known=False)
     if guarantee.violation:
         remark, reasons = _VIOLATED, (f"{name} is {_VIOLATED}: {guarantee.violation}",)
     elif flow.learned:

@@ -4,7 +4,8 @@ Everything here is computed from released sketches and public parameters only: i
 inner products, squared norms, squared distances and angles are unbiased, so they may fall outside the range of the
 true value. All compare *different* rows, whose sketches have noise of their own: a sketch compared with itself shares
 its noise, and only :func:`squared_norms` accounts for that. Both sides need the same projection: the same fitted
-estimator, or the same integer `random_state`.
+estimator, or the same integer `random_state`. Lazy sketches, those of dask collections,
+have to be computed first.
 """
 
 from ._estimates import (

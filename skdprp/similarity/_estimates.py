@@ -3,9 +3,16 @@
 import numpy as np
 
 
+def as_array(S):
+    """Return sketches as an array. Estimates look at them several times, and lazy ones would have other noise each."""
+    if hasattr(S, "__dask_graph__"):
+        raise TypeError("These sketches are lazy, and each computation of them is a release: compute them first.")
+    return np.asarray(S)
+
+
 def _pair(S, T, kinds, what):
     """Return two sketches of a kind as arrays, or refuse them."""
-    S, T = np.asarray(S), np.asarray(T)
+    S, T = as_array(S), as_array(T)
     if S.ndim != 2 or T.ndim != 2 or S.shape[1] != T.shape[1]:
         raise ValueError(f"The sketches need two dimensions and the same width, got shapes {S.shape} and {T.shape}.")
     if S.dtype.name not in kinds or T.dtype.name not in kinds:
@@ -161,7 +168,8 @@ def hamming_distances(S, T):
     >>> hamming_distances(np.array([[0b1100]], dtype=np.uint8), np.array([[0b1010]], dtype=np.uint8))
     array([[2]])
     """
-    S, T = _pair(S, T, {"uint8"} if np.asarray(S).dtype == np.uint8 else {"int8"}, "sign sketches of one form")
+    S = as_array(S)
+    S, T = _pair(S, T, {"uint8"} if S.dtype == np.uint8 else {"int8"}, "sign sketches of one form")
     if S.dtype == np.uint8:
         # Row by row, or all differences of all pairs would be in memory at once.
         return np.stack([np.bitwise_count(T ^ row).sum(axis=1, dtype=np.int64) for row in S])

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._threads import in_threads
 from .._validation import SKETCH_CONSTRAINTS, PythonNumbersMixin, _fit_context
+from ._estimates import as_array
 
 _WORDS = 1 << 19  # of the database in a block: what is worked on stays in the cache
 _SAMPLE = 2048  # distances that bound the k-th smallest of all
@@ -17,7 +18,7 @@ _WORDS_PER_BYTE = 3  # that many words differ in at most 192 bits, which a byte 
 
 def _as_sketches(S):
     """Return sign sketches as an array, or refuse them."""
-    S = np.asarray(S)
+    S = as_array(S)
     if S.ndim != 2:
         raise ValueError(f"Sign sketches need two dimensions, got shape {S.shape}.")
     if S.dtype not in (np.uint8, np.int8):

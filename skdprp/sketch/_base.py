@@ -169,6 +169,7 @@ class BaseSketch(
         rows = validate_data(sketch, given, accept_sparse="csr", dtype=FLOATS, reset=False)
         dtype = sketch._output_dtype(float_type(given, rows))
         if is_lazy(X):
+            self._released_lazily = True  # how often is not known here: reports add nothing up
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
         if _noise.is_seeded() and not self.guarantee_.seeded:  # before a release that whoever has the seed can undo

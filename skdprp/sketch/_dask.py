@@ -66,10 +66,10 @@ def _map_chunks(release, rows, lengths, meta):
     from dask.core import flatten
     from dask.highlevelgraph import HighLevelGraph
 
-    from ._dask_task import release_task
+    from ._dask_task import ReleaseLayer, release_task
 
     name = f"release-{release.name}"
     chunks = {(name, i, 0): chunk for i, chunk in enumerate(flatten(rows.__dask_keys__()))}
     tasks = {key: release_task(key, release, chunk) for key, chunk in chunks.items()}
-    graph = HighLevelGraph.from_collections(name, tasks, dependencies=[rows])
+    graph = HighLevelGraph.from_collections(name, ReleaseLayer(tasks), dependencies=[rows])
     return Array(graph, name, chunks=(lengths, (meta.shape[1],)), meta=meta)

@@ -1,6 +1,7 @@
-"""The task of dask that releases a chunk. Importing it imports dask, which only lazy rows need."""
+"""The tasks of dask that release chunks. Importing it imports dask, which only lazy rows need."""
 
 from dask._task_spec import Alias, Task, TaskRef
+from dask.highlevelgraph import MaterializedLayer
 
 
 class ReleaseTask(Task):
@@ -18,6 +19,14 @@ class ReleaseTask(Task):
         """Replace what it depends on, or refer to it where it would get another name."""
         name = subs.get(self.key, self.key) if key is None else key
         return super().substitute(subs, key) if name == self.key else Alias(self.key)
+
+
+class ReleaseLayer(MaterializedLayer):
+    """The tasks of one call of `transform`, which `dask.graph_manipulation` may omit, and not copy."""
+
+    def clone(self, keys, seed, bind_to=None):
+        """Refuse: a copy of a task would release its rows again, with noise of its own."""
+        raise ValueError("A copy of lazy sketches would release their rows again: omit them, or persist them first.")
 
 
 def release_task(key, release, chunk):
