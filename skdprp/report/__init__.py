@@ -112,7 +112,9 @@ def privacy_report(estimator):
     private, not_covered = None, part.not_covered
     if part.charges and part.is_known:
         try:
-            private = replace(compose(*(charge for group in part.charges for charge in group)), per=None)
+            charges = [charge for group in part.charges for charge in group]
+            given = " and ".join(dict.fromkeys(charge.given for charge in charges if charge.given))
+            private = replace(compose(*charges), per=None, given=given)  # all releases are of the same labels
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None and not has_guarantee(estimator):
