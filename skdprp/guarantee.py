@@ -500,12 +500,11 @@ def compose(*guarantees, delta=None, disjoint=False):
         raise ValueError(f"delta must be between 0 and 1, got {delta}.")
     _check_same_kind(guarantees)
     total = _disjoint_total(guarantees, delta) if disjoint else _sequential_total(guarantees, delta)
-    of_each = " of each part" * disjoint  # what is given of each is not given of all rows together
     return replace(
         guarantees[0],
         adjacency=_common_adjacency(guarantees),
         per=None,
-        given=_joined((one.given and one.given + of_each for one in guarantees), " and "),
+        given=_given(guarantees, disjoint=disjoint),
         released=_joined(guarantee.released for guarantee in guarantees),
         mechanism=_joined(guarantee.mechanism for guarantee in guarantees),
         n_releases=sum(guarantee.n_releases for guarantee in guarantees),
@@ -517,6 +516,15 @@ def compose(*guarantees, delta=None, disjoint=False):
         seeded=any(guarantee.seeded for guarantee in guarantees),
         **total,
     )
+
+
+def _given(guarantees, *, disjoint):
+    """Say of what each fact is given: of its own rows and labels, which need not be those of the others."""
+    facts = [guarantee.given for guarantee in guarantees if guarantee.given]
+    if disjoint or len(facts) > 1:
+        of_each = " of each part" if disjoint else " of each release"
+        facts = [fact.removesuffix(of_each) + of_each for fact in facts]
+    return _joined(facts, " and ")
 
 
 def _check_same_kind(guarantees):

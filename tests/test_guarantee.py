@@ -69,7 +69,8 @@ def test_totals_are_of_all_that_happened_and_given_what_any_part_is():
     sketch = dataclasses.replace(PURE, per="transform")
     model = dataclasses.replace(PURE, per="fit", given="the set of labels")
     total = compose(sketch, model, model)
-    assert total.per is None and total.given == "the set of labels"
+    assert total.per is None and total.given == "the set of labels of each release"  # which may be of other labels
+    assert compose(total, model).given == total.given and compose(sketch, model).given == model.given
 
 
 @pytest.mark.parametrize("facts", [{"definition": "privacy"}, {"per": "day"}])

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..guarantee import compose
+from ._data_independent import OWN_LABELS
 from ._lines import PrivacyReport, ReportedStep
 from ._structure import has_guarantee
 from ._walk import Flow, of_cross_validation, walk
@@ -56,6 +57,10 @@ def privacy_report(estimator):
     An estimator of yours, which derives from none of this library, is taken at its word: its ``guarantee_`` is charged
     once, at each fit or at each transform as its ``per`` says.
 
+    **After a map** neighbours are rows as they leave it, and totals of several reports compose only if it is the same
+    map. A function that looks up names of its own module, or holds objects of other classes than those of NumPy, SciPy,
+    pandas and scikit-learn, is taken for another one in each report: give what it needs as ``kw_args``.
+
     **Searches** are reported as they were recorded at their fit. One row pays for all candidates in all folds, and for
     the refit, which is charged as the costliest candidate, since the rows have chosen it. In a fold a sketch is charged
     once where the row was trained on and once for each scorer where it was scored; a model, where it was trained on.
@@ -100,11 +105,17 @@ def privacy_report(estimator):
         raise TypeError(f"Reports are about fitted estimators, not their class: {estimator.__name__}().fit(X, y).")
     if not isinstance(estimator, Mapping) and not hasattr(estimator, "get_params"):
         raise TypeError(f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}.")
-    part = of_cross_validation(estimator) if isinstance(estimator, Mapping) else walk(estimator, "", Flow())
+    labels = OWN_LABELS.set({})
+    try:
+        part = of_cross_validation(estimator) if isinstance(estimator, Mapping) else walk(estimator, "", Flow())
+    finally:
+        OWN_LABELS.reset(labels)
     private, not_covered = None, part.not_covered
     if part.charges and part.is_known:
         try:
-            private = replace(compose(*(charge for group in part.charges for charge in group)), per=None)
+            charges = [charge for group in part.charges for charge in group]
+            given = " and ".join(dict.fromkeys(charge.given for charge in charges if charge.given))
+            private = replace(compose(*charges), per=None, given=given)  # all releases are of the same labels
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None and not has_guarantee(estimator):

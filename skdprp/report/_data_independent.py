@@ -1,10 +1,15 @@
 """Steps that are known to treat each row by itself and to learn nothing: which they are, and which one it is."""
 
+import dis
 import hashlib
+import io
+import marshal
 import pickle
 from collections.abc import Mapping
+from contextvars import ContextVar
 from numbers import Real
-from types import FunctionType
+from types import CodeType, FunctionType, ModuleType
+from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
@@ -43,6 +48,10 @@ _TRUST = {
 }
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
+# What their functions and classes do follows from their names; everything else may be defined anew under the same name.
+_LIBRARIES = ("builtins", "functools", "math", "numpy", "operator", "pandas", "re", "scipy", "skdprp", "sklearn")
+# Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.
+OWN_LABELS = ContextVar("own_labels")
 
 
 def is_data_independent(estimator):
@@ -120,26 +129,26 @@ def _is_among(value, expected):
 def map_label(name, thing):
     """Name a transformer, and by a digest what it does: those that do different things have different labels.
 
-    A random projection that is not fitted raises ValueError, as nothing says which it will be.
+    What cannot be written out in full has a label of its own, which is the same within one report only. A random
+    projection that is not fitted raises ValueError, as nothing says which it will be.
     """
     return f"{name} ({hashlib.sha256(_spelled(thing).encode()).hexdigest()[:12]})"
 
 
 def _spelled(thing):
     """Write out a value, so that equal texts mean equal values."""
-    if hasattr(thing, "get_params"):
+    if hasattr(thing, "get_params") and _is_of_library(thing):
         return f"{type(thing).__module__}.{type(thing).__qualname__}{_spelled(_what_it_does(thing))}"
     if isinstance(thing, Mapping):
         return f"{{{sorted((_spelled(name), _spelled(value)) for name, value in thing.items())}}}"
-    if isinstance(thing, np.ndarray) and thing.dtype != object:
-        if thing.size < 10_000:  # as the list of the same numbers is
-            return _spelled(thing.tolist())
-        return f"{thing.shape}{thing.dtype.str}" + hashlib.sha256(np.ascontiguousarray(thing)).hexdigest()
-    if isinstance(thing, list | tuple | np.ndarray):
+    if type(thing) is np.ndarray and thing.dtype != object:
+        # As the list of the same numbers is, where that is short.
+        return _spelled(thing.tolist()) if thing.size < 10_000 else _digest(thing)
+    if isinstance(thing, list | tuple) or type(thing) is np.ndarray:
         return f"[{','.join(map(_spelled, thing))}]"
-    if isinstance(thing, FunctionType):
-        return _spelled_function(thing)
-    return repr(float(thing)) if isinstance(thing, Real) and abs(thing) < 2**53 else _spelled_other(thing)
+    if isinstance(thing, Real) and abs(thing) < 2**53 and float(thing) == thing:
+        return repr(float(thing))
+    return repr(thing) if type(thing) in (str, bytes) else _pickled(thing)
 
 
 def _what_it_does(estimator):
@@ -156,18 +165,55 @@ def _what_it_does(estimator):
     return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
 
 
-def _spelled_function(function):
-    """Write out a function by its place, its code and what it has captured."""
-    code = function.__code__
-    captured = [cell.cell_contents for cell in function.__closure__ or ()]
-    facts = [code.co_filename, code.co_firstlineno, code.co_code.hex(), code.co_names, code.co_consts, captured]
-    return f"{function.__module__}.{function.__qualname__}{_spelled([*facts, function.__defaults__])}"
+def _digest(array):
+    return f"{array.shape}{array.dtype.str}" + hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
 
 
-def _spelled_other(thing):
-    if thing is None or isinstance(thing, str | bytes | Real | type):
-        return repr(thing)
+class _Pickler(pickle.Pickler):
+    """Writes out functions by what they do, and no class that may be defined anew under the same name."""
+
+    def reducer_override(self, thing):
+        if isinstance(thing, FunctionType):
+            return str, (_spelled_function(thing),)
+        return NotImplemented if _is_of_library(thing) else (str, (_own_label(thing),))
+
+
+def _pickled(thing, *, owner=None):
+    written = io.BytesIO()
     try:
-        return pickle.dumps(thing, protocol=4).hex()
-    except (pickle.PicklingError, TypeError, AttributeError):
-        return repr(thing)
+        _Pickler(written, protocol=4).dump(thing)
+    except (pickle.PicklingError, AttributeError, RecursionError, TypeError, ValueError):
+        return _own_label(thing if owner is None else owner)
+    return hashlib.sha256(written.getvalue()).hexdigest()
+
+
+def _own_label(thing):
+    return OWN_LABELS.get({}).setdefault(id(thing), (uuid4().hex, thing))[0]
+
+
+def _spelled_function(function):
+    """Write out a function by its place, its code and what it has captured, if it looks up nothing but libraries."""
+    code, outside = function.__code__, function.__globals__
+    if not _is_in_library(outside.get("__name__")):
+        used = [outside.get(name) for name in _used(code)]
+        if not all(isinstance(one, ModuleType) and _is_in_library(one.__name__) for one in used):
+            return _own_label(function)
+    captured = [cell.cell_contents for cell in function.__closure__ or ()]
+    facts = [marshal.dumps(code, 2), captured, function.__defaults__, function.__kwdefaults__]
+    return f"{function.__module__}.{function.__qualname__}{_pickled(facts, owner=function)}"
+
+
+def _used(code):
+    """Names that a function, or one within it, looks up outside of itself when it is called."""
+    within = (used for constant in code.co_consts if isinstance(constant, CodeType) for used in _used(constant))
+    steps = dis.get_instructions(code)
+    return {*within, *(step.argval for step in steps if step.opname.endswith(("_NAME", "_GLOBAL")))}
+
+
+def _is_of_library(thing):
+    """Whether a class or function, or the class of anything else, is one of a library."""
+    return _is_in_library((thing if hasattr(thing, "__qualname__") else type(thing)).__module__)
+
+
+def _is_in_library(module):
+    return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES

@@ -11,6 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -58,6 +59,11 @@ _MAY_LEARN = "may learn from the rows without noise"
 _SPREADS = "; one change before it may move several coordinates after it"
 _CHOOSES = "chooses columns in view of the rows: list them"
 _DENSITY = "keeps whether most values were zero in sparse_output_: set sparse_threshold=0"
+_THE_LABELS = "the set of labels"
+_ALIKE = "equal labels are alike in type, and in the sign of a zero: classes_ keeps them as single rows have them"
+_CONSTANT = (
+    "takes a constant for a column of labels that are all equal: use MultiOutputClassifier over a model with classes"
+)
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _VIOLATED = "VIOLATED by an audit"
 _INHERITS = "inherits a guarantee and may release more: hold the private estimator inside, do not derive from it"
@@ -176,8 +182,11 @@ def _of_branches(estimator, steps, name, flow):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
         part += added
         flows.append(part.flow)
-    if isinstance(estimator, OneVsRestClassifier | VotingClassifier):  # these keep the labels that they have found
-        part = replace(part, charges=tuple(tuple(map(_given_the_labels, group)) for group in part.charges))
+    if isinstance(estimator, _KEEP_LABELS):
+        charges = tuple(tuple(_given_the_labels(charge, estimator) for charge in group) for group in part.charges)
+        part = replace(part, charges=charges)
+    if getattr(estimator, "multilabel_", False):
+        part = replace(part, not_covered=(*part.not_covered, f"{name} {_CONSTANT}"))
     columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
     if not all(map(chooses_by_name, columns)):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
@@ -191,13 +200,20 @@ def _of_branches(estimator, steps, name, flow):
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
+# The first two keep the labels that they find, the last one warns if there are many, whatever their members list.
+_KEEP_LABELS = (OneVsRestClassifier, VotingClassifier, MultiOutputClassifier)
 _FIT_TRANSFORM = (Pipeline, FeatureUnion, ColumnTransformer)  # other composites fit, and then transform the same rows
 
 
-def _given_the_labels(guarantee):
+def _given_the_labels(guarantee, ensemble):
     """State a guarantee for neighbours with the same set of labels; those at a distance have the same labels anyway."""
-    is_distance = guarantee.adjacency is not None and guarantee.adjacency.is_distance
-    return guarantee if is_distance or guarantee.given else replace(guarantee, given="the set of labels")
+    if guarantee.adjacency is not None and guarantee.adjacency.is_distance:
+        return guarantee
+    given = dict.fromkeys([guarantee.given or _THE_LABELS, _THE_LABELS])
+    if isinstance(ensemble, MultiOutputClassifier):
+        return replace(guarantee, given=" and ".join(f"{fact} of each output" for fact in given))
+    assumptions = dict.fromkeys([*guarantee.assumptions, _ALIKE])
+    return replace(guarantee, given=" and ".join(given), assumptions=tuple(assumptions))
 
 
 def _keeps_density(estimator, steps, flows):
