@@ -115,8 +115,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         ImportError
             If batches are sampled and dp-accounting, which accounts for them, is not installed.
         """
-        seeded = _noise.is_seeded()  # asked now as well as at the end: a callback may leave the seed
-        model = snapshot(self)
+        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         parameters = model.get_params(deep=False)  # asked now: a callback may set others
         X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         classes, codes = _encode(y, model.classes)
@@ -127,7 +126,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         calibration = model._calibrate(problem, delta)
         vars(model).update(model._release(problem, calibration, X, codes))
         model.classes_, model._calibrated_for = classes, parameters
-        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
         return self
 
