@@ -626,3 +626,45 @@ def test_no_total_is_stated_of_a_search_in_which_a_seed_was_left(estimator):
     report = privacy_report(search)
     assert report.private is None and "seed" in " ".join(report.not_covered)
     assert privacy_report(clone(search).fit(X, Y)).private is not None
+
+
+@pytest.mark.parametrize("kind", [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation])
+@pytest.mark.parametrize(("label", "other", "equal"), [(0, 1, 0.0), (False, True, 0), ("a", "b", "a\0")])
+def test_the_type_of_one_label_is_not_that_of_the_classes(kind, label, other, equal):
+    """A list with one 0.0 for 0, 0 for False, or a text that ends in a zero, has the same labels and another type."""
+    types, sets = set(), []
+    for first in (label, equal):
+        fitted = kind(delta=1e-6).fit(X, [first, other, *[label, other] * 5])
+        types.add(fitted.classes_.dtype)
+        sets.append(fitted.classes_.tolist())
+    assert len(types) == 1 or sets[0] != sets[1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "dtype"),
+    [
+        ([0, 1.0], np.int64),
+        ([False, True], np.int64),
+        ([False, 1], np.int64),
+        ([2**53 + 1, 1.0], np.int64),
+        ([2**64 - 1, 1.0], np.uint64),
+        ([2**70, 1], np.float64),
+        (["a", "bc\0"], "<U2"),
+        (np.array([False, True]), bool),
+        (np.array([0.0, 1.0]), float),
+        (np.array([0, 1], dtype=np.int8), np.int8),
+    ],
+)
+def test_classes_have_the_type_of_an_array_and_of_a_list_what_holds_its_values(labels, dtype):
+    """A label of 2^53 + 1 would be read as 2^53 where another is 1.0."""
+    y = np.tile(labels, 6) if isinstance(labels, np.ndarray) else labels * 6
+    classes = AMPClassifier(delta=1e-6).fit(X, y).classes_
+    assert classes.dtype == dtype
+    assert set(classes.tolist()) == {label.rstrip("\0") if isinstance(label, str) else label for label in labels}
+
+
+@pytest.mark.parametrize("labels", [["a", 1], [True, "b"], [2**64 + 1, 1.0]])
+def test_a_list_of_labels_that_no_type_holds_is_refused(labels):
+    """Numbers beside strings would be strings, and large ones beside 1.0 other numbers."""
+    with pytest.raises(ValueError, match="Unknown label type"):
+        AMPClassifier(delta=1e-6).fit(X, labels * 6)
