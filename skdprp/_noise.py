@@ -19,6 +19,7 @@ released is what the whole word would have given.
 """
 
 import os
+import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -34,6 +35,7 @@ _EDGE_MARGIN = np.float32(2.0**-8)  # see _rounded_to_gaussian
 SAMPLING_LOSS = 2.0**-31  # see above: the loss by rounding of each value that is released
 _SCALES = 2.0**-500, 2.0**500  # of which all values up to 2**500 are multiples of a normal float, up to a fraction
 _SEEDED = ContextVar("seeded noise of this context: (process id, generator)", default=None)
+_LAST_SEEDED = ContextVar("last seeded draw of this context, by a name that no other draw has", default=b"")
 
 
 def _seeded_generator():
@@ -45,6 +47,14 @@ def _seeded_generator():
 def is_seeded():
     """Whether noise drawn here comes from a seed, which makes it no protection at all."""
     return _seeded_generator() is not None
+
+
+def last_seeded_draw():
+    """Name of the last draw of this context that came from a seed: another one later tells that there was one since.
+
+    Whether there is a seed before a release and after it would not tell: a callback may enter and leave one meanwhile.
+    """
+    return _LAST_SEEDED.get()
 
 
 @contextmanager
@@ -75,13 +85,29 @@ def reproducible_noise(seed):
         yield
     finally:
         _SEEDED.reset(token)
+        _mark_searches()
+
+
+def _mark_searches():
+    """Have searches whose fits go on know that a seed was left: their folds may be seeded, and the refit not."""
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if hasattr(search := frame.f_locals.get("self"), "_run_search"):
+            search._left_a_seed = True
+
+
+def left_a_seed(search):
+    """Whether a seed was left while a search was fitted, by its `refit` or a callback, for instance."""
+    return getattr(search, "_left_a_seed", False)
 
 
 def random_bytes(size):
     """Return `size` fresh bytes from the kernel."""
     generator = _seeded_generator()
-    # No buffer is read ahead: two processes would share what is in it after a fork.
-    return os.urandom(size) if generator is None else generator.bytes(size)
+    if generator is None:
+        return os.urandom(size)  # no buffer is read ahead: two processes would share what is in it after a fork
+    _LAST_SEEDED.set(os.urandom(16))
+    return generator.bytes(size)
 
 
 def _random_words(size):

@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections import Counter
+from contextlib import ExitStack
 from decimal import Decimal, getcontext
 from fractions import Fraction
 
@@ -11,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import VotingClassifier, VotingRegressor
@@ -563,3 +565,106 @@ def test_a_callback_does_not_set_the_norm_to_which_rows_are_clipped():
         with reproducible_noise(0):
             weights.append(estimator.set_callbacks(*callbacks).fit(1000 * X, Y).coef_)
     assert np.array_equal(*weights)
+
+
+class Within(Leave):
+    """A callback that enters a context before the first step, and leaves it after the last."""
+
+    def on_fit_task_begin(self, estimator, context, **known):
+        """Enter, once."""
+        if self.left == self.n_steps:
+            self.n_steps = None
+            self.context.__enter__()
+
+    def __init__(self, context, n_steps):
+        super().__init__(context, n_steps)
+        self.n_steps = n_steps
+
+
+def test_a_descent_whose_seed_is_there_for_its_steps_alone_is_marked_as_seeded():
+    """There is no seed when the fit begins, nor when it ends, and all of the noise came from one."""
+    estimator = DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=5)
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    weights = [estimator.set_callbacks(Within(reproducible_noise(0), 5)).fit(X, Y).coef_ for _ in range(2)]
+    assert estimator.guarantee_.seeded or not np.array_equal(*weights)
+
+
+def test_a_search_whose_folds_alone_were_seeded_is_not_private():
+    """A function that chooses the refit runs between the folds and it, and may leave the seed of the folds."""
+    scores = []
+    for _ in range(2):
+        context = reproducible_noise(0)
+        context.__enter__()
+
+        def choose(results, context=context):
+            context.__exit__(None, None, None)
+            return 0
+
+        known = {"cv": KFold(3), "refit": choose, "scoring": "neg_log_loss"}
+        search = GridSearchCV(model(), {"epsilon": [1.0, 2.0]}, **known).fit(X, Y)
+        scores.append(search.cv_results_["mean_test_score"])
+    private = privacy_report(search).private
+    assert not np.array_equal(*scores) or private is None or private.seeded
+
+
+@pytest.mark.parametrize("estimator", [make_pipeline(sketch(), LogisticRegression()), model()])
+def test_a_seed_around_a_search_marks_its_total_and_no_later_one(estimator):
+    """The refit draws from the same seed as the folds; what was drawn from one before is none of the search."""
+    search = GridSearchCV(estimator, {}, cv=KFold(3))
+    with reproducible_noise(0):
+        assert privacy_report(search.fit(X, Y)).private.seeded
+    assert not privacy_report(search.fit(X, Y)).private.seeded
+
+
+@pytest.mark.parametrize("estimator", [make_pipeline(sketch(), LogisticRegression()), model()])
+def test_no_total_is_stated_of_a_search_in_which_a_seed_was_left(estimator):
+    """The report says so, and a clone that is fitted without a seed has a total."""
+    with ExitStack() as seeds:
+        seeds.enter_context(reproducible_noise(0))
+        search = GridSearchCV(estimator, {}, cv=KFold(3), refit=lambda results: seeds.close() or 0).fit(X, Y)
+    report = privacy_report(search)
+    assert report.private is None and "seed" in " ".join(report.not_covered)
+    assert privacy_report(clone(search).fit(X, Y)).private is not None
+
+
+@pytest.mark.parametrize("kind", [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation])
+@pytest.mark.parametrize(("label", "other", "equal"), [(0, 1, 0.0), (False, True, 0), ("a", "b", "a\0")])
+def test_the_type_of_one_label_is_not_that_of_the_classes(kind, label, other, equal):
+    """A list with one 0.0 for 0, 0 for False, or a text that ends in a zero, has the same labels and another type."""
+    types, sets = set(), []
+    for first in (label, equal):
+        fitted = kind(delta=1e-6).fit(X, [first, other, *[label, other] * 5])
+        types.add(fitted.classes_.dtype)
+        sets.append(fitted.classes_.tolist())
+    assert len(types) == 1 or sets[0] != sets[1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "dtype"),
+    [
+        ([0, 1.0], np.int64),
+        ([False, True], np.int64),
+        ([False, 1], np.int64),
+        ([2**53 + 1, 1.0], np.int64),
+        ([2**64 - 1, 1.0], np.uint64),
+        ([2**70, 1], np.float64),
+        (["a", "bc\0"], "<U2"),
+        (np.array([False, True]), bool),
+        (np.array([0.0, 1.0]), float),
+        (np.array([0, 1], dtype=np.int8), np.int8),
+    ],
+)
+def test_classes_have_the_type_of_an_array_and_of_a_list_what_holds_its_values(labels, dtype):
+    """A label of 2^53 + 1 would be read as 2^53 where another is 1.0."""
+    y = np.tile(labels, 6) if isinstance(labels, np.ndarray) else labels * 6
+    classes = AMPClassifier(delta=1e-6).fit(X, y).classes_
+    assert classes.dtype == dtype
+    assert set(classes.tolist()) == {label.rstrip("\0") if isinstance(label, str) else label for label in labels}
+
+
+@pytest.mark.parametrize("labels", [["a", 1], [True, "b"], [2**64 + 1, 1.0]])
+def test_a_list_of_labels_that_no_type_holds_is_refused(labels):
+    """Numbers beside strings would be strings, and large ones beside 1.0 other numbers."""
+    with pytest.raises(ValueError, match="Unknown label type"):
+        AMPClassifier(delta=1e-6).fit(X, labels * 6)

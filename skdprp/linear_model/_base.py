@@ -1,6 +1,7 @@
 """What the private linear classifiers share: validation, public facts, prediction."""
 
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from numbers import Integral, Real
 
 import numpy as np
@@ -46,6 +47,9 @@ CLASSIFIER_CONSTRAINTS = {
     "n_jobs": [Integral, None],
 }
 
+_NUMBERS = bool | int | float | np.bool_ | np.integer | np.floating
+_NO_LABELS = "Unknown label type: labels are numbers, truth values or strings, and all of one type."
+
 LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or so, where noise no longer matters
 
 
@@ -55,10 +59,35 @@ def _has_probabilities(estimator):
     raise AttributeError(f"Probabilities need loss='log_loss', got {estimator.loss!r}.")
 
 
+def _of_one_type(y):
+    """Return labels of a list in a type that follows from their values: one row may hold 0.0 for 0, or True for 1.
+
+    Whole numbers and truth values get the first type that holds them all, strings one that is as long as the longest.
+    What has a type of its own has one for all rows: it is returned as it is, and so is what holds no labels.
+    """
+    if hasattr(y, "dtype") or hasattr(y, "__array__"):
+        return y
+    cells = np.asarray(y, dtype=object)
+    kinds = set(map(type, cells.flat))
+    if any(issubclass(kind, str) for kind in kinds):
+        if not all(issubclass(kind, str) for kind in kinds):  # numpy would make strings of numbers
+            raise ValueError(_NO_LABELS)
+        # To numpy, strings that differ in zeros at the end are equal.
+        return np.array([str.__str__(cell).rstrip("\0") for cell in cells.flat]).reshape(cells.shape)
+    if not all(issubclass(kind, _NUMBERS) for kind in kinds) or not all(cell // 1 == cell for cell in cells.flat):
+        return y
+    whole = np.array([int(cell) for cell in cells.flat], dtype=object).reshape(cells.shape)
+    for dtype in (np.int64, np.uint64, np.float64):
+        with suppress(OverflowError):
+            if ((labels := whole.astype(dtype)).astype(object) == whole).all():
+                return labels
+    raise ValueError(_NO_LABELS)
+
+
 def _labels(y):
     """Return labels of a type that classes have, checked without scikit-learn's warnings, which count labels."""
     if y.dtype.kind in "OSV" and not all(issubclass(kind, str) for kind in set(map(type, y))):
-        raise ValueError("Unknown label type: labels are numbers, truth values or strings, and all of one type.")
+        raise ValueError(_NO_LABELS)
     if y.dtype.kind == "f" and (y != np.trunc(y)).any():
         raise ValueError("Unknown label type: continuous. A classifier takes no real numbers that are not whole.")
     if y.dtype.kind == "O":  # text of a class of its own may hold more, and classes_ would take it from one row
@@ -97,7 +126,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows. Those longer than `max_norm` are clipped to it.
         y : array-like of shape (n_samples,)
-            Labels. Without `classes`, the guarantee holds given the set of those found here.
+            Labels. Without `classes`, the guarantee holds given the set of those found here; truth values of a list
+            are then the numbers 0 and 1, those of an array stay what they are.
 
         Returns
         -------
@@ -115,9 +145,9 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         ImportError
             If batches are sampled and dp-accounting, which accounts for them, is not installed.
         """
-        seeded = _noise.is_seeded()  # asked now as well as at the end: a callback may leave the seed
-        model = snapshot(self)
+        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         parameters = model.get_params(deep=False)  # asked now: a callback may set others
+        y = without_values(_of_one_type, y, name="y")
         X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         classes, codes = _encode(y, model.classes)
         # Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
@@ -127,7 +157,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         calibration = model._calibrate(problem, delta)
         vars(model).update(model._release(problem, calibration, X, codes))
         model.classes_, model._calibrated_for = classes, parameters
-        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
         return self
 

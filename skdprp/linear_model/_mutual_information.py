@@ -193,7 +193,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             If X or y is not finite, `n_components` exceeds the number of rows, `min_residual` cannot be true, or
             `epsilon` is so small that noise cannot be sampled well enough.
         """
-        seeded, model = _noise.is_seeded(), snapshot(self)
+        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "coef_ and intercept_")
         # A noisy copy has as many rows as X; few with the same Gram matrix have the same least squares.
@@ -204,7 +204,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         weights = np.linalg.lstsq(table[:, :-1], table[:, -1])[0]
         model.coef_ = weights[: X.shape[1]].copy()
         model.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
-        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
         return self
 
@@ -236,14 +236,14 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             If X or y is not finite, `n_components` exceeds the number of rows, `min_residual` cannot be true, or
             `epsilon` is so small that noise cannot be sampled well enough.
         """
-        seeded, model = _noise.is_seeded(), snapshot(self)
+        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "the sketch")
         if calibration.mechanism.n_components is None:
             table = np.vstack([block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)])
         else:
             table = model._project(X, y, calibration).astype(X.dtype, copy=False)
-        calibration.publish(model, seeded=seeded or _noise.is_seeded())
+        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)  # and drop coefficients of an earlier fit, whose guarantee was another
         return table[:, :-1], table[:, -1]
 

@@ -28,6 +28,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 
+from .._noise import left_a_seed
 from ..guarantee import Adjacency, Definition
 from ._structure import all_steps, has_guarantee, is_of_library
 
@@ -47,11 +48,13 @@ _OTHER_FIT = "its results, its folds and its refit are not those of one fit: fit
 _WATCHED = "callbacks may sketch rows again to score them: fit it without them"
 _ANY_SCORER = "a scorer that is a function may sketch rows any number of times: use make_scorer"
 _NOT_RECORDED = "what {} guaranteed in each fold was not recorded: fit it in folds by hand and compose"
+_SEED_WAS_LEFT = "noise of its folds may come from a seed that was left within its fit: fit a clone outside of seeds"
 _N_UNKNOWN = "delta=None depends on the number of rows of a fold, which is not known: give delta"
 _BY_LABEL = "one label may move other rows between the folds of {}: set cv=KFold({}, shuffle=True)"
 _BY_ROW = "one row may move others between the folds of {}: set cv=KFold({}, shuffle=True)"
 _DIFFER = "; guarantees differ, all of them imply this one"
 _AS_FITTED = "the search, its folds, scorers and results are as its last fit left them"
+_IN_PARALLEL = "folds in other threads and processes, if any, had no seed for their noise"
 
 
 class NotKnown(Exception):
@@ -108,7 +111,7 @@ def _in_each_fold(guarantee, cv):
     given = guarantee.given and f"{guarantee.given} in each fold"
     what = "labels, which neighbours have in common" if type(cv) in _BY_LABELS else "places"
     held_out = f"which rows {type(cv).__name__} holds out depends on {what} alone"
-    return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, held_out, _AS_FITTED))
+    return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, held_out, _AS_FITTED, _IN_PARALLEL))
 
 
 def _check_records(search, refit):
@@ -119,6 +122,8 @@ def _check_records(search, refit):
         raise NotKnown(_NO_REFIT)
     if not refit.is_known:
         raise NotKnown(refit.not_covered[-1])
+    if left_a_seed(search):  # the folds may be seeded where the refit, which shows it, is not
+        raise NotKnown(_SEED_WAS_LEFT)
     results = search.cv_results_
     n_splits = len({name.partition("_")[0] for name in results if re.match(r"split\d+_", name)})
     # Attributes can be set: identity of the parameters, and the numbers of folds, show that they are of one fit.
