@@ -5,6 +5,7 @@ from ._version import __version__ as __version__
 from .audit import audit_epsilon, membership_inference_auc, worst_neighbours
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
+from .ledger import PrivacyLedger
 from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
@@ -22,6 +23,7 @@ __all__ = [
     "DPSignRP",
     "MIDPRegressor",
     "PrivacyGuarantee",
+    "PrivacyLedger",
     "PrivacyProfileDisplay",
     "PrivacyUtilityDisplay",
     "PrivacyWarning",

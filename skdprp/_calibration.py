@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from ._noise import is_seeded
 from ._validation import warn_at_caller
 from .guarantee import PrivacyGuarantee, PrivacyWarning
+from .ledger._ledger import entry_of_estimator
 
 
 @dataclass(frozen=True)
@@ -18,6 +20,12 @@ class Calibration:
     fitted: dict = field(default_factory=dict)
     mechanism: object = None
     claimed: PrivacyGuarantee | None = None
+
+    def recorded(self, estimator):
+        """Enter a release into the open ledgers before its noise is drawn, in a `with` block."""
+        return entry_of_estimator(
+            self.guarantee.mark_seeded() if is_seeded() else self.guarantee, type(estimator).__name__
+        )
 
     def publish(self, estimator, *, seeded):
         """Set on an estimator what holds of it from now on; warn where less holds than was published."""

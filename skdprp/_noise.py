@@ -27,6 +27,8 @@ from functools import partial
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv, ndtri
 
+from ._recording import check_recorded
+
 _BLOCK = 1 << 15  # values at a time, which stay in the cache with what is drawn for them
 _LOW_63 = np.uint64(2**63 - 1)
 _DEEP = 2.0**-17  # tails below, of which a word of 64 bits has left fewer than 46, draw another word
@@ -102,8 +104,9 @@ def left_a_seed(search):
 
 
 def random_bytes(size):
-    """Return `size` fresh bytes from the kernel."""
+    """Return `size` fresh bytes from the kernel, for a release that every open ledger knows of."""
     generator = _seeded_generator()
+    check_recorded(seeded=generator is not None)
     if generator is None:
         return os.urandom(size)  # no buffer is read ahead: two processes would share what is in it after a fork
     _LAST_SEEDED.set(os.urandom(16))

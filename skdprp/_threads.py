@@ -4,6 +4,7 @@ joblib says how many; its own pools look for results every 10 milliseconds, in w
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 from ._validation import silent
 
@@ -13,6 +14,8 @@ def in_threads(function, parts):
     parts = list(parts)
     if len(parts) < 2:
         return [function(part) for part in parts]
+    contexts = [copy_context() for _ in parts]
     # Each thread begins with warnings of floating-point errors, which would tell of a row.
     with ThreadPoolExecutor(len(parts)) as pool:
-        return list(pool.map(silent(function), parts))
+        # Each in the context of the caller: what threads draw is noise of the caller's release.
+        return list(pool.map(lambda part, context: context.run(silent(function), part), parts, contexts))

@@ -19,6 +19,7 @@ from sklearn import base, config_context
 from sklearn.utils import _param_validation, validation
 from sklearn.utils._param_validation import StrOptions
 
+from . import _recording
 from ._digits import to_python
 
 __all__ = [
@@ -101,13 +102,17 @@ class UncachedMixin:
     """Have a state equal to no other, so that caches, which know a result by what it comes from, do not know a release.
 
     A ``Pipeline(memory=...)`` gave the release of equal rows again, and another for a neighbour: that told them apart.
+    A state also carries the open ledgers along, to workers of which no ancestor knows them.
     """
 
     def __getstate__(self):
-        return super().__getstate__() | {"_unlike_any_other": uuid4().hex}
+        carried = {"_unlike_any_other": uuid4().hex, "_open_journals": _recording.open_journals()}
+        return super().__getstate__() | carried
 
     def __setstate__(self, state):
-        super().__setstate__({name: value for name, value in state.items() if name != "_unlike_any_other"})
+        _recording.adopt(state.get("_open_journals", {}))
+        carried = ("_unlike_any_other", "_open_journals")
+        super().__setstate__({name: value for name, value in state.items() if name not in carried})
 
 
 FLOATS = (np.float64, np.float32)

@@ -562,10 +562,10 @@ def _worst_loss(guarantee):
 
 
 def _sequential_total(guarantees, delta):
-    basic_epsilon = _sum_up(guarantee.epsilon for guarantee in guarantees)
+    basic_epsilon = sum_up(guarantee.epsilon for guarantee in guarantees)
     if guarantees[0].definition is not Definition.DP:
         return {"epsilon": basic_epsilon, "delta": 0.0, "loss": None, "method": "basic composition"}
-    basic_delta = min(1.0, _sum_up(guarantee.delta for guarantee in guarantees))
+    basic_delta = min(1.0, sum_up(guarantee.delta for guarantee in guarantees))
     loss = sum((guarantee.loss or _worst_loss(guarantee) for guarantee in guarantees), start=PrivacyLoss())
     return _stated(basic_epsilon, basic_delta, loss, at=delta, method=loss.method, basic="basic composition")
 
@@ -599,7 +599,7 @@ def _stated(basic_epsilon, basic_delta, loss, *, at, method, basic):
     return total | {"epsilon": epsilon, "method": method}
 
 
-def _sum_up(values):
+def sum_up(values):
     """Sum, rounded up."""
     values = list(values)
     try:
@@ -614,7 +614,7 @@ def _sum_up(values):
 
 def _guess(distance):
     """Probability of the best guess, rounded up, at a total variation distance."""
-    return min(1.0, _sum_up([0.5, distance / 2]))
+    return min(1.0, sum_up([0.5, distance / 2]))
 
 
 def _joined(texts, between="; "):

@@ -3,9 +3,12 @@
 import sys
 import time
 from copy import deepcopy
+from uuid import uuid4
 
 import numpy as np
 from joblib import Parallel, delayed
+
+from .ledger._ledger import current_rows, only_rows
 
 
 def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
@@ -51,7 +54,13 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
     # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
     own = (lambda chunk: chunk) if release.n_jobs == 1 else deepcopy
-    sketches = (np.asarray(part) for part in release(delayed(sketch.transform)(own(chunk)) for chunk in chunks))
+    run, rows = f"transform_chunks {uuid4().hex}", current_rows()
+    sketches = (
+        np.asarray(part)
+        for part in release(
+            delayed(_transform)(sketch, own(chunk), (*rows, (run, str(place)))) for place, chunk in enumerate(chunks)
+        )
+    )
     if verbose:
         sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
     if out is not None:
@@ -94,3 +103,9 @@ def _show_progress(sketches, n_rows):
         print(f"\r{done:,} rows sketched in {seconds:.0f} s{rest}   ", end="", file=sys.stderr, flush=True)
         yield part
     print(file=sys.stderr)
+
+
+def _transform(sketch, chunk, rows):
+    """Release a chunk, whose rows are in no other, as a ledger counts."""
+    with only_rows(rows):
+        return sketch.transform(chunk)

@@ -9,11 +9,12 @@ import skdprp
 
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
-    {"_adjacency", "_digits", "_version"},
+    {"_adjacency", "_digits", "_recording", "_version"},
     {"_kernels", "_noise", "_validation"},
     {"_threads", "_label", "random_projection", "losses", "preprocessing", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},
+    {"ledger"},
     {"_calibration"},
     {"similarity"},
     {"sketch", "linear_model"},

@@ -155,7 +155,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         # Far below 1 / n, at which publishing one row in n as it is would do.
         delta = model.delta if model.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         calibration = model._calibrate(problem, delta)
-        vars(model).update(model._release(problem, calibration, X, codes))
+        with calibration.recorded(self):
+            vars(model).update(model._release(problem, calibration, X, codes))
         model.classes_, model._calibrated_for = classes, parameters
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)

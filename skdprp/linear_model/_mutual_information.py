@@ -197,10 +197,11 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "coef_ and intercept_")
         # A noisy copy has as many rows as X; few with the same Gram matrix have the same least squares.
-        if calibration.mechanism.n_components is None:
-            table = triangle(model._noisy_blocks(X, y, calibration))
-        else:
-            table = model._project(X, y, calibration)
+        with calibration.recorded(self):
+            if calibration.mechanism.n_components is None:
+                table = triangle(model._noisy_blocks(X, y, calibration))
+            else:
+                table = model._project(X, y, calibration)
         weights = np.linalg.lstsq(table[:, :-1], table[:, -1])[0]
         model.coef_ = weights[: X.shape[1]].copy()
         model.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
@@ -239,10 +240,13 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "the sketch")
-        if calibration.mechanism.n_components is None:
-            table = np.vstack([block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)])
-        else:
-            table = model._project(X, y, calibration).astype(X.dtype, copy=False)
+        with calibration.recorded(self):
+            if calibration.mechanism.n_components is None:
+                table = np.vstack(
+                    [block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)]
+                )
+            else:
+                table = model._project(X, y, calibration).astype(X.dtype, copy=False)
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)  # and drop coefficients of an earlier fit, whose guarantee was another
         return table[:, :-1], table[:, -1]

@@ -1,11 +1,13 @@
 """Privacy reports: what the steps of a pipeline, a search or a cross-validation release, and what all cost together."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
 from ..guarantee import compose
+from ..ledger._totals import as_counts
 from ._data_independent import OWN_LABELS
-from ._lines import PrivacyReport, ReportedStep
+from ._lines import INFERRED, PrivacyReport, ReportedStep
 from ._structure import has_guarantee
 from ._walk import Flow, of_cross_validation, walk
 
@@ -14,7 +16,7 @@ __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
 _AS_FITTED = "steps and their parameters are those of the fit"
 
 
-def privacy_report(estimator):
+def privacy_report(estimator, *, ledger=None):
     """Report what a fitted estimator released, what is covered by a guarantee, and what all of it costs.
 
     Parameters
@@ -22,6 +24,10 @@ def privacy_report(estimator):
     estimator : estimator or dict
         An estimator, Pipeline, FeatureUnion, ColumnTransformer, one-vs-rest, multi-output or voting ensemble, a
         GridSearchCV or RandomizedSearchCV, or the result of ``cross_validate(..., return_estimator=True)``; fitted.
+
+    ledger : PrivacyLedger or None, default=None
+        The ledger that was open at the fit, and at nothing else: it counts the releases that a report can but infer.
+        There is no total then unless both agree.
 
     Returns
     -------
@@ -120,4 +126,20 @@ def privacy_report(estimator):
             not_covered += (str(error),)
     if private is not None and not has_guarantee(estimator):
         private = replace(private, assumptions=(*private.assumptions, _AS_FITTED))
-    return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)))
+    counted = INFERRED
+    if ledger is not None:
+        counted, disagreement = _compare(part.steps, ledger)
+        not_covered += disagreement
+    return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)), counted)
+
+
+def _compare(steps, ledger):
+    """Say what a ledger counts, and what a report does not know of that."""
+    inferred, recorded = Counter(), Counter(entry.estimator for entry in ledger.entries)
+    for step in steps:
+        if step.calls:
+            inferred[step.estimator] += step.calls
+    counted = f"by the ledger: {as_counts(recorded)}"
+    if inferred == recorded:
+        return counted, ()
+    return counted, (f"{as_counts(inferred)} follow from what was fitted: what the ledger has is in its total()",)

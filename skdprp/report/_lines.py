@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from .._label import as_html, method_line, wrap
 from ..guarantee import PrivacyGuarantee
 
+INFERRED = "inferred from what was fitted; a PrivacyLedger records what is released when it is released"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
 
 
@@ -28,6 +29,8 @@ class ReportedStep:
         What holds of one release of a private step.
     releases : int, default=0
         How many such releases one row is in; 0 if that is not known.
+    calls : int, default=0
+        How many calls made releases, of this row or others: each is an entry of a ledger that was open.
     """
 
     step: str
@@ -36,6 +39,7 @@ class ReportedStep:
     remark: str = ""
     guarantee: PrivacyGuarantee | None = None
     releases: int = 0
+    calls: int = 0
 
     def cells(self):
         """Texts of the columns of the report.
@@ -61,11 +65,14 @@ class PrivacyReport:
         What all private steps cost one row together; None if there is none, or if that is not known.
     not_covered : tuple of str
         What is released besides, under no guarantee.
+    counted : str, default="inferred from what was fitted"
+        How the releases were counted.
     """
 
     steps: tuple[ReportedStep, ...]
     private: PrivacyGuarantee | None
     not_covered: tuple[str, ...]
+    counted: str = INFERRED
 
     @property
     def total(self):
@@ -113,5 +120,6 @@ class PrivacyReport:
             facts["assumed"] = "; ".join(self.private.assumptions)
             facts["mechanism"] = method_line(self.private) or self.private.mechanism
             uncovered += self.private.not_covered
+            facts["counted"] = self.counted
         facts["not covered"] = "; ".join(uncovered)
         return {name: fact for name, fact in facts.items() if fact}

@@ -92,15 +92,13 @@ def releases_of_search(search, refit, walk):
         if line.releases:
             groups = next(groups_of_steps)
             guarantees = [_in_each_fold(group[0], cv) for group in groups]
-            in_folds = (
-                one
-                for one, group in zip(guarantees, groups, strict=True)
-                for _ in range(_releases_in_folds(search, cv, group))
-            )
+            counts = [_counts_in_folds(search, cv, group) for group in groups]
+            in_folds = (one for one, (count, _) in zip(guarantees, counts, strict=True) for _ in range(count))
             refitted = _costliest(guarantees)  # the rows have chosen which
             charged = (*line.releases * [refitted], *in_folds)
             differ = _DIFFER if len(set(guarantees)) > 1 else ""
-            line = replace(line, guarantee=refitted, releases=len(charged), remark=line.remark + differ)
+            calls = line.calls + sum(calls for _, calls in counts)
+            line = replace(line, guarantee=refitted, releases=len(charged), calls=calls, remark=line.remark + differ)
             charges.append(charged)
         lines.append(line)
     return lines, tuple(charges)
@@ -152,8 +150,10 @@ def _splitter(search, charges):
     return cv
 
 
-def _releases_in_folds(search, cv, group):
-    """How often one row is released in all folds of one candidate; a fold trains on a row, or holds it out, or neither.
+def _counts_in_folds(search, cv, group):
+    """How often one row is released in all folds of one candidate, and by how many calls all rows are.
+
+    A fold trains on a row, or holds it out, or neither.
 
     `group` is what one fit releases: the rows may pass a step several times.
     A sketch is drawn once for each scorer, though scikit-learn lets scorers share predictions: not those that failed.
@@ -163,10 +163,12 @@ def _releases_in_folds(search, cv, group):
         n_scorers = _n_scorers(search)
         trained += n_scorers * any(name.startswith("mean_train_") for name in search.cv_results_)
         held_out = n_scorers
+    calls = search.n_splits_ * (trained + held_out)
     if type(cv) in _HOLD_OUT_EACH_ROW:
         n_repeats = getattr(cv, "n_repeats", 1)
-        return (search.n_splits_ - n_repeats) * trained + n_repeats * held_out
-    return search.n_splits_ * max(trained, held_out)  # which folds hold a row out, and which train on it, is not known
+        return (search.n_splits_ - n_repeats) * trained + n_repeats * held_out, calls
+    # Which folds hold a row out, and which train on it, is not known.
+    return search.n_splits_ * max(trained, held_out), calls
 
 
 def _n_scorers(search):

@@ -145,8 +145,12 @@ def _once_more(part):
     """Charge each sketch once more: a fit sketched the rows, and they are sketched again to be passed on."""
     charges = tuple((*group, group[0]) if group[0].per == "transform" else group for group in part.charges)
     groups = iter(charges)
-    steps = tuple(replace(line, releases=len(next(groups))) if line.releases else line for line in part.steps)
+    steps = tuple(_with_releases(line, len(next(groups))) if line.releases else line for line in part.steps)
     return replace(part, steps=steps, charges=charges)
+
+
+def _with_releases(line, releases):
+    return replace(line, releases=releases, calls=line.calls + releases - line.releases)
 
 
 def _of_member(step, name, flow, *, passes_on):
@@ -317,7 +321,8 @@ def _of_private_step(estimator, name, flow):
         flow = flow if flow.learned else Flow(released=True)
     elif transforms:  # once fitted, it is a map that later rows pass as they pass any other
         flow = replace(flow, maps=(*flow.maps, (name, estimator)), fitted_map=flow.fitted_map or name)
-    return Part((ReportedStep(name, kind, status, remark, guarantee, 1),), ((charge,),), reasons, flow, is_known)
+    line = ReportedStep(name, kind, status, remark, guarantee, releases=1, calls=1)
+    return Part((line,), ((charge,),), reasons, flow, is_known)
 
 
 def _on_labels(guarantee, flow):

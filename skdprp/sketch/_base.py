@@ -28,6 +28,7 @@ from .._validation import (
     warn_at_caller,
 )
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
+from ..ledger._ledger import entry_of_estimator
 from ._dask import is_lazy, release_lazily, stand_in
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
@@ -174,7 +175,8 @@ class BaseSketch(
         sketch._check_domain(rows)
         if _noise.is_seeded() and not self.guarantee_.seeded:  # before a release that whoever has the seed can undo
             self.guarantee_ = self.guarantee_.mark_seeded()
-        sketches = sketch._release(rows, dtype)
+        with entry_of_estimator(self.guarantee_, type(self).__name__):
+            sketches = sketch._release(rows, dtype)
         if sketch._container() != "pandas":
             return sketches
         import pandas as pd

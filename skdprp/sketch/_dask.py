@@ -12,6 +12,8 @@ from uuid import uuid4
 import numpy as np
 import scipy.sparse as sp
 
+from ..ledger._ledger import current_rows, only_rows
+
 
 def is_lazy(X):
     """Whether X is a dask collection, which only who has imported dask can hold."""
@@ -37,14 +39,19 @@ class _Release:
     def __init__(self, sketch, nothing):
         self.sketch = sketch
         self.nothing = nothing
-        self.name = uuid4().hex
+        self.name = f"dask {uuid4().hex}"
+        self.rows = current_rows()
 
     def __dask_tokenize__(self):
         return self.name
 
-    def __call__(self, chunk):
+    def __call__(self, chunk, place):
         """Release a chunk; an empty context has no seed, so that the noise is from the kernel on every scheduler."""
-        return Context().run(self.sketch.transform, chunk) if chunk.shape[0] else self.nothing
+        return Context().run(self._transform, chunk, place) if chunk.shape[0] else self.nothing
+
+    def _transform(self, chunk, place):
+        with only_rows((*self.rows, (self.name, str(place)))):
+            return self.sketch.transform(chunk)
 
 
 def release_lazily(sketch, X, dtype):
@@ -68,8 +75,8 @@ def _map_chunks(release, rows, lengths, meta):
 
     from ._dask_task import ReleaseLayer, release_task
 
-    name = f"release-{release.name}"
+    name = f"release-{release.name.split()[1]}"
     chunks = {(name, i, 0): chunk for i, chunk in enumerate(flatten(rows.__dask_keys__()))}
-    tasks = {key: release_task(key, release, chunk) for key, chunk in chunks.items()}
+    tasks = {key: release_task(key, release, chunk, key[1]) for key, chunk in chunks.items()}
     graph = HighLevelGraph.from_collections(name, ReleaseLayer(tasks), dependencies=[rows])
     return Array(graph, name, chunks=(lengths, (meta.shape[1],)), meta=meta)

@@ -29,6 +29,6 @@ class ReleaseLayer(MaterializedLayer):
         raise ValueError("A copy of lazy sketches would release their rows again: omit them, or persist them first.")
 
 
-def release_task(key, release, chunk):
-    """Task that calls a release on what the task named `chunk` returns."""
-    return ReleaseTask(key, release, TaskRef(chunk))
+def release_task(key, release, chunk, place):
+    """Task that calls a release on what the task named `chunk` returns, and on the place of the chunk."""
+    return ReleaseTask(key, release, TaskRef(chunk), place)

@@ -1,0 +1,11 @@
+"""What was spent: releases recorded when they are made, with totals and limits."""
+
+from .._recording import UnrecordedNoiseError
+from ._journal import LedgerError
+from ._ledger import PrivacyLedger, entry
+from ._totals import Entry, Total
+
+for _public in (Entry, LedgerError, PrivacyLedger, Total, UnrecordedNoiseError):
+    _public.__module__ = __name__
+
+__all__ = ["Entry", "LedgerError", "PrivacyLedger", "Total", "UnrecordedNoiseError", "entry"]

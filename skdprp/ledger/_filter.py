@@ -1,0 +1,124 @@
+r"""A privacy filter: a limit that no sequence of releases passes, however each depends on those before.
+
+Composition is exact for parameters that were fixed beforehand. Where a later epsilon, or the decision to go on, depends
+on earlier outputs, sums have to stay below bounds that were fixed beforehand. Every release is priced in one currency.
+It is dominated by a coin that tells all with a probability d, and otherwise Gaussian noise of ratio mu:
+
+    profile(eps) <= d + (1 - d) dG(eps; mu)   for all eps >= 0,
+
+and the sampling of its noise costs a factor e^s, as in `sampled_target`. Along each path of the releases
+
+    sum mu_i^2 <= B^2,   sum d_i <= D,   sum s_i <= S.
+
+**All releases together are (eps, delta)-DP** if ``e^S (dG(eps - 2 S; B) + D) <= delta``. For, the coins have the same
+odds for both neighbours, so that some coin tells all with a probability of at most D under both; without coins, noise
+of ratios whose squares sum up to at most B^2, chosen adaptively, tells no more than noise of ratio B (A. Smith and
+A. Thakurta, "Fully Adaptive Composition for Gaussian Differential Privacy", 2022: what is left of the budget may be
+spent on one more Gaussian, whose output nobody reads); and each sampled distribution is within e^s of the ideal one, in
+both directions, along each path.
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit, log_ndtr, ndtr, ndtri
+
+from ..mechanisms import gaussian_profile
+from ..mechanisms._numerics import bisect, rounded_up
+
+_SHARE_OF_COINS = 0.1  # of delta; costs less than a hundredth of B
+_SHARE_OF_SAMPLING, _MOST_SAMPLING = 0.005, 0.1  # of epsilon, and at most
+_ROUND_UP = 1 + 2.0**-40
+_TOP, _CELLS = 60.0, 1000
+
+
+class Price(NamedTuple):
+    """What releases cost: the sum of mu^2, of coins, and of sampling."""
+
+    square: float = 0.0
+    coins: float = 0.0
+    sampling: float = 0.0
+
+    def fits(self, budget):
+        """Whether no part is more than that of a budget."""
+        return all(mine <= its for mine, its in zip(self, budget, strict=True))
+
+
+def added(prices):
+    """Price of releases of the same rows."""
+    return Price(*(math.fsum(parts) * _ROUND_UP for parts in zip(*prices, strict=True))) if prices else Price()
+
+
+def largest(prices):
+    """Price of releases of disjoint rows, of which a neighbour changes one at most."""
+    return Price(*map(max, *prices)) if len(prices) > 1 else prices[0]
+
+
+def budget(epsilon, delta):
+    """Prices up to which all releases together are (epsilon, delta)-DP."""
+    sampling = min(_SHARE_OF_SAMPLING * epsilon, _MOST_SAMPLING)
+    coins = _SHARE_OF_COINS * delta
+
+    def _is_enough(ratio):
+        # Of too much noise there is no shortage: the largest ratio that holds is looked for as the least inverse.
+        profile = rounded_up(gaussian_profile(epsilon - 2 * sampling, scale=ratio))
+        return np.exp(sampling) * (profile + coins) * _ROUND_UP <= delta
+
+    least = bisect(_is_enough, 2.0**-40, 2.0**60)
+    return Price(float(least) ** -2 / _ROUND_UP, coins, sampling)
+
+
+def price(guarantee):
+    """Price of one release: a Gaussian ratio and a coin that dominate its profile."""
+    by_epsilon = Price(_ratio_of_pure(guarantee.epsilon) ** 2 * _ROUND_UP, guarantee.delta)
+    if guarantee.loss is None:
+        return by_epsilon
+    dominating = [_dominating(profile) for profile in guarantee.loss.profiles]
+    square = guarantee.loss.mu**2 + sum(ratio**2 for ratio, _ in dominating)
+    coins = guarantee.loss.failure_probability + sum(coin for _, coin in dominating)
+    by_loss = Price(square * _ROUND_UP, coins * _ROUND_UP, guarantee.loss.sampling)
+    return by_epsilon if by_epsilon.fits(by_loss) else by_loss
+
+
+def _ratio_of_pure(epsilon):
+    """Ratio of the Gaussian that dominates randomised response of this epsilon.
+
+    Their trade-off curves meet at both ends and where both errors are 1 / (1 + e^epsilon); in between, that of the
+    Gaussian, which is convex, lies below the two chords, which are the other.
+    """
+    if not epsilon:
+        return 0.0
+    return 2 * float(ndtri(expit(epsilon))) * (_ROUND_UP + 2.0**-45 / epsilon)  # 1/2 + epsilon/4 is rounded
+
+
+@lru_cache(maxsize=256)
+def _dominating(profile):
+    """Ratio, to a part in a hundred, and coin that dominate a profile.
+
+    Profiles decrease: what holds at the right end of a cell for the value at its left end holds within the cell.
+    """
+    coin = profile(_TOP)
+    if coin >= 1:
+        return float("inf"), 1.0
+    ends = np.concatenate([[0.0], np.geomspace(1e-6, _TOP, _CELLS)])
+    excess = np.array([(profile(epsilon) - coin) / (1 - coin) for epsilon in ends[:-1]]) * _ROUND_UP
+    right, excess = ends[1:][excess > 0], excess[excess > 0]
+    if not len(right):
+        return 0.0, coin
+    ratio = bisect(lambda ratio: (_gaussian_profiles(right, ratio) >= excess).all(), 0.0, 2.0**10, digits=2.0**-12)
+    while ratio < 2.0**10:
+        exact = (gaussian_profile(epsilon, scale=1 / ratio) / _ROUND_UP for epsilon in right)
+        if all(profile >= value for profile, value in zip(exact, excess, strict=True)):
+            return float(ratio), coin
+        ratio *= 1 + 2.0**-10
+    return float("inf"), coin
+
+
+def _gaussian_profiles(epsilon, ratio):
+    """Profile of Gaussian noise at many epsilons, with little accuracy where it is small."""
+    if not ratio:
+        return np.zeros_like(epsilon)
+    shift = epsilon / ratio
+    return ndtr(ratio / 2 - shift) - np.exp(epsilon + log_ndtr(-ratio / 2 - shift))

@@ -1,0 +1,378 @@
+"""PrivacyLedger, and the entries that releases make."""
+
+import json
+import os
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import mkstemp
+from uuid import uuid4
+
+from .. import _recording
+from ..guarantee import Adjacency, PrivacyGuarantee
+from . import _filter
+from ._journal import Journal, LedgerError
+from ._totals import Entry, basic_sums, over_rows, same_neighbours, totals
+
+_ROWS = ContextVar("which rows a release sees: (division, part) from the outermost", default=())
+_ALL_ROWS = "rows"
+
+
+_ROUNDING = 1 + 2.0**-40  # of sums: ten times 0.1 is 1.0
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What all releases together may cost, fixed before the first."""
+
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    composition: str
+
+    @property
+    def guarantee(self):
+        """What holds of all releases, however each depends on those before."""
+        return PrivacyGuarantee(
+            self.epsilon * _ROUNDING, min(1.0, self.delta * _ROUNDING), adjacency=self.adjacency, mechanism="the limit"
+        )
+
+    def to_dict(self):
+        """Return numbers and strings, for JSON."""
+        adjacency = {"relation": self.adjacency.relation, "bound": repr(self.adjacency.bound)}
+        return {"epsilon": self.epsilon, "delta": self.delta, "composition": self.composition, **adjacency}
+
+    @classmethod
+    def from_dict(cls, facts):
+        """Rebuild a limit."""
+        adjacency = Adjacency(facts["relation"], float(facts["bound"]))
+        return cls(facts["epsilon"], facts["delta"], adjacency, facts["composition"])
+
+    def check(self, entries, new):
+        """Refuse an entry that would pass the limit together with the others."""
+        if not same_neighbours(new.guarantee, self.guarantee) or new.guarantee.seeded:
+            raise LedgerError(
+                f"{new.estimator} is not released: {new.guarantee!r} says nothing of the neighbours of the limit, "
+                f"{self.guarantee!r}."
+            )
+        if self.composition == "basic":
+            epsilon, delta = basic_sums([*entries, new])
+            is_within = epsilon <= self.guarantee.epsilon and delta <= self.guarantee.delta
+        else:
+            spent = over_rows(
+                [*entries, new], _filter.added, _filter.largest, lambda entry: _filter.price(entry.guarantee)
+            )
+            is_within = spent.fits(_filter.budget(self.epsilon, self.delta))
+        if not is_within:
+            raise LedgerError(
+                f"{new.estimator} is not released: with {new.guarantee!r}, all releases together would pass the limit, "
+                f"{self.guarantee!r} by {self.composition} composition."
+            )
+
+
+class _Book:
+    """A journal, read as entries and a limit; one for each path in each process."""
+
+    def __init__(self, path):
+        self.journal = Journal(path)
+        self._n_read, self.entries, self.limit = 1, [], None  # the first line is the header
+
+    def _catch_up(self, lines):
+        for number, line in enumerate(lines[self._n_read :], start=self._n_read + 1):
+            try:
+                facts = json.loads(line)
+                if "limit" in facts:
+                    self.limit = Limit.from_dict(facts["limit"])
+                else:
+                    self.entries.append(_entry_of(facts))
+            except (KeyError, TypeError, ValueError) as error:
+                raise self.journal.damaged(number, repr(error)) from None
+            self._n_read = number
+
+    def read(self):
+        """Return all entries and the limit."""
+        with self.journal.locked() as (lines, _):
+            self._catch_up(lines)
+            return tuple(self.entries), self.limit
+
+    def append(self, entry):
+        """Write an entry, unless it would pass the limit; check and write under one lock."""
+        with self.journal.locked() as (lines, append):
+            if len(lines) > 1 and lines[1].startswith(b'{"limit"'):  # which comes before any entry
+                self._catch_up(lines)
+                self.limit.check(self.entries, entry)
+            append(_facts_of(entry))
+
+    def set_limit(self, limit):
+        """Write a limit, before any entry; the same again is nothing new."""
+        with self.journal.locked() as (lines, append):
+            self._catch_up(lines)
+            if self.limit == limit:
+                return
+            if self.limit is not None or self.entries:
+                raise LedgerError(
+                    "A limit is fixed once, before the first release: one that is chosen after it may depend on it."
+                )
+            append({"limit": limit.to_dict()})
+
+
+def _facts_of(entry):
+    facts = {"id": entry.id, "time": entry.time, "estimator": entry.estimator, "rows": list(map(list, entry.rows))}
+    return facts | {"guarantee": entry.guarantee.to_dict()}
+
+
+def _entry_of(facts):
+    guarantee = PrivacyGuarantee.from_dict(facts["guarantee"])
+    return Entry(facts["id"], facts["time"], facts["estimator"], guarantee, tuple(map(tuple, facts["rows"])))
+
+
+_BOOKS = {}
+
+
+def _book(path):
+    return _BOOKS.setdefault(os.path.realpath(path), _Book(os.path.realpath(path)))
+
+
+@contextmanager
+def entry(guarantee, estimator="release"):
+    """Enter a release into every open ledger, and then draw the noise of it inside a `with` block.
+
+    The estimators of this library do so themselves. Releases inside the block belong to this one.
+
+    Parameters
+    ----------
+    guarantee : PrivacyGuarantee
+        What holds of the release.
+    estimator : str, default="release"
+        What it is called.
+
+    Raises
+    ------
+    LedgerError
+        If an entry cannot be written, or would pass a limit. Nothing may be released then.
+
+    Examples
+    --------
+    >>> from skdprp import PrivacyGuarantee, PrivacyLedger
+    >>> from skdprp.guarantee import Adjacency
+    >>> from skdprp.ledger import entry
+    >>> from skdprp.mechanisms import add_laplace
+    >>> count = 42
+    >>> with PrivacyLedger() as ledger:
+    ...     with entry(PrivacyGuarantee(0.5, 0.0, adjacency=Adjacency("replace_one")), "count"):
+    ...         noisy_count = add_laplace([count], scale=4.0)
+    >>> [released.estimator for released in ledger.entries]
+    ['count']
+    """
+    with _entered(guarantee, estimator, absorbs=True):
+        yield
+
+
+def entry_of_estimator(guarantee, estimator):
+    """Enter a release of one estimator: others within, that a callback makes for instance, have their own entries."""
+    return _entered(guarantee, estimator, absorbs=False)
+
+
+@contextmanager
+def _entered(guarantee, estimator, *, absorbs):
+    if _recording.is_absorbed():
+        yield
+        return
+    for path in set(_recording.open_journals().values()):
+        time = datetime.now(UTC).isoformat(timespec="seconds")
+        _book(path).append(Entry(uuid4().hex, time, estimator, guarantee, _ROWS.get()))
+    with _recording.in_entry(seeded=guarantee is not None and guarantee.seeded, absorbs=absorbs):
+        yield
+
+
+def current_rows():
+    """Return which rows releases see here: (division, part) from the outermost."""
+    return _ROWS.get()
+
+
+@contextmanager
+def only_rows(parts):
+    """Declare which rows releases see: (division, part) from the outermost."""
+    token = _ROWS.set(tuple(parts))
+    try:
+        yield
+    finally:
+        _ROWS.reset(token)
+
+
+class PrivacyLedger:
+    """Record every release while it is open, by all processes that belong to this one.
+
+    Each release (a fit of a private model, a transform of a sketch) is a line of a file, written before its noise is
+    drawn: a record cannot count too little.
+
+    Parameters
+    ----------
+    path : str, path or None, default=None
+        File of JSON lines, which is continued if it exists: one for each data set, for as long as anything is released
+        of it. None keeps the entries of this block only.
+
+    Attributes
+    ----------
+    entries : tuple of Entry
+        All releases, with `id`, `time`, `estimator`, `guarantee` and `rows`.
+
+    Raises
+    ------
+    LedgerError
+        If the file is no ledger, or damaged: nothing is changed, and nothing released.
+    NotImplementedError
+        On Windows, whose files have other locks.
+
+    Notes
+    -----
+    Threads and processes that this one starts or has started are seen, and those that a pickled estimator of this
+    library reaches while the ledger is open, such as workers of dask on this machine. Other machines are not seen, nor
+    what is released after the block. Where noise is drawn outside of an entry while a ledger is open, by a function of
+    :mod:`skdprp.mechanisms` for instance, an error says so, and nothing is released: see :func:`skdprp.ledger.entry`.
+
+    An entry says what is guaranteed, of which estimator, and when; of the rows it has nothing.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from skdprp import AMPClassifier, PrivacyLedger
+    >>> X, y = load_iris(return_X_y=True)
+    >>> with PrivacyLedger() as ledger:
+    ...     for _ in range(3):
+    ...         model = AMPClassifier(epsilon=0.1, delta=1e-6, max_norm=8.0, classes=[0, 1, 2]).fit(X, y)
+    >>> len(ledger.entries)
+    3
+    >>> print(ledger.total()[0].guarantee)  # doctest: +ELLIPSIS
+    guarantee   (0.17946, 3e-06)-DP, one row replaced...
+    """
+
+    def __init__(self, path=None):
+        self.path = path
+        self._open = ExitStack()
+        self._kept = ()
+
+    def __enter__(self):
+        if self._is_open:
+            raise LedgerError("This ledger is open already.")
+        with ExitStack() as stack:
+            path = self.path
+            if path is None:
+                descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
+                os.close(descriptor)
+                stack.callback(Path(path).unlink, missing_ok=True)
+            self._file = os.path.realpath(path)
+            _book(self._file).read()  # a file that is no ledger is refused before anything is released
+            stack.enter_context(_recording.marked(self._file))
+            self._open = stack.pop_all()
+        return self
+
+    def __exit__(self, *error):
+        if self.path is None:
+            self._kept = _book(self._file).read()
+        self._open.close()
+
+    def __repr__(self):
+        return repr(self.total())
+
+    def _repr_html_(self):
+        return self.total()._repr_html_()
+
+    @property
+    def _is_open(self):
+        return hasattr(self, "_file") and self._file in _recording.open_journals().values()
+
+    def _read(self):
+        if self.path is None and not self._is_open:
+            return self._kept or ((), None)
+        return _book(self.path if self.path is not None else self._file).read()
+
+    @property
+    def entries(self):
+        """All releases, in the order of their entries."""
+        return self._read()[0]
+
+    def total(self, delta=None):
+        """Compose all releases, for each kind of neighbours that they name.
+
+        Parameters
+        ----------
+        delta : float or None, default=None
+            Failure probability at which exact totals are stated; None for the sum of all deltas.
+
+        Returns
+        -------
+        tuple of Total
+            Each with `guarantee`, which is exact and holds where the parameters of every release were fixed before the
+            first; and `adaptive`, which holds as well where they, or whether to go on, depended on earlier releases:
+            the sum of all epsilons and all deltas, or the limit. Where a release says nothing of the neighbours, or
+            its definition does not add up, both are None. They print as text and as HTML.
+        """
+        entries, limit = self._read()
+        return totals(entries, delta, limit)
+
+    def limit(self, epsilon, delta=0.0, *, adjacency="replace_one", composition="basic"):
+        """Refuse, from now on, each release that would pass a budget: a privacy filter.
+
+        What all releases together guarantee is then the limit, however each depends on those before.
+
+        Parameters
+        ----------
+        epsilon, delta : float
+            Budget of all releases together.
+        adjacency : str or Adjacency, default="replace_one"
+            Neighbours that the budget is for. Releases that say nothing of them are refused.
+        composition : {"basic", "gaussian"}, default="basic"
+            What is added up. "basic": epsilons and deltas. "gaussian", for many releases and delta > 0: squares of the
+            ratio of Gaussian noise that hides as much as each release, against that of one Gaussian mechanism.
+
+        Raises
+        ------
+        LedgerError
+            If something was released already, or another limit is set: one chosen after a release may depend on it.
+        ValueError
+            If there is no such budget.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skdprp import AMPClassifier, PrivacyLedger
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = AMPClassifier(epsilon=0.4, delta=1e-6, max_norm=8.0, classes=[0, 1, 2])
+        >>> with PrivacyLedger() as ledger:
+        ...     ledger.limit(1.0, 1e-5)
+        ...     for month in range(3):
+        ...         model.fit(X, y)
+        Traceback (most recent call last):
+            ...
+        skdprp.ledger._journal.LedgerError: AMPClassifier is not released: with (0.4, 1e-06)-DP, one row replaced...
+        """
+        adjacency = adjacency if isinstance(adjacency, Adjacency) else Adjacency(adjacency)
+        budget = PrivacyGuarantee(epsilon, delta, adjacency=adjacency)
+        if composition not in ("basic", "gaussian") or (composition == "gaussian" and not 0 < delta < 1):
+            raise ValueError('composition is "basic", or "gaussian" with 0 < delta < 1.')
+        if not self._is_open:
+            raise LedgerError("Set the limit of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
+        _book(self._file).set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition))
+
+    def part(self, name, *, division=_ALL_ROWS):
+        """Declare that what is released in a `with` block sees one part of the rows only.
+
+        The parts of a division have no row in common, and which rows are in which does not depend on what is in them:
+        of such releases, one row is in those of one part at most.
+
+        Parameters
+        ----------
+        name : str
+            Name of the part, such as "train".
+        division : str, default="rows"
+            Name of the division: parts of different divisions may have rows in common.
+
+        Returns
+        -------
+        context manager
+            Of this thread. Threads and processes that it starts are not told, and count for all rows.
+        """
+        return only_rows((*_ROWS.get(), (str(division), str(name))))

@@ -1,0 +1,774 @@
+"""A ledger has an entry of every release, of all processes, and no limit is passed."""
+# ruff: noqa: D101, D102
+
+import json
+import multiprocessing
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from joblib import Parallel, delayed
+from scipy.optimize import brentq
+from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics import accuracy_score
+from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_predict, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline, make_union
+
+from skdprp import (
+    DPOPORP,
+    AMPClassifier,
+    DPSGDClassifier,
+    MIDPRegressor,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    ProductNoiseOutputPerturbation,
+    _noise,
+    compose,
+    privacy_report,
+    transform_chunks,
+)
+from skdprp.composition import PrivacyLoss
+from skdprp.guarantee import Adjacency
+from skdprp.ledger import LedgerError, UnrecordedNoiseError, _ledger, entry
+from skdprp.ledger._filter import budget, price
+from skdprp.mechanisms import add_gaussian, add_laplace, gaussian_profile
+from skdprp.mechanisms._numerics import rounded_up
+from skdprp.testing import reproducible_noise
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(24, 6))
+Y = np.arange(24) % 2
+
+
+def calls_of(pid):
+    return Path(tempfile.gettempdir(), f"skdprp-calls-of-{pid}")
+
+
+def count(name):
+    """Note a call in the file of the process whose tests these are, or whose worker this is."""
+    path = next(path for path in map(calls_of, (os.getpid(), os.getppid())) if path.exists())
+    with open(path, "a") as file:
+        file.write(f"{name}\n")
+
+
+class CountedModel(AMPClassifier):
+    def fit(self, X, y):
+        count("CountedModel")
+        return super().fit(X, y)
+
+
+class CountedSketch(DPOPORP):
+    def transform(self, X):
+        count("CountedSketch")
+        return super().transform(X)
+
+
+@pytest.fixture
+def counted():
+    """Return a function that gives the calls so far, in order of names."""
+    path = calls_of(os.getpid())
+    path.touch()
+    yield lambda: sorted(path.read_text().split())
+    path.unlink()
+
+
+MODEL = CountedModel(epsilon=0.5, delta=1e-6, classes=[0, 1])
+SKETCHED = make_pipeline(CountedSketch(4), RidgeClassifier())
+FOLDS = KFold(3)
+
+
+def twice(model, rows, labels):
+    return accuracy_score(labels, model.predict(rows)) + accuracy_score(labels, model.predict(rows))
+
+
+class InterruptedModel(AMPClassifier):
+    def fit(self, X, y):
+        count("InterruptedModel")
+        return super().fit(X, y)
+
+    def _release(self, *data):
+        super()._release(*data)
+        raise KeyboardInterrupt
+
+
+def interrupted():
+    with pytest.raises(KeyboardInterrupt):
+        InterruptedModel(classes=[0, 1]).fit(X, Y)
+
+
+SHAPES = {
+    "a fit": lambda: clone(MODEL).fit(X, Y),
+    "the same fitted twice": lambda: clone(MODEL).fit(X, Y).fit(X, Y),
+    "a pipeline": lambda: clone(SKETCHED).fit(X, Y).predict(X),
+    "a union": lambda: make_union(CountedSketch(2), CountedSketch(3)).fit(X).transform(X),
+    "a union of two workers": lambda: make_union(CountedSketch(2), CountedSketch(3), n_jobs=2).fit(X).transform(X),
+    "a search": lambda: GridSearchCV(clone(MODEL), {"epsilon": [0.1, 1.0]}, cv=FOLDS).fit(X, Y),
+    "a search of sketches": lambda: GridSearchCV(SKETCHED, {}, cv=FOLDS, return_train_score=True).fit(X, Y),
+    "a search of two workers": lambda: GridSearchCV(MODEL, {"epsilon": [0.1, 1.0]}, cv=FOLDS, n_jobs=2).fit(X, Y),
+    "a random search": lambda: RandomizedSearchCV(MODEL, {"epsilon": [0.1, 1.0]}, n_iter=2, cv=FOLDS).fit(X, Y),
+    "a search that predicts twice": lambda: GridSearchCV(SKETCHED, {}, cv=FOLDS, scoring=twice).fit(X, Y),
+    "cross validation": lambda: cross_validate(SKETCHED, X, Y, cv=FOLDS, scoring=twice),
+    "cross validation by two workers": lambda: cross_validate(SKETCHED, X, Y, cv=FOLDS, scoring=twice, n_jobs=2),
+    "predictions of folds": lambda: cross_val_predict(MODEL, X, Y, cv=FOLDS),
+    "a search in each fold": lambda: cross_validate(GridSearchCV(MODEL, {}, cv=FOLDS), X, Y, cv=FOLDS, n_jobs=2),
+    "a vote": lambda: VotingClassifier([("a", MODEL), ("b", SKETCHED)]).fit(X, Y).predict(X),
+    "a vote of two workers": lambda: VotingClassifier([("a", MODEL), ("b", SKETCHED)], n_jobs=2).fit(X, Y),
+    "a stack": lambda: StackingClassifier([("a", MODEL)], RidgeClassifier(), cv=FOLDS).fit(X, Y),
+    "a bag": lambda: BaggingClassifier(CountedModel(), n_estimators=3, n_jobs=2).fit(X, Y),
+    "one against the rest": lambda: OneVsRestClassifier(CountedModel(), n_jobs=2).fit(X, np.arange(24) % 3),
+    "threads": lambda: Parallel(2, prefer="threads")(delayed(clone(MODEL).fit)(X, Y) for _ in range(4)),
+    "functions of workers": lambda: Parallel(2)(delayed(fit_of_its_own)() for _ in range(4)),
+    "chunks": lambda: transform_chunks(CountedSketch(4).fit(X), [X[:9], X[9:]]),
+    "chunks in two threads": lambda: transform_chunks(CountedSketch(4).fit(X), [X[:9], X[9:]], n_jobs=2),
+    "an interrupted fit": interrupted,
+}
+
+
+def fit_of_its_own():
+    CountedModel(classes=[0, 1]).fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def warm_workers():
+    """Workers that are older than any ledger."""
+    Parallel(2)(delayed(os.getpid)() for _ in range(4))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_entries_are_the_calls_that_publish(shape, counted, warm_workers):
+    with PrivacyLedger() as ledger:
+        SHAPES[shape]()
+    assert sorted(entry.estimator for entry in ledger.entries) == counted()
+
+
+PURE = PrivacyGuarantee(0.5, 0.0, adjacency=Adjacency("replace_one"))
+
+
+def append(path, n):
+    """Enter releases into a ledger that came with nothing but its path."""
+    with PrivacyLedger(path):
+        for _ in range(n):
+            with entry(PURE):
+                pass
+
+
+def test_no_append_of_eight_processes_is_lost(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # as no machine fails here
+    path = tmp_path / "spent.jsonl"
+    fork = multiprocessing.get_context("fork")
+    processes = [fork.Process(target=append, args=(path, 1250)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    entries = PrivacyLedger(path).entries
+    assert len(entries) == len({entry.id for entry in entries}) == 10_000
+
+
+def test_killed_in_mid_append(tmp_path):
+    """Whatever a process was doing when it was killed, all entries that it had made can be read, and more be made."""
+    path = tmp_path / "spent.jsonl"
+    fork = multiprocessing.get_context("fork")
+    for _ in range(20):
+        before = len(PrivacyLedger(path).entries)
+        process = fork.Process(target=append, args=(path, 10**6))
+        process.start()
+        while len(PrivacyLedger(path).entries) < before + 20:
+            time.sleep(0.001)
+        os.kill(process.pid, signal.SIGKILL)
+        process.join()
+    n_entries = len(PrivacyLedger(path).entries)
+    assert n_entries >= 400
+    append(path, 1)
+    assert len(PrivacyLedger(path).entries) == n_entries + 1
+
+
+def spend(path, gate, releases):
+    with PrivacyLedger(path) as ledger:
+        gate.wait()
+        for _ in range(20):
+            try:
+                with entry(PURE):
+                    releases.put(1)
+            except LedgerError:
+                return
+    raise AssertionError(f"Nothing stopped {ledger}.")
+
+
+def test_a_limit_holds_when_eight_processes_race(tmp_path):
+    path = tmp_path / "spent.jsonl"
+    with PrivacyLedger(path) as ledger:
+        ledger.limit(5.2)
+    fork = multiprocessing.get_context("fork")
+    gate, releases = fork.Barrier(8), fork.Queue()
+    processes = [fork.Process(target=spend, args=(path, gate, releases)) for _ in range(8)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    assert [process.exitcode for process in processes] == [0] * 8
+    assert len(ledger.entries) == 10
+    assert sum(releases.get(timeout=10) for _ in range(10)) == 10
+    assert releases.empty()
+
+
+def test_threads_that_are_older_than_the_ledger_are_seen():
+    begin, done = threading.Event(), []
+
+    def release():
+        begin.wait()
+        clone(MODEL.__class__.__base__(classes=[0, 1])).fit(X, Y)
+        done.append(1)
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    with PrivacyLedger() as ledger:
+        begin.set()
+        thread.join()
+    assert done
+    assert len(ledger.entries) == 1
+
+
+WORKER = """
+import os, pickle, sys, time
+from pathlib import Path
+import numpy as np, skdprp
+if os.fork():  # the worker is nobody's child
+    os._exit(0)
+os.setsid()
+directory = Path(sys.argv[1])
+(directory / "ready").touch()
+for _ in range(1000):
+    if (directory / "task").exists():
+        model = pickle.loads((directory / "task").read_bytes())
+        skdprp.AMPClassifier(classes=[0, 1]).fit(np.eye(4), [0, 1, 0, 1])
+        model.fit(np.eye(4), [0, 1, 0, 1])
+        (directory / "done").touch()
+        break
+    time.sleep(0.05)
+"""
+
+
+def wait_for(path):
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_a_pickled_estimator_takes_the_ledger_along(tmp_path):
+    """To a process that is older than the ledger and no child of its owner."""
+    subprocess.run([sys.executable, "-c", WORKER, tmp_path], check=True)
+    wait_for(tmp_path / "ready")
+    with PrivacyLedger() as ledger:
+        (tmp_path / "begun").write_bytes(pickle.dumps(AMPClassifier(classes=[0, 1])))
+        (tmp_path / "begun").rename(tmp_path / "task")
+        wait_for(tmp_path / "done")
+    assert [entry.estimator for entry in ledger.entries] == ["AMPClassifier", "AMPClassifier"]
+
+
+def test_a_pickle_that_outlives_its_ledger_writes_nowhere(tmp_path):
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        pickled = pickle.dumps(MODEL)
+    copy = pickle.loads(pickled)
+    AMPClassifier.fit(copy, X, Y)
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes", "cluster"])
+def test_chunks_of_dask_are_disjoint_and_each_computation_counts(scheduler):
+    da = pytest.importorskip("dask.array")
+    dask = pytest.importorskip("dask")
+    cluster = None
+    if scheduler == "cluster":  # whose workers are older than the ledger
+        distributed = pytest.importorskip("distributed")
+        cluster = distributed.Client(n_workers=1, threads_per_worker=1, dashboard_address=None)
+    sketch = DPOPORP(4, epsilon=1.0, delta=1e-6).fit(X)
+    try:
+        with PrivacyLedger() as ledger, dask.config.set(**({} if cluster else {"scheduler": scheduler})):
+            released = sketch.transform(da.from_array(X, chunks=(8, 6)))
+            released.compute()
+            assert len(ledger.entries) == 3
+            assert ledger.total()[0].guarantee.epsilon == 1.0
+            released.compute()
+            dask.compute(released, released + 1)
+    finally:
+        if cluster:
+            cluster.close()
+    assert len(ledger.entries) == 9
+    assert ledger.total()[0].adaptive.epsilon == pytest.approx(3.0)
+
+
+def test_the_ledger_of_a_fork_is_its_parents():
+    with PrivacyLedger() as ledger, multiprocessing.get_context("fork").Pool(1) as pool:
+        pool.apply(fit_of_nobody)
+    assert len(ledger.entries) == 1
+
+
+def fit_of_nobody():
+    AMPClassifier(classes=[0, 1]).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        AMPClassifier(classes=[0, 1]),
+        ProductNoiseOutputPerturbation(classes=[0, 1]),
+        DPSGDClassifier(n_epochs=2),
+        MIDPRegressor(),
+        MIDPRegressor(mechanism="additive"),
+    ],
+    ids=str,
+)
+def test_every_private_model_is_entered_before_its_noise_is_drawn(estimator, monkeypatch):
+    with PrivacyLedger() as ledger:
+        drawn, draw = [], _noise.random_bytes
+        monkeypatch.setattr(_noise, "random_bytes", lambda n: (drawn.append(len(ledger.entries)), draw(n))[1])
+        estimator.fit(X, Y)
+        assert [entry.guarantee for entry in ledger.entries] == [estimator.guarantee_]
+    assert set(drawn) == {1}
+
+
+def test_a_sketch_of_a_regression_is_entered():
+    with PrivacyLedger() as ledger:
+        model = MIDPRegressor()
+        model.sketch(X, Y)
+    assert [entry.guarantee for entry in ledger.entries] == [model.guarantee_]
+
+
+def test_seeded_noise_is_entered_as_such():
+    with PrivacyLedger() as ledger, reproducible_noise(0):
+        AMPClassifier(classes=[0, 1]).fit(X, Y)
+        DPOPORP(2).fit(X).transform(X)
+    assert [entry.guarantee.seeded for entry in ledger.entries] == [True, True]
+
+
+def test_refused_rows_are_not_entered():
+    with PrivacyLedger() as ledger:
+        for estimator in (AMPClassifier(classes=[0, 1]), DPSGDClassifier(), MIDPRegressor()):
+            with pytest.raises(ValueError, match="NaN"):
+                estimator.fit(np.full((4, 2), np.nan), [0, 1, 0, 1])
+        with pytest.raises(ValueError, match="NaN"):
+            DPOPORP(2).fit(X).transform(np.full((4, 6), np.nan))
+    assert ledger.entries == ()
+
+
+# Noise of nobody
+
+
+def test_noise_outside_of_an_entry_is_refused():
+    with PrivacyLedger() as ledger:
+        for add in (add_gaussian, add_laplace):
+            with pytest.raises(UnrecordedNoiseError, match="no entry"):
+                add([1.0], scale=1.0)
+        with entry(PURE, "mine"):
+            add_laplace([1.0], scale=1.0)
+        with pytest.raises(UnrecordedNoiseError):
+            add_gaussian([1.0], scale=1.0)
+    add_gaussian([1.0], scale=1.0)
+    assert [(entry.estimator, entry.guarantee) for entry in ledger.entries] == [("mine", PURE)]
+
+
+def test_releases_inside_of_an_entry_are_its_own():
+    with PrivacyLedger() as ledger, entry(PURE, "outer"):
+        DPOPORP(2, n_jobs=2).fit(X).transform(np.zeros((2**18, 6)))  # in two threads
+    assert [entry.estimator for entry in ledger.entries] == ["outer"]
+
+
+def test_two_ledgers_both_have_it(tmp_path):
+    with PrivacyLedger(tmp_path / "a") as outer:
+        fit_of_nobody()
+        with PrivacyLedger(tmp_path / "b") as inner:
+            fit_of_nobody()
+    assert (len(outer.entries), len(inner.entries)) == (2, 1)
+
+
+# The file
+
+
+def test_a_ledger_goes_on_where_it_ended(tmp_path):
+    path = tmp_path / "spent.jsonl"
+    append(path, 2)
+    append(str(path), 1)
+    assert len(PrivacyLedger(path).entries) == 3
+    assert [json.loads(line).get("estimator") for line in path.read_text().splitlines()] == [None] + ["release"] * 3
+
+
+def test_an_entry_tells_nothing_of_the_rows(tmp_path):
+    lines = []
+    for rows in (X, np.zeros_like(X)):
+        with PrivacyLedger(tmp_path / f"{len(lines)}") as ledger:
+            AMPClassifier(classes=[0, 1]).fit(rows + np.eye(24, 6), Y)
+        line = json.loads(Path(ledger.path).read_text().splitlines()[1])
+        lines.append({name: value for name, value in line.items() if name not in ("id", "time")})
+    assert lines[0] == lines[1]
+    assert set(lines[0]) == {"estimator", "guarantee", "rows"}
+
+
+@pytest.mark.parametrize("damage", ["torn", "garbled", "cut", "headless"])
+def test_a_damaged_file_is_refused_and_left_as_it_is(tmp_path, damage):
+    path = tmp_path / "spent.jsonl"
+    append(path, 3)
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    damaged = {
+        "torn": whole[:-5],
+        "garbled": b"".join([*lines[:2], b"{]\n", *lines[3:]]),
+        "cut": b"".join(lines[:2]),
+        "headless": b"".join(lines[1:]),
+    }[damage]
+    path.write_bytes(damaged)
+    expected = {"torn": "Line 4", "garbled": "Line 3", "cut": "shorter", "headless": "no ledger"}[damage]
+    if damage != "cut":  # which only who has read more can see
+        _ledger._BOOKS.clear()
+    with pytest.raises(LedgerError, match=expected):
+        append(path, 1)
+    assert path.read_bytes() == damaged
+
+
+def test_another_file_is_not_taken_for_a_ledger(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("1,2\n3,4\n")
+    with pytest.raises(LedgerError, match="no ledger"), PrivacyLedger(path):
+        fit_of_nobody()
+    assert path.read_text() == "1,2\n3,4\n"
+
+
+def test_a_full_disk_releases_nothing_and_tears_no_line(tmp_path, monkeypatch):
+    path = tmp_path / "spent.jsonl"
+    append(path, 1)
+    before = path.read_bytes()
+    write = os.write
+    with PrivacyLedger(path):
+        monkeypatch.setattr(os, "write", lambda descriptor, line: write(descriptor, line[:7]))
+        model = AMPClassifier(classes=[0, 1])
+        with pytest.raises(LedgerError, match="disk is full"):
+            model.fit(X, Y)
+        monkeypatch.undo()
+    assert not hasattr(model, "coef_")
+    assert path.read_bytes() == before
+
+
+# Totals
+
+
+def test_a_total_is_the_exact_composition():
+    model = AMPClassifier(epsilon=0.3, delta=1e-6, classes=[0, 1])
+    sketch = DPOPORP(4, epsilon=1.0, delta=1e-6, max_change=0.5).fit(X)
+    with PrivacyLedger() as ledger:
+        guarantees = [model.fit(X, Y).guarantee_ for _ in range(3)]
+        sketch.transform(X)
+    of_rows, of_changes = ledger.total()
+    assert of_rows.guarantee is None
+    assert of_rows.missing == {"DPOPORP": 1}
+    assert of_changes.counts == {"AMPClassifier": 3, "DPOPORP": 1}
+    exact = compose(*guarantees, sketch.guarantee_)
+    assert of_changes.guarantee == exact
+    assert of_changes.adaptive.epsilon == pytest.approx(1.9)
+    assert of_changes.adaptive.epsilon >= 1.9 > exact.epsilon
+    printed = " ".join(repr(ledger).split())
+    assert "fixed before the first release" in printed
+    assert "say nothing of these neighbours" in printed
+    assert ledger.total(delta=1e-3)[1].guarantee == compose(*guarantees, sketch.guarantee_, delta=1e-3)
+
+
+def test_definitions_do_not_add_up():
+    with PrivacyLedger() as ledger:
+        AMPClassifier(classes=[0, 1]).fit(X, Y)
+        MIDPRegressor(epsilon=0.2).fit(X, Y)
+    assert [total.guarantee for total in ledger.total()] == [None, None]
+    assert [total.missing for total in ledger.total()] == [{"MIDPRegressor": 1}, {"AMPClassifier": 1}]
+
+
+def test_parts_are_disjoint_and_divisions_are_not():
+    with PrivacyLedger() as ledger:
+        with ledger.part("train"):
+            with entry(PURE), ledger.part("ignored: this is the release of train"):
+                pass
+            with ledger.part("young", division="age"), entry(PURE):
+                pass
+            with ledger.part("old", division="age"), entry(PURE):
+                pass
+        with ledger.part("test"), entry(PURE):
+            pass
+        with ledger.part("a", division="other"), entry(PURE):
+            pass
+        with entry(PURE):
+            pass
+    # train: one and the largest of two; test: one; a and all: one each
+    assert ledger.total()[0].guarantee.epsilon == pytest.approx(2.0)
+    assert ledger.total()[0].adaptive.epsilon == pytest.approx(2.0)
+
+
+def test_chunks_of_one_transform_are_disjoint():
+    sketch = DPOPORP(4, epsilon=1.0, delta=1e-6).fit(X)
+    with PrivacyLedger() as ledger:
+        for n_jobs in (1, 2):
+            transform_chunks(sketch, [X[:8], X[8:16], X[16:]], n_jobs=n_jobs)
+    assert len(ledger.entries) == 6
+    assert ledger.total()[0].guarantee == compose(sketch.guarantee_, sketch.guarantee_)
+
+
+def test_an_empty_ledger_spent_nothing():
+    with PrivacyLedger() as ledger:
+        pass
+    assert (ledger.entries, ledger.total(), repr(ledger)) == ((), (), "Nothing was released.")
+
+
+# Limits
+
+
+def gaussian(mu, delta=1e-6):
+    loss = PrivacyLoss(mu=mu)
+    return PrivacyGuarantee(loss.epsilon(delta), delta, adjacency=Adjacency("replace_one"), loss=loss)
+
+
+def spent_at_most(ledger, guarantee, most=10**4):
+    """How many releases a limit allows."""
+    for number in range(most):
+        try:
+            with entry(guarantee):
+                pass
+        except LedgerError:
+            return number
+    raise AssertionError(f"{ledger} has no end.")
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "limit", "allowed"), [(0.1, 1.0, 10), (0.3, 1.0, 3), (1.0, 1.0, 1), (1.01, 1.0, 0)]
+)
+def test_a_basic_limit_adds_up_epsilons(epsilon, limit, allowed):
+    with PrivacyLedger() as ledger:
+        ledger.limit(limit)
+        assert spent_at_most(ledger, PrivacyGuarantee(epsilon, 0.0, adjacency=Adjacency("replace_one"))) == allowed
+        assert len(ledger.entries) == allowed
+
+
+def test_a_basic_limit_adds_up_deltas():
+    with PrivacyLedger() as ledger:
+        ledger.limit(100.0, 1e-5)
+        assert spent_at_most(ledger, gaussian(0.1)) == 10
+
+
+def test_a_gaussian_limit_allows_what_one_gaussian_is():
+    """Less some hundredths for coins and sampling; and what it allows is within the limit, by exact composition."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-6, composition="gaussian")
+        allowed = spent_at_most(ledger, gaussian(0.01))
+        total = ledger.total(delta=1e-6)[0]
+    ideal = 0.01**-2 * norm_ratio(1.0, 1e-6) ** 2
+    assert 0.97 * ideal < allowed < ideal
+    assert total.guarantee.epsilon <= 1.0
+    assert total.adaptive.epsilon == pytest.approx(1.0)
+
+
+def norm_ratio(epsilon, delta):
+    return brentq(lambda mu: gaussian_profile(epsilon, scale=1 / mu) - delta, 1e-6, 10)
+
+
+def test_parts_have_a_limit_each():
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, composition="basic")
+        with ledger.part("a"):
+            assert spent_at_most(ledger, PURE) == 2
+        with ledger.part("b"):
+            assert spent_at_most(ledger, PURE) == 2
+        assert spent_at_most(ledger, PURE) == 0
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        PrivacyGuarantee(0.1, 0.0, adjacency=Adjacency("add_remove")),
+        PrivacyGuarantee(0.1, 0.0, adjacency=Adjacency("l1", 1.0)),
+        PrivacyGuarantee(0.1, 0.0, definition="MI-DP (bits)", adjacency=Adjacency("entry", 1.0)),
+        PrivacyGuarantee(0.1, 0.0),
+        PURE.mark_seeded(),
+    ],
+    ids=repr,
+)
+def test_what_says_nothing_of_the_neighbours_is_refused(guarantee):
+    with PrivacyLedger() as ledger:
+        ledger.limit(10.0)
+        with pytest.raises(LedgerError, match="says nothing of the neighbours"), entry(guarantee):
+            raise AssertionError("It was released.")
+    assert ledger.entries == ()
+
+
+def test_a_limit_is_fixed_before_the_first_release(tmp_path):
+    path = tmp_path / "spent.jsonl"
+    with PrivacyLedger(path) as ledger:
+        ledger.limit(1.0)
+        ledger.limit(1.0)
+        with pytest.raises(LedgerError, match="fixed once"):
+            ledger.limit(2.0)
+    with PrivacyLedger(path) as again:
+        assert spent_at_most(again, PURE) == 2
+        again.limit(1.0)
+    with PrivacyLedger() as late:
+        with entry(PURE):
+            pass
+        with pytest.raises(LedgerError, match="before the first release"):
+            late.limit(1.0)
+    with pytest.raises(LedgerError, match="open"):
+        PrivacyLedger().limit(1.0)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"epsilon": -1.0}, {"delta": 2.0}, {"composition": "gaussian"}, {"composition": "x"}]
+)
+def test_there_is_no_such_limit(wrong):
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match=r"epsilon|composition"):
+        ledger.limit(**{"epsilon": 1.0, **wrong})
+
+
+def test_a_refused_fit_learns_and_draws_nothing(monkeypatch):
+    model = AMPClassifier(epsilon=2.0, classes=[0, 1])
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-2)
+        monkeypatch.setattr(_noise, "random_bytes", None)
+        with pytest.raises(LedgerError, match="pass the limit"):
+            model.fit(X, Y)
+    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "guarantee_")
+
+
+# The prices of a filter
+
+
+MODELS = [
+    AMPClassifier(epsilon=0.5, classes=[0, 1]),
+    AMPClassifier(epsilon=0.5, noise="product", classes=[0, 1]),
+    ProductNoiseOutputPerturbation(epsilon=2.0, classes=[0, 1]),
+    DPSGDClassifier(n_epochs=2, batch_size=8),
+    ProductNoiseOutputPerturbation(delta=0, loss="huber_hinge", radius="gamma", classes=[0, 1]),
+]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=str)
+def test_a_price_dominates_the_profile(model):
+    """Between the points where it is computed, too, and by no more than a few hundredths."""
+    guarantee = clone(model).fit(X, Y).guarantee_
+    ratio, coin, sampling = np.sqrt(price(guarantee).square), price(guarantee).coins, price(guarantee).sampling
+
+    def dominating(epsilon, ratio):
+        ideal = gaussian_profile(max(0.0, epsilon - 2 * sampling), scale=1 / ratio)
+        return rounded_up(np.exp(sampling) * (coin + (1 - coin) * ideal))
+
+    epsilons = np.linspace(0, 3, 997)
+    profile = np.array([guarantee.profile(epsilon) for epsilon in epsilons])
+    assert all(dominating(epsilon, ratio) >= delta for epsilon, delta in zip(epsilons, profile, strict=True))
+    if guarantee.delta:
+        assert any(dominating(epsilon, 0.9 * ratio) < delta for epsilon, delta in zip(epsilons, profile, strict=True))
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1, 1.0, 5.0])
+def test_a_pure_release_is_dominated_by_a_gaussian(epsilon):
+    """By trade-off curves: that of randomised response is nowhere below that of the Gaussian, and touches it."""
+    ratio = np.sqrt(price(PrivacyGuarantee(epsilon, 0.0)).square)
+    alpha = np.linspace(0, 1, 10_001)[1:-1]
+    response = np.maximum(1 - np.exp(epsilon) * alpha, np.exp(-epsilon) * (1 - alpha))
+    gaussian = norm.cdf(norm.isf(alpha) - ratio)
+    assert (gaussian <= response + 1e-15).all()
+    crossing = 1 / (1 + np.exp(epsilon))
+    assert norm.cdf(norm.isf(crossing) - ratio) == pytest.approx(crossing, rel=1e-6)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.1])
+@pytest.mark.parametrize("epsilon", [0.01, 1.0, 20.0])
+def test_a_budget_is_within_its_limit(epsilon, delta):
+    most = budget(epsilon, delta)
+
+    def total(share):
+        ideal = gaussian_profile(epsilon - 2 * most.sampling, scale=1 / np.sqrt(share * most.square))
+        return np.exp(most.sampling) * (ideal + most.coins)
+
+    assert total(1.0) <= delta < total(1.001)
+
+
+# Reports
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda: clone(MODEL_OF_REPORT).fit(X, Y),
+        lambda: make_pipeline(DPOPORP(4), RidgeClassifier()).fit(X, Y),
+        lambda: GridSearchCV(MODEL_OF_REPORT, {"epsilon": [0.1, 0.5]}, cv=FOLDS).fit(X, Y),
+        lambda: GridSearchCV(make_pipeline(DPOPORP(4), RidgeClassifier()), {}, cv=FOLDS, return_train_score=True).fit(
+            X, Y
+        ),
+        lambda: VotingClassifier([("a", make_pipeline(DPOPORP(4), RidgeClassifier()))]).fit(X, Y),
+    ],
+    ids=["model", "pipeline", "search", "search of sketches", "vote"],
+)
+def test_a_report_agrees_with_the_ledger_or_has_no_total(fit):
+    with PrivacyLedger() as ledger:
+        fitted = fit()
+    inferred, recorded = privacy_report(fitted), privacy_report(fitted, ledger=ledger)
+    assert "inferred" in inferred.counted
+    assert recorded.counted.startswith("by the ledger: ")
+    assert recorded.not_covered == inferred.not_covered
+    assert (recorded.private, recorded.total) == (inferred.private, inferred.total)
+    with PrivacyLedger() as another:
+        fitted = fit()
+        DPOPORP(2).fit(X).transform(X)
+    assert privacy_report(fitted, ledger=another).total is None
+    assert "follow from what was fitted" in privacy_report(fitted, ledger=another).not_covered[-1]
+
+
+MODEL_OF_REPORT = AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])
+
+
+class AtTheFirstStep:
+    """A callback that makes a call at the first step of a fit."""
+
+    def __init__(self, call):
+        self.calls = [call]
+
+    def setup(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context, **known):
+        while self.calls:
+            self.calls.pop()()
+
+    def on_fit_task_end(self, estimator, context, **known):
+        pass
+
+    teardown = setup
+
+
+def descent_with(call):
+    estimator = DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=3)
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    return estimator.set_callbacks(AtTheFirstStep(call))
+
+
+def test_a_release_within_another_has_an_entry_of_its_own():
+    with PrivacyLedger() as ledger:
+        descent_with(fit_of_nobody).fit(X, Y)
+    assert [entry.estimator for entry in ledger.entries] == ["DPSGDClassifier", "AMPClassifier"]
+
+
+def test_a_seed_that_is_entered_after_the_release_was_is_refused():
+    seed = reproducible_noise(0)
+    with PrivacyLedger() as ledger, pytest.raises(UnrecordedNoiseError, match="seed"):
+        try:
+            descent_with(seed.__enter__).fit(X, Y)
+        finally:
+            seed.__exit__(None, None, None)
+    assert len(ledger.entries) == 1
