@@ -24,6 +24,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdprp import DPRandomProjection, PrivacyProfileDisplay, PrivacyUtilityDisplay
 from skdprp.guarantee import Adjacency
+from skdprp.ledger import entry
 from skdprp.testing import check_private_estimator
 
 
@@ -47,17 +48,19 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
         mechanism = DPRandomProjection(
             projection="identity", adjacency="l2", max_change=2 * norm, epsilon=self.epsilon, delta=self.delta
         )
-        noisy = mechanism.fit_transform(sums.reshape(1, -1)).reshape(sums.shape)
-        self.classes_ = np.asarray(self.classes)
-        self.centroids_ = noisy[:, :-1] / np.maximum(noisy[:, -1:] / norm, 1)
-        self.guarantee_ = replace(
-            mechanism.guarantee_,
+        guarantee = replace(
+            mechanism.fit(sums.reshape(1, -1)).guarantee_,
             adjacency=Adjacency("replace_one"),
             per="fit",
             released="the sums and the numbers of the rows of each class",
             assumptions=("rows reach the classifier by a map that was not fitted on them",),
             not_covered=("how long a fit took",),
         )
+        with entry(guarantee, "DPNearestCentroid"):  # into the open ledgers, before any noise is drawn
+            noisy = mechanism.transform(sums.reshape(1, -1)).reshape(sums.shape)
+        self.classes_ = np.asarray(self.classes)
+        self.centroids_ = noisy[:, :-1] / np.maximum(noisy[:, -1:] / norm, 1)
+        self.guarantee_ = guarantee
         return self
 
     def predict(self, X):

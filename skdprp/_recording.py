@@ -114,7 +114,7 @@ def marked(path):
 
 @contextmanager
 def in_entry(*, seeded, absorbs):
-    """Draw noise that an entry accounts for, which says whether it is seeded; releases within may be its own, or not."""
+    """Draw noise that an entry accounts for, which says whether it is seeded; releases within may be its own."""
     token = _IN_ENTRY.set((seeded, absorbs))
     try:
         yield

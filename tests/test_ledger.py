@@ -39,7 +39,7 @@ from skdprp import (
     privacy_report,
     transform_chunks,
 )
-from skdprp.composition import PrivacyLoss
+from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import LedgerError, UnrecordedNoiseError, _ledger, entry
 from skdprp.ledger._filter import budget, price
@@ -730,6 +730,25 @@ def test_a_report_agrees_with_the_ledger_or_has_no_total(fit):
 
 
 MODEL_OF_REPORT = AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])
+
+
+def triangular_profile(epsilon, *, width):
+    return max(0.0, 1e-6 * (1 - epsilon / width))
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        None,
+        PrivacyGuarantee(1.0, 1e-6, loss=PrivacyLoss(profiles=(Profile.of(triangular_profile, width=9.0),))),
+    ],
+    ids=["none", "own profile"],
+)
+def test_what_could_not_be_read_again_is_not_written(guarantee):
+    with PrivacyLedger() as ledger:
+        with pytest.raises(LedgerError, match="nothing is released"), entry(guarantee):
+            raise AssertionError("It was released.")
+        assert ledger.entries == ()
 
 
 class AtTheFirstStep:

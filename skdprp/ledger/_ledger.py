@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from tempfile import mkstemp
 from uuid import uuid4
@@ -120,7 +121,22 @@ class _Book:
 
 def _facts_of(entry):
     facts = {"id": entry.id, "time": entry.time, "estimator": entry.estimator, "rows": list(map(list, entry.rows))}
-    return facts | {"guarantee": entry.guarantee.to_dict()}
+    return facts | {"guarantee": _readable(entry.guarantee)}
+
+
+@lru_cache(maxsize=64)
+def _readable(guarantee):
+    """Facts of a guarantee, for JSON, which are refused if nobody could read them."""
+    if not isinstance(guarantee, PrivacyGuarantee):
+        raise LedgerError(f"An entry needs a PrivacyGuarantee, got {type(guarantee).__name__}: nothing is released.")
+    facts = guarantee.to_dict()
+    try:
+        if PrivacyGuarantee.from_dict(json.loads(json.dumps(facts, allow_nan=False))) == guarantee:
+            return facts
+        why = "it comes out as another"
+    except (TypeError, ValueError) as error:
+        why = str(error)
+    raise LedgerError(f"{guarantee!r} cannot be written to a ledger ({why}): nothing is released.")
 
 
 def _entry_of(facts):

@@ -59,7 +59,7 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
 
     - parameters without a guarantee are refused, and so are rows that are not finite, under every configuration;
     - the guarantee states its facts, survives JSON and pickling, and does not depend on the type of a parameter;
-    - a report charges what was released;
+    - a report charges what was released, and an open ledger has an entry of it;
     - no noise is shared between calls, copies, clones, threads, processes, folds, rows, columns and classes, and no
       seed but :func:`~skdprp.testing.reproducible_noise` repeats it, which is marked;
     - no attribute, pickle, text, error or warning tells of a row; warnings point at the line that called;

@@ -17,6 +17,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline, make_union
 
 from ..guarantee import Definition, PrivacyGuarantee, PrivacyWarning, compose
+from ..ledger import PrivacyLedger
 from ..report import privacy_report
 from ._case import dense, error_of
 from ._tape import same_tape, taped
@@ -154,9 +155,28 @@ def _released_by(composite, case):
     return max(counts.values())
 
 
+def _ledgers_have_every_release(case):
+    with PrivacyLedger() as ledger:
+        fitted = case.new()
+        error = error_of(lambda: fitted.fit(*case.data))
+        of_fit = len(ledger.entries)
+        if case.at_transform:
+            error = error or error_of(lambda: fitted.transform(case.X))
+    entered, cure = (
+        [entry.guarantee for entry in ledger.entries],
+        "draw noise in `with skdprp.ledger.entry(guarantee):`.",
+    )
+    if error is not None:
+        return f"cannot release while a ledger is open ({error}): {cure}"
+    if of_fit == case.at_transform or entered != [fitted.guarantee_]:
+        return f"enters {of_fit} releases into an open ledger at its fit, and {entered!r} in all: {cure}"
+    return ""
+
+
 CHECKS = (
     _guarantee_states_its_facts,
     _guarantee_survives_json_and_pickle,
     _types_of_parameters_are_irrelevant,
     _reports_charge_what_was_released,
+    _ledgers_have_every_release,
 )
