@@ -7,7 +7,6 @@ it.
 """
 
 import os
-import tempfile
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
@@ -28,8 +27,8 @@ class UnrecordedNoiseError(RuntimeError):
 
 
 def _markers():
-    """Directory of the markers, which is this user's alone."""
-    return Path(tempfile.gettempdir(), f"skdprp-ledgers-{os.getuid()}")
+    """Directory of the markers, which is this user's alone; the same whatever TMPDIR a process has."""
+    return Path("/tmp", f"skdprp-ledgers-{os.getuid()}")
 
 
 def _own_markers():
@@ -75,10 +74,11 @@ def open_journals():
     """Paths of the journals that a release of this process belongs into, by their markers."""
     known = dict(_KNOWN)
     if fcntl is not None:
-        with suppress(FileNotFoundError):
-            lineage, markers = _lineage(os.getpid(), os.getppid()), _markers()
-            names = (name for name in os.listdir(markers) if name.partition("-")[0] in lineage)
-            known = {str(markers / name): "" for name in names} | known
+        lineage, markers = _lineage(os.getpid(), os.getppid()), _markers()
+        with suppress(OSError):  # there is none, or it is somebody else's, in which case nobody could open a ledger
+            if os.stat(markers).st_uid == os.getuid():
+                names = [name for name in os.listdir(markers) if name.partition("-")[0] in lineage]
+                known = {str(markers / name): "" for name in names} | known
     journals = {}
     for marker, path in known.items():
         if _is_open(marker):
