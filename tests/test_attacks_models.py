@@ -668,3 +668,43 @@ def test_a_list_of_labels_that_no_type_holds_is_refused(labels):
     """Numbers beside strings would be strings, and large ones beside 1.0 other numbers."""
     with pytest.raises(ValueError, match="Unknown label type"):
         AMPClassifier(delta=1e-6).fit(X, labels * 6)
+
+
+def sketched_targets(entry, target, n_rows):
+    """Sketch of a column of targets of which two are not 0, where a column of X has one entry and a one."""
+    rows, targets = np.zeros((n_rows, 1)), np.zeros(n_rows)
+    rows[:2, 0], targets[:2] = (entry, 1), target
+    return MIDPRegressor(epsilon=0.01, n_components=n_rows).sketch(rows, targets)[1]
+
+
+def test_targets_near_the_end_of_floats_do_not_overflow_as_an_entry_says():
+    """All sketched targets were nan or infinite for an entry of 1, and none was nan for one of 0, at 0.01 bits."""
+    try:
+        has_nan = [bool(np.isnan(sketched_targets(entry, 8e307, 500)).any()) for entry in (0.0, 1.0)]
+    except ValueError:  # refused, whatever the entry is
+        return
+    assert has_nan[0] == has_nan[1]
+
+
+def test_targets_near_zero_do_not_vanish_as_an_entry_says():
+    """Mean squares of 2.1 and 1.1 least floats: a factor of the rows was applied to targets that have no digits."""
+    try:
+        least = np.nextafter(0, 1)
+        squares = [np.mean((sketched_targets(entry, least, 4000) / least) ** 2) for entry in (0.0, 1.0)]
+    except ValueError:
+        return
+    assert abs(squares[0] - squares[1]) < 0.5
+
+
+@pytest.mark.parametrize("mechanism", ["projection", "additive"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("exponent", [-900, 900])
+def test_releases_for_targets_of_any_size_are_those_of_targets_of_size_1(mechanism, fit_intercept, exponent):
+    """To the last bit, times a power of two: no entry decides what overflows or vanishes on the way."""
+    estimator, released = MIDPRegressor(mechanism=mechanism, fit_intercept=fit_intercept), []
+    for power in (0, exponent):
+        y = np.ldexp(Y + 0.1, power)
+        with reproducible_noise(0):
+            fitted = estimator.fit(X, y)
+            released.append([*fitted.coef_, fitted.intercept_, *estimator.sketch(X, y)[1]])
+    assert np.array_equal(np.ldexp(released[0], exponent), released[1])

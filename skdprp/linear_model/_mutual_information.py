@@ -29,7 +29,7 @@ from ..mechanisms import information_scale
 from ..mechanisms.gaussian_laplace import gaussian_epsilon
 from ..mechanisms.mutual_information import information_delta, projected_entry_epsilon, sampled_information
 from ..mechanisms.published import published_information_scale
-from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, triangle
+from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, to_unit_size, triangle
 
 _DELTA = 1e-5  # at which an epsilon is printed beside the bits
 _NOT_COVERED = ("that a call was refused", "how long it took", "targets, and rows shown to predict")
@@ -196,13 +196,14 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
         calibration = model._calibrate(X, "coef_ and intercept_")
+        y, exponent = to_unit_size(y)
         # A noisy copy has as many rows as X; few with the same Gram matrix have the same least squares.
         with calibration.recorded(self):
             if calibration.mechanism.n_components is None:
                 table = triangle(model._noisy_blocks(X, y, calibration))
             else:
                 table = model._project(X, y, calibration)
-        weights = np.linalg.lstsq(table[:, :-1], table[:, -1])[0]
+        weights = np.ldexp(np.linalg.lstsq(table[:, :-1], table[:, -1])[0], exponent)
         model.coef_ = weights[: X.shape[1]].copy()
         model.intercept_ = float(weights[-1]) if model.fit_intercept else 0.0
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
@@ -246,7 +247,10 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
                     [block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)]
                 )
             else:
-                table = model._project(X, y, calibration).astype(X.dtype, copy=False)
+                y, exponent = to_unit_size(y)
+                table = model._project(X, y, calibration)
+                table[:, -1] = np.ldexp(table[:, -1], exponent)
+                table = table.astype(X.dtype, copy=False)
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)  # and drop coefficients of an earlier fit, whose guarantee was another
         return table[:, :-1], table[:, -1]

@@ -19,6 +19,16 @@ def clip_entries(X, max_abs):
     return X
 
 
+def to_unit_size(y):
+    """Return targets of at most 1, and the exponent of the power of two that they were divided by.
+
+    Near the ends of the floats, entries of X would decide what overflows and what has no digits. The power of two
+    depends on y alone, which is not protected.
+    """
+    exponent = np.frexp(np.abs(y).max())[1]
+    return np.ldexp(y, -exponent), exponent
+
+
 def column_residual(X, max_abs):
     """Quantity f(X) of the published calibration, read from the data.
 
