@@ -543,7 +543,11 @@ def failing(estimator, **options):
     return names
 
 
-@pytest.mark.parametrize(("estimator", "expected", "by_chance"), [(*broken, set())[:3] for broken in BROKEN], ids=str)
+@pytest.mark.parametrize(
+    ("estimator", "expected", "by_chance"),
+    [(*broken, set())[:3] for broken in BROKEN],
+    ids=[str(broken[0]) for broken in BROKEN],
+)
 def test_what_is_broken_is_caught(estimator, expected, by_chance):
     MEMORY.clear()
     assert failing(estimator) - by_chance == expected
