@@ -1,10 +1,10 @@
 """What an estimator fixes before it draws any noise: the noise, and what is true of it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ._noise import is_seeded
 from ._validation import warn_at_caller
-from .guarantee import PrivacyGuarantee, PrivacyWarning
+from .guarantee import TYPES_ARE_PUBLIC, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import entry_of_estimator
 
 
@@ -20,6 +20,10 @@ class Calibration:
     fitted: dict = field(default_factory=dict)
     mechanism: object = None
     claimed: PrivacyGuarantee | None = None
+
+    def __post_init__(self):
+        assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])
+        object.__setattr__(self, "guarantee", replace(self.guarantee, assumptions=tuple(assumptions)))
 
     def recorded(self, estimator):
         """Enter a release into the open ledgers before its noise is drawn, in a `with` block."""

@@ -85,10 +85,15 @@ def guarantee_line(guarantee):
             ", ",
             neighbours_in_short(adjacency.relation, adjacency.bound) if adjacency else "neighbours not stated",
             f", given {guarantee.given}" if guarantee.given else "",
-            f" [VIOLATED: {guarantee.violation}]" if guarantee.violation else "",
-            " [seeded: not private]" if guarantee.seeded else "",
+            void_marks(guarantee),
         ]
     )
+
+
+def void_marks(guarantee):
+    """Say of a guarantee that does not hold why; of any other, nothing."""
+    violated = f" [VIOLATED: {guarantee.violation}]" if guarantee.violation else ""
+    return violated + " [seeded: not private]" * guarantee.seeded
 
 
 def guarantee_facts(guarantee):

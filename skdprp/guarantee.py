@@ -33,6 +33,8 @@ __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "com
 
 # A change of one coordinate is a change in l1 of that size, that is one in l2, and any change of a row replaces it.
 _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
+# Scales and releases are of the type of the rows, which one value may change; an encoder keeps that of each column.
+TYPES_ARE_PUBLIC = "the types of the columns are public"
 _DISJOINT = ("which rows each release saw does not depend on what is in them",)
 _MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
 # What a file may name: never a function looked up by what the file says.
@@ -389,13 +391,14 @@ class PrivacyGuarantee:
         True
         """
         try:
-            adjacency, loss = facts["adjacency"], facts["loss"]
+            adjacency, loss, audited = facts["adjacency"], facts["loss"], facts.get("audited_epsilon")
             if adjacency is not None:
                 adjacency = Adjacency(**adjacency | {"bound": float(adjacency["bound"])})  # spelled out if infinite
             return cls(
                 **{
                     **facts,
                     "epsilon": float(facts["epsilon"]),
+                    "audited_epsilon": None if audited is None else float(audited),
                     "assumptions": tuple(facts["assumptions"]),
                     "not_covered": tuple(facts["not_covered"]),
                     "adjacency": adjacency,
@@ -638,6 +641,8 @@ def _finite(facts):
     """Spell out infinity, which JSON has no number for."""
     if isinstance(facts, dict):
         return {name: _finite(value) for name, value in facts.items()}
+    if isinstance(facts, list):
+        return list(map(_finite, facts))
     return "inf" if facts == float("inf") else facts
 
 
@@ -647,12 +652,14 @@ def _plain(parameter):
 
 
 def _loss_from_dict(facts):
-    return PrivacyLoss(**{**facts, "profiles": tuple(_profile_from_dict(**profile) for profile in facts["profiles"])})
+    numbers = {name: float(value) for name, value in dict(**facts).items() if name != "profiles"}
+    return PrivacyLoss(**numbers, profiles=tuple(_profile_from_dict(**profile) for profile in facts["profiles"]))
 
 
 def _profile_from_dict(function, parameters):
     if function not in _PROFILES:
         raise ValueError(f"There is no privacy profile called {function!r}.")
+    parameters = {name: float(value) if value == "inf" else value for name, value in dict(**parameters).items()}
     if "losses" in parameters:
         parameters = {"losses": tuple(_loss_from_dict(loss) for loss in parameters["losses"])}
     return Profile.of(_PROFILES[function], **parameters)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._adjacency import Relation
 from ._digits import printed_down
-from ._label import neighbours_in_short
+from ._label import neighbours_in_short, void_marks
 from .sketch import DPSignOPORP, iDPSignRP
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
@@ -537,6 +537,8 @@ class PrivacyProfileDisplay:
         Lower bound on epsilon, at the delta of the target, by an audit.
     label : str or None, default=None
         Name of the guarantee.
+    void : str, default=""
+        Mark of a guarantee that was seeded or violated, which follows every other name that :meth:`plot` is told.
 
     Attributes
     ----------
@@ -562,12 +564,13 @@ class PrivacyProfileDisplay:
     'log'
     """
 
-    def __init__(self, *, epsilons, deltas, target, audited_epsilon=None, label=None):
+    def __init__(self, *, epsilons, deltas, target, audited_epsilon=None, label=None, void=""):
         self.epsilons = epsilons
         self.deltas = deltas
         self.target = target
         self.audited_epsilon = audited_epsilon
         self.label = label
+        self.void = void
 
     @classmethod
     def from_guarantee(cls, guarantee, *, epsilons=None, label=None):
@@ -601,7 +604,8 @@ class PrivacyProfileDisplay:
             deltas=np.array([guarantee.profile(float(epsilon)) for epsilon in epsilons]),
             target=(guarantee.epsilon, guarantee.delta),
             audited_epsilon=guarantee.audited_epsilon,
-            label=label or repr(guarantee),
+            label=label + void_marks(guarantee) if label else repr(guarantee),
+            void=void_marks(guarantee),
         )
 
     @classmethod
@@ -635,8 +639,10 @@ class PrivacyProfileDisplay:
             )
         check_is_fitted(estimator, "guarantee_", msg="%(name)s has no guarantee_: it is not fitted, or not private.")
         guarantee = estimator.guarantee_
-        label = label or f"{type(estimator).__name__}, {guarantee!r}"
-        return cls.from_guarantee(guarantee, epsilons=epsilons, label=label)
+        display = cls.from_guarantee(guarantee, epsilons=epsilons, label=label)
+        if not label:
+            display.label = f"{type(estimator).__name__}, {guarantee!r}"
+        return display
 
     def plot(self, ax=None, *, label=None, **line_options):
         """Draw delta against epsilon, with the target as a large marker and the audited bound as an arrow to the right.
@@ -662,7 +668,8 @@ class PrivacyProfileDisplay:
         # In parts of the diagonal, and off the markers of curves that may coincide with this one.
         drawn = sum(line.get_gid() == _CURVE for line in ax.lines)
         apart = 0.2 * (drawn % len(_MARKERS) + 0.5) / len(_MARKERS), 0.2
-        style = _next_style(ax) | {"label": label or self.label, "markevery": apart} | line_options
+        named = label + self.void if label else self.label
+        style = _next_style(ax) | {"label": named, "markevery": apart} | line_options
         # A delta of 0 has no place on a logarithmic scale: the curve leaves it at the bottom.
         (self.line_,) = ax.plot(self.epsilons, np.maximum(self.deltas, np.finfo(float).tiny), **style)
         at_target = {"color": self.line_.get_color(), "linestyle": "none", "clip_on": False, "zorder": 3}

@@ -31,6 +31,19 @@ def test_gaussian_profile_keeps_ten_digits_however_small(epsilon, mu):
     assert profile == pytest.approx(float(exact), rel=1e-10, abs=1e-300)
 
 
+@pytest.mark.parametrize("epsilon", [-1e-20, -1e-9, -0.01, -1.0, -30.0])
+@pytest.mark.parametrize("ratio", [1e-9, 0.3, 20.0])
+def test_profiles_at_a_negative_epsilon_keep_their_digits(epsilon, ratio):
+    """The other order of two neighbours that are alike: 1 - e^epsilon at least, which two equal ones have."""
+    with mpmath.workdps(60):
+        laplace = max(-mpmath.expm1(epsilon), -mpmath.expm1((mpmath.mpf(epsilon) - mpmath.mpf(ratio)) / 2))
+        gaussian = precise_gaussian_profile(epsilon, ratio)
+        for profile, exact in ((laplace_profile, laplace), (gaussian_profile, gaussian)):
+            known = {"scale": 1.0, "sensitivity": ratio}
+            assert abs(profile(epsilon, **known) - exact) <= 1e-12 * exact
+            assert exact <= Profile.of(profile, **known)(epsilon)
+
+
 def test_gaussian_profile_depends_on_the_ratio_of_sensitivity_and_scale():
     assert gaussian_profile(1.0, scale=6.0, sensitivity=3.0) == gaussian_profile(1.0, scale=2.0)
 

@@ -21,8 +21,17 @@ from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import Pipeline, make_pipeline, make_union
-from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, OneHotEncoder
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    PolynomialFeatures,
+)
+from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
     DPOPORP,
@@ -708,3 +717,170 @@ def test_releases_for_targets_of_any_size_are_those_of_targets_of_size_1(mechani
             fitted = estimator.fit(X, y)
             released.append([*fitted.coef_, fitted.intercept_, *estimator.sketch(X, y)[1]])
     assert np.array_equal(np.ldexp(released[0], exponent), released[1])
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_no_label_that_all_rows_have_puts_a_constant_in_the_place_of_a_private_model(label):
+    """One-vs-rest takes a constant for a column of labels that are all equal, and warns: one row decides that."""
+    kinds, totals = set(), []
+    for last in (label, 1 - label):
+        labels = np.column_stack([np.full(12, label), Y])
+        labels[0, 0] = last
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fitted = OneVsRestClassifier(model()).fit(X, labels)
+        kinds.add(tuple(type(part) for part in fitted.estimators_))
+        totals.append(privacy_report(fitted).total)
+    assert len(kinds) == 1 or all(total is None or "each" in total.given for total in totals)
+
+
+@pytest.mark.parametrize("wrap", [lambda final: VotingClassifier([("a", final)]), OneVsRestClassifier])
+@pytest.mark.parametrize(
+    ("label", "other", "equal", "dtype"),
+    [(0.0, 1.0, -0.0, float), ("a", "b", Name("a"), object), (0, 1, 0.0, None)],
+)
+def test_an_ensemble_keeps_equal_labels_as_one_row_has_them(wrap, label, other, equal, dtype):
+    """The sign of a zero, the class of a text and the type of a number reach classes_, as they did in our own."""
+    seen = set()
+    for place in range(-1, 6):
+        labels = [label, other] * 6
+        labels[2 * place] = equal if place >= 0 else label
+        labels = labels if dtype is None else np.array(labels, dtype=dtype)
+        fitted = wrap(model()).fit(X, labels)
+        first = fitted.classes_[0]
+        seen.add((type(first), fitted.classes_.dtype, str(first)))
+    total = privacy_report(fitted).total
+    assert len(seen) == 1 or total is None or any("equal labels are alike" in fact for fact in total.assumptions)
+
+
+def released_by_gaussian(**known):
+    """Return a private model whose guarantees add up in closed form."""
+    return ProductNoiseOutputPerturbation(radius="gaussian", delta=1e-6, **known)
+
+
+def test_no_warning_counts_the_labels_of_several_outputs():
+    """A label more than half as many as rows, and scikit-learn warns of many unique classes, which are public here."""
+    rows, labels = np.tile(X, (2, 1)), np.tile(np.arange(24) % 12, (2, 1)).T
+    labels[0, 0] = 12
+    fitted = MultiOutputClassifier(released_by_gaussian(classes=range(24)))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted.fit(rows, labels)
+    total = privacy_report(fitted).total
+    assert not caught or total is None or "set of labels" in total.given
+
+
+def test_several_outputs_have_no_set_of_labels_in_common():
+    """The labels of all outputs are {0, 1, 2} for both neighbours, those of the first one for one of them only."""
+    totals, seen = [], []
+    for first in (2, 0):
+        labels = np.column_stack([Y, np.arange(12) % 3])
+        labels[0, 0] = first
+        fitted = MultiOutputClassifier(released_by_gaussian()).fit(X, labels)
+        seen.append([part.tolist() for part in fitted.classes_])
+        totals.append(privacy_report(fitted).total)
+    assert seen[0] == seen[1] or totals == [None, None] or "each" in totals[0].given
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        OneHotEncoder(categories=[[0, 1], [0, 1]], handle_unknown="ignore", sparse_output=False),
+        OrdinalEncoder(categories=[[0, 1], [0, 1]], handle_unknown="use_encoded_value", unknown_value=-1),
+        SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True),
+        GaussianRandomProjection(2, random_state=0),
+    ],
+)
+def test_no_step_that_learns_nothing_keeps_the_type_of_a_column(step):
+    """One value that is no whole number, or a large one, gives a column another type, and what is kept of a fit too."""
+    kept, totals = set(), []
+    for value in (1, 0.5, 40_000):
+        column = np.array([value, *[0, 1] * 5, 1])
+        column = column.astype(np.float32 if value == 0.5 else np.int8 if value == 1 else np.int32)
+        table = pd.DataFrame({"a": column, "b": np.arange(12, dtype=np.float32) % 2})
+        fitted = make_pipeline(step, model()).fit(table, Y)
+        state = {name: value for name, value in vars(fitted[0]).items() if name.endswith(("_", "dtype"))}
+        arrays = [part for value in state.values() for part in (value if isinstance(value, list) else [value])]
+        kept.add(str([getattr(part, "dtype", part) for part in arrays if not isinstance(part, int | float)]))
+        totals.append(privacy_report(fitted).total)
+    assert len(kept) == 1 or all(total is None or "type" in str(total.assumptions) for total in totals)
+
+
+def test_the_type_of_the_rows_is_stated_to_be_public_where_it_sets_the_noise():
+    """Noise is more where rows of float32 are summed; one large number makes a frame of columns float64."""
+    scales = set()
+    for value in (1, 40_000):
+        column = np.array([value, *[1] * 11]).astype(np.int8 if value == 1 else np.int32)
+        table = pd.DataFrame({"a": X[:, 0].astype(np.float32), "b": column})
+        fitted = DPSGDClassifier(delta=1e-6, classes=[0, 1], n_epochs=5).fit(table, Y)
+        scales.add(fitted.scale_)
+    known = fitted.guarantee_.assumptions + fitted.guarantee_.not_covered
+    assert len(scales) == 1 or any("type" in text for text in known)
+
+
+def times(factor):
+    """Return a function that multiplies rows by a keyword's default."""
+
+    def _multiply(rows, *, by=factor):
+        return rows * by
+
+    return _multiply
+
+
+FACTOR = 1.0
+
+
+def by_global(rows):
+    """Multiply rows by what stands in the module at the moment."""
+    return rows * FACTOR
+
+
+def sketched_total(function):
+    """Total of one sketch of rows that a function has mapped."""
+    return privacy_report(make_pipeline(FunctionTransformer(function), sketch()).fit(X)).total
+
+
+def test_maps_that_differ_in_the_defaults_of_keywords_are_different_ones():
+    """Rows at distance 1 as they leave the one map are at 100 as they leave the other: no neighbours in common."""
+    totals = [sketched_total(times(factor)) for factor in (1.0, 100.0)]
+    with pytest.raises(ValueError, match="different neighbours"):
+        compose(*totals)
+
+
+def test_maps_that_differ_in_what_they_find_in_their_module_are_different_ones(monkeypatch):
+    """A cell of a notebook sets a constant, and a later one sets it to something else."""
+    totals = []
+    for factor in (1.0, 100.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        totals.append(sketched_total(by_global))
+    with pytest.raises(ValueError, match="different neighbours"):
+        compose(*totals)
+
+
+def test_maps_are_not_told_apart_by_where_they_lie_in_memory():
+    """What cannot be pickled was named by its address, which is free for another map once it is gone."""
+    labels = set()
+    for factor in range(20):
+        function = FunctionTransformer(np.vectorize(lambda value, by=float(factor): value * by))
+        labels.add(privacy_report(make_pipeline(function, sketch()).fit(X[:2])).total.adjacency.after)
+        del function
+    assert len(labels) == 20
+
+
+@pytest.mark.parametrize(
+    ("steps", "value"),
+    [
+        ([FunctionTransformer(lambda rows: np.clip(np.log(np.abs(rows)), -9, 9))], 0.0),
+        ([PolynomialFeatures(2), FunctionTransformer(np.nan_to_num)], 1e200),
+    ],
+)
+def test_a_function_that_warns_of_a_row_is_remarked_on(steps, value):
+    """Warnings of numpy tell of a zero under a logarithm, or of a square that overflows, where one row has it."""
+    rows = X.copy()
+    rows[0, 0] = value
+    fitted = make_pipeline(*steps, model())
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fitted.fit(rows, Y)
+    report = privacy_report(fitted)
+    assert not caught or report.total is None or "warn" in report.steps[0].remark

@@ -30,7 +30,7 @@ def test_classes_are_listed_in_public_or_condition_the_guarantee(points, folder,
     """A listed class needs no row; what is read off the rows is printed as given."""
     main([*FIT, *BOUNDS, "--delta", "1e-6", "--classes", "yes,no,never"])
     out = capsys.readouterr().out
-    assert "(1.0, 1e-06)-DP, one row replaced\n" in out and "as given in classes" in " ".join(out.split())
+    assert "(1.0, 1e-06)-DP, one row replaced\n" in out and "labels listed in classes" in " ".join(out.split())
     assert "3 classes\nThese numbers are public, and so are the names of columns and classes: the model has them" in out
     assert joblib.load("skdprp_model.joblib").classes_.tolist() == ["never", "no", "yes"]
     main([*FIT, *BOUNDS, "--delta", "1e-6", "--force"])

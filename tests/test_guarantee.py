@@ -370,8 +370,17 @@ def test_dictionaries_that_are_no_guarantee_are_refused(change):
         PrivacyGuarantee.from_dict({"epsilon": 1.0})
 
 
-def test_dictionaries_are_strict_json():
-    nothing = dataclasses.replace(PURE, epsilon=float("inf"), adjacency=Adjacency("replace_one"))
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"epsilon": float("inf")},
+        {"audited_epsilon": float("inf")},
+        {"loss": PrivacyLoss(mu=float("inf"))},
+        {"loss": PrivacyLoss(profiles=(Profile.of(laplace_profile, scale=float("inf")),), sampling=float("inf"))},
+    ],
+)
+def test_dictionaries_are_strict_json(facts):
+    nothing = dataclasses.replace(PURE, **facts, adjacency=Adjacency("replace_one"))
     assert PrivacyGuarantee.from_dict(json.loads(json.dumps(nothing.to_dict(), allow_nan=False))) == nothing
 
 

@@ -291,6 +291,22 @@ def test_profile_display_of_an_estimator():
     assert display.label == "DPOPORP, (1.0, 1e-06)-DP per transform, l1 change of 1.0"
 
 
+@pytest.mark.parametrize(
+    ("facts", "mark"),
+    [({"seeded": True}, "seeded: not private"), ({"violation": "it leaks"}, "VIOLATED: it leaks"), ({}, "")],
+)
+def test_no_name_of_a_profile_hides_that_its_guarantee_does_not_hold(facts, mark):
+    sketch = DPOPORP(2).fit(np.eye(2))
+    sketch.guarantee_ = replace(sketch.guarantee_, **facts)
+    for name, renamed in ((None, None), ("mine", None), (None, "yours"), ("mine", "yours")):
+        for display in (
+            PrivacyProfileDisplay.from_estimator(sketch, label=name),
+            PrivacyProfileDisplay.from_guarantee(sketch.guarantee_, label=name),
+        ):
+            shown = display.plot(label=renamed).line_.get_label()
+            assert mark in shown and shown.count("[") == bool(mark) and (renamed or name or "-DP") in shown
+
+
 def test_profile_plot_shows_target_and_audit():
     display = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2), audited_epsilon=0.6), label="Gaussian")
     assert display.plot() is display

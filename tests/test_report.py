@@ -268,7 +268,9 @@ def test_columns_are_chosen_by_name_and_not_by_type(choice, is_covered):
 )
 def test_warnings_of_a_row_are_remarked_on(step, cure):
     remark = privacy_report(step).steps[0].remark
-    assert (("warns" in remark or "errors" in remark) == bool(cure)) and cure in remark
+    assert ((" warns" in remark or "quote" in remark) == bool(cure)) and cure in remark
+    assert "warnings and errors of it may tell of a row" in remark
+    assert "warnings" not in privacy_report(PublicScaler((0, 1))).steps[0].remark
 
 
 def test_the_guarantee_of_a_model_after_a_sketch_is_for_labels_if_they_may_differ():
@@ -383,6 +385,10 @@ class Mystery(BaseEstimator):
     """An estimator that the report does not know."""
 
 
+WARNS = "; warnings and errors of it may tell of a row"
+SPREADS = "; one change before it may move several coordinates after it"
+
+
 @pytest.mark.parametrize(
     ("step", "remark"),
     [
@@ -395,12 +401,14 @@ class Mystery(BaseEstimator):
         (CountVectorizer(), "use HashingVectorizer"),
         (PCA(), "learns from the rows without noise"),
         (Mystery(), "may learn from the rows without noise"),
-        (Normalizer(), "beyond 1e154; one change before it may move several coordinates after it"),
+        (Normalizer(), f"learns nothing from the rows{WARNS}{SPREADS}"),
         (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
         (FeatureHasher(), "move several coordinates after it"),
-        (OrdinalEncoder(categories=[[0, 1]]), "quote unknown values: use handle_unknown='use_encoded_value'"),
+        (OrdinalEncoder(categories=[[0, 1]]), f"use handle_unknown='use_encoded_value'{WARNS}"),
         (PublicScaler((0, 1)), "its bounds are trusted to be public"),
-        (SimpleImputer(strategy="constant", keep_empty_features=True), "learns nothing from the rows"),
+        (SimpleImputer(strategy="constant", keep_empty_features=True), f"learns nothing from the rows{WARNS}"),
+        (HashingVectorizer(), f"learns nothing from the rows{WARNS}{SPREADS}"),
+        (HashingVectorizer(tokenizer=str.split), f"is trusted to treat each row by itself{WARNS}{SPREADS}"),
     ],
 )
 def test_remarks_name_the_cure(step, remark):
@@ -410,7 +418,8 @@ def test_remarks_name_the_cure(step, remark):
 
 def test_maps_of_what_was_released_move_nothing_private():
     model = make_pipeline(DPOPORP(2), Normalizer(), RidgeClassifier()).fit(X, Y)
-    assert "several coordinates" not in privacy_report(model).steps[1].remark
+    remark = privacy_report(model).steps[1].remark
+    assert "several coordinates" not in remark and "warnings" not in remark
 
 
 def test_names_of_facts_are_those_of_the_guarantee():

@@ -243,7 +243,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         """State what holds of one fit."""
         # A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
-        labels = () if self.classes is None else ("the set of labels is public, as given in classes",)
+        labels = () if self.classes is None else ("the labels listed in classes do not come from the data",)
         return PrivacyGuarantee(
             epsilon,
             delta,

@@ -46,8 +46,10 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     >>> f"{gaussian_profile(1.0, scale=3.7306):.2e}"
     '1.00e-05'
     """
-    if sensitivity == 0:  # two equal distributions: 1 - e^epsilon of a negative epsilon, and else 0
-        return float(0.0 - np.expm1(min(epsilon, 0.0)))
+    if epsilon < 0:
+        return _below_zero(epsilon, gaussian_profile(-epsilon, scale=scale, sensitivity=sensitivity))
+    if sensitivity == 0:
+        return 0.0
     mu = max(sensitivity / scale, LEAST_DELTA)
     upper, lower = _upper_point(epsilon, scale, sensitivity, mu), -mu / 2 - epsilon / mu
     # Theorem 8: delta = Phi(upper) - e^epsilon Phi(lower). Each branch is that difference where it loses no digits.
@@ -60,6 +62,11 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
     delta = 0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2))
     return max(float(delta), LEAST_DELTA)  # in this order, which keeps nan
+
+
+def _below_zero(epsilon, reverse):
+    """Profile at a negative epsilon, by that at -epsilon of the other order of two neighbours, which are alike."""
+    return float(np.exp(epsilon) * reverse - np.expm1(epsilon))
 
 
 def _upper_point(epsilon, scale, sensitivity, mu):
@@ -80,12 +87,14 @@ def _mills_difference(x, step):
 
 @with_python_numbers
 def laplace_profile(epsilon, *, scale, sensitivity=1.0):
-    """Exact privacy profile of the Laplace mechanism in one dimension, for epsilon of at least 0 [1]_.
+    """Exact privacy profile of the Laplace mechanism in one dimension, at any epsilon, also a negative one [1]_.
 
     References
     ----------
     .. [1] B. Balle, G. Barthe and M. Gaboardi, "Privacy Amplification by Subsampling", NeurIPS 2018, Theorem 3.
     """
+    if epsilon < 0:
+        return _below_zero(epsilon, laplace_profile(-epsilon, scale=scale, sensitivity=sensitivity))
     if not sensitivity or epsilon * scale >= 2 * sensitivity:  # far beyond the largest loss, sensitivity / scale
         return 0.0
     # delta = 1 - e^((epsilon - sensitivity / scale) / 2). The two may nearly cancel, and delta be in their last bits.

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Mapping
 from contextvars import ContextVar
 from numbers import Real
-from types import CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, ModuleType
 from uuid import uuid4
 
 import numpy as np
@@ -46,6 +46,7 @@ _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",
     PublicScaler: "its bounds are trusted to be public",
 }
+_CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
 # What their functions and classes do follows from their names; everything else may be defined anew under the same name.
@@ -88,8 +89,8 @@ def remark_on(estimator):
         return f"its errors quote unknown values: use handle_unknown={_SAFER_UNKNOWN[kind]!r}{drop}"
     if kind is OneHotEncoder and (estimator.handle_unknown == "warn" or estimator.drop is not None):
         return 'it warns of unknown values: use handle_unknown="ignore", drop=None'
-    if kind is Normalizer and estimator.norm != "max":
-        return "learns nothing from the rows; it warns of an overflow where numbers are beyond 1e154"
+    if any(callable(getattr(estimator, name, None)) for name in _CALLED):
+        return _TRUST[FunctionTransformer]
     checks_inverse = kind is FunctionTransformer and estimator.check_inverse and estimator.inverse_func is not None
     if checks_inverse and estimator.func is not None:
         return f"{_TRUST[kind]}; it warns of rows that inverse_func does not give back: set check_inverse=False"
@@ -175,6 +176,10 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, thing):
         if isinstance(thing, FunctionType):
             return str, (_spelled_function(thing),)
+        if isinstance(thing, CodeType):
+            return str, (marshal.dumps(thing, 2).hex(),)  # later versions write equal code in several ways
+        if isinstance(thing, CellType):
+            return list, ([thing.cell_contents],)
         return NotImplemented if _is_of_library(thing) else (str, (_own_label(thing),))
 
 
@@ -198,8 +203,7 @@ def _spelled_function(function):
         used = [outside.get(name) for name in _used(code)]
         if not all(isinstance(one, ModuleType) and _is_in_library(one.__name__) for one in used):
             return _own_label(function)
-    captured = [cell.cell_contents for cell in function.__closure__ or ()]
-    facts = [marshal.dumps(code, 2), captured, function.__defaults__, function.__kwdefaults__]
+    facts = [code, function.__closure__, function.__defaults__, function.__kwdefaults__]
     return f"{function.__module__}.{function.__qualname__}{_pickled(facts, owner=function)}"
 
 

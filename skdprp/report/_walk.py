@@ -29,7 +29,8 @@ from sklearn.preprocessing import (
 from sklearn.random_projection import BaseRandomProjection
 
 from .._label import RELEASED_AT
-from ..guarantee import Definition, PrivacyGuarantee
+from ..guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
+from ..preprocessing import PublicScaler
 from ._data_independent import chooses_by_name, is_data_independent, map_label, remark_on, varies_in_zeros
 from ._lines import ReportedStep
 from ._search import NotKnown, is_search, is_watched, releases_of_search
@@ -56,6 +57,7 @@ _CURES = (
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
 _MAY_LEARN = "may learn from the rows without noise"
+_WARNS = "; warnings and errors of it may tell of a row"
 _SPREADS = "; one change before it may move several coordinates after it"
 _CHOOSES = "chooses columns in view of the rows: list them"
 _DENSITY = "keeps whether most values were zero in sparse_output_: set sparse_threshold=0"
@@ -254,6 +256,7 @@ def _of_step(estimator, name, flow):
         raise NotFittedError(f"{kind} is not fitted, or its last fit failed: its guarantee is unknown.")
     if is_data_independent(estimator):
         remark = remark_on(estimator)
+        remark += _WARNS * (not flow.released and type(estimator) is not PublicScaler)
         remark += _SPREADS * (isinstance(estimator, _SPREADING) and not flow.released)
         status = "post-processing" if flow.released else "data-independent"
         step = ReportedStep(name, kind, status, remark)
@@ -342,7 +345,8 @@ def _after_maps(guarantee, maps):
     adjacency = guarantee.adjacency
     if adjacency is not None and adjacency.is_distance:
         adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))
-    return replace(guarantee, adjacency=adjacency, assumptions=(*guarantee.assumptions, assumption))
+    assumptions = dict.fromkeys([*guarantee.assumptions, assumption, TYPES_ARE_PUBLIC])
+    return replace(guarantee, adjacency=adjacency, assumptions=tuple(assumptions))
 
 
 def _of_search(search, name, flow):
