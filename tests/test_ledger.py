@@ -36,6 +36,7 @@ from skdprp import (
     ProductNoiseOutputPerturbation,
     _noise,
     compose,
+    iDPSignRP,
     privacy_report,
     transform_chunks,
 )
@@ -791,3 +792,22 @@ def test_a_seed_that_is_entered_after_the_release_was_is_refused():
         finally:
             seed.__exit__(None, None, None)
     assert len(ledger.entries) == 1
+
+
+def test_without_neighbours_or_composition_there_is_no_total():
+    with PrivacyLedger() as ledger:
+        for _ in range(2):
+            with entry(PrivacyGuarantee(1.0, 0.0)):
+                pass
+            iDPSignRP(2, max_change=100.0).fit(X).transform(X)
+    assert [total.guarantee for total in ledger.total()] == [None, None]
+    assert "not stated" in repr(ledger)
+
+
+def test_the_limit_is_the_adaptive_total_where_it_is_less():
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-3, composition="gaussian")
+        assert spent_at_most(ledger, gaussian(0.05)) > 10
+    total = ledger.total()[0]
+    assert 1.0 <= total.adaptive.epsilon <= 1 + 2.0**-39
+    assert 1e-3 <= total.adaptive.delta <= 1e-3 * (1 + 2.0**-39)

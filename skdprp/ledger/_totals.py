@@ -94,7 +94,7 @@ class Total:
         if self.missing:
             return facts | {"total": f"none: {as_counts(self.missing)} say nothing of these neighbours"}
         if self.guarantee is None:
-            return facts | {"total": "none: guarantees of this definition do not add up"}
+            return facts | {"total": "none: neighbours are not stated, or guarantees of this definition do not add up"}
         return facts | {
             "total": f"{self.guarantee!r}, for parameters that were fixed before the first release",
             "adaptive": f"{_pair(self.adaptive)}, where they depended on earlier releases ({self.adaptive.mechanism})",
@@ -123,15 +123,20 @@ def totals(entries, delta, limit):
 def _total(entries, kind, delta, limit):
     covering = [entry for entry in entries if same_neighbours(entry.guarantee, kind)]
     missing = [entry for entry in entries if not same_neighbours(entry.guarantee, kind)]
-    facts = {"counts": _counts(covering), "missing": _counts(missing), "neighbours": str(kind.adjacency)}
-    if missing or not kind.definition.composes:
+    facts = {
+        "counts": _counts(covering),
+        "missing": _counts(missing),
+        "neighbours": str(kind.adjacency or "not stated"),
+    }
+    if missing or kind.adjacency is None or not kind.definition.composes:
         return Total(None, None, **facts)
     guarantees = [(entry.rows, entry.guarantee) for entry in covering]
     exact = compose(*terms_over_rows(guarantees, lambda terms: compose(*terms), _of_disjoint), delta=delta)
     epsilon, spent = basic_sums(covering)
     adaptive = replace(exact, epsilon=epsilon, delta=min(1.0, spent), loss=None, mechanism=_BASIC)
     if limit is not None and limit.adjacency == kind.adjacency and limit.epsilon < epsilon:
-        adaptive = replace(adaptive, epsilon=limit.epsilon, delta=limit.delta, mechanism="the limit")
+        most = limit.guarantee
+        adaptive = replace(adaptive, epsilon=most.epsilon, delta=most.delta, mechanism=most.mechanism)
     return Total(exact, adaptive, **facts)
 
 
