@@ -884,3 +884,23 @@ def test_a_function_that_warns_of_a_row_is_remarked_on(steps, value):
         fitted.fit(rows, Y)
     report = privacy_report(fitted)
     assert not caught or report.total is None or "warn" in report.steps[0].remark
+
+
+@pytest.mark.parametrize(
+    ("estimator", "extreme"),
+    [
+        (AMPClassifier(), {"epsilon": 1.7e308}),
+        (AMPClassifier(noise="product"), {"tol": 1.7e308}),
+        (AMPClassifier(calibration="published"), {"epsilon": 5e-324}),
+        (AMPClassifier(calibration="published"), {"delta": 5e-324}),
+        (AMPClassifier(calibration="published", noise="product"), {"epsilon": 1e160}),
+        (ProductNoiseOutputPerturbation(), {"epsilon": 1e300, "C": 1e-100}),
+        (ProductNoiseOutputPerturbation(radius="chi1", calibration="published"), {"epsilon": 1e5}),
+        (DPSGDClassifier(noise="product", calibration="published", n_epochs=2), {"epsilon": 1e5}),
+    ],
+)
+def test_extreme_numbers_are_refused_by_name_before_noise_is_drawn(estimator, extreme, monkeypatch):
+    """Overflows, divisions by zero and series of gigabytes were left to whoever called."""
+    monkeypatch.setattr(_noise, "random_bytes", None)
+    with pytest.raises(ValueError, match=f"{next(iter(extreme))}=.* too (extreme|large)"):
+        clone(estimator).set_params(**{"delta": 1e-6, **extreme}).fit(X, Y)

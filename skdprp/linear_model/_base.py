@@ -154,7 +154,11 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         problem = model._problem(X.shape, X.dtype, len(classes))
         # Far below 1 / n, at which publishing one row in n as it is would do.
         delta = model.delta if model.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
-        calibration = model._calibrate(problem, delta)
+        try:
+            calibration = model._calibrate(problem, delta)
+        except ArithmeticError as error:  # overflows and divisions by zero, of public numbers alone
+            numbers = ", ".join(f"{name}={value}" for name, value in parameters.items() if type(value) in (int, float))
+            raise ValueError(f"Noise cannot be calibrated in floats for {numbers}: one is too extreme.") from error
         with calibration.recorded(self):
             vars(model).update(model._release(problem, calibration, X, codes))
         model.classes_, model._calibrated_for = classes, parameters

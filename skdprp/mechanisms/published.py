@@ -25,6 +25,8 @@ def _published_product_noise(k, epsilon, n_dims):
     m = n_dims / 4  # Liu et al., SIGMOD 2026, Algorithm 1
     t = np.exp((np.log(2) + np.log(k) / m + (1 + 1 / m) * np.log(m + 1.5) - 1 - 2 / n_dims) / 2)
     lam = epsilon / t
+    if not lam <= 1000:  # a series of about 2 lam^2 terms
+        raise ValueError(f"epsilon={epsilon:g} is too large for the series of the published calibration.")
     series = np.logaddexp(
         _log_hyp1f1(m + 0.5, 0.5, lam**2 / 2), np.log(np.sqrt(2) * lam) + _log_hyp1f1(m + 1, 1.5, lam**2 / 2)
     )
@@ -54,7 +56,8 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
     Raises
     ------
     ValueError
-        If `delta` is not positive, or `n_dims` is below 4, where the formula is not defined.
+        If `delta` is not positive or `n_dims` is below 4, where the formula is not defined, or `epsilon` is so large
+        that its series would have millions of terms.
 
     Notes
     -----
