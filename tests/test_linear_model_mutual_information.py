@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression, Ridge
 
 from skdprp import MIDPRegressor, PrivacyWarning
+from skdprp.guarantee import Adjacency, Definition
 from skdprp.linear_model import _sketched_least_squares
 from skdprp.testing import reproducible_noise
 
@@ -72,7 +73,8 @@ def test_fit_is_least_squares_on_the_sketch(mechanism):
         model.fit(X, y)
     weights = LinearRegression(fit_intercept=False).fit(sketch, targets).coef_
     assert np.allclose([*model.coef_, model.intercept_], weights)
-    assert repr(model.guarantee_) == "2.0-MI-DP (bits), one entry of at most 1.0 [seeded: not private]"
+    assert (model.guarantee_.epsilon, model.guarantee_.definition) == (2.0, Definition.MI_DP)
+    assert model.guarantee_.adjacency == Adjacency("entry", 1.0) and model.guarantee_.seeded
 
 
 @pytest.mark.parametrize(("mechanism", "factor"), [("projection", 1), ("additive", 20_000)])
@@ -113,7 +115,8 @@ def test_repeated_sparse_entries_are_summed_before_clipping():
 def test_guarantee_says_what_holds(mechanism):
     X, y = make_data()
     model = MIDPRegressor(epsilon=0.2, mechanism=mechanism).fit(X, y)
-    assert repr(model.guarantee_) == "0.2-MI-DP (bits), one entry of at most 1.0"
+    assert (model.guarantee_.epsilon, model.guarantee_.definition) == (0.2, Definition.MI_DP)
+    assert model.guarantee_.adjacency == Adjacency("entry", 1.0) and not model.guarantee_.seeded
     text = " ".join(str(model.guarantee_).split())
     assert "y is not protected" in text and "(0, 0.514)-DP" in text
     assert ("(5.049, 1e-05)-DP of one entry" in text) == (mechanism == "additive")
@@ -133,7 +136,7 @@ def test_published_calibration_has_no_guarantee():
     with pytest.warns(PrivacyWarning, match="inf-MI-DP"):
         model.fit(X, y)
     assert model.guarantee_.epsilon == np.inf and model.claimed_.epsilon == 0.5
-    assert "claimed" in repr(model.claimed_) and not hasattr(model, "scale_")
+    assert model.claimed_.definition is Definition.CLAIMED_MI_DP and not hasattr(model, "scale_")
     model.set_params(calibration="exact").fit(X, y)
     assert model.guarantee_.epsilon == 0.5 and not hasattr(model, "claimed_")
     MIDPRegressor(calibration="published", mechanism="additive").fit(X, y)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from skdprp import PrivacyWarning, ProductNoiseOutputPerturbation
+from skdprp.guarantee import Adjacency, Definition
 from skdprp.mechanisms import gaussian_profile, published_product_noise_scale, spherical_profile
 
 R = np.hypot(1.0, 0.3)  # norm of a row of norm 1 with its constant feature
@@ -30,7 +31,8 @@ def test_output_perturbation_meets_its_guarantee(adjacency, radius, binary, thre
 
 def test_output_perturbation_can_be_pure(binary):
     model = ProductNoiseOutputPerturbation(delta=0, epsilon=0.7, classes=[0, 1]).fit(*binary)
-    assert repr(model.guarantee_) == "0.7-DP, one row replaced"
+    assert (model.guarantee_.epsilon, model.guarantee_.delta) == (0.7, 0.0)
+    assert model.guarantee_.definition is Definition.DP and model.guarantee_.adjacency == Adjacency("replace_one")
     assert model.scale_ == pytest.approx(model.sensitivity_ / 0.7)
 
 
@@ -55,7 +57,7 @@ def test_published_product_noise_is_the_papers_and_says_what_is_true():
     assert model.scale_ == pytest.approx(np.sqrt(2) * sigma, rel=1e-12)
     assert 0.72 <= model.guarantee_.delta <= 0.74
     assert (model.claimed_.epsilon, model.claimed_.delta) == (1.0, 1e-5)
-    assert "as claimed" in repr(model.claimed_)
+    assert model.claimed_.definition is Definition.CLAIMED_DP
     model.set_params(calibration="exact").fit(X, y)
     assert not hasattr(model, "claimed_")
     assert model.guarantee_.delta == 1e-5

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from skdprp import DPSGDClassifier, PrivacyGuarantee, PrivacyWarning, _noise, compose
-from skdprp.guarantee import Adjacency
+from skdprp.guarantee import Adjacency, Definition
 from skdprp.mechanisms import sampled_target, spherical_profile, subsampled_gaussian_profile
 from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
 from skdprp.mechanisms.noisy_steps import descent_scale, product_descent_scale, sampled_steps_target
@@ -100,7 +100,9 @@ def test_published_product_noise_keeps_apart_what_it_claims_and_what_is_true():
     model = DPSGDClassifier(n_epochs=5, noise="product", calibration="published", epsilon=1.0, delta=1e-5)
     with pytest.warns(PrivacyWarning, match="what is true"):
         model.fit(X, y)
-    assert repr(model.claimed_) == "(1.0, 1e-05)-DP as claimed, not as proved, one row replaced"
+    assert (model.claimed_.epsilon, model.claimed_.delta) == (1.0, 1e-5)
+    assert model.claimed_.definition is Definition.CLAIMED_DP
+    assert model.claimed_.adjacency == Adjacency("replace_one")
     assert model.guarantee_.epsilon == 1.0 and model.guarantee_.delta > 1000 * 1e-5
     with pytest.warns(PrivacyWarning):
         model.fit(X, y)
