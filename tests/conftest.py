@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from scipy.special import expit, logit
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_classification
+from sklearn.preprocessing import normalize
 
 from skdprp import _noise
 from skdprp.testing import reproducible_noise
@@ -18,6 +19,20 @@ def digits():
     """Handwritten digits with pixels in [0, 1], and their labels."""
     X, y = load_digits(return_X_y=True)
     return X / 16, y
+
+
+@pytest.fixture(scope="session")
+def binary():
+    """Rows of norm 1 in two classes."""
+    X, y = make_classification(n_samples=300, n_features=8, n_informative=4, random_state=0)
+    return normalize(X), y
+
+
+@pytest.fixture(scope="session")
+def three_classes():
+    """Rows of norm 1 in three classes."""
+    X, y = make_classification(n_samples=300, n_features=8, n_informative=5, n_classes=3, random_state=0)
+    return normalize(X), y
 
 
 @pytest.fixture

@@ -3,25 +3,26 @@
 import sys
 from itertools import product
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import privacy_loss_distribution
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from profiles import assert_bounds, few, loss_of, precise_gaussian_profile, sizes
 from scipy.special import expit
 
+from skdprp import PrivacyGuarantee, compose
 from skdprp.composition import PrivacyLoss, Profile, _convex_minorant, approximate_profile
+from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile, spherical_profile
+from skdprp.mechanisms._numerics import rounded_up
 from skdprp.mechanisms.gaussian_laplace import laplace_profile
 from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile
 from skdprp.mechanisms.randomised_response import randomised_response_profile
 
 EPSILONS = [0.0, 0.1, 0.5, 1.0, 1.7, 3.0]
-
-
-def loss_of(function, **parameters):
-    return PrivacyLoss(profiles=(Profile.of(function, **parameters),))
 
 
 def bits_and_gaussian_profile(epsilon, losses, mu):
@@ -179,3 +180,56 @@ def test_many_small_losses_need_no_fine_grid():
         total += loss_of(approximate_profile, epsilon0=1e-3)
     exact = randomised_response_profile(0.1, epsilon0=1e-3, n_bits=2000)
     assert exact <= total.profile(0.1) and total.epsilon(exact) <= 0.102
+
+
+def test_stated_deltas_of_composed_gaussian_noise_are_upper_bounds():
+    for mus in ((0.3, 0.4), (1e-3,) * 50, (2.0, 1e-5, 0.7)):
+        mu = mpmath.sqrt(sum(mpmath.mpf(mu) ** 2 for mu in mus))
+        total = sum((PrivacyLoss(mu=mu) for mu in mus), start=PrivacyLoss())
+        for epsilon in (0.01, 0.3, 1.0):
+            exact = precise_gaussian_profile(epsilon, mu)
+            if exact > 1e-290:
+                assert_bounds(total.profile(epsilon), exact)
+
+
+def test_what_cannot_be_computed_is_no_small_delta():
+    for loss in (PrivacyLoss(mu=1.0), loss_of(randomised_response_profile, epsilon0=0.5, n_bits=3)):
+        assert loss.profile(float("nan")) == 1.0
+
+
+GAUSSIANS = sizes(1e-2, 2.0).map(lambda mu: PrivacyLoss(mu=mu))
+RESPONSES = sizes(1e-2, 2.0).map(lambda e: loss_of(approximate_profile, epsilon0=e))
+LAPLACES = sizes(0.5, 50.0).map(lambda scale: loss_of(laplace_profile, scale=scale))
+LOSSES = st.one_of(GAUSSIANS, RESPONSES, LAPLACES)
+FFT = 2.0**-39  # what a total by convolution adds, and what floats lose of it
+
+
+def stated(loss, delta):
+    """A guarantee at one delta."""
+    return PrivacyGuarantee(loss.epsilon(delta), delta, adjacency=Adjacency("replace_one"), loss=loss)
+
+
+@few
+@given(st.lists(LOSSES, min_size=2, max_size=4), sizes(1e-3, 3.0), st.randoms(use_true_random=False))
+def test_order_of_releases_does_not_matter(losses, epsilon, random):
+    shuffled = random.sample(losses, len(losses))
+    first, second = (sum(some, PrivacyLoss()).profile(epsilon) for some in (losses, shuffled))
+    assert first == pytest.approx(second, rel=1e-9, abs=FFT)
+
+
+@few
+@given(st.lists(LOSSES, min_size=2, max_size=4), sizes(1e-3, 3.0))
+def test_a_total_is_never_below_a_part(losses, epsilon):
+    total = sum(losses, PrivacyLoss()).profile(epsilon)
+    assert all(loss.profile(epsilon) <= rounded_up(total) for loss in losses)
+
+
+@few
+@given(st.lists(st.tuples(LOSSES, sizes(1e-9, 1e-2)), min_size=2, max_size=4))
+def test_basic_composition_is_an_upper_bound(parts):
+    """And a total never promises more than its own profile."""
+    guarantees = [stated(loss, delta) for loss, delta in parts]
+    total = compose(*guarantees)
+    assert total.epsilon <= sum(guarantee.epsilon for guarantee in guarantees) * (1 + 2.0**-50)
+    assert total.delta >= max(guarantee.delta for guarantee in guarantees)
+    assert total.profile(total.epsilon) <= total.delta

@@ -4,6 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skdprp._digits import printed_down, printed_up
 
@@ -29,3 +31,9 @@ def test_what_was_asked_prints_as_asked(printed, text):
 )
 def test_rounding_carries(number, up, down):
     assert (printed_up(number), printed_down(number)) == (up, down)
+
+
+@given(st.floats(5e-324, allow_infinity=False), st.integers(2, 17))
+def test_printed_bounds_are_on_their_sides(number, digits):
+    assert float(printed_down(number, digits)) <= number <= float(printed_up(number, digits))
+    assert printed_up(np.float64(number), digits) == printed_up(number, digits)

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 import test_common
-import test_linear_model_common
-import test_mutual_information_common
 
 import skdprp
 
@@ -79,10 +77,9 @@ def test_files_that_are_named_exist(page):
 def test_the_site_lists_the_checks_of_scikit_learn_that_fail_by_design():
     """Which, of what, and why: as the tests expect it, and no other."""
     expected = {}
-    for suite in (test_common, test_linear_model_common, test_mutual_information_common):
-        for estimator in suite.ESTIMATORS:
-            for check, reason in suite.fails_by_design(estimator).items():
-                expected.setdefault((f"``{check}``", reason), set()).add(type(estimator).__name__)
+    for estimator in test_common.ESTIMATORS:
+        for check, reason in test_common.fails_by_design(estimator).items():
+            expected.setdefault((f"``{check}``", reason), set()).add(type(estimator).__name__)
     groups = {
         "all": {*skdprp.sketch.__all__, *CLASSIFIERS, "MIDPRegressor"},
         "sketches": set(skdprp.sketch.__all__),

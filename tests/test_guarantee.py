@@ -1,17 +1,24 @@
 """The guarantee as a value."""
 
 import dataclasses
+import inspect
 import json
 import pickle
 import re
 import sys
+import warnings
 from fractions import Fraction
 from importlib import import_module
 from pkgutil import iter_modules
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import ParameterGrid
 
+import skdprp
 from skdprp import (
     DPOPORP,
     AMPClassifier,
@@ -499,3 +506,58 @@ def test_what_one_release_of_bits_implies_is_not_said_of_several():
     total = compose(bits, bits)
     assert "implies" not in " ".join(total.assumptions)
     assert f"basic composition of 2 releases: {bits.mechanism}"[:80] in str(total)
+
+
+@given(st.floats(0.0, allow_infinity=False, allow_nan=False), st.floats(0.0, 1.0))
+def test_a_printed_guarantee_is_never_better_than_the_true_one(epsilon, delta):
+    """Nor more than six digits of epsilon, or three of delta, worse."""
+    guarantee = PrivacyGuarantee(epsilon, delta)
+    for text in (repr(guarantee), guarantee.to_markdown().splitlines()[2]):
+        numbers = [float(number) for number in re.findall(r"[\d.]+(?:e[+-]?\d+)?", text)]
+        assert epsilon <= numbers[0] <= max(epsilon * (1 + 1e-5), epsilon + 5e-324)
+        if delta:
+            assert delta <= numbers[1] <= max(delta * 1.01, delta + 5e-324)
+
+
+ROWS, LABELS = np.random.default_rng(0).normal(size=(40, 8)), np.arange(40) % 2
+OPTIONS = {"adjacency", "calibration", "mechanism", "noise", "radius", "method", "batch_size"}
+
+
+def variants(kind):
+    """Estimators of a kind with all combinations of what decides on the mechanism, where they go together."""
+    allowed = kind._parameter_constraints
+    choices = {
+        name: sorted(option for constraint in allowed[name] for option in getattr(constraint, "options", ()))
+        for name in OPTIONS & allowed.keys()
+    }
+    for known in ParameterGrid({name: options for name, options in choices.items() if options}):
+        yield kind(**known)
+
+
+KINDS = [
+    kind
+    for kind in map(skdprp.__dict__.get, skdprp.__all__)
+    if inspect.isclass(kind) and issubclass(kind, BaseEstimator) and "epsilon" in kind._parameter_constraints
+]
+
+
+def guarantees_of(estimator):
+    """Guarantees of all that an estimator releases; none where its parameters do not go together."""
+    for name in ("fit", "sketch"):
+        try:
+            if hasattr(estimator, name):
+                getattr(estimator, name)(ROWS, LABELS)
+                yield estimator.guarantee_
+        except ValueError:
+            return
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_how_long_it_took_is_not_covered(kind):
+    """Time is a release of its own, outside of every guarantee: steps of a solver, sizes of batches, zeros of rows."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [guarantee for estimator in variants(kind) for guarantee in guarantees_of(estimator)]
+    assert found
+    for guarantee in found:
+        assert guarantee.unit == "nothing" or any("how long" in fact for fact in guarantee.not_covered), guarantee

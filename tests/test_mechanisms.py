@@ -1,12 +1,14 @@
-"""Calibrations: exact, two-sided, rounded to the private side."""
+"""What holds of every mechanism: of its noise, its targets, its calibration and its profile."""
 
 import math
 from fractions import Fraction
 from functools import partial
 
-import mpmath
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from profiles import ADJACENCY, DELTA, EPSILON, SENSITIVITY, few, sizes
 
 from skdprp import PrivacyGuarantee, _noise, audit_epsilon, mechanisms
 from skdprp.composition import PrivacyLoss
@@ -15,7 +17,6 @@ from skdprp.mechanisms import (
     add_gaussian,
     add_laplace,
     classic_gaussian_scale,
-    flip_probability,
     gaussian_profile,
     gaussian_scale,
     information_scale,
@@ -24,38 +25,21 @@ from skdprp.mechanisms import (
     objective_perturbation_scale,
     published_product_noise_scale,
     sampled_target,
+    spherical_profile,
     spherical_scale,
 )
+from skdprp.mechanisms._numerics import rounded_up
 from skdprp.mechanisms.gaussian_laplace import kenthapadi_bound_scale, laplace_profile
 from skdprp.mechanisms.noisy_steps import sampled_steps_target
-from skdprp.mechanisms.objective_perturbation import product_perturbation_scale, softmax_perturbation_scale
-from skdprp.mechanisms.published import published_sign_change_probability, published_sign_changes
-from skdprp.mechanisms.radial import add_spherical
-from skdprp.mechanisms.randomised_response import (
-    binomial_flip_epsilon,
-    flip_thresholds,
-    integer_thresholds,
-    randomised_response_profile,
-    sign_change_probability,
+from skdprp.mechanisms.objective_perturbation import (
+    objective_perturbation_profile,
+    product_perturbation_profile,
+    product_perturbation_scale,
+    softmax_perturbation_profile,
+    softmax_perturbation_scale,
 )
+from skdprp.mechanisms.radial import add_spherical
 from skdprp.testing import reproducible_noise
-
-EPSILONS = [0.001, 0.1, 1.0, 10.0, 50.0]
-DELTAS = [1e-12, 1e-6, 0.01, 0.4]
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("delta", DELTAS)
-@pytest.mark.parametrize("sensitivity", [1.0, 0.037, 200.0])
-def test_gaussian_scale_is_exact(epsilon, delta, sensitivity):
-    """The calibrated noise meets the target; one part per million less does not."""
-    scale = gaussian_scale(epsilon, delta, sensitivity=sensitivity)
-    assert gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity) <= delta
-    assert gaussian_profile(epsilon, scale=0.999999 * scale, sensitivity=sensitivity) > delta
-
-
-def test_gaussian_scale_golden_value():
-    assert gaussian_scale(1.0, 1e-5) == pytest.approx(3.730631634816, rel=1e-10)
 
 
 @pytest.mark.parametrize("sensitivity", [1e-200, 1e200])
@@ -116,144 +100,6 @@ def test_the_price_of_sampling_is_paid_in_short_floats(price):
     short, slack = np.float32(1.0), np.float32(1e-6)
     assert price(short, slack, n_changed=10) == price(1.0, float(slack), n_changed=10)
     assert all(type(value) is float for value in price(short, slack, n_changed=10))
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("sensitivity", [1.0, 0.1, 3.0])
-def test_laplace_scale_is_exact(epsilon, sensitivity):
-    scale = laplace_scale(epsilon, sensitivity=sensitivity)
-    assert sensitivity <= epsilon * scale
-    assert laplace_profile(epsilon, scale=0.999999 * scale, sensitivity=sensitivity) > 0
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("delta", DELTAS)
-def test_closed_forms_are_private_and_noisier_than_the_exact_calibration(epsilon, delta):
-    calibrations = [kenthapadi_scale] + [classic_gaussian_scale] * (epsilon < 1)
-    for calibrate in calibrations:
-        scale = calibrate(epsilon, delta, sensitivity=2.0)
-        assert gaussian_profile(epsilon, scale=scale, sensitivity=2.0) <= delta
-        assert scale >= gaussian_scale(epsilon, delta, sensitivity=2.0)
-
-
-def test_closed_forms_are_the_published_ones():
-    epsilon, delta, p, k = 0.7, 1e-5, 1000, 64
-    assert kenthapadi_scale(epsilon, delta) == pytest.approx(
-        math.sqrt(2 * (math.log(1 / (2 * delta)) + epsilon)) / epsilon, rel=1e-14
-    )
-    assert classic_gaussian_scale(epsilon, delta) == pytest.approx(math.sqrt(2 * math.log(1.25 / delta)) / epsilon)
-    bound = 3 * math.sqrt(1 + 2 * math.sqrt(math.log(2 * p / delta) / k) + 2 * math.log(2 * p / delta) / k)
-    ours = kenthapadi_bound_scale(epsilon, delta, max_change=3.0, n_features=p, n_components=k)
-    assert ours == pytest.approx(bound * math.sqrt(2 * (math.log(1 / delta) + epsilon)) / epsilon, rel=1e-14)
-
-
-@pytest.mark.parametrize("calibrate", [gaussian_scale, kenthapadi_scale, classic_gaussian_scale])
-@pytest.mark.parametrize("delta", [0.0, -1e-6, math.nan])
-def test_gaussian_noise_needs_a_positive_delta(calibrate, delta):
-    with pytest.raises(ValueError, match="delta"):
-        calibrate(0.5, delta)
-
-
-def test_closed_forms_refuse_what_they_do_not_cover():
-    with pytest.raises(ValueError, match="analytic"):
-        classic_gaussian_scale(1.0, 1e-6)
-    with pytest.raises(ValueError, match="delta < 1/2"):
-        kenthapadi_scale(1.0, 0.5)
-
-
-@pytest.mark.parametrize("epsilon", [-1.0, math.nan])
-def test_impossible_targets_are_errors(epsilon):
-    with pytest.raises(ValueError, match="No amount of noise"):
-        gaussian_scale(epsilon, 1e-6)
-
-
-@pytest.mark.parametrize("epsilon", [1e-9, 1e-4, 0.01, 0.3, 1.0, 2.7, 7.9, 16.1, 100.0])
-def test_neighbouring_levels_never_lose_more_than_epsilon(epsilon):
-    """Adjacent signed levels ..., -1, 0, 1, ... and the step from -1 to 1, in exact arithmetic on the thresholds."""
-    thresholds = [int(t) for t in flip_thresholds(epsilon)]
-    positive = [2**64 - t for t in thresholds]
-    pairs = list(zip(thresholds[1:], thresholds, strict=False)) + list(zip(positive[1:], positive, strict=False))
-    pairs += [(thresholds[1], positive[1])]
-    with mpmath.workdps(50):
-        bound = mpmath.exp(mpmath.mpf(epsilon))
-        assert all(max(a, b) <= bound * min(a, b) for a, b in pairs)
-
-
-@pytest.mark.parametrize("epsilon", [0.01, 1.0, 5.0])
-def test_flip_thresholds_are_tight(epsilon):
-    """The step from -1 to 1 loses epsilon to twelve digits, and no level flips below its probability."""
-    thresholds = flip_thresholds(epsilon).astype(np.float64) / 2**64
-    assert math.log((1 - thresholds[1]) / thresholds[1]) == pytest.approx(epsilon, abs=1e-12)
-    exact = flip_probability(np.arange(len(thresholds)), epsilon)
-    assert (thresholds >= exact).all() and np.allclose(thresholds, exact, rtol=1e-12, atol=0)
-
-
-def test_flip_thresholds_stop_at_a_loss_of_sixteen():
-    assert len(flip_thresholds(1.0)) == 17
-    assert len(flip_thresholds(20.0)) == 2
-    assert len(flip_thresholds(1e-9)) == 2**16
-    assert (flip_thresholds(1e-13) == 2**63).all()
-
-
-def test_integer_thresholds_never_round_a_probability_down():
-    probability = np.array([2.0**-70, 1e-30, 1e-5, 0.3, 0.5])
-    assert all(int(t) >= p * 2.0**64 for t, p in zip(integer_thresholds(probability), probability, strict=True))
-    assert integer_thresholds(np.array([2.0**-70])) == 1
-
-
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
-@pytest.mark.parametrize("relative_change", [0.01, 0.1, 1.0, 2.0])
-@pytest.mark.parametrize("n_components", [1, 16, 256])
-def test_binomial_flip_epsilon_is_exact(epsilon, relative_change, n_components):
-    """It meets the target, a millionth more does not, and it is never below epsilon / k."""
-    delta, changed = 1e-6, sign_change_probability(relative_change)
-    flip = binomial_flip_epsilon(epsilon, delta, n_components=n_components, changed=changed)
-    options = {"n_bits": n_components, "changed": changed}
-    assert randomised_response_profile(epsilon, epsilon0=flip, **options) <= delta
-    assert randomised_response_profile(epsilon, epsilon0=flip * (1 + 1e-6), **options) > delta
-    assert flip >= epsilon / n_components * (1 - 1e-12)
-
-
-def test_sign_change_probability_is_the_largest_angle_over_pi():
-    assert sign_change_probability(2.0) == sign_change_probability(5.0) == 1.0
-    assert sign_change_probability(1.0) == pytest.approx(1 / 3)
-    rng = np.random.default_rng(0)
-    u, v = np.array([1.0, 0.0]), np.array([math.cos(1.0), math.sin(1.0)])
-    W = rng.standard_normal((2, 10**6))
-    share = np.mean(np.sign(u @ W) != np.sign(v @ W))
-    q = sign_change_probability(2 * math.sin(0.5))
-    assert abs(share - q) < 5 * math.sqrt(q * (1 - q) / 10**6)
-
-
-def test_published_sign_changes_golden_values():
-    """The published bound as a formula, and the pair of rows that its lemma does not cover."""
-    n_plus = published_sign_changes(1e-6, relative_change=0.1, n_features=1000, n_components=256)
-    assert 1 / n_plus == pytest.approx(0.0083, abs=5e-5)
-    assert published_sign_changes(1e-6, relative_change=1.9, n_features=1000, n_components=8) == 8
-    assert published_sign_change_probability(0.999, 2) == pytest.approx(0.666, abs=5e-4)
-
-
-@pytest.mark.parametrize("n_features", [1, 2, 50, 10**7])
-def test_published_sign_change_probability_is_its_integral(n_features):
-    """The integral over the maximum of p half-normals, by a change of variable and high precision."""
-    ratio = 0.3
-    with mpmath.workdps(30):
-
-        def integrand(u):
-            t = mpmath.sqrt(2) * mpmath.erfinv(mpmath.root(u, n_features))
-            return mpmath.erf(t * ratio / mpmath.sqrt(2))
-
-        exact = float(mpmath.quad(integrand, mpmath.linspace(0, 1, 9)))
-    assert published_sign_change_probability(ratio, n_features) == pytest.approx(exact, rel=1e-6)
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 1.7])
-def test_scales_for_short_floats_are_exact_and_poison_no_cache(epsilon):
-    """Neither the scale for a float32, nor the one for an equal float asked for after it, is computed in float32."""
-    short, slack = np.float32(epsilon), np.float32(3e-6)
-    first = gaussian_scale(short, slack)
-    assert gaussian_scale(float(short), float(slack)) == first
-    assert gaussian_profile(float(short), scale=first) <= float(slack)
 
 
 # Noise, as a mechanism of one's own adds it
@@ -330,3 +176,120 @@ def test_no_profile_takes_a_word_that_is_no_adjacency(profile):
     assert profile(1.0, adjacency="replace_one") > profile(1.0, adjacency="add_remove") > 0
     with pytest.raises(ValueError, match="adjacency must be 'replace_one' or 'add_remove', got 'replace'"):
         profile(1.0, adjacency="replace")
+
+
+# Calibration, profile, further arguments: of those that are numbers, each makes a release less private.
+CALIBRATIONS = {
+    "gaussian": (gaussian_scale, gaussian_profile, {"sensitivity": SENSITIVITY}),
+    "kenthapadi": (kenthapadi_scale, gaussian_profile, {"sensitivity": SENSITIVITY}),
+    "laplace": (laplace_scale, laplace_profile, {"sensitivity": SENSITIVITY}),
+    "spherical": (
+        partial(spherical_scale, n_dims=7, shape=7, power=1),
+        partial(spherical_profile, n_dims=7, shape=7, power=1),
+        {"sensitivity": SENSITIVITY},
+    ),
+    "binary": (
+        objective_perturbation_scale,
+        objective_perturbation_profile,
+        {
+            "lipschitz": SENSITIVITY,
+            "log_det": sizes(1e-6, 4e-4),
+            "release_shift": sizes(1e-5, 1e-4),
+            "n_outputs": st.integers(1, 20),
+            "adjacency": ADJACENCY,
+        },
+    ),
+    "softmax": (
+        softmax_perturbation_scale,
+        softmax_perturbation_profile,
+        {
+            "n_classes": st.integers(2, 30),
+            "max_norm": SENSITIVITY,
+            "log_det": sizes(1e-6, 4e-4),
+            "release_shift": sizes(1e-5, 1e-4),
+            "adjacency": ADJACENCY,
+        },
+    ),
+    "product": (
+        partial(product_perturbation_scale, n_dims=5),
+        partial(product_perturbation_profile, n_dims=5),
+        {
+            "lipschitz": SENSITIVITY,
+            "log_det": sizes(1e-6, 4e-4),
+            "n_vertices": st.integers(1, 9),
+            "adjacency": ADJACENCY,
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALIBRATIONS)
+@few
+@given(st.data())
+def test_a_calibration_meets_its_target(name, data):
+    """To the last digit, and a millionth less noise does not, but for a closed form."""
+    calibrate, profile, options = CALIBRATIONS[name]
+    epsilon, delta = data.draw(EPSILON), data.draw(DELTA)
+    known = {key: data.draw(values) for key, values in options.items()}
+    if name == "binary" and 2 * known["log_det"] * known["n_outputs"] >= epsilon:
+        known["n_outputs"] = 1
+    scale = calibrate(epsilon, delta, **known)
+    assert profile(epsilon, scale=scale, **known) <= delta
+    if name not in ("kenthapadi", "laplace"):
+        assert profile(epsilon, scale=scale * (1 - 1e-6), **known) > delta
+
+
+@pytest.mark.parametrize("name", CALIBRATIONS)
+@few
+@given(st.data())
+def test_a_profile_is_monotone(name, data):
+    """It falls with epsilon and the scale, and grows with all that makes a release less private: as it is stated."""
+    _, profile, options = CALIBRATIONS[name]
+    known = {key: data.draw(values) for key, values in options.items()}
+    known |= {"epsilon": data.draw(sizes(1e-4, 20.0)), "scale": data.draw(sizes(0.03, 300.0)) * known_size(known)}
+    before = profile(**known)
+    name = data.draw(st.sampled_from(sorted(set(known) - {"adjacency"})))
+    factor = data.draw(st.floats(1.0, 3.0))
+    more = {name: known[name] * factor if isinstance(known[name], float) else known[name] + round(3 * factor)}
+    after = profile(**known | more)
+    low, high = (after, before) if name in ("epsilon", "scale") else (before, after)
+    assert low <= rounded_up(high)
+    if "adjacency" in known:
+        replaced, added = (profile(**known | {"adjacency": kind}) for kind in ("replace_one", "add_remove"))
+        assert added <= rounded_up(replaced)
+
+
+def known_size(known):
+    """What a scale is to be compared with."""
+    return next(known[name] for name in ("sensitivity", "lipschitz", "max_norm") if name in known)
+
+
+@pytest.mark.parametrize("name", CALIBRATIONS)
+@few
+@given(st.data())
+def test_a_calibration_is_monotone(name, data):
+    """More of epsilon or delta takes no more noise, a larger change no less, up to the digits of bisection."""
+    calibrate, _, options = CALIBRATIONS[name]
+    epsilon, delta = data.draw(EPSILON), data.draw(DELTA)
+    known = {key: data.draw(values) for key, values in options.items()} | ({"n_outputs": 1} if name == "binary" else {})
+    scale = calibrate(epsilon, delta, **known)
+    factor = data.draw(st.floats(1.0, 3.0))
+    digits = 1 + 2.0**-30
+    assert calibrate(epsilon * factor, delta, **known) <= scale * digits
+    assert calibrate(epsilon, min(delta * factor, 0.49), **known) <= scale * digits
+    size = next(key for key in known if known[key] == known_size(known))
+    assert calibrate(epsilon, delta, **known | {size: known[size] * factor}) >= scale / digits
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float16])
+@pytest.mark.parametrize("name", CALIBRATIONS)
+@settings(max_examples=10)
+@given(st.data())
+def test_a_calibration_is_that_of_the_number(name, kind, data):
+    """Whatever its type, and though the cache was asked for it as a short float before."""
+    calibrate, profile, _ = CALIBRATIONS[name]
+    epsilon, delta = kind(data.draw(sizes(0.1, 40.0))), kind(data.draw(sizes(1e-4, 0.4)))
+    known = {"n_classes": 3} if name == "softmax" else {}
+    short = calibrate(epsilon, delta, **known)
+    assert short == calibrate(float(epsilon), float(delta), **known)
+    assert profile(epsilon, scale=short, **known) == profile(float(epsilon), scale=short, **known) <= float(delta)

@@ -3,8 +3,10 @@
 import itertools
 from functools import partial
 
+import mpmath
 import numpy as np
 import pytest
+from profiles import assert_bounds, loss_of, precise_gaussian_profile
 from scipy import stats
 from scipy.special import ndtr
 
@@ -19,7 +21,6 @@ from skdprp.mechanisms.objective_perturbation import (
     softmax_perturbation_profile,
     softmax_perturbation_scale,
 )
-from skdprp.mechanisms.published import published_objective_perturbation
 from skdprp.sensitivity import minimiser_sensitivity
 
 ADJACENCIES = ["add_remove", "replace_one"]
@@ -128,19 +129,6 @@ def test_product_noise_is_pure_where_it_can_be():
     assert product_perturbation_profile(1.0, scale=2.0, n_dims=4) == 0.0
     assert product_perturbation_profile(1.0, scale=1.999, n_dims=4) > 0.0
     assert product_perturbation_profile(1.0, scale=1.0, n_dims=4, adjacency="add_remove") == 0.0
-
-
-def test_published_split():
-    """H-F AMP at epsilon = 1: one percent for the release, the share f = .906 of the rest for the noise."""
-    known = published_objective_perturbation(1.0, 1e-6)
-    assert known.scale == pytest.approx(2 * (1 + np.sqrt(2 * np.log(1 / 0.99e-6))) / (0.906 * 0.99))
-    assert known.release_factor == pytest.approx((1 + np.sqrt(2 * np.log(1 / 1e-8))) / 0.01)
-    assert known.least_penalty == pytest.approx(2 / (0.99 - 0.906 * 0.99))
-    # At large epsilon the share is 1 - 1 / epsilon and a little.
-    scale = published_objective_perturbation(20.0, 1e-6).scale
-    assert scale == pytest.approx(2 * (1 + np.sqrt(2 * np.log(1 / 0.99e-6))) / (0.951 * 0.99 * 20))
-    # The exact calibration needs less than half of that noise.
-    assert objective_perturbation_scale(1.0, 1e-6, log_det=0.05) < 0.65 * known.scale
 
 
 def test_penalty_for_log_det_inverts_it():
@@ -407,3 +395,57 @@ def test_minimiser_sensitivity_counts_rows_outputs_and_the_solver():
     assert minimiser_sensitivity(LogisticLoss(), adjacency="replace_one", n_outputs=4, **known) == 2.0
     assert minimiser_sensitivity(LogisticLoss(), adjacency="add_remove", accuracy=0.5, **known) == 0.75
     assert minimiser_sensitivity(SoftmaxLoss(3), adjacency="add_remove", **known) == pytest.approx(np.sqrt(0.5))
+
+
+def precise_gaussians(epsilon, *shifts):
+    mu = mpmath.sqrt(sum(mpmath.mpf(shift) ** 2 for shift in shifts))
+    return precise_gaussian_profile(epsilon, mu) if mu else max(mpmath.mpf(0), -mpmath.expm1(epsilon))
+
+
+def bounds_of_a_replaced_row(epsilon, mu, log_det, release_shift):
+    """At once, and through the data set without the row."""
+    half, left = release_shift / 2, epsilon - log_det - mu**2
+    square = mu**2 + half**2
+
+    def removed(x):
+        return precise_gaussians(x, mu, half) + precise_gaussians(x, half)
+
+    tail = mpmath.ncdf(release_shift / 2 - left / release_shift) if release_shift else 0
+    yield precise_gaussians(epsilon - log_det, 2 * mu, release_shift) + tail if left >= 0 else mpmath.mpf(1)
+    a = min(mpmath.mpf(0), (epsilon - square) / 2)
+    yield -mpmath.expm1(a) + mpmath.exp(a) * (removed(-a) + removed(epsilon - a))
+
+
+def bounds_of_an_added_row(epsilon, mu, log_det, release_shift):
+    yield precise_gaussians(epsilon - log_det, mu, release_shift)
+    yield precise_gaussians(0, mu, release_shift) + precise_gaussians(0, release_shift)
+
+
+objective_bounds = {"replace_one": bounds_of_a_replaced_row, "add_remove": bounds_of_an_added_row}
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("release_shift", [0.0, 0.01])
+def test_stated_deltas_of_objective_perturbation_are_upper_bounds(adjacency, release_shift):
+    known = {"scale": 7.3, "log_det": 0.1, "adjacency": adjacency, "release_shift": release_shift}
+    bounds = objective_bounds[adjacency]
+    for epsilon in (0.0, 0.004, 0.02, 0.08, 0.1, 0.11, 0.13, 0.2, 0.5, 1.0, 3.0):
+        exact = min(bounds(mpmath.mpf(epsilon), 1 / mpmath.mpf(7.3), mpmath.mpf(0.1), mpmath.mpf(release_shift)))
+        assert_bounds(loss_of(objective_perturbation_profile, **known).profile(epsilon), exact)
+
+
+def precise_softmax_profile(epsilon, ratio, n_classes):
+    """Expectation over the largest of the other classes' normals, by adaptive quadrature."""
+
+    def integrand(largest):
+        a = ratio * largest + ratio**2 - epsilon
+        excess = mpmath.ncdf(a / ratio) - mpmath.exp(ratio**2 / 2 - a) * mpmath.ncdf(a / ratio - ratio)
+        return excess * (n_classes - 1) * mpmath.npdf(largest) * mpmath.ncdf(largest) ** (n_classes - 2)
+
+    return mpmath.quad(integrand, range(-12, 26, 2))
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
+def test_stated_deltas_of_the_softmax_are_upper_bounds(epsilon):
+    loss = loss_of(softmax_perturbation_profile, scale=3.0, n_classes=4, adjacency="add_remove")
+    assert_bounds(loss.profile(epsilon), precise_softmax_profile(mpmath.mpf(epsilon), 1 / mpmath.mpf(3), 4), small=1e-8)

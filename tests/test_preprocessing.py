@@ -10,18 +10,11 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skdprp import AMPClassifier, DPSignOPORP, PublicScaler, privacy_report
 
 BY_NAME = {"income": (0, 200_000), "age": (0, 120)}
 TABLE = pd.DataFrame({"age": [30, 90, 200], "income": [50_000.0, 900_000.0, -1.0]})
-ESTIMATORS = [PublicScaler((-1, 1)), PublicScaler((-3, 3), feature_range=(-1, 1))]
-
-
-@parametrize_with_checks(ESTIMATORS)
-def test_checks(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("feature_range", [(-0.5, 0.5), (0, 1), (2, 7)])

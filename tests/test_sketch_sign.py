@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import DataDimensionalityWarning
 
 from skdprp import DPRandomProjection, DPSignOPORP, DPSignRP
+from skdprp.guarantee import Adjacency, Definition
 from skdprp.random_projection import make_projection
 
 
@@ -175,7 +176,8 @@ def test_min_norm_needs_far_fewer_flips():
     published, exact = binomial_sketch(calibration="published"), binomial_sketch()
     assert [round(s.flip_epsilon_, 4) for s in (plain, published)] == [0.0039, 0.0083]
     assert round(exact.flip_epsilon_, 3) == 0.078
-    assert repr(exact.guarantee_) == "(1.0, 1e-06)-DP per transform, l1 change of 0.1"
+    assert (exact.guarantee_.epsilon, exact.guarantee_.delta, exact.guarantee_.per) == (1.0, 1e-6, "transform")
+    assert exact.guarantee_.definition is Definition.DP and exact.guarantee_.adjacency == Adjacency("l1", 0.1)
 
 
 def test_binomial_calibration_is_exact():

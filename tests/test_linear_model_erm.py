@@ -9,7 +9,8 @@ import scipy.sparse as sp
 
 from skdprp import AMPClassifier, ProductNoiseOutputPerturbation
 from skdprp.linear_model import _erm
-from skdprp.linear_model._erm import Problem, SolverError, minimisers
+from skdprp.linear_model._erm import PerturbedRisk, Problem, SolverError, clip_rows, minimise, minimisers
+from skdprp.losses import HuberHingeLoss, LogisticLoss
 
 BINARY = [("log_loss", False), ("huber_hinge", False)]
 EVERY = [*BINARY, ("log_loss", True)]
@@ -136,3 +137,43 @@ def test_sparse_rows_are_as_accurate():
     X, codes = rows_that_nearly_cancel(rng, 20, 30, 1e-6), rng.integers(2, size=20)
     problem, weights, b = solve("log_loss", False, sp.csr_array(X), codes, 1e-12, tol=1e-10)
     assert exact_gradient_norm(problem, X, codes, weights, 1e-12, b) <= problem.accuracy(1e-12)
+
+
+@pytest.mark.parametrize("max_norm", [1e-50, 1e-16, 1.0, 1e50])
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+def test_rows_of_all_finite_lengths_end_just_below_the_norm(make, max_norm):
+    """Exactly: rows near the end of the floats, whose norm itself may overflow, and near the squares that do."""
+    rng = np.random.default_rng(0)
+    directions = rng.uniform(0.5, 1, size=(200, 5)) * rng.choice([-1.0, 1.0], size=(200, 5))
+    lengths = np.r_[2.0 ** rng.uniform(505, 520, 60), 2.0 ** rng.uniform(170, 1023, 80), [np.finfo(float).max] * 60]
+    clipped = clip_rows(make(directions * lengths[:, None]), max_norm)
+    clipped = clipped.toarray() if sp.issparse(clipped) else clipped
+    squares = [sum(Fraction(value) ** 2 for value in row) for row in clipped.tolist()]
+    assert max(squares) <= Fraction(max_norm) ** 2
+    assert min(squares) >= (Fraction(max_norm) * (1 - Fraction(1, 2**47))) ** 2
+    assert np.linalg.norm(clipped, axis=1).max() <= max_norm
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()])
+def test_the_solver_reaches_its_tolerance(loss):
+    """On problems of all sizes, penalties and perturbations; the kinks of the hinge make no cycles."""
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        n, d = rng.integers(10, 100), rng.integers(1, 10)
+        X = rng.normal(size=(n, d)) * 10 ** rng.uniform(-1, 1)
+        y = np.where(rng.random(n) < 0.5, 1.0, -1.0) if seed % 2 else np.where(X[:, 0] > 0, 1.0, -1.0)
+        norm = np.linalg.norm(X, axis=1).max()
+        perturbation = rng.normal(size=d + 1) * rng.choice([0, 1, 10]) * norm
+        penalty = 10 ** rng.uniform(-2, 2) * norm**2
+        risk = PerturbedRisk(X, y, loss, penalty=penalty, intercept=0.3 * norm, perturbation=perturbation)
+        weights = minimise(risk, 1e-10 * n * norm, 100)
+        assert np.linalg.norm(risk.gradient(weights, risk.scores(weights))) <= 1e-10 * n * norm
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_huge_rows_keep_their_direction(form):
+    """Rows whose squares overflow are clipped like any other."""
+    X = np.array([[3e200, 4e200], [3.0, 4.0], [0.1, 0.2]])
+    clipped = clip_rows(form(X), 1.0)
+    clipped = clipped.toarray() if sp.issparse(clipped) else clipped
+    assert np.allclose(clipped, [[0.6, 0.8], [0.6, 0.8], [0.1, 0.2]])

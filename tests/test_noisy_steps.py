@@ -1,26 +1,18 @@
-"""The accounting of noisy gradient descent against oracles, and attacks on it through fit."""
+"""Noisy steps: profiles and calibrations against independent computations."""
 
 from functools import partial
 
+import mpmath
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from dp_accounting.pld import privacy_loss_distribution
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from profiles import DELTA, EPSILON, few, sizes
 from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import norm
-from sklearn.base import clone
 
-from skdprp import (
-    DPSGDClassifier,
-    PrivacyGuarantee,
-    PrivacyWarning,
-    _noise,
-    audit_epsilon,
-    compose,
-    worst_neighbours,
-)
-from skdprp.guarantee import Adjacency
 from skdprp.losses import LogisticLoss
 from skdprp.mechanisms import (
     gaussian_profile,
@@ -29,8 +21,10 @@ from skdprp.mechanisms import (
     spherical_profile,
     subsampled_gaussian_profile,
 )
-from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
+from skdprp.mechanisms._numerics import rounded_up
 from skdprp.mechanisms.noisy_steps import (
+    _SHARES_OF_RESPONSES,
+    _step_target,
     amplified,
     composed_profile,
     descent_scale,
@@ -39,11 +33,41 @@ from skdprp.mechanisms.noisy_steps import (
 )
 from skdprp.mechanisms.published import published_product_descent
 from skdprp.mechanisms.randomised_response import randomised_response_profile
-from skdprp.neural_network import _network
 from skdprp.sensitivity import minimiser_sensitivity
-from skdprp.testing import reproducible_noise
 
-# Accounting
+
+@few
+@given(EPSILON, DELTA, st.integers(1, 1000))
+def test_steps_on_all_rows_are_one_release(epsilon, delta, n_steps):
+    scale = descent_scale(epsilon, delta, n_steps=n_steps)
+    assert gaussian_profile(epsilon, scale=scale, sensitivity=float(np.sqrt(n_steps))) <= delta
+
+
+@settings(max_examples=8)
+@given(sizes(0.1, 10.0), sizes(1e-9, 0.1), st.integers(1, 30))
+def test_steps_of_product_noise_meet_their_target(epsilon, delta, n_steps):
+    """At some guarantee of one step the composition is within the target."""
+    scale = product_descent_scale(epsilon, delta, n_steps=n_steps, n_dims=4)
+    steps = [_step_target(epsilon, delta, share, 1.0, n_steps)[0] for share in _SHARES_OF_RESPONSES]
+    pairs = [(step, rounded_up(spherical_profile(step, scale=scale, n_dims=4, shape=4, power=1))) for step in steps]
+    totals = [composed_profile(epsilon, step_epsilon=e, step_delta=d, n_steps=n_steps) for e, d in pairs]
+    assert min(totals) <= delta
+
+
+@settings(max_examples=20)
+@given(sizes(0.05, 20.0), sizes(1e-9, 0.3), st.integers(1, 40), sizes(1e-3, 1.0), st.sampled_from(_SHARES_OF_RESPONSES))
+def test_targets_of_steps_compose_to_the_target(epsilon, delta, n_steps, rate, share):
+    """In fifty digits: the guarantee of a step, amplified by its sample, and the optimal composition of all."""
+    step_epsilon, step_delta = _step_target(epsilon, delta, share, rate, n_steps)
+    with mpmath.workdps(50):
+        e = mpmath.log1p(mpmath.mpf(rate) * mpmath.expm1(step_epsilon))
+        flip = 1 / (1 + mpmath.exp(e))
+        responses = mpmath.mpf(0)
+        for i in range(n_steps + 1):
+            p, q = (1 - flip) ** (n_steps - i) * flip**i, (1 - flip) ** i * flip ** (n_steps - i)
+            responses += mpmath.binomial(n_steps, i) * max(mpmath.mpf(0), p - mpmath.exp(mpmath.mpf(epsilon)) * q)
+        kept = (1 - min(1, mpmath.mpf(rate) * step_delta)) ** n_steps
+        assert 1 - kept * (1 - responses) <= mpmath.mpf(delta)
 
 
 BOTH = pytest.mark.parametrize("adjacency", ["add_remove", "replace_one"])
@@ -298,212 +322,3 @@ def test_few_sampled_values_cost_what_they_did():
             old = sampled_target(epsilon, 1e-6, n_changed=m)
             assert sampled_steps_target(epsilon, 1e-6, n_changed=m)[0] >= old[0]
     assert sampled_steps_target(0.5, 1e-6, n_changed=10) == sampled_target(0.5, 1e-6, n_changed=10)
-
-
-# Fits
-
-
-CONFIGURATIONS = [
-    {},
-    {"max_norm": 1.0, "n_epochs": 30},
-    {"batch_size": 20, "n_epochs": 3},
-    {"hidden_layer_sizes": (8,), "batch_size": 30, "n_epochs": 5, "epsilon": 4.0},
-    {"hidden_layer_sizes": (4, 4), "batch_size": None, "n_epochs": 5},
-    {"adjacency": "add_remove"},
-    {"adjacency": "add_remove", "batch_size": 20, "n_epochs": 3},
-]
-
-
-@pytest.mark.parametrize("known", CONFIGURATIONS, ids=str)
-def test_accounted_epsilon_never_passes_the_target(known):
-    """The profile of what was released, sampling and rounding paid for, stays below delta."""
-    X = np.random.default_rng(0).normal(size=(100, 4))
-    model = DPSGDClassifier(**known).fit(X, np.arange(100) % 2)
-    steps = {"rate": model.sampling_rate_, "n_steps": model.n_iter_, "adjacency": model.adjacency}
-    assert model.guarantee_.adjacency == Adjacency(model.adjacency)
-    assert model.guarantee_.loss.profile(model.epsilon) == pytest.approx(model.delta_, rel=0.02)
-    assert model.guarantee_.epsilon == model.epsilon
-    assert model.guarantee_.delta == model.delta_ == 1e-4
-    assert subsampled_gaussian_profile(model.epsilon, scale=model.noise_multiplier_, **steps) <= model.delta_
-    assert subsampled_gaussian_profile(model.epsilon, scale=0.99 * model.noise_multiplier_, **steps) > model.delta_
-
-
-def test_fits_compose_with_each_other():
-    """Two full-batch fits are one Gaussian release; with a sampled one the total is between the larger and the sum."""
-    X, y = np.random.default_rng(0).normal(size=(100, 4)), np.arange(100) % 2
-    full = DPSGDClassifier(n_epochs=20).fit(X, y).guarantee_
-    assert full.loss.profile(1.0) == pytest.approx(full.delta, rel=1e-3)
-    closed_form = gaussian_epsilon(2e-4, scale=1 / full.loss.mu, sensitivity=np.sqrt(2))
-    assert compose(full, full).epsilon == pytest.approx(closed_form, rel=1e-3)
-    sampled = DPSGDClassifier(n_epochs=2, batch_size=20).fit(X, y).guarantee_
-    assert sampled.loss.profile(1.0) == pytest.approx(sampled.delta, rel=0.02)
-    assert 1.0 < compose(full, sampled).epsilon < 2.0
-    assert PrivacyGuarantee.from_dict(sampled.to_dict()) == sampled
-    pair = DPSGDClassifier(n_epochs=2, noise="product").fit(X, y).guarantee_
-    assert pair.loss is None
-
-
-@pytest.mark.parametrize(("noise", "price"), [("gaussian", sampled_steps_target), ("product", sampled_target)])
-def test_dependent_noise_is_priced_at_its_worst(noise, price):
-    """The price of many values counts on their independence, which the coordinates of product noise do not have."""
-    X = np.random.default_rng(0).normal(size=(50, 2000))
-    model = DPSGDClassifier(noise=noise, n_epochs=40, delta=1e-6).fit(X, np.arange(50) % 2)
-    target = price(1.0, 1e-6, n_changed=40 * 2001)
-    assert sampled_steps_target(1.0, 1e-6, n_changed=40 * 2001) != sampled_target(1.0, 1e-6, n_changed=40 * 2001)
-    scale = {"gaussian": descent_scale, "product": partial(product_descent_scale, n_dims=2001)}[noise]
-    assert model.noise_multiplier_ == pytest.approx(scale(*target, n_steps=40), rel=1e-9)
-
-
-@pytest.mark.parametrize("known", CONFIGURATIONS[1:], ids=str)
-def test_every_step_lies_on_a_public_grid(known, monkeypatch):
-    """What a step releases is a multiple of a power of two that depends on the scale alone."""
-    seen, add = [], _noise.add_gaussian
-
-    def _record(values, scale):
-        add(values, scale)
-        seen.append(values / _noise._grid(scale))
-
-    monkeypatch.setattr(_noise, "add_gaussian", _record)
-    X = np.random.default_rng(0).normal(size=(100, 4))
-    DPSGDClassifier(**known).fit(X, np.arange(100) % 2)
-    seen = np.concatenate(seen)
-    np.testing.assert_array_equal(seen, np.rint(seen))
-
-
-# Attacks
-
-N_CANARIES, N_FITS = 1000, 100
-OPEN = {"epsilon": 2.0, "delta": 0.1, "classes": [0, 1]}
-
-
-def canary_attack(model, n_fits=N_FITS, dtype=np.float64):
-    """Lower bound on epsilon from rows along an axis each, of one label or of another, or there or blank: their weights
-    are the statistics.
-
-    A step so short that all scores stay near zero leaves each canary a gradient along its axis of norm C at every step.
-    The weight after one step or two is the sum of the steps, in which the likelihood ratio grows: no attack is better.
-    Blank rows are zero. Seeded: the outcome is always this one.
-    """
-    signs = np.resize([1.0, 1.0, -1.0, -1.0], N_CANARIES)
-    there = np.resize([True, False], N_CANARIES)
-    is_replaced = model.adjacency == "replace_one"
-    length, labels = 1e3 * (there | is_replaced), np.where(there | (not is_replaced), signs, -signs) > 0
-    X = sp.diags_array(length, format="csr") if dtype == np.float64 else np.diag(length).astype(dtype)
-    model = clone(model).set_params(learning_rate=1e-7 * N_CANARIES)
-    with reproducible_noise(0):
-        weights = [signs * model.fit(X, labels).coef_[0] for _ in range(n_fits)]
-    held, absent = (np.concatenate([w[chosen] for w in weights]) for chosen in (there, ~there))
-    known = {"delta": model.delta, "n_trials": len(held), "confidence": 1 - 1e-4}
-    score = {"likelihood": lambda weights: -weights[:, 0]}  # of a row that is not there
-    return audit_epsilon(next, iter(held), iter(absent), n_jobs=1, distinguishers=score, **known).epsilon
-
-
-ATTACKED = {
-    "one step": DPSGDClassifier(**OPEN, n_epochs=1),
-    "two steps": DPSGDClassifier(**OPEN, n_epochs=2),
-    "four steps": DPSGDClassifier(**OPEN, n_epochs=4),
-    "random batches": DPSGDClassifier(**OPEN, n_epochs=1, batch_size=500),
-    "product": DPSGDClassifier(**OPEN, n_epochs=1, noise="product"),
-    "blank, one step": DPSGDClassifier(**OPEN, n_epochs=1, adjacency="add_remove"),
-    "blank, random batches": DPSGDClassifier(**OPEN, n_epochs=1, batch_size=500, adjacency="add_remove"),
-}
-# What is found of epsilon = 2, by 25,000 rows of the one kind and as many of the other; below, a bit less.
-FOUND = {
-    "one step": 1.7,
-    "two steps": 1.6,
-    "four steps": 1.5,
-    "random batches": 1.4,
-    "product": 1.6,
-    "blank, one step": 1.7,
-    "blank, random batches": 1.4,
-}
-
-
-@pytest.mark.parametrize("name", ATTACKED)
-def test_a_canary_finds_most_of_epsilon_and_never_more(name):
-    """The better the attack, the closer."""
-    assert FOUND[name] < canary_attack(ATTACKED[name]) <= 2.0
-
-
-def test_a_canary_of_float32_rows_stays_below_epsilon():
-    """Sums in float32, with the price of what they round."""
-    assert 1.3 < canary_attack(ATTACKED["random batches"], dtype=np.float32) <= 2.0
-
-
-@pytest.mark.parametrize("name", ["one step", "four steps", "random batches", "product"])
-def test_gradients_that_are_not_clipped_are_caught(name, monkeypatch):
-    """Positive control: without clipping the canary is seen."""
-    monkeypatch.setattr(_network, "clip_factors", lambda squared_norms, bound: np.ones_like(squared_norms))
-    assert canary_attack(ATTACKED[name], n_fits=5) > 2.0
-
-
-@pytest.mark.parametrize("name", ATTACKED)
-def test_half_the_noise_of_a_canary_is_caught(name, noise_of):
-    """Positive control, at the calibration of the noise."""
-    noise_of(0.5)
-    assert canary_attack(ATTACKED[name], n_fits=10) > 2.0
-
-
-def test_a_fifth_less_noise_is_caught(noise_of):
-    noise_of(0.8)
-    assert canary_attack(ATTACKED["one step"]) > 2.0
-
-
-# Rows of bounded norm, whose gradients are half of what is allowed as long as weights are near zero; and clipped ones.
-BUDGET = {"epsilon": 4.0, "delta": 0.1}
-PAIRS = {
-    "bounded rows": (DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=1.0), 2, 1000),
-    "bounded rows, blank, three classes": (
-        DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=1.0, adjacency="add_remove"),
-        3,
-        500,
-    ),
-    "clipped gradients": (DPSGDClassifier(**BUDGET, n_epochs=6), 2, 500),
-}
-
-
-@pytest.mark.parametrize("name", PAIRS)
-def test_half_the_noise_of_a_fit_by_default_is_caught(name, noise_of):
-    """With the default steps, on the neighbours that are worst; with all of the noise nothing is wrong."""
-    model, n_classes, n_trials = PAIRS[name]
-    a, b = worst_neighbours(model, np.zeros((100, 2)), np.arange(100) % n_classes)
-    guarantee = clone(model).fit(*a).guarantee_
-    options = {"delta": guarantee.profile(1.0), "n_trials": n_trials, "distinguishers": ["membership"]}
-    for left in (1.0, 0.5):
-        noise_of(left)
-        with reproducible_noise(0):
-            result = audit_epsilon(model, a, b, confidence=1 - 1e-6, **options)
-        assert result.exceeds(guarantee) == (left < 1)
-
-
-def test_a_row_of_every_batch_is_caught(monkeypatch):
-    """Positive control: accounting for samples while taking all rows."""
-    monkeypatch.setattr(_noise, "poisson_sample", lambda n, rate: np.arange(n))
-    assert canary_attack(ATTACKED["random batches"], n_fits=20) > 2.0
-
-
-TWO_CLASSES = np.random.default_rng(0).normal(size=(60, 8)), np.arange(60) % 2
-
-
-def test_published_product_noise_keeps_apart_what_it_claims_and_what_is_true():
-    X, y = TWO_CLASSES
-    model = DPSGDClassifier(n_epochs=5, noise="product", calibration="published", epsilon=1.0, delta=1e-5)
-    with pytest.warns(PrivacyWarning, match="what is true"):
-        model.fit(X, y)
-    assert repr(model.claimed_) == "(1.0, 1e-05)-DP as claimed, not as proved, one row replaced"
-    assert model.guarantee_.epsilon == 1.0 and model.guarantee_.delta > 1000 * 1e-5
-    with pytest.warns(PrivacyWarning):
-        model.fit(X, y)
-    assert not hasattr(model.set_params(calibration="exact").fit(X, y), "claimed_")
-
-
-def test_true_delta_of_published_product_noise_is_that_of_one_step():
-    scale, true_delta = published_product_descent(1.0, 1e-5, n_dims=784)
-    step = spherical_profile(1.0, scale=scale, sensitivity=2.0, n_dims=784, shape=1, power=2)
-    assert true_delta == pytest.approx(step, abs=0.05) and true_delta > 0.5
-    assert published_product_descent(1.0, 1e-5, n_steps=5, n_dims=784)[1] > true_delta
-
-
-def test_published_calibration_is_for_product_noise():
-    with pytest.raises(ValueError, match="noise='product'"):
-        DPSGDClassifier(calibration="published").fit(*TWO_CLASSES)

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import mpmath
 import numpy as np
 import pytest
+from profiles import assert_bounds, loss_of
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import brentq
@@ -164,6 +165,25 @@ def test_profile_is_monotone(family, n_dims):
     assert spherical_profile(0.1, scale=2 * scale, sensitivity=2.0, **kind) == of_distance[3]
 
 
+def precise_three_dimensional_laplace(epsilon, d):
+    """In prolate spheroidal coordinates around the two centres, the loss is -d times the second one."""
+
+    def shell(eta):
+        excess = mpmath.exp(-c * eta) - mpmath.exp(epsilon + c * eta)
+        return excess * mpmath.exp(-c) * (1 / c + 2 / c**2 + 2 / c**3 - eta**2 / c)
+
+    epsilon, d = mpmath.mpf(epsilon), mpmath.mpf(d)
+    c = d / 2
+    return c**3 * mpmath.quad(shell, [-1, -epsilon / d]) / 4
+
+
+@pytest.mark.parametrize("d", [0.2, 1.0, 5.0])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
+def test_stated_deltas_of_spherical_noise_are_upper_bounds(d, share):
+    loss = loss_of(spherical_profile, scale=1.0, sensitivity=d, n_dims=3, shape=3, power=1)
+    assert_bounds(loss.profile(share * d), precise_three_dimensional_laplace(share * d, d))
+
+
 @pytest.mark.parametrize("n_dims, shape, power, message", [
     (3, 4, 2, "shape <= n_dims"), (3, 2.5, 2, "between 1 and n_dims - 1"), (3, 0.5, 2, "between 1 and n_dims - 1"),
     (3, 3, 5, "power must be"), (1, 1, 3, "power must be"),
@@ -211,43 +231,6 @@ def test_energy_relative_to_the_gaussian(n_dims, family, relative):
         for epsilon in (0.1, 1.0, 4.0)
     ]
     assert [f"{ratio:.3f}" if family == "laplace" else f"{ratio:.0e}" for ratio in ratios] == relative
-
-
-# Published calibration
-
-
-def _claimed_delta(k, epsilon, n_dims):
-    """Algorithm 1 as printed, in multiple precision: (t, delta)."""
-    m = mpmath.mpf(n_dims)
-    t = mpmath.sqrt(2 * k ** (4 / m) * (m / 4 + 1.5) ** (1 + 4 / m) / mpmath.e ** (1 + 2 / m))
-    lam = epsilon / t
-    z = lam**2 / 2
-    series = mpmath.hyp1f1(m / 4 + 0.5, 0.5, z) + mpmath.sqrt(2) * lam * mpmath.hyp1f1(m / 4 + 1, 1.5, z)
-    factor = mpmath.sqrt(m - 1) / (mpmath.sqrt(m / 2 - 1.5) * mpmath.sqrt(m / 2 + 0.75))
-    return t, mpmath.exp(-z) / (k * mpmath.sqrt(mpmath.pi)) * series * factor
-
-
-@pytest.mark.parametrize("n_dims", [4, 14, 784, 47236, 10**6])
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0, 100.0])
-def test_published_scale_is_the_printed_one(n_dims, epsilon):
-    """The published scale is the root of the printed delta, to 12 digits."""
-    with mpmath.workdps(40):
-        log_k = mpmath.findroot(lambda x: mpmath.log(1e5 * _claimed_delta(mpmath.exp(x), epsilon, n_dims)[1]), 11.0)
-        exact = float(3 * _claimed_delta(mpmath.exp(log_k), epsilon, n_dims)[0] / epsilon)
-    scale = published_product_noise_scale(epsilon, 1e-5, sensitivity=3.0, n_dims=n_dims)
-    assert scale == pytest.approx(exact, rel=1e-12)
-
-
-@pytest.mark.parametrize("n_dims, epsilon, low, high", [(784, 1.0, 0.725, 0.735), (47236, 0.1, 0.205, 0.215)])
-def test_published_scale_is_not_private(n_dims, epsilon, low, high):
-    """The exact delta of the published calibration, where 1e-5 is claimed."""
-    sigma = published_product_noise_scale(epsilon, 1e-5, n_dims=n_dims)
-    assert low < spherical_profile(epsilon, scale=np.sqrt(2) * sigma, **_noise_of("chi_1", n_dims)) < high
-
-
-def test_published_scale_is_undefined_in_low_dimension():
-    with pytest.raises(ValueError, match="n_dims >= 4"):
-        published_product_noise_scale(1.0, 1e-5, n_dims=3)
 
 
 # Sampler

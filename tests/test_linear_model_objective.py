@@ -1,0 +1,146 @@
+"""AMPClassifier: its calibrations meet its guarantee, and its solver hides nothing."""
+
+import re
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from skdprp import AMPClassifier, PrivacyWarning
+from skdprp.losses import LogisticLoss, SoftmaxLoss
+from skdprp.mechanisms import gaussian_profile, published_product_noise_scale
+from skdprp.mechanisms.objective_perturbation import (
+    hessian_log_det,
+    objective_perturbation_profile,
+    product_perturbation_profile,
+    softmax_perturbation_profile,
+)
+from skdprp.mechanisms.published import published_objective_perturbation
+
+R = np.hypot(1.0, 0.3)  # norm of a row of norm 1 with its constant feature
+
+
+def test_epsilon_too_small_for_c_says_which_c_would_do(three_classes):
+    """The C that the error proposes works; a little more than the C it forbids does not."""
+    X, y = three_classes
+    for known in ({}, {"multi_class": "ovr"}, {"loss": "huber_hinge"}, {"noise": "product"}):
+        with pytest.raises(ValueError, match=r"epsilon=0\.1 is too small for C=50") as error:
+            AMPClassifier(epsilon=0.1, C=50, **known).fit(X, y)
+        words = str(error.value).replace(",", " ").split()
+        largest, proposed = float(words[words.index("below") + 1]), float(words[-8].removeprefix("C="))
+        AMPClassifier(epsilon=0.1, C=proposed, **known).fit(X, y)
+        with pytest.raises(ValueError, match="too small"):
+            AMPClassifier(epsilon=0.1, C=1.02 * largest, **known).fit(X, y)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_amp_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
+    """The profile at the scales that the model reports is at most delta, and is not at smaller scales."""
+    X, y = binary
+    model = AMPClassifier(epsilon=epsilon, adjacency=adjacency).fit(X, y)
+    assert model.delta_ == model.guarantee_.delta == 1 / 300**2
+    log_det = hessian_log_det(LogisticLoss(), max_norm=R, penalty=1 / model.C_)
+    known = {"lipschitz": R, "log_det": log_det, "adjacency": adjacency, "release_shift": epsilon / 300}
+    for share, holds in ((1.0, True), (0.999, False)):
+        delta = objective_perturbation_profile(epsilon, scale=share * model.scale_, **known)
+        assert (delta <= model.delta_) == holds
+    X, y = three_classes
+    model = AMPClassifier(epsilon=epsilon, adjacency=adjacency).fit(X, y)
+    log_det = hessian_log_det(SoftmaxLoss(3), max_norm=R, penalty=1 / model.C_)
+    known = {"n_classes": 3, "max_norm": R, "log_det": log_det, "adjacency": adjacency, "release_shift": epsilon / 300}
+    for share, holds in ((1.0, True), (0.999, False)):
+        delta = softmax_perturbation_profile(epsilon, scale=share * model.scale_, **known)
+        assert (delta <= model.delta_) == holds
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_amp_with_product_noise_meets_its_guarantee(adjacency, binary, three_classes):
+    """The noise of the release takes one percent; one-vs-rest problems share the rest evenly."""
+    for (X, y), known, n_outputs in ((binary, {}, 1), (three_classes, {"multi_class": "ovr"}, 3)):
+        model = AMPClassifier(noise="product", adjacency=adjacency, **known).fit(X, y)
+        log_det = hessian_log_det(LogisticLoss(), max_norm=R, penalty=1 / model.C_)
+        for share, holds in ((1.0, True), (0.999, False)):
+            delta = product_perturbation_profile(
+                0.99 / n_outputs,
+                scale=share * model.scale_,
+                n_dims=9,
+                lipschitz=R,
+                log_det=log_det,
+                adjacency=adjacency,
+            )
+            assert (delta <= 0.99 * model.delta_ / n_outputs) == holds
+        accuracy = np.sqrt(n_outputs) * 300 * 1e-10
+        release = gaussian_profile(0.01, scale=model.release_scale_, sensitivity=2 * accuracy * model.C_)
+        assert release <= 0.01 * model.delta_
+
+
+def test_release_noise_hides_what_the_solver_leaves(binary):
+    """Two solutions of the same exact minimiser are at most epsilon / 300 deviations of the release noise apart."""
+    model = AMPClassifier(epsilon=2.0, tol=1e-7).fit(*binary)
+    assert 2 * 300 * 1e-7 * model.C_ / model.release_scale_ <= 2.0 / 300
+
+
+def test_published_amp(binary, three_classes):
+    """H-F AMP: its scales, its penalty, and the true delta; one-vs-rest shares the budget."""
+    for (X, y), n_outputs in ((binary, 1), (three_classes, 3)):
+        with pytest.warns(PrivacyWarning, match="claims"):
+            model = AMPClassifier(calibration="published", delta=1e-6).fit(X, y)
+        known = published_objective_perturbation(1 / n_outputs, 1e-6 / n_outputs)
+        assert model.scale_ == pytest.approx(known.scale * R)
+        assert pytest.approx(known.least_penalty * R**2 / 4) == 1 / model.C_
+        assert model.release_scale_ == pytest.approx(
+            known.release_factor * np.sqrt(n_outputs) * 300 * 1e-10 * model.C_, rel=1e-2
+        )
+        assert model.guarantee_.epsilon == 1.0
+        assert model.guarantee_.delta < 1e-6
+        assert model.claimed_.delta == 1e-6
+
+
+def test_published_amp_with_product_noise_has_no_guarantee(binary):
+    with pytest.warns(PrivacyWarning, match="inf"):
+        model = AMPClassifier(calibration="published", noise="product", epsilon=0.5).fit(*binary)
+    epsilon, delta = 0.99 * 0.5 * (0.887 + 0.019 / 0.5**0.373), 0.99 / 300**2  # the part that is for the noise
+    sigma = published_product_noise_scale(epsilon, delta, sensitivity=2 * R, n_dims=9)
+    assert model.scale_ == pytest.approx(np.sqrt(2) * sigma)
+    assert model.guarantee_.epsilon == np.inf
+
+
+def test_accuracy_on_held_out_digits(seeded):
+    """Ten classes: close to what is possible at epsilon = 10, far above chance at 1."""
+    X, y = load_digits(return_X_y=True)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    scores = {}
+    for epsilon in (1.0, 10.0):
+        models = [AMPClassifier(epsilon=epsilon, adjacency="add_remove").fit(X_train, y_train) for _ in range(3)]
+        scores[epsilon] = np.mean([model.score(X_test, y_test) for model in models])
+    assert scores[1.0] > 0.6
+    assert scores[10.0] > 0.88
+
+
+def test_the_c_that_an_error_names_does():
+    """Just above it the same error comes, and at it the fit succeeds."""
+    X, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    for epsilon in (0.1, 1.0, 5.0):
+        with pytest.raises(ValueError, match="C must be below") as error:
+            AMPClassifier(epsilon=epsilon, delta=1e-6, C=1e9).fit(X, y)
+        largest = float(re.search(r"C must be below ([\d.e+-]+),", str(error.value)).group(1))
+        assert pytest.approx(largest) == AMPClassifier(epsilon=epsilon, delta=1e-6, C=largest).fit(X, y).C_
+        with pytest.raises(ValueError, match="C must be below"):
+            AMPClassifier(epsilon=epsilon, delta=1e-6, C=1.03 * largest).fit(X, y)
+
+
+@pytest.mark.parametrize("calibration", ["exact", "published"])
+def test_release_noise_hides_the_sampled_term_at_any_tol(calibration):
+    """However small tol is, the noise of the release does not fall with it below what sampling of b leaves."""
+    X, y = np.random.default_rng(0).normal(size=(100, 30)), np.arange(100) % 2
+    scales = []
+    for tol in (1e-10, 1e-12):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)
+            model = AMPClassifier(epsilon=1.0, calibration=calibration, tol=tol).fit(X, y)
+        scales.append((model.release_scale_, model.scale_, model.guarantee_.delta))
+    assert scales[0][0] > scales[1][0]
+    assert scales[1][2] >= scales[0][2]
