@@ -1,13 +1,16 @@
-"""Which ledgers are open, as every process of this machine sees it; what a ledger is stands in `ledger`.
+"""Which ledgers are open, as every process of this machine sees it, and which entry noise is drawn for.
 
 A ledger is open while its owner holds a lock on a marker: a file whose name begins with the owner's process id, and
-which names the ledger's journal. A process sees the ledgers of its ancestors, by their markers, and those that came to
-it with a pickled estimator. Locks end with their owners: nobody waits for a ledger whose owner was killed, or writes to
-it.
+which names the ledger's journal. A process knows the ledgers that it opened; those of the processes it was forked
+from; those of its ancestors, by their markers; those in its environment, which reach descendants whose parents have
+ended; and those that came to it with a pickled estimator. Locks end with their owners: nobody writes to the ledger of
+one that was killed.
 """
 
+import json
 import os
-from contextlib import contextmanager, suppress
+import sys
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -18,12 +21,17 @@ try:
 except ImportError:  # Windows: no ledger can be opened there
     fcntl = None
 
-_IN_ENTRY = ContextVar("the entry of noise drawn here: (is seeded, has all releases within)", default=None)
-_KNOWN = {}  # marker -> path of the journal, of the ledgers that this process opened or was told of
+_ENVIRONMENT = "SKDPRP_OPEN_LEDGERS"
+_OPENED = []  # one for each ledger that this process has opened
+_OWN = {}  # marker -> (owner's process id, descriptor, journal) of the ledgers opened here, or before a fork
+_TOLD = set()  # markers that came with a pickle
 
 
 class UnrecordedNoiseError(RuntimeError):
     """Noise was about to be drawn that no entry of an open ledger accounts for."""
+
+
+# Markers
 
 
 def _markers():
@@ -31,35 +39,41 @@ def _markers():
     return Path("/tmp", f"skdprp-ledgers-{os.getuid()}")
 
 
-def _own_markers():
-    directory = _markers()
-    directory.mkdir(mode=0o700, exist_ok=True)
-    if directory.is_symlink() or directory.stat().st_uid != os.getuid():
-        raise PermissionError(f"{directory} belongs to somebody else, who could say which ledgers are open.")
-    return directory
+def _is_ours(directory):
+    with suppress(OSError):
+        return os.lstat(directory).st_uid == os.getuid() and not directory.is_symlink()
+    return False
+
+
+@lru_cache(maxsize=1)
+def _namespace():
+    """Name of the set of process ids that this one is of: containers that share a directory do not share these."""
+    with suppress(OSError):
+        return str(os.stat("/proc/self/ns/pid").st_ino)
+    return "0"
 
 
 def _parent(pid):
-    with suppress(OSError, ValueError, IndexError):  # Linux; elsewhere parents are seen, and grandparents are not
+    with suppress(OSError, ValueError, IndexError):  # Linux; elsewhere the environment tells what is further up
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return 0
 
 
 @lru_cache(maxsize=1)
 def _lineage(pid, parent):
-    """Process ids of a process and its ancestors."""
+    """Names of markers of a process and its ancestors begin so."""
     pids = [pid]
-    while parent > 1 and parent not in pids:
+    while parent > 0 and parent not in pids:
         pids.append(parent)
         parent = _parent(parent)
-    return frozenset(map(str, pids))
+    return tuple(f"{_namespace()}-{pid}-" for pid in pids)
 
 
-def _is_open(marker):
+def _is_locked(marker):
     """Whether somebody holds the lock of a marker."""
     try:
-        descriptor = os.open(marker, os.O_RDONLY)
-    except FileNotFoundError:
+        descriptor = os.open(marker, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -70,71 +84,174 @@ def _is_open(marker):
     return False
 
 
+def _is_open_here(owner, descriptor):
+    """Whether a ledger that was opened here, or before a fork, is open: its owner empties the marker when it closes."""
+    return owner == os.getpid() or os.pread(descriptor, 1, 0) != b""
+
+
 def open_journals():
-    """Paths of the journals that a release of this process belongs into, by their markers."""
-    known = dict(_KNOWN)
-    if fcntl is not None:
-        lineage, markers = _lineage(os.getpid(), os.getppid()), _markers()
-        with suppress(OSError):  # there is none, or it is somebody else's, in which case nobody could open a ledger
-            if os.stat(markers).st_uid == os.getuid():
-                names = [name for name in os.listdir(markers) if name.partition("-")[0] in lineage]
-                known = {str(markers / name): "" for name in names} | known
-    journals = {}
-    for marker, path in known.items():
-        if _is_open(marker):
-            journals[marker] = path or Path(marker).read_text()
-        else:
-            _KNOWN.pop(marker, None)
+    """Journals that a release of this process belongs into: (path, device, inode), by their markers."""
+    if fcntl is None:
+        return {}
+    journals = {
+        marker: journal for marker, (owner, descriptor, journal) in _OWN.items() if _is_open_here(owner, descriptor)
+    }
+    told, directory = {*_TOLD, *filter(None, os.environ.get(_ENVIRONMENT, "").split(os.pathsep))}, _markers()
+    if _is_ours(directory):
+        lineage = _lineage(os.getpid(), os.getppid())
+        told |= {str(directory / name) for name in os.listdir(directory) if name.startswith(lineage)}
+        for marker in told - set(_OWN):
+            if Path(marker).parent == directory and _is_locked(marker):
+                with suppress(FileNotFoundError):  # closed in between
+                    journals[marker] = tuple(json.loads(Path(marker).read_bytes()))
     return journals
 
 
-def adopt(journals):
+def adopt(markers):
     """Take over the open ledgers that came with a pickle."""
-    _KNOWN.update({marker: path for marker, path in journals.items() if _is_open(marker)})
+    _TOLD.update(marker for marker in markers if fcntl is not None and _is_locked(marker))
 
 
-@contextmanager
-def marked(path):
-    """Hold a marker that says that the journal at a path is open."""
+def check_supported():
+    """Refuse where there are no locks."""
     if fcntl is None:
         raise NotImplementedError("A ledger needs the file locks of POSIX: Linux, macOS, or WSL on Windows.")
-    marker = _own_markers() / f"{os.getpid()}-{uuid4().hex}"
-    descriptor = os.open(marker, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        os.write(descriptor, os.fsencode(path))
-        _KNOWN[str(marker)] = str(path)
-        yield str(marker)
-    finally:
-        _KNOWN.pop(str(marker), None)
-        fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked children share the lock, and would hold it on
-        os.close(descriptor)
-        marker.unlink(missing_ok=True)
 
 
 @contextmanager
-def in_entry(*, seeded, absorbs):
-    """Draw noise that an entry accounts for, which says whether it is seeded; releases within may be its own."""
-    token = _IN_ENTRY.set((seeded, absorbs))
+def marked(journal):
+    """Hold a marker that says that a journal is open."""
+    directory = _markers()
+    with suppress(FileExistsError):
+        directory.mkdir(mode=0o700)
+    if not _is_ours(directory):
+        raise PermissionError(f"{directory} belongs to somebody else, who could say which ledgers are open.")
+    owner, name = os.getpid(), uuid4().hex
+    marker, draft = directory / f"{_namespace()}-{owner}-{name}", directory / f"draft-{name}"
+    descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.write(descriptor, json.dumps(journal).encode())
+    draft.rename(marker)  # nobody sees it before it is locked and says all
+    _OWN[str(marker)] = owner, descriptor, journal
+    _OPENED.append(marker)
+    _tell(lambda told: [*told, str(marker)])
     try:
         yield
     finally:
-        _IN_ENTRY.reset(token)
+        del _OWN[str(marker)]
+        _tell(lambda told: [other for other in told if other != str(marker)])
+        if os.getpid() == owner:  # a forked child that leaves closes nothing of its parent's
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)
+                fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked children share the lock, and would hold it on
+            marker.unlink(missing_ok=True)
+        with suppress(OSError):
+            os.close(descriptor)
 
 
-def is_absorbed():
-    """Whether a release here belongs to an entry that has been made."""
-    _, absorbs = _IN_ENTRY.get() or (False, False)
-    return absorbs
+def _tell(change):
+    """Change what is told to processes that start from now on."""
+    told = change(list(filter(None, os.environ.get(_ENVIRONMENT, "").split(os.pathsep))))
+    os.environ[_ENVIRONMENT] = os.pathsep.join(told)
+    if not told:
+        del os.environ[_ENVIRONMENT]
+
+
+# What holds in a `with` block
+
+
+class Block:
+    """What holds while a `with` block of a function runs, and nowhere else.
+
+    A context variable alone would hold where the block does not run: in the caller of a generator that waits inside of
+    it, in tasks and forks that began in it and outlive it, and for good where two generators leave in the order in
+    which they entered. So a block holds in its process, while it is not left, below the frame that entered it.
+    """
+
+    def __init__(self, variable):
+        self._variable = variable
+        self._frame, self._process = None, None
+
+    def __enter__(self):
+        self._enter(sys._getframe(1))
+        return self
+
+    def _enter(self, frame):
+        while frame.f_globals.get("__name__") == "contextlib":  # an ExitStack
+            frame = frame.f_back
+        self.outer = self._variable.get()
+        self._variable.set(self)
+        self._frame, self._process = frame, os.getpid()
+
+    def __exit__(self, *error):
+        self._frame = None
+        if self._variable.get() is self:
+            self._variable.set(self.outer)
+
+    def holds(self):
+        """Whether this block runs here and now."""
+        if self._frame is None or self._process != os.getpid():
+            return False
+        frame = sys._getframe(1)
+        while frame is not None and frame is not self._frame:
+            frame = frame.f_back
+        return frame is not None
+
+
+def innermost(variable):
+    """Blocks that hold here, from the innermost."""
+    block = variable.get()
+    while block is not None:
+        if block.holds():
+            yield block
+        block = block.outer
+
+
+_ENTRY = ContextVar("block of the innermost entry", default=None)
+
+
+class EntryBlock(Block):
+    """Noise is drawn that an entry accounts for, in the journals it was written to.
+
+    `absorbs` tells whether releases inside are its own.
+    """
+
+    def __init__(self, written, *, seeded, absorbs):
+        super().__init__(_ENTRY)
+        self.written, self.seeded, self.absorbs = written, seeded, absorbs
+        self.n_opened = len(_OPENED)
+
+
+def current_entry():
+    """Return the block of the entry that noise drawn here belongs to, or None."""
+    entry = next(innermost(_ENTRY), None)
+    return None if entry is None or entry.written is None else entry
+
+
+def outside_of_entries():
+    """Block for what is called within a release and is no part of it, such as a callback."""
+    return EntryBlock(None, seeded=False, absorbs=False)
+
+
+def handed_on(entry):
+    """Block for another thread that draws noise of an entry of this one."""
+    if entry is None:
+        return nullcontext()
+    return EntryBlock(entry.written, seeded=entry.seeded, absorbs=entry.absorbs)
 
 
 def check_recorded(*, seeded):
     """Refuse noise that an open ledger knows nothing of, or not that it has a seed."""
-    entry = _IN_ENTRY.get()
-    if seeded and entry is not None and not entry[0] and open_journals():
-        raise UnrecordedNoiseError("A seed was entered after the release was: its entry says nothing of it.")
-    if entry is None and open_journals():
+    entry = current_entry()
+    if entry is not None and entry.n_opened == len(_OPENED) and entry.seeded >= seeded:
+        return  # the same ledgers are open as when it was written
+    journals = set(open_journals().values())
+    if not journals:
+        return
+    if entry is None or not journals <= entry.written:
         raise UnrecordedNoiseError(
-            "Noise is drawn for a release that the open ledger has no entry of: publish by an estimator, or inside "
-            "`with skdprp.ledger.entry(guarantee):`."
+            "Noise is drawn for a release that an open ledger has no entry of: publish by an estimator, or inside "
+            "`with skdprp.ledger.entry(guarantee):`, in the function that draws it."
         )
+    if seeded and not entry.seeded:
+        raise UnrecordedNoiseError("A seed was entered after the release was: its entry says nothing of it.")

@@ -4,8 +4,8 @@ joblib says how many; its own pools look for results every 10 milliseconds, in w
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 
+from ._recording import current_entry, handed_on
 from ._validation import silent
 
 
@@ -14,8 +14,13 @@ def in_threads(function, parts):
     parts = list(parts)
     if len(parts) < 2:
         return [function(part) for part in parts]
-    contexts = [copy_context() for _ in parts]
-    # Each thread begins with warnings of floating-point errors, which would tell of a row.
+    entry = current_entry()
+
+    # Each thread begins with warnings of floating-point errors, which would tell of a row, and in no entry.
+    @silent
+    def _in_thread(part):
+        with handed_on(entry):
+            return function(part)
+
     with ThreadPoolExecutor(len(parts)) as pool:
-        # Each in the context of the caller: what threads draw is noise of the caller's release.
-        return list(pool.map(lambda part, context: context.run(silent(function), part), parts, contexts))
+        return list(pool.map(_in_thread, parts))

@@ -106,12 +106,12 @@ class UncachedMixin:
     """
 
     def __getstate__(self):
-        carried = {"_unlike_any_other": uuid4().hex, "_open_journals": _recording.open_journals()}
+        carried = {"_unlike_any_other": uuid4().hex, "_open_ledgers": list(_recording.open_journals())}
         return super().__getstate__() | carried
 
     def __setstate__(self, state):
-        _recording.adopt(state.get("_open_journals", {}))
-        carried = ("_unlike_any_other", "_open_journals")
+        _recording.adopt(state.get("_open_ledgers", ()))
+        carried = ("_unlike_any_other", "_open_ledgers")
         super().__setstate__({name: value for name, value in state.items() if name not in carried})
 
 

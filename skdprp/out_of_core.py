@@ -3,12 +3,13 @@
 import sys
 import time
 from copy import deepcopy
+from itertools import count
 from uuid import uuid4
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from .ledger._ledger import current_rows, only_rows
+from .ledger._ledger import Rows, current_rows
 
 
 def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
@@ -55,12 +56,9 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
     own = (lambda chunk: chunk) if release.n_jobs == 1 else deepcopy
     run, rows = f"transform_chunks {uuid4().hex}", current_rows()
-    sketches = (
-        np.asarray(part)
-        for part in release(
-            delayed(_transform)(sketch, own(chunk), (*rows, (run, str(place)))) for place, chunk in enumerate(chunks)
-        )
-    )
+    places = ((*rows, ("", run, str(place))) for place in count())
+    tasks = (delayed(_transform)(sketch, own(chunk), place) for chunk, place in zip(chunks, places, strict=False))
+    sketches = (np.asarray(part) for part in release(tasks))
     if verbose:
         sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
     if out is not None:
@@ -107,5 +105,5 @@ def _show_progress(sketches, n_rows):
 
 def _transform(sketch, chunk, rows):
     """Release a chunk, whose rows are in no other, as a ledger counts."""
-    with only_rows(rows):
+    with Rows(rows, are_all=True):
         return sketch.transform(chunk)

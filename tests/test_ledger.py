@@ -181,6 +181,7 @@ def test_no_append_of_eight_processes_is_lost(tmp_path, monkeypatch):
 def test_killed_in_mid_append(tmp_path):
     """Whatever a process was doing when it was killed, all entries that it had made can be read, and more be made."""
     path = tmp_path / "spent.jsonl"
+    append(path, 0)
     fork = multiprocessing.get_context("fork")
     for _ in range(20):
         before = len(PrivacyLedger(path).entries)
@@ -811,3 +812,18 @@ def test_the_limit_is_the_adaptive_total_where_it_is_less():
     total = ledger.total()[0]
     assert 1.0 <= total.adaptive.epsilon <= 1 + 2.0**-39
     assert 1e-3 <= total.adaptive.delta <= 1e-3 * (1 + 2.0**-39)
+
+
+def test_to_look_at_a_ledger_that_is_not_there_makes_none(tmp_path):
+    ledger = PrivacyLedger(tmp_path / "spent.jsonl")
+    with pytest.raises(LedgerError, match="no ledger at"):
+        _ = ledger.entries
+    assert "not begun" in repr(ledger)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_noise_that_a_callback_draws_is_refused():
+    """An entry is that of the fit, and not of what a callback publishes meanwhile."""
+    with PrivacyLedger() as ledger, pytest.raises(UnrecordedNoiseError):
+        descent_with(lambda: add_laplace([X[0, 0]], scale=1e-3)).fit(X, Y)
+    assert len(ledger.entries) == 1

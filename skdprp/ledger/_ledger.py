@@ -2,7 +2,8 @@
 
 import json
 import os
-from contextlib import ExitStack, contextmanager
+import sys
+from contextlib import ExitStack
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -10,48 +11,49 @@ from pathlib import Path
 from tempfile import mkstemp
 from uuid import uuid4
 
-from .. import _recording
+from .._noise import is_seeded
+from .._recording import Block, EntryBlock, check_supported, current_entry, innermost, marked, open_journals
 from ..guarantee import Adjacency, PrivacyGuarantee
-from ._journal import Journal, LedgerError
+from ._journal import Journal, LedgerError, begin, existing
 from ._limit import Limit
 from ._totals import Entry, totals
 
-_ROWS = ContextVar("which rows a release sees: (division, part) from the outermost", default=())
 _ALL_ROWS = "rows"
 
 
 class _Book:
-    """A journal, read as entries and a limit; one for each path in each process."""
+    """A journal, read as entries and a limit; one for each file in each process."""
 
-    def __init__(self, path):
-        self.journal = Journal(path)
+    def __init__(self, identity):
+        self.journal = Journal(identity)
         self._n_read, self.entries, self.limit = 1, [], None  # the first line is the header
 
     def _catch_up(self, lines):
         for number, line in enumerate(lines[self._n_read :], start=self._n_read + 1):
             try:
                 facts = json.loads(line)
-                if "limit" in facts:
+                if number == 2 and "limit" in facts:  # which is fixed before the first release
                     self.limit = Limit.from_dict(facts["limit"])
                 else:
                     self.entries.append(_entry_of(facts))
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, TypeError, ValueError, OverflowError) as error:
                 raise self.journal.damaged(number, repr(error)) from None
             self._n_read = number
 
     def read(self):
         """Return all entries and the limit."""
-        with self.journal.locked() as (lines, _):
-            self._catch_up(lines)
-            return tuple(self.entries), self.limit
+        self._catch_up(self.journal.lines())
+        return tuple(self.entries), self.limit
 
     def append(self, entry):
         """Write an entry, unless it would pass the limit; check and write under one lock."""
+        facts = _facts_of(entry)
         with self.journal.locked() as (lines, append):
-            if len(lines) > 1 and lines[1].startswith(b'{"limit"'):  # which comes before any entry
+            self._catch_up(lines[:2])
+            if self.limit is not None:
                 self._catch_up(lines)
                 self.limit.check(self.entries, entry)
-            append(_facts_of(entry))
+            append(facts)
 
     def set_limit(self, limit):
         """Write a limit, before any entry; the same again is nothing new."""
@@ -81,7 +83,7 @@ def _readable(guarantee):
         if PrivacyGuarantee.from_dict(json.loads(json.dumps(facts, allow_nan=False))) == guarantee:
             return facts
         why = "it comes out as another"
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         why = str(error)
     raise LedgerError(f"{guarantee!r} cannot be written to a ledger ({why}): nothing is released.")
 
@@ -94,11 +96,10 @@ def _entry_of(facts):
 _BOOKS = {}
 
 
-def _book(path):
-    return _BOOKS.setdefault(os.path.realpath(path), _Book(os.path.realpath(path)))
+def _book(identity):
+    return _BOOKS.setdefault(identity, _Book(identity))
 
 
-@contextmanager
 def entry(guarantee, estimator="release"):
     """Enter a release into every open ledger, and then draw the noise of it inside a `with` block.
 
@@ -129,40 +130,61 @@ def entry(guarantee, estimator="release"):
     >>> [released.estimator for released in ledger.entries]
     ['count']
     """
-    with _entered(guarantee, estimator, absorbs=True):
-        yield
+    return _Release(guarantee, estimator, absorbs=True)
 
 
 def entry_of_estimator(guarantee, estimator):
     """Enter a release of one estimator: others within, that a callback makes for instance, have their own entries."""
-    return _entered(guarantee, estimator, absorbs=False)
+    return _Release(guarantee, estimator, absorbs=False)
 
 
-@contextmanager
-def _entered(guarantee, estimator, *, absorbs):
-    if _recording.is_absorbed():
-        yield
-        return
-    for path in set(_recording.open_journals().values()):
+class _Release(EntryBlock):
+    """An entry, which is written when the block begins."""
+
+    def __init__(self, guarantee, estimator, *, absorbs):
+        super().__init__(frozenset(), seeded=False, absorbs=absorbs)
+        self._guarantee, self._estimator = guarantee, estimator
+
+    def __enter__(self):
+        guarantee, outer, rows = self._guarantee, current_entry(), current_rows()
+        if is_seeded() and isinstance(guarantee, PrivacyGuarantee):
+            guarantee = guarantee.mark_seeded()
+        self.written = frozenset(open_journals().values())
+        self.seeded = getattr(guarantee, "seeded", False)
+        missing = self.written
+        if outer is not None and outer.absorbs:  # its own, but for ledgers that were opened since
+            missing, self.absorbs = self.written - outer.written, True
+            self.seeded = outer.seeded and (self.seeded or not missing)
         time = datetime.now(UTC).isoformat(timespec="seconds")
-        _book(path).append(Entry(uuid4().hex, time, estimator, guarantee, _ROWS.get()))
-    with _recording.in_entry(seeded=guarantee is not None and guarantee.seeded, absorbs=absorbs):
-        yield
+        for identity in missing:
+            own = tuple((division, part) for path, division, part in rows if path in ("", identity[0]))
+            _book(identity).append(Entry(uuid4().hex, time, self._estimator, guarantee, own))
+        self._enter(sys._getframe(1))
+        return self
+
+
+_ROWS = ContextVar("block of which rows releases see", default=None)
+
+
+class Rows(Block):
+    """Releases see some rows only: (path of the ledger, or "" for all; division; part) from the outermost.
+
+    `are_all` tells whether that is the whole of it, whatever blocks are around.
+    """
+
+    def __init__(self, parts, *, are_all):
+        super().__init__(_ROWS)
+        self.parts, self.are_all = tuple(parts), are_all
 
 
 def current_rows():
-    """Return which rows releases see here: (division, part) from the outermost."""
-    return _ROWS.get()
-
-
-@contextmanager
-def only_rows(parts):
-    """Declare which rows releases see: (division, part) from the outermost."""
-    token = _ROWS.set(tuple(parts))
-    try:
-        yield
-    finally:
-        _ROWS.reset(token)
+    """Return which rows releases see here, in the form of :class:`Rows`."""
+    parts = ()
+    for block in innermost(_ROWS):
+        parts = (*block.parts, *parts)
+        if block.are_all:
+            break
+    return parts
 
 
 class PrivacyLedger:
@@ -214,43 +236,49 @@ class PrivacyLedger:
 
     def __init__(self, path=None):
         self.path = path
-        self._open = ExitStack()
-        self._kept = ()
+        self._open, self._identity = ExitStack(), None
+        self._kept = (), None
 
     def __enter__(self):
         if self._is_open:
             raise LedgerError("This ledger is open already.")
+        check_supported()
         with ExitStack() as stack:
             path = self.path
             if path is None:
                 descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
                 os.close(descriptor)
                 stack.callback(Path(path).unlink, missing_ok=True)
-            self._file = os.path.realpath(path)
-            _book(self._file).read()  # a file that is no ledger is refused before anything is released
-            stack.enter_context(_recording.marked(self._file))
-            self._open = stack.pop_all()
+            identity = begin(path)
+            _book(identity).read()  # a file that is no ledger is refused before anything is released
+            stack.enter_context(marked(identity))
+            self._identity, self._owner, self._open = identity, os.getpid(), stack.pop_all()
         return self
 
     def __exit__(self, *error):
-        if self.path is None:
-            self._kept = _book(self._file).read()
-        self._open.close()
+        try:
+            if self.path is None:
+                self._kept = _book(self._identity).read()
+        finally:
+            self._open.close()
 
     def __repr__(self):
-        return repr(self.total())
+        return repr(self.total()) if self._is_readable() else f"PrivacyLedger({self.path!r}), not begun"
 
     def _repr_html_(self):
-        return self.total()._repr_html_()
+        return self.total()._repr_html_() if self._is_readable() else repr(self)
+
+    def _is_readable(self):
+        return self.path is None or self._identity is not None or os.path.exists(self.path)
 
     @property
     def _is_open(self):
-        return hasattr(self, "_file") and self._file in _recording.open_journals().values()
+        return self._identity is not None and self._identity in open_journals().values()
 
     def _read(self):
         if self.path is None and not self._is_open:
-            return self._kept or ((), None)
-        return _book(self.path if self.path is not None else self._file).read()
+            return self._kept
+        return _book(self._identity or existing(self.path)).read()
 
     @property
     def entries(self):
@@ -318,7 +346,7 @@ class PrivacyLedger:
             raise ValueError('composition is "basic", or "gaussian" with 0 < delta < 1.')
         if not self._is_open:
             raise LedgerError("Set the limit of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
-        _book(self._file).set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition))
+        _book(self._identity).set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition))
 
     def part(self, name, *, division=_ALL_ROWS):
         """Declare that what is released in a `with` block sees one part of the rows only.
@@ -338,4 +366,6 @@ class PrivacyLedger:
         context manager
             Of this thread. Threads and processes that it starts are not told, and count for all rows.
         """
-        return only_rows((*_ROWS.get(), (str(division), str(name))))
+        if self._identity is None:
+            raise LedgerError("Name the parts of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
+        return Rows([(self._identity[0], str(division), str(name))], are_all=False)

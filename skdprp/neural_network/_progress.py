@@ -1,5 +1,7 @@
 """Callbacks of scikit-learn, where it has them."""
 
+from .._recording import outside_of_entries
+
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:  # before scikit-learn 1.9
@@ -24,9 +26,14 @@ def report_steps(estimator, n_steps, verbose):
     supported = hasattr(estimator, "_init_callback_context")
     fit = estimator._init_callback_context(max_subtasks=n_steps) if supported else None
     if supported:
-        fit.call_on_fit_task_begin(estimator=estimator)
+        with outside_of_entries():
+            fit.call_on_fit_task_begin(estimator=estimator)
 
     def _done(step):
+        with outside_of_entries():  # what a callback releases is its own
+            _tell(step)
+
+    def _tell(step):
         if verbose and (step * verbose // n_steps) > ((step - 1) * verbose // n_steps):
             print(f"[{type(estimator).__name__}] step {step} of {n_steps}")
         if supported:

@@ -12,7 +12,7 @@ from uuid import uuid4
 import numpy as np
 import scipy.sparse as sp
 
-from ..ledger._ledger import current_rows, only_rows
+from ..ledger._ledger import Rows, current_rows
 
 
 def is_lazy(X):
@@ -50,7 +50,7 @@ class _Release:
         return Context().run(self._transform, chunk, place) if chunk.shape[0] else self.nothing
 
     def _transform(self, chunk, place):
-        with only_rows((*self.rows, (self.name, str(place)))):
+        with Rows((*self.rows, ("", self.name, str(place))), are_all=True):
             return self.sketch.transform(chunk)
 
 

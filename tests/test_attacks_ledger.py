@@ -1,0 +1,629 @@
+"""Attacks on the ledger: releases without an entry, totals below the truth, limits that are passed, files and locks."""
+
+import asyncio
+import contextlib
+import ctypes
+import math
+import multiprocessing
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextvars import Context
+from functools import wraps
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from skdprp import (
+    DPOPORP,
+    AMPClassifier,
+    DPSGDClassifier,
+    PrivacyGuarantee,
+    PrivacyLedger,
+)
+from skdprp import _recording as recording
+from skdprp.composition import PrivacyLoss, Profile
+from skdprp.guarantee import Adjacency
+from skdprp.ledger import LedgerError, UnrecordedNoiseError, _ledger, entry
+from skdprp.mechanisms import add_laplace
+from skdprp.testing import reproducible_noise
+
+X = np.random.default_rng(0).normal(size=(12, 4))
+Y = np.arange(12) % 2
+PURE = PrivacyGuarantee(0.5, 0.0, adjacency=Adjacency("replace_one"))
+REFUSALS = (LedgerError, UnrecordedNoiseError)
+
+
+def in_a_context_of_its_own(test):
+    """Run a test where no other is told which entry it left open."""
+
+    @wraps(test)
+    def _test(*args, **known):
+        return Context().run(test, *args, **known)
+
+    return _test
+
+
+def publish(done=None):
+    """Release a number, and note that it was released."""
+    with entry(PURE):
+        add_laplace([1.0], scale=4.0)
+    if done is not None:
+        done.append(1)
+
+
+def in_fork(function, *args, seconds=8):
+    """Run a function in a forked child, and return its exit status: negative where it had to be killed."""
+    process = multiprocessing.get_context("fork").Process(target=function, args=args)
+    process.start()
+    process.join(seconds)
+    process.kill()
+    process.join()
+    return process.exitcode
+
+
+def as_a_fresh_process():
+    """Forget in a forked child what a process that starts anew does not know."""
+    recording._OWN.clear()
+    recording._TOLD.clear()
+    _ledger._BOOKS.clear()
+
+
+# Releases that no entry accounts for
+
+
+@in_a_context_of_its_own
+def test_two_generators_inside_of_entries_hide_no_release_of_others():
+    """Contexts left in another order than the opposite of entering: the second generator, and all that came after."""
+    done = []
+
+    def noisy(value):
+        with entry(PURE):
+            done.append(1)
+            yield add_laplace([value], scale=4.0)
+
+    with PrivacyLedger() as ledger:
+        with contextlib.suppress(RuntimeError):
+            for _ in zip(noisy(1.0), noisy(2.0), strict=True):
+                pass
+        for _ in range(3):
+            with contextlib.suppress(*REFUSALS):
+                publish(done)
+        assert len(ledger.entries) >= len(done)
+
+
+@in_a_context_of_its_own
+def test_a_generator_that_waits_inside_of_an_entry_hides_no_release_of_its_caller():
+    """Its context is that of whoever asked for its next value."""
+    done = []
+
+    def noisy():
+        with entry(PURE):
+            done.append(1)
+            yield add_laplace([1.0], scale=4.0)
+
+    with PrivacyLedger() as ledger:
+        for _ in noisy():
+            with contextlib.suppress(*REFUSALS):
+                publish(done)
+        assert len(ledger.entries) >= len(done)
+
+
+@in_a_context_of_its_own
+def test_a_task_that_was_begun_inside_of_an_entry_and_runs_after_it_is_entered():
+    """A task of asyncio runs in a copy of the context it was made in."""
+    done = []
+
+    async def later():
+        with contextlib.suppress(*REFUSALS):
+            publish(done)
+
+    async def main():
+        with entry(PURE):
+            done.append(1)
+            task = asyncio.create_task(later())
+        await task
+
+    with PrivacyLedger() as ledger:
+        asyncio.run(main())
+        assert len(ledger.entries) >= len(done)
+
+
+def publish_once(_):
+    with contextlib.suppress(*REFUSALS):
+        publish()
+        return 1
+    return 0
+
+
+@in_a_context_of_its_own
+def test_workers_that_were_forked_inside_of_an_entry_enter_what_they_release_after_it():
+    """A forked child has the context of its parent, and keeps it."""
+    with PrivacyLedger() as ledger:
+        with entry(PURE):
+            pool = multiprocessing.get_context("fork").Pool(1)
+        with pool:
+            done = sum(pool.map(publish_once, range(2)))
+        assert len(ledger.entries) >= 1 + done
+
+
+@in_a_context_of_its_own
+def test_a_ledger_that_is_opened_inside_of_an_entry_sees_what_follows():
+    """The entry was made before: in another ledger, or in none."""
+    done = []
+    with entry(PURE), PrivacyLedger() as ledger:
+        with contextlib.suppress(*REFUSALS):
+            AMPClassifier(epsilon=9.0, classes=[0, 1]).fit(X, Y)
+            done.append(1)
+        with contextlib.suppress(*REFUSALS):
+            add_laplace([1.0], scale=4.0)
+            done.append(1)
+        assert len(ledger.entries) >= len(done)
+
+
+class Fitting:
+    """A callback that fits another private model after each step."""
+
+    def __init__(self, done):
+        self.done = done
+
+    def setup(self, estimator, context):
+        """Do nothing."""
+
+    teardown = setup
+
+    def on_fit_task_begin(self, estimator, context, **known):
+        """Do nothing."""
+
+    def on_fit_task_end(self, estimator, context, **known):
+        """Publish for an epsilon of 9."""
+        with contextlib.suppress(*REFUSALS):
+            AMPClassifier(epsilon=9.0, classes=[0, 1]).fit(X, Y)
+            self.done.append(1)
+
+
+def test_a_model_that_a_callback_fits_has_an_entry_of_its_own():
+    """A limit of 1.0 did not see four fits of epsilon 9 within one of 0.5."""
+    estimator = DPSGDClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1], n_epochs=3)
+    if not hasattr(estimator, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    done = []
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-2)
+        estimator.set_callbacks(Fitting(done)).fit(X, Y)
+        assert len(ledger.entries) >= 1 + len(done)
+
+
+class Hooked:
+    """Rows that call a function when they are asked for."""
+
+    def __init__(self, rows, hook):
+        self.rows, self.hook, self.shape = rows, hook, rows.shape
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __array__(self, dtype=None, copy=None):
+        """Be asked."""
+        self.hook()
+        return self.rows
+
+
+def test_a_sketch_that_is_fitted_anew_while_it_transforms_is_entered_as_what_it_releases():
+    """The noise was that of the fit at the beginning, epsilon 10, and the entry that of the fit in between, 0.01."""
+    sketch = DPOPORP(4, epsilon=10.0, delta=1e-6).fit(X)
+    rows = Hooked(np.zeros((2000, 4)), lambda: sketch.set_params(epsilon=0.01).fit(X))
+    with PrivacyLedger() as ledger:
+        released = sketch.transform(rows)
+        recorded = ledger.entries[0].guarantee.epsilon
+    assert recorded >= 10.0 or released.std() > 100.0  # 0.5 for 10, 307 for 0.01
+
+
+def seeded_by_hand():
+    with reproducible_noise(0), entry(PURE):
+        add_laplace([1.0], scale=4.0)
+
+
+def seeded_inside():
+    with entry(PURE), reproducible_noise(0):
+        add_laplace([1.0], scale=4.0)
+
+
+def seeded_by_rows():
+    with contextlib.ExitStack() as stack:
+        rows = Hooked(X, lambda: stack.enter_context(reproducible_noise(0)))
+        AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1]).fit(rows, Y)
+
+
+@pytest.mark.parametrize("release", [seeded_by_hand, seeded_inside, seeded_by_rows])
+def test_noise_from_a_seed_is_entered_as_such_or_refused(release):
+    """A limit counted it as private, and a total said so."""
+    with PrivacyLedger() as ledger:
+        try:
+            release()
+        except REFUSALS:
+            return
+        assert ledger.entries[0].guarantee.seeded
+
+
+@in_a_context_of_its_own
+def test_no_interruption_of_an_entry_hides_the_releases_after_it():
+    """A KeyboardInterrupt at each line that enters and leaves."""
+
+    def interrupted(line):
+        left = line
+
+        def trace(frame, event, _):
+            nonlocal left
+            if not frame.f_code.co_filename.endswith("_recording.py"):
+                return None
+            left -= event == "line"
+            if left < 0 and event == "line":
+                raise KeyboardInterrupt
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            with recording.EntryBlock(frozenset(), seeded=False, absorbs=True):
+                pass
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+        return False
+
+    line = 0
+    with PrivacyLedger() as ledger:
+        while interrupted(line):
+            n_entries = len(ledger.entries)
+            publish()
+            assert len(ledger.entries) == n_entries + 1, line
+            line += 1
+
+
+# Ledgers that are open, and are not found
+
+
+def test_an_open_ledger_whose_marker_is_swept_away_is_still_open(monkeypatch, tmp_path):
+    """Machines clear directories for what is temporary: every release after that went unrecorded, in the owner, too."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    done = []
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        shutil.rmtree(tmp_path / "temporary")
+        with contextlib.suppress(Exception):
+            publish(done)
+    assert len(ledger.entries) >= len(done)
+
+
+def with_closed_files(path):
+    with PrivacyLedger(path):
+        os.closerange(3, 256)
+        with contextlib.suppress(Exception):
+            publish()
+            os._exit(1)
+    os._exit(0)
+
+
+def test_an_open_ledger_is_open_after_a_daemon_has_closed_all_files(tmp_path):
+    """As those that detach from their terminal do: the lock that said that the ledger is open was among them."""
+    done = in_fork(with_closed_files, tmp_path / "spent.jsonl")
+    assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) >= done
+
+
+def leaves_in_a_child(path):
+    with contextlib.suppress(SystemExit), PrivacyLedger(path) as ledger:
+        child = os.fork()
+        if not child:
+            raise SystemExit
+        os.waitpid(child, 0)
+        with contextlib.suppress(Exception):
+            publish()
+        os._exit(10 + len(ledger.entries))
+    os._exit(0)
+
+
+def test_a_forked_child_that_leaves_the_block_does_not_close_the_ledger_of_its_parent(tmp_path):
+    """By sys.exit, for instance: it gave back the lock that both hold, and the parent published without entries."""
+    assert in_fork(leaves_in_a_child, tmp_path / "spent.jsonl") == 11
+
+
+DESCENDANT = """
+import sys
+from pathlib import Path
+from skdprp.mechanisms import add_laplace
+from skdprp.ledger import entry, UnrecordedNoiseError
+try:
+    add_laplace([1.0], scale=4.0)
+    Path(sys.argv[1]).write_text("published")
+except UnrecordedNoiseError:
+    Path(sys.argv[1]).write_text("refused")
+"""
+
+
+def as_process_1(begun):
+    if ctypes.CDLL(None).unshare(0x20000000):  # CLONE_NEWPID: the next child is process 1 of its own namespace
+        os._exit(77)
+    child = os.fork()
+    if not child:
+        with PrivacyLedger():
+            subprocess.run(begun)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("how", ["orphan", "another TMPDIR", "child of process 1"])
+def test_descendants_that_start_anew_see_the_ledger(how, tmp_path):
+    """Of a shell with `&` that ended; with another place for what is temporary; of the first process of a container."""
+    said = tmp_path / "said"
+    begun = [sys.executable, "-c", DESCENDANT, said]
+    if how == "child of process 1":
+        if not sys.platform.startswith("linux") or in_fork(as_process_1, begun, seconds=60) == 77:
+            pytest.skip("only root on Linux may begin a namespace")
+    else:
+        with PrivacyLedger():
+            if how == "orphan":
+                subprocess.run(["sh", "-c", '"$@" &', "sh", *begun], check=True)
+            else:
+                subprocess.run(begun, env=os.environ | {"TMPDIR": str(tmp_path)}, check=True)
+            deadline = time.monotonic() + 60
+            while not (said.exists() and said.read_text()):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+    assert said.read_text() == "refused"
+
+
+def publish_as_a_fresh_process():
+    as_a_fresh_process()
+    try:
+        publish()
+    except (*REFUSALS, OSError, ValueError):
+        os._exit(0)
+    os._exit(1)
+
+
+@pytest.mark.parametrize("name", ["a\rb", "a\r\nb", "a\nb", " a ", "\udcff"])
+def test_any_name_of_a_file_reaches_the_descendants(name, tmp_path):
+    """Carriage returns became newlines on the way, and the entries went into another file."""
+    with PrivacyLedger(tmp_path / name) as ledger:
+        done = in_fork(publish_as_a_fresh_process)
+        assert len(ledger.entries) >= done
+    assert len(os.listdir(tmp_path)) == 1
+
+
+def test_a_file_that_is_moved_away_is_not_begun_anew_without_its_limit(tmp_path):
+    """A worker that had not read it before made a new file at its place, in which there was no limit."""
+    path = tmp_path / "spent.jsonl"
+    with PrivacyLedger(path) as ledger:
+        ledger.limit(0.1)
+        path.rename(tmp_path / "moved")
+        assert in_fork(publish_as_a_fresh_process) == 0
+        (tmp_path / "moved").replace(path)
+
+
+def test_another_user_cannot_say_which_ledgers_are_open():
+    """Whoever made the directory of the markers first had releases written where they liked."""
+    if os.getuid():
+        pytest.skip("only root can be two others")
+    place = Path(tempfile.mkdtemp())
+    place.chmod(0o777)
+    markers = place / "skdprp-ledgers-65534"
+    markers.mkdir(mode=0o755)
+    os.chown(markers, 1234, 1234)
+    ready = multiprocessing.get_context("fork").Event()
+
+    def victim():
+        as_a_fresh_process()
+        os.setuid(65534)
+        tempfile.tempdir = str(place)
+        ready.wait()
+        with contextlib.suppress(Exception):
+            publish()
+
+    process = multiprocessing.get_context("fork").Process(target=victim)
+    process.start()
+    with open(markers / f"{process.pid}-x", "w") as marker:
+        recording.fcntl.flock(marker, recording.fcntl.LOCK_EX)
+        marker.write(str(place / "told"))
+        marker.flush()
+        ready.set()
+        process.join()
+    told = (place / "told").exists()
+    shutil.rmtree(place)
+    assert not told
+
+
+# Files
+
+
+def test_a_ledger_stays_the_same_file_in_another_working_directory(monkeypatch, tmp_path):
+    """Its path was looked up again where the process had gone to: nothing was released, and there was a file there."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with PrivacyLedger("spent.jsonl") as ledger:
+        publish()
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        assert len(ledger.entries) == 1
+        assert ledger.total()[0].guarantee == PURE
+    assert len(ledger.entries) == 1
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+def test_a_name_that_was_mistyped_is_no_ledger_in_which_nothing_was_released(tmp_path):
+    """To look at it made a file, with which the next mistake looked right."""
+    with contextlib.suppress(LedgerError, FileNotFoundError):
+        assert PrivacyLedger(tmp_path / "spemt.jsonl").total() == ()
+    assert os.listdir(tmp_path) == []
+
+
+def unknown_profile(epsilon):
+    return max(0.0, 0.5 - epsilon)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"audited_epsilon": math.inf},
+        {"loss": PrivacyLoss(profiles=(Profile.of(unknown_profile),))},
+        {"loss": PrivacyLoss(mu=math.inf)},
+        {"epsilon": 10**400},
+        {"epsilon": math.inf},
+    ],
+    ids=["an infinite audit", "a profile of one's own", "an infinite ratio", "a large integer", "infinite epsilon"],
+)
+def test_what_was_entered_can_be_read_again(more, tmp_path):
+    """Of a guarantee that no line brings back, the release was made, and the ledger unreadable from then on."""
+    guarantee = PrivacyGuarantee(**{"epsilon": 0.5, "delta": 0.0, "adjacency": PURE.adjacency} | more)
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        try:
+            with entry(guarantee):
+                add_laplace([1.0], scale=4.0)
+        except (LedgerError, ValueError, OverflowError):
+            assert ledger.entries == ()
+            return
+        assert len(ledger.entries) == len(ledger.total()) == 1
+
+
+def on_a_full_disk(path):
+    with PrivacyLedger(path):
+        publish()
+        resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 50, resource.RLIM_INFINITY))
+        try:
+            publish()
+        except LedgerError:
+            os._exit(0)
+    os._exit(1)
+
+
+def test_half_a_line_on_a_full_disk_is_taken_back(tmp_path):
+    """By a limit of the size of files, which lets the first half of a line through."""
+    path = tmp_path / "spent.jsonl"
+    assert in_fork(on_a_full_disk, path) == 0
+    assert len(PrivacyLedger(path).entries) == 1
+
+
+def test_each_spelling_of_a_path_is_the_same_ledger(tmp_path):
+    """By way of symbolic links and of a parent directory, one inside the other: one entry, and one book."""
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "directory")
+    (tmp_path / "directory" / "also").symlink_to("spent.jsonl")
+    spellings = ["directory/spent.jsonl", "link/spent.jsonl", "link/../directory/also"]
+    with contextlib.ExitStack() as stack:
+        ledgers = [stack.enter_context(PrivacyLedger(f"{tmp_path}/{spelling}")) for spelling in spellings]
+        publish()
+        assert [len(ledger.entries) for ledger in ledgers] == [1, 1, 1]
+
+
+def test_ledgers_may_be_closed_in_any_order_and_by_any_thread(tmp_path):
+    """What was opened first is closed first, by a thread that is not the one that opened it."""
+    first, second = PrivacyLedger(tmp_path / "first"), PrivacyLedger(tmp_path / "second")
+    for do in (first.__enter__, second.__enter__, publish, lambda: first.__exit__(None, None, None)):
+        thread = threading.Thread(target=do)
+        thread.start()
+        thread.join()
+    publish()
+    second.__exit__(None, None, None)
+    publish()
+    assert (len(first.entries), len(second.entries)) == (1, 2)
+
+
+def test_where_there_are_no_locks_it_is_said_and_no_file_is_left(monkeypatch, tmp_path):
+    """On Windows, it was an AttributeError, and a file without a line."""
+    monkeypatch.setattr("skdprp._recording.fcntl", None)
+    monkeypatch.setattr("skdprp.ledger._journal.fcntl", None)
+    with pytest.raises(NotImplementedError), PrivacyLedger(tmp_path / "spent.jsonl"):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+# Locks
+
+
+def read_by_a_signal(path):
+    signal.alarm(5)
+    with PrivacyLedger(path) as ledger:
+        signal.signal(signal.SIGUSR1, lambda *_: len(ledger.entries))
+        written = os.fsync
+        os.fsync = lambda descriptor: (written(descriptor), signal.raise_signal(signal.SIGUSR1))
+        publish()
+    os._exit(0)
+
+
+def test_a_handler_of_a_signal_may_read_the_ledger(tmp_path):
+    """One that shows the total from time to time waited for the lock of the entry that it had interrupted."""
+    assert in_fork(read_by_a_signal, tmp_path / "spent.jsonl") == 0
+
+
+def forks_while_a_thread_writes(path):
+    writing, written, wait = threading.Event(), os.fsync, threading.Event()
+
+    def slow(descriptor):
+        if threading.current_thread() is not threading.main_thread():
+            writing.set()
+            wait.wait(2)
+        written(descriptor)
+
+    with PrivacyLedger(path):
+        os.fsync = slow
+        thread = threading.Thread(target=publish)
+        thread.start()
+        writing.wait()
+        child = os.fork()
+        if not child:
+            signal.alarm(4)
+            publish()
+            os._exit(0)
+        wait.set()
+        thread.join()
+        os._exit(os.waitpid(child, 0)[1])
+
+
+def test_a_fork_while_a_thread_writes_an_entry_leaves_no_lock_behind(tmp_path):
+    """The child held the lock of its parent's thread, and waited for itself."""
+    assert in_fork(forks_while_a_thread_writes, tmp_path / "spent.jsonl") == 0
+
+
+# Totals
+
+
+@in_a_context_of_its_own
+def test_parts_of_one_ledger_are_no_parts_of_another(tmp_path):
+    """Visits of different years are disjoint; those of a patient, whom the other ledger is about, are not."""
+    with PrivacyLedger(tmp_path / "visits") as visits, PrivacyLedger(tmp_path / "patients") as patients:
+        for year in ("2024", "2025", "2026"):
+            with visits.part(year):
+                publish()
+    assert visits.total()[0].guarantee.epsilon == 0.5
+    assert patients.total()[0].guarantee.epsilon >= 1.5
+
+
+@in_a_context_of_its_own
+def test_generators_inside_of_parts_do_not_make_parts_of_what_follows():
+    """Two of them in turn: all that followed was of the first part, and disjoint from others."""
+    with PrivacyLedger() as ledger:
+
+        def rows_of(name):
+            with ledger.part(name):
+                yield name
+
+        with contextlib.suppress(RuntimeError):
+            for _ in zip(rows_of("a"), rows_of("b"), strict=True):
+                pass
+        publish()
+
+        def other():
+            with ledger.part("c"):
+                publish()
+
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        assert ledger.total()[0].guarantee.epsilon >= 1.0
