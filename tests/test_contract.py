@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+import skdprp
 from skdprp import (
     DPOPORP,
     AMPClassifier,
@@ -72,6 +73,13 @@ OURS = [
     MIDPRegressor(mechanism="additive", fit_intercept=True),
     MIDPRegressor(calibration="published"),
 ]
+
+
+def test_every_private_estimator_is_checked():
+    private = {
+        name for name in skdprp.__all__ if "epsilon" in getattr(getattr(skdprp, name), "_parameter_constraints", ())
+    }
+    assert {type(one[0] if isinstance(one, tuple) else one).__name__ for one in OURS} == private
 
 
 @parametrize_with_private_checks(OURS)

@@ -1,6 +1,7 @@
 """The layer rule: a module imports strictly lower layers only."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,13 @@ MODULES = [
 def module_name(path):
     """Return the public module that a file belongs to: packages of private files count as one."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def test_the_page_of_the_architecture_has_the_same_layers():
+    page = (PACKAGE.parent / "doc" / "architecture.rst").read_text()
+    table = page.partition("layer  ")[2].partition("Private randomness is drawn")[0]
+    names = re.findall(r"``([\w/.]+)``", " ".join(line[:66] for line in table.splitlines()))
+    assert {name.strip("/").removesuffix(".py") for name in names} == set(LAYER_OF)
 
 
 def test_every_module_has_its_layer():

@@ -1,5 +1,6 @@
 """Private randomness: its distribution, and that it is never shared."""
 
+import inspect
 import multiprocessing
 import os
 import pickle
@@ -505,3 +506,24 @@ def test_nested_seeds_are_independent():
         end = pure_noise(sketch)
     assert np.array_equal(outer, np.vstack([begin, end]))
     assert_no_row_twice(outer, inner)
+
+
+SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "flip", "gaussian", "poisson_sample", "spherical"}
+NO_SAMPLERS = {
+    "check_scale",
+    "is_seeded",
+    "last_seeded_draw",
+    "left_a_seed",
+    "random_bytes",
+    "reproducible_noise",
+}
+
+
+def test_every_sampler_is_known_to_the_tape():
+    public = {
+        name
+        for name, thing in vars(_noise).items()
+        if inspect.isfunction(thing) and thing.__module__ == _noise.__name__ and not name.startswith("_")
+    }
+    # A new one has to be taught to skdprp/testing/_tape.py and to tests/conftest.py: no check sees it otherwise.
+    assert public - NO_SAMPLERS == SAMPLERS
