@@ -9,6 +9,7 @@ one that was killed.
 
 import json
 import os
+import stat
 import sys
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
@@ -34,14 +35,16 @@ class UnrecordedNoiseError(RuntimeError):
 # Markers
 
 
+@lru_cache(maxsize=1)
 def _markers():
     """Directory of the markers, which is this user's alone; the same whatever TMPDIR a process has."""
-    return Path("/tmp", f"skdprp-ledgers-{os.getuid()}")
+    return f"/tmp/skdprp-ledgers-{os.getuid()}"
 
 
 def _is_ours(directory):
     with suppress(OSError):
-        return os.lstat(directory).st_uid == os.getuid() and not directory.is_symlink()
+        status = os.lstat(directory)
+        return status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode)
     return False
 
 
@@ -96,20 +99,34 @@ def open_journals():
     journals = {
         marker: journal for marker, (owner, descriptor, journal) in _OWN.items() if _is_open_here(owner, descriptor)
     }
-    told, directory = {*_TOLD, *filter(None, os.environ.get(_ENVIRONMENT, "").split(os.pathsep))}, _markers()
-    if _is_ours(directory):
-        lineage = _lineage(os.getpid(), os.getppid())
-        told |= {str(directory / name) for name in os.listdir(directory) if name.startswith(lineage)}
-        for marker in told - set(_OWN):
-            if Path(marker).parent == directory and _is_locked(marker):
-                with suppress(FileNotFoundError):  # closed in between
-                    journals[marker] = tuple(json.loads(Path(marker).read_bytes()))
+    directory = _markers()
+    if not _is_ours(directory):
+        return journals
+    lineage = _lineage(os.getpid(), os.getppid())
+    told = {f"{directory}/{name}" for name in os.listdir(directory) if name.startswith(lineage)}
+    for marker in (told | _TOLD | set(_told())) - set(_OWN):
+        if os.path.dirname(marker) == directory and _is_locked(marker):
+            with suppress(FileNotFoundError):  # closed in between
+                journals[marker] = tuple(json.loads(Path(marker).read_bytes()))
     return journals
+
+
+def _told():
+    """Markers that a process was told of when it started."""
+    return list(filter(None, os.environ.get(_ENVIRONMENT, "").split(os.pathsep)))
 
 
 def adopt(markers):
     """Take over the open ledgers that came with a pickle."""
     _TOLD.update(marker for marker in markers if fcntl is not None and _is_locked(marker))
+
+
+def _sweep(directory):
+    """Remove the markers of owners that were killed."""
+    for name in os.listdir(directory):
+        if not name.startswith("draft-") and not _is_locked(f"{directory}/{name}"):
+            with suppress(OSError):
+                os.unlink(f"{directory}/{name}")
 
 
 def check_supported():
@@ -123,11 +140,12 @@ def marked(journal):
     """Hold a marker that says that a journal is open."""
     directory = _markers()
     with suppress(FileExistsError):
-        directory.mkdir(mode=0o700)
+        os.mkdir(directory, mode=0o700)
     if not _is_ours(directory):
         raise PermissionError(f"{directory} belongs to somebody else, who could say which ledgers are open.")
+    _sweep(directory)
     owner, name = os.getpid(), uuid4().hex
-    marker, draft = directory / f"{_namespace()}-{owner}-{name}", directory / f"draft-{name}"
+    marker, draft = Path(directory, f"{_namespace()}-{owner}-{name}"), Path(directory, f"draft-{name}")
     descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.write(descriptor, json.dumps(journal).encode())
@@ -151,7 +169,7 @@ def marked(journal):
 
 def _tell(change):
     """Change what is told to processes that start from now on."""
-    told = change(list(filter(None, os.environ.get(_ENVIRONMENT, "").split(os.pathsep))))
+    told = change(_told())
     os.environ[_ENVIRONMENT] = os.pathsep.join(told)
     if not told:
         del os.environ[_ENVIRONMENT]
