@@ -23,7 +23,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, log_ndtr, ndtr, ndtri
+from scipy.special import log_expit, log_ndtr, ndtr, ndtri_exp
 
 from ..mechanisms import gaussian_profile
 from ..mechanisms._numerics import bisect, rounded_up
@@ -31,31 +31,24 @@ from ..mechanisms._numerics import bisect, rounded_up
 _SHARE_OF_COINS = 0.1  # of delta; costs less than a hundredth of B
 _SHARE_OF_SAMPLING, _MOST_SAMPLING = 0.005, 0.1  # of epsilon, and at most
 _ROUND_UP = 1 + 2.0**-40
+_SMALL = 2.0**-10  # of an epsilon: its bound is within 1.8e-8 then, and logarithms are exact enough beyond
 _TOP, _CELLS = 60.0, 1000
 
 
 class Price(NamedTuple):
-    """What releases cost: the sum of mu^2, of coins, and of sampling."""
+    """What a release costs, and what all may: mu^2, coins, and sampling."""
 
     square: float = 0.0
     coins: float = 0.0
     sampling: float = 0.0
 
-    def fits(self, budget):
-        """Whether no part is more than that of a budget."""
-        return all(mine <= its for mine, its in zip(self, budget, strict=True))
+
+def fits(costs, budget):
+    """Whether no part is more than that of a budget."""
+    return all(cost <= most for cost, most in zip(costs, budget, strict=False))  # of none, there may be more
 
 
-def added(prices):
-    """Price of releases of the same rows."""
-    return Price(*(math.fsum(parts) * _ROUND_UP for parts in zip(*prices, strict=True))) if prices else Price()
-
-
-def largest(prices):
-    """Price of releases of disjoint rows, of which a neighbour changes one at most."""
-    return Price(*map(max, *prices)) if len(prices) > 1 else prices[0]
-
-
+@lru_cache(maxsize=16)
 def budget(epsilon, delta):
     """Prices up to which all releases together are (epsilon, delta)-DP."""
     sampling = min(_SHARE_OF_SAMPLING * epsilon, _MOST_SAMPLING)
@@ -79,18 +72,20 @@ def price(guarantee):
     square = guarantee.loss.mu**2 + sum(ratio**2 for ratio, _ in dominating)
     coins = guarantee.loss.failure_probability + sum(coin for _, coin in dominating)
     by_loss = Price(square * _ROUND_UP, coins * _ROUND_UP, guarantee.loss.sampling)
-    return by_epsilon if by_epsilon.fits(by_loss) else by_loss
+    return by_epsilon if fits(by_epsilon, by_loss) else by_loss
 
 
 def _ratio_of_pure(epsilon):
     """Ratio of the Gaussian that dominates randomised response of this epsilon.
 
     Their trade-off curves meet at both ends and where both errors are 1 / (1 + e^epsilon); in between, that of the
-    Gaussian, which is convex, lies below the two chords, which are the other.
+    Gaussian, which is convex, lies below the two chords, which are the other. Thus Phi(ratio / 2) is the logistic
+    function F of epsilon. Where epsilon is small, that cannot be told from 1/2, but ratio <= epsilon sqrt(pi / 2):
+    G(x) = Phi(x sqrt(pi / 8)) has the value and the slope of F at 0 and its limit at infinity, and (log G'/F')' =
+    tanh(x / 2) - pi x / 8 changes its sign once, from above, so that G >= F.
     """
-    if not epsilon:
-        return 0.0
-    return 2 * float(ndtri(expit(epsilon))) * (_ROUND_UP + 2.0**-45 / epsilon)  # 1/2 + epsilon/4 is rounded
+    linear = epsilon * math.sqrt(math.pi / 2)
+    return _ROUND_UP * linear if epsilon < _SMALL else -2 * _ROUND_UP * float(ndtri_exp(log_expit(-epsilon)))
 
 
 @lru_cache(maxsize=256)

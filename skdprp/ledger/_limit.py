@@ -1,11 +1,11 @@
 """The limit of a ledger: a budget that no entry passes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..guarantee import Adjacency, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
-from ._totals import basic_sums, over_rows, same_neighbours
+from ._totals import Spent, same_neighbours
 
 _ROUNDING = 1 + 2.0**-40  # of sums: ten times 0.1 is 1.0
 
@@ -18,42 +18,56 @@ class Limit:
     delta: float
     adjacency: Adjacency
     composition: str
+    # By the entries that were looked at before, so that an append does not price all of them again.
+    _spent: Spent = field(default_factory=Spent, init=False, repr=False, compare=False)
 
     @property
     def guarantee(self):
-        """What holds of all releases, however each depends on those before."""
-        return PrivacyGuarantee(
-            self.epsilon * _ROUNDING, min(1.0, self.delta * _ROUNDING), adjacency=self.adjacency, mechanism="the limit"
-        )
+        """What was set."""
+        return PrivacyGuarantee(self.epsilon, self.delta, adjacency=self.adjacency)
 
     def to_dict(self):
         """Return numbers and strings, for JSON."""
         adjacency = {"relation": self.adjacency.relation, "bound": repr(self.adjacency.bound)}
+        adjacency["after"] = self.adjacency.after
         return {"epsilon": self.epsilon, "delta": self.delta, "composition": self.composition, **adjacency}
 
     @classmethod
     def from_dict(cls, facts):
         """Rebuild a limit."""
-        adjacency = Adjacency(facts["relation"], float(facts["bound"]))
+        adjacency = Adjacency(facts["relation"], float(facts["bound"]), facts["after"])
         return cls(facts["epsilon"], facts["delta"], adjacency, facts["composition"])
 
     def check(self, entries, new):
-        """Refuse an entry that would pass the limit together with the others."""
-        if not same_neighbours(new.guarantee, self.guarantee) or new.guarantee.seeded:
+        """Refuse an entry that would pass the limit together with the others, which are never fewer than before."""
+        if not self._admits(new.guarantee):
             raise LedgerError(
-                f"{new.estimator} is not released: {new.guarantee!r} says nothing of the neighbours of the limit, "
-                f"{self.guarantee!r}."
+                f"{new.estimator} is not released: {new.guarantee!r} for {new.guarantee.unit} is void, or says nothing "
+                f"of the neighbours of the limit, {self.guarantee!r} for {self.guarantee.unit}."
             )
-        if self.composition == "basic":
-            epsilon, delta = basic_sums([*entries, new])
-            is_within = epsilon <= self.guarantee.epsilon and delta <= self.guarantee.delta
-        else:
-            spent = over_rows(
-                [*entries, new], _filter.added, _filter.largest, lambda entry: _filter.price(entry.guarantee)
-            )
-            is_within = spent.fits(_filter.budget(self.epsilon, self.delta))
-        if not is_within:
+        for entry in entries[self._spent.n_releases :]:
+            self._spent.add(entry.rows, self._costs(entry))
+        if not self._allows(self._spent.after(new.rows, self._costs(new))):
             raise LedgerError(
                 f"{new.estimator} is not released: with {new.guarantee!r}, all releases together would pass the limit, "
                 f"{self.guarantee!r} by {self.composition} composition."
             )
+
+    def covers(self, entries):
+        """Whether all entries are within the limit, as those of a file that nobody else wrote to are."""
+        spent = Spent()
+        for entry in entries:
+            spent.add(entry.rows, self._costs(entry))
+        return self._allows(spent.costs) and all(self._admits(entry.guarantee) for entry in entries)
+
+    def _admits(self, guarantee):
+        return same_neighbours(guarantee, self.guarantee) and not (guarantee.seeded or guarantee.violation)
+
+    def _costs(self, entry):
+        guarantee = entry.guarantee
+        return (guarantee.epsilon, guarantee.delta) if self.composition == "basic" else _filter.price(guarantee)
+
+    def _allows(self, costs):
+        if self.composition == "basic":
+            return _filter.fits(costs, (self.epsilon * _ROUNDING, self.delta * _ROUNDING))
+        return _filter.fits(costs, _filter.budget(self.epsilon, self.delta))

@@ -1,13 +1,21 @@
 """What the entries of a ledger amount to: sums over releases of the same rows, the largest over disjoint ones."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
-from .._digits import printed_up
 from .._label import as_html, as_text
-from ..guarantee import PrivacyGuarantee, compose, sum_up
+from ..guarantee import Definition, PrivacyGuarantee, compose
 
+_NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
 _BASIC = "all epsilons and all deltas added up, the largest over disjoint rows"
+_AS_THEY_REACH_IT = "as they reach each release"
+_COMPARED_THERE = f"neighbours are rows {_AS_THEY_REACH_IT}: maps before it may move them further apart"
+_NO_ROW_IN_COMMON = (
+    "parts of a division, and chunks of one collection, have no row in common, and which rows are in which does not "
+    "depend on what is in them"
+)
 
 
 @dataclass(frozen=True)
@@ -35,31 +43,74 @@ class Entry:
     rows: tuple[tuple[str, str], ...] = ()
 
 
-def over_rows(entries, add, largest, value):
-    """Fold the values of entries: added up for the same rows, the largest of the parts of each division."""
-    return add(terms_over_rows([(entry.rows, value(entry)) for entry in entries], add, largest))
+class Spent:
+    """Exact costs of releases: added up for the same rows, the largest of the parts of each division.
 
+    Where an addition is interrupted, and made again, the release counts twice rather than not at all.
+    """
 
-def terms_over_rows(costs, add, largest):
-    """Costs that add up: of releases of all rows, and of the costliest part of each division."""
-    own = [cost for rows, cost in costs if not rows]
-    divisions = {}
-    for rows, cost in costs:
+    def __init__(self):
+        self.n_releases = 0
+        self.costs = _NOTHING
+        self._largest, self._parts = {}, {}
+
+    def after(self, rows, costs):
+        """What is spent with one release more, which is not counted yet."""
         if rows:
             division, part = rows[0]
-            divisions.setdefault(division, {}).setdefault(part, []).append((rows[1:], cost))
-    for parts in divisions.values():
-        own.append(largest([add(terms_over_rows(part, add, largest)) for part in parts.values()]))
-    return own
+            largest = self._largest.get(division, _NOTHING)
+            within = self._parts.get((division, part), Spent()).after(rows[1:], costs)
+            costs = [max(new, old) - old for new, old in zip(within, largest, strict=False)]
+        return tuple(cost + _exact(more) for cost, more in zip(self.costs, costs, strict=False))
+
+    def add(self, rows, costs):
+        """Count a release."""
+        before, self.costs = self.costs, self.after(rows, costs)
+        if rows:
+            division, part = rows[0]
+            largest = zip(self._largest.get(division, _NOTHING), self.costs, before, strict=False)
+            self._largest[division] = tuple(old + after - before for old, after, before in largest)
+            self._parts.setdefault((division, part), Spent()).add(rows[1:], costs)
+        self.n_releases += 1
+
+
+def _exact(cost):
+    """Turn a cost into a fraction; an infinite one into what no float is as large as."""
+    return Fraction(2) ** 1024 if cost == math.inf else Fraction(cost)
+
+
+def _rounded_up(cost):
+    try:
+        nearest = float(cost)
+    except OverflowError:
+        return math.inf
+    return nearest if cost <= nearest else math.nextafter(nearest, math.inf)
+
+
+def _terms(releases):
+    """Guarantees that add up: of releases of all rows, and of all parts of each division."""
+    own = [guarantee for rows, guarantee in releases if not rows]
+    divisions = {}
+    for rows, guarantee in releases:
+        if rows:
+            division, part = rows[0]
+            divisions.setdefault(division, {}).setdefault(part, []).append((rows[1:], guarantee))
+    return own + [_of_disjoint([compose(*_terms(part)) for part in parts.values()]) for parts in divisions.values()]
+
+
+def _of_disjoint(totals):
+    if len(totals) == 1:
+        return totals[0]
+    total = compose(*totals, disjoint=True)
+    return replace(total, assumptions=(*dict.fromkeys([*total.assumptions, _NO_ROW_IN_COMMON]),))
 
 
 def same_neighbours(guarantee, other):
     """Whether one guarantee covers the neighbours of another."""
-    if (guarantee.definition, guarantee.unit) != (other.definition, other.unit) or None in (
-        guarantee.adjacency,
-        other.adjacency,
-    ):
-        return guarantee.definition == other.definition and guarantee.adjacency == other.adjacency
+    if (guarantee.definition, guarantee.unit) != (other.definition, other.unit):
+        return False
+    if None in (guarantee.adjacency, other.adjacency):
+        return guarantee.adjacency == other.adjacency
     try:
         return guarantee.adjacency.narrower(other.adjacency) == other.adjacency
     except ValueError:
@@ -75,11 +126,16 @@ class Total:
     guarantee : PrivacyGuarantee or None
         Exact, if the parameters of each release were fixed before the first; None if there is no total.
     adaptive : PrivacyGuarantee or None
-        What holds as well where parameters, or whether to go on, depended on earlier releases.
+        What holds as well where parameters, or whether to go on, depended on earlier releases. None of mutual
+        information, too: that of all releases is no sum of bounds which are themselves functions of the entry.
     counts : dict of str to int
         How many releases of each estimator are in it.
     missing : dict of str to int
         How many releases of each estimator say nothing of these neighbours: then there is no total.
+    neighbours : str
+        What cannot be told apart.
+    reason : str, default=""
+        Why there is no total.
     """
 
     guarantee: PrivacyGuarantee | None
@@ -87,18 +143,21 @@ class Total:
     counts: dict
     missing: dict
     neighbours: str
+    reason: str = ""
 
     def facts(self):
         """Return what is printed, by name."""
         facts = {"neighbours": self.neighbours, "releases": as_counts(self.counts)}
-        if self.missing:
-            return facts | {"total": f"none: {as_counts(self.missing)} say nothing of these neighbours"}
         if self.guarantee is None:
-            return facts | {"total": "none: neighbours are not stated, or guarantees of this definition do not add up"}
-        return facts | {
-            "total": f"{self.guarantee!r}, for parameters that were fixed before the first release",
-            "adaptive": f"{_pair(self.adaptive)}, where they depended on earlier releases ({self.adaptive.mechanism})",
-        }
+            return facts | {"total": f"none: {self.reason}"}
+        facts["total"] = f"{self.guarantee!r}, for parameters that were fixed before the first release"
+        facts["adaptive"] = "none: bounds on mutual information that depend on earlier releases do not add up"
+        if self.adaptive is not None:
+            how = self.adaptive.mechanism
+            facts["adaptive"] = f"{self.adaptive!r}, where they depended on earlier releases ({how})"
+        if _NO_ROW_IN_COMMON in self.guarantee.assumptions:
+            facts["assumed"] = _NO_ROW_IN_COMMON
+        return facts
 
 
 class Totals(tuple):
@@ -123,38 +182,50 @@ def totals(entries, delta, limit):
 def _total(entries, kind, delta, limit):
     covering = [entry for entry in entries if same_neighbours(entry.guarantee, kind)]
     missing = [entry for entry in entries if not same_neighbours(entry.guarantee, kind)]
+    violated = [entry for entry in covering if entry.guarantee.violation]
+    is_distance = kind.adjacency is not None and kind.adjacency.is_distance
     facts = {
         "counts": _counts(covering),
         "missing": _counts(missing),
-        "neighbours": str(kind.adjacency or "not stated"),
+        "neighbours": str(kind.adjacency or "not stated") + f", {_AS_THEY_REACH_IT}" * is_distance,
     }
-    if missing or kind.adjacency is None or not kind.definition.composes:
-        return Total(None, None, **facts)
-    guarantees = [(entry.rows, entry.guarantee) for entry in covering]
-    exact = compose(*terms_over_rows(guarantees, lambda terms: compose(*terms), _of_disjoint), delta=delta)
-    epsilon, spent = basic_sums(covering)
-    adaptive = replace(exact, epsilon=epsilon, delta=min(1.0, spent), loss=None, mechanism=_BASIC)
-    if limit is not None and limit.adjacency == kind.adjacency and limit.epsilon < epsilon:
-        most = limit.guarantee
-        adaptive = replace(adaptive, epsilon=most.epsilon, delta=most.delta, mechanism=most.mechanism)
-    return Total(exact, adaptive, **facts)
+    if kind.unit != "one row":
+        facts["neighbours"] += f" (of {kind.unit})"
+    reasons = []
+    if violated:
+        reasons.append(f"{as_counts(_counts(violated))} VIOLATED, as an audit has shown")
+    if missing:
+        reasons.append(f"{as_counts(_counts(missing))} say nothing of these neighbours")
+    if kind.adjacency is None or not kind.definition.composes:
+        reasons.append("neighbours are not stated, or guarantees of this definition do not add up")
+    if reasons:
+        return Total(None, None, **facts, reason="; ".join(reasons))
+    exact = compose(*_terms([(entry.rows, entry.guarantee) for entry in covering]), delta=delta)
+    if is_distance:  # the ledger does not see the maps that rows pass before a release
+        exact = replace(exact, assumptions=(*exact.assumptions, _COMPARED_THERE))
+    return Total(exact, _adaptive(exact, covering, limit), **facts)
 
 
-def _of_disjoint(totals):
-    distinct = list(dict.fromkeys(totals))
-    return distinct[0] if len(distinct) == 1 else compose(*distinct, disjoint=True)
+def _adaptive(exact, entries, limit):
+    """State what does not need parameters that were fixed beforehand, if anything does."""
+    if exact.definition is not Definition.DP:
+        return None
+    epsilon, delta = basic_sums(entries)
+    method = exact.method and "basic composition"
+    adaptive = replace(exact, epsilon=epsilon, delta=min(1.0, delta), loss=None, method=method, mechanism=_BASIC)
+    # By basic composition the sums say as much as a limit, and to the last digit.
+    is_less = limit is not None and limit.composition == "gaussian" and limit.epsilon < epsilon
+    if is_less and limit.adjacency == exact.adjacency and limit.covers(entries):
+        return replace(adaptive, epsilon=limit.epsilon, delta=limit.delta, method="", mechanism="the limit")
+    return adaptive
 
 
 def basic_sums(entries):
     """Sum of the epsilons and of the deltas of entries, rounded up."""
-
-    def _sum(pairs):
-        return tuple(sum_up(pair[i] for pair in pairs) for i in (0, 1))
-
-    def _largest(pairs):
-        return tuple(max(pair[i] for pair in pairs) for i in (0, 1))
-
-    return over_rows(entries, _sum, _largest, lambda entry: (entry.guarantee.epsilon, entry.guarantee.delta))
+    spent = Spent()
+    for entry in entries:
+        spent.add(entry.rows, (entry.guarantee.epsilon, entry.guarantee.delta))
+    return tuple(map(_rounded_up, spent.costs[:2]))
 
 
 def _counts(entries):
@@ -164,8 +235,3 @@ def _counts(entries):
 def as_counts(counts):
     """Say how many releases there are of each estimator."""
     return ", ".join(f"{count} of {name}" for name, count in counts.items()) or "none"
-
-
-def _pair(guarantee):
-    epsilon, delta = printed_up(guarantee.epsilon, digits=6), printed_up(guarantee.delta)
-    return f"({epsilon}, {delta})-{guarantee.definition}" if guarantee.delta else f"{epsilon}-{guarantee.definition}"

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..guarantee import compose
-from ..ledger._totals import as_counts
+from ..guarantee import PrivacyGuarantee, compose
+from ..ledger._totals import as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
 from ._lines import INFERRED, PrivacyReport, ReportedStep
+from ._search import IN_A_SEARCH
 from ._structure import has_guarantee
 from ._walk import Flow, of_cross_validation, walk
 
@@ -135,11 +136,37 @@ def privacy_report(estimator, *, ledger=None):
 
 def _compare(steps, ledger):
     """Say what a ledger counts, and what a report does not know of that."""
-    inferred, recorded = Counter(), Counter(entry.estimator for entry in ledger.entries)
+    inferred, recorded, releases, of_searches = Counter(), Counter(), Counter(), []
+    for entry in ledger.entries:
+        recorded[entry.estimator] += 1
+        releases[entry.estimator, _stated(entry.guarantee)] += 1
     for step in steps:
         if step.calls:
             inferred[step.estimator] += step.calls
+            if IN_A_SEARCH in step.guarantee.assumptions:
+                of_searches.append((step.estimator, _stated(step.guarantee)))
+            else:
+                releases[step.estimator, _stated(step.guarantee)] -= step.calls
     counted = f"by the ledger: {as_counts(recorded)}"
-    if inferred == recorded:
-        return counted, ()
-    return counted, (f"{as_counts(inferred)} follow from what was fitted: what the ledger has is in its total()",)
+    if inferred != recorded:
+        return counted, (f"{as_counts(inferred)} follow from what was fitted: what the ledger has is in its total()",)
+    # Of candidates in folds a line says what the costliest guarantees, and so no more is known than that.
+    if min(releases.values(), default=0) < 0 or not all(
+        any(name == known and _implies(guarantee, stated) for known, stated in of_searches)
+        for (name, guarantee), count in releases.items()
+        if count
+    ):
+        return counted, ("what the ledger has guarantees something else than what was fitted: see its total()",)
+    return counted, ()
+
+
+def _stated(guarantee):
+    """What an entry and a report both say of a release; only a report knows of maps before it."""
+    adjacency = guarantee.adjacency and replace(guarantee.adjacency, after="")
+    known = {"definition": guarantee.definition, "unit": guarantee.unit, "adjacency": adjacency}
+    return PrivacyGuarantee(guarantee.epsilon, guarantee.delta, **known)
+
+
+def _implies(guarantee, other):
+    is_less = guarantee.epsilon <= other.epsilon and guarantee.delta <= other.delta
+    return is_less and same_neighbours(guarantee, other)

@@ -53,7 +53,7 @@ _N_UNKNOWN = "delta=None depends on the number of rows of a fold, which is not k
 _BY_LABEL = "one label may move other rows between the folds of {}: set cv=KFold({}, shuffle=True)"
 _BY_ROW = "one row may move others between the folds of {}: set cv=KFold({}, shuffle=True)"
 _DIFFER = "; guarantees differ, all of them imply this one"
-_AS_FITTED = "the search, its folds, scorers and results are as its last fit left them"
+IN_A_SEARCH = "the search, its folds, scorers and results are as its last fit left them"
 _IN_PARALLEL = "folds in other threads and processes, if any, had no seed for their noise"
 
 
@@ -109,7 +109,7 @@ def _in_each_fold(guarantee, cv):
     given = guarantee.given and f"{guarantee.given} in each fold"
     what = "labels, which neighbours have in common" if type(cv) in _BY_LABELS else "places"
     held_out = f"which rows {type(cv).__name__} holds out depends on {what} alone"
-    return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, held_out, _AS_FITTED, _IN_PARALLEL))
+    return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, held_out, IN_A_SEARCH, _IN_PARALLEL))
 
 
 def _check_records(search, refit):
