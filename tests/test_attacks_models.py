@@ -929,3 +929,49 @@ def test_no_last_bit_of_a_projection_without_noise_tells_an_entry():
             return
     unprotected = " ".join(estimator.guarantee_.assumptions).partition("last bits")[2]
     assert told[0] == told[1] or "S X" in unprotected
+
+
+def take(rows, columns):
+    """Take some columns: truth values choose them, and whole numbers say which ones."""
+    return rows[:, columns]
+
+
+def keep(rows, share):
+    """Keep so many columns, or a share of them, as parameters of scikit-learn often mean it."""
+    return rows[:, : share if isinstance(share, int) else int(share * rows.shape[1])]
+
+
+def enlarge(rows, by):
+    """Multiply rows: True is the default, a factor of 100."""
+    return rows * (100.0 if by is True else by)
+
+
+def taking(columns):
+    """Return a column transformer that takes some columns as they are."""
+    return ColumnTransformer([("a", "passthrough", columns)], sparse_threshold=0)
+
+
+@pytest.mark.filterwarnings("ignore:n_components=4 is more")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (taking([True, False] * 4), taking([1, 0] * 4)),
+        (taking(np.arange(8) % 2 == 0), taking([1, 0, 1, 0, 1, 0, 1, 0])),
+        *(
+            (FunctionTransformer(function, kw_args=one), FunctionTransformer(function, kw_args=other))
+            for function, one, other in (
+                (take, {"columns": np.arange(8) % 2 == 0}, {"columns": [1, 0, 1, 0, 1, 0, 1, 0]}),
+                (enlarge, {"by": True}, {"by": 1}),
+                (keep, {"share": 1}, {"share": 1.0}),
+            )
+        ),
+    ],
+)
+def test_maps_whose_parameters_are_equal_numbers_of_other_types_are_different_ones(one, other):
+    """A mask of columns was written as the numbers 0 and 1 are: rows equal after one map are far apart after another.
+
+    So the total of two sketches was stated for neighbours that one of them told apart for sure.
+    """
+    totals = [privacy_report(make_pipeline(step, sketch()).fit(X)).total for step in (one, other)]
+    with pytest.raises(ValueError, match="different neighbours"):
+        compose(*totals)
