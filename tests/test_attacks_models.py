@@ -904,3 +904,74 @@ def test_extreme_numbers_are_refused_by_name_before_noise_is_drawn(estimator, ex
     monkeypatch.setattr(_noise, "random_bytes", None)
     with pytest.raises(ValueError, match=f"{next(iter(extreme))}=.* too (extreme|large)"):
         clone(estimator).set_params(**{"delta": 1e-6, **extreme}).fit(X, Y)
+
+
+def products_alone(numbers, factor):
+    """Whether every number is what floats give for this factor times some other number."""
+    near = numbers / factor
+    candidates = np.stack([near, np.nextafter(near, np.inf), np.nextafter(near, -np.inf)])
+    return bool((candidates * factor == numbers).any(axis=0).all())
+
+
+def test_no_last_bit_of_a_projection_without_noise_tells_an_entry():
+    """A large min_residual needs no noise, and S X leaves as floats: multiples of the norm of a column, and no others.
+
+    A norm of 24 where the entry is 0: one in eight products of another norm are no products of 24. So 200 of them told
+    the entry with an error below 1e-10, where 0.25 bits were printed, and guesses that are right in 78.6 of 100.
+    """
+    told = []
+    for value in (0.0, 1.0):
+        rows = np.append(np.ones(576), value)[:, None]
+        estimator = MIDPRegressor(epsilon=0.25, n_components=200, min_residual=23.9)
+        try:
+            told.append(products_alone(estimator.sketch(rows, np.zeros(577))[0][:, 0], 24.0))
+        except ValueError:  # refused, whatever the entry is
+            return
+    unprotected = " ".join(estimator.guarantee_.assumptions).partition("last bits")[2]
+    assert told[0] == told[1] or "S X" in unprotected
+
+
+def take(rows, columns):
+    """Take some columns: truth values choose them, and whole numbers say which ones."""
+    return rows[:, columns]
+
+
+def keep(rows, share):
+    """Keep so many columns, or a share of them, as parameters of scikit-learn often mean it."""
+    return rows[:, : share if isinstance(share, int) else int(share * rows.shape[1])]
+
+
+def enlarge(rows, by):
+    """Multiply rows: True is the default, a factor of 100."""
+    return rows * (100.0 if by is True else by)
+
+
+def taking(columns):
+    """Return a column transformer that takes some columns as they are."""
+    return ColumnTransformer([("a", "passthrough", columns)], sparse_threshold=0)
+
+
+@pytest.mark.filterwarnings("ignore:n_components=4 is more")
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (taking([True, False] * 4), taking([1, 0] * 4)),
+        (taking(np.arange(8) % 2 == 0), taking([1, 0, 1, 0, 1, 0, 1, 0])),
+        *(
+            (FunctionTransformer(function, kw_args=one), FunctionTransformer(function, kw_args=other))
+            for function, one, other in (
+                (take, {"columns": np.arange(8) % 2 == 0}, {"columns": [1, 0, 1, 0, 1, 0, 1, 0]}),
+                (enlarge, {"by": True}, {"by": 1}),
+                (keep, {"share": 1}, {"share": 1.0}),
+            )
+        ),
+    ],
+)
+def test_maps_whose_parameters_are_equal_numbers_of_other_types_are_different_ones(one, other):
+    """A mask of columns was written as the numbers 0 and 1 are: rows equal after one map are far apart after another.
+
+    So the total of two sketches was stated for neighbours that one of them told apart for sure.
+    """
+    totals = [privacy_report(make_pipeline(step, sketch()).fit(X)).total for step in (one, other)]
+    with pytest.raises(ValueError, match="different neighbours"):
+        compose(*totals)

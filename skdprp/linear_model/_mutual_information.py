@@ -64,10 +64,10 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         "published" sets the noise of a projection from the data as the paper does; the release is then not private,
         which a :class:`~skdprp.PrivacyWarning` and `guarantee_` say. Additive noise is the same in both.
     min_residual : float, default=0.0
-        A public bound that allows a projection with less noise: it is assumed that every column of X, clipped and with
-        any one row left out, has at least this least-squares residual (a norm) on the other columns, y and, with
-        `fit_intercept`, a constant column. If that is not so, the guarantee is void. Never compute it from the private
-        data.
+        A public bound that allows a projection with less noise, though never with none: it is assumed that every column
+        of X, clipped and with any one row left out, has at least this least-squares residual (a norm) on the other
+        columns, y and, with `fit_intercept`, a constant column. If that is not so, the guarantee is void. Never compute
+        it from the private data.
     max_abs : float, default=1.0
         Largest absolute value of an entry. Entries are clipped to it, in fit and in predict. A public choice.
     fit_intercept : bool, default=False

@@ -83,10 +83,9 @@ def project(X, public, *, n_components, max_abs, scale):
             S = _secret_columns(n_components, rows.start, rows.stop)
             projected[:, :n_features] += S @ clip_entries(X[rows], max_abs)
             projected[:, n_features:] += S @ public[rows]
-    if scale:
-        noisy = np.ascontiguousarray(projected[:, :n_features])  # noise is added in place
-        _noise.add_gaussian(noisy, scale)
-        projected[:, :n_features] = noisy
+    noisy = np.ascontiguousarray(projected[:, :n_features])  # noise is added in place
+    _noise.add_gaussian(noisy, scale)  # a scale of 0 is that of the published calibration alone
+    projected[:, :n_features] = noisy
     return projected
 
 

@@ -8,6 +8,8 @@ from .._noise import SAMPLING_LOSS, check_scale
 from ._numerics import bisect
 from .gaussian_laplace import gaussian_epsilon
 
+_LEAST_NOISE = 2.0**-30  # of min_residual
+
 
 @with_python_numbers
 def gaussian_information(*, scale, max_abs=1.0, n_components=1, min_residual=0.0):
@@ -100,12 +102,12 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     min_residual : float, default=0.0
         Assumed of X, y (and a constant column, if one is projected too), and public: for every column j and row i, the
         least-squares residual of column j on the other columns and y has at least this norm when row i is left out.
-        Above 0 it needs a secret S.
+        Above 0 it needs a secret S, and noise all the same, of 2^-30 of it at least.
 
     Returns
     -------
     float
-        ``sqrt(max(0, n' max_abs^2 / (2^(2 epsilon) - 1) - min_residual^2))``
+        ``sqrt(max(0, n' max_abs^2 / (2^(2 epsilon) - 1) - min_residual^2))``, or ``2^-30 min_residual`` if that is more
 
     Notes
     -----
@@ -115,6 +117,10 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     is Gaussian, R r is independent of all that was revealed. What remains is ``t s + N(0, (sigma^2 + |r|^2) I)``. Its
     information about t, given s, is at most ``E log2(1 + max_abs^2 |s|^2 / (sigma^2 + |r|^2)) / 2``, and by Jensen's
     inequality at most ``gaussian_information``. With a `min_residual` of 0 all of S may be known to the attacker.
+
+    This is proved of real numbers. Floats of S X are not Gaussian to the last bit, and without noise their last bits
+    tell of what numbers they are products. The least noise is coarser by far than these bits, and costs next to
+    nothing.
 
     References
     ----------
@@ -130,10 +136,11 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     6.0
     """
     needed = max_abs * _unit_information_scale(epsilon) * np.sqrt(n_components) * (1 + 2.0**-39)
-    if needed <= min_residual:  # the other entries hide this one well enough
-        return 0.0
-    # The root of a difference of squares, whose factors lose no digits where it is small.
-    return check_scale(float(np.sqrt(needed - min_residual) * np.sqrt(needed + min_residual) * (1 + 2.0**-40)))
+    # The root of a difference of squares, whose factors lose no digits where it is small; of none where the other
+    # entries hide this one well enough.
+    least = np.sqrt(max(0.0, needed - min_residual)) * np.sqrt(needed + min_residual) * (1 + 2.0**-40)
+    # Never none: the last bits of floats without noise are no real numbers, and tell the entry.
+    return check_scale(float(max(least, _LEAST_NOISE * min_residual)))
 
 
 @with_python_numbers

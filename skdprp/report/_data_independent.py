@@ -5,9 +5,7 @@ import hashlib
 import io
 import marshal
 import pickle
-from collections.abc import Mapping
 from contextvars import ContextVar
-from numbers import Real
 from types import CellType, CodeType, FunctionType, ModuleType
 from uuid import uuid4
 
@@ -140,16 +138,14 @@ def _spelled(thing):
     """Write out a value, so that equal texts mean equal values."""
     if hasattr(thing, "get_params") and _is_of_library(thing):
         return f"{type(thing).__module__}.{type(thing).__qualname__}{_spelled(_what_it_does(thing))}"
-    if isinstance(thing, Mapping):
+    if type(thing) is dict:
         return f"{{{sorted((_spelled(name), _spelled(value)) for name, value in thing.items())}}}"
     if type(thing) is np.ndarray and thing.dtype != object:
-        # As the list of the same numbers is, where that is short.
-        return _spelled(thing.tolist()) if thing.size < 10_000 else _digest(thing)
-    if isinstance(thing, list | tuple) or type(thing) is np.ndarray:
-        return f"[{','.join(map(_spelled, thing))}]"
-    if isinstance(thing, Real) and abs(thing) < 2**53 and float(thing) == thing:
-        return repr(float(thing))
-    return repr(thing) if type(thing) in (str, bytes) else _pickled(thing)
+        return _digest(thing)
+    if type(thing) in (list, tuple, np.ndarray):
+        return f"{type(thing).__name__}[{','.join(map(_spelled, thing))}]"
+    # A mask [True, False] takes other columns than places [1, 0] do: equal numbers of two types are two values.
+    return repr(thing) if type(thing) in (bool, int, float, str, bytes) else _pickled(thing)
 
 
 def _what_it_does(estimator):
@@ -159,6 +155,8 @@ def _what_it_does(estimator):
             raise ValueError("Which random projection it is depends on its fit.")
         components = estimator.components_
         return [components.data, components.indices, components.indptr] if sp.issparse(components) else components
+    if type(estimator) is PublicScaler and hasattr(estimator, "bounds_"):
+        return [estimator.bounds_, estimator.feature_range_]  # as floats, whatever the parameters are
     parameters = estimator.get_params(deep=False)
     if "transformer_weights" in parameters:  # the branches are maps of their own
         columns = [columns for *_, columns in parameters.get("transformers", [])]
@@ -167,7 +165,7 @@ def _what_it_does(estimator):
 
 
 def _digest(array):
-    return f"{array.shape}{array.dtype.str}" + hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
+    return f"{array.shape}{array.dtype!r}" + hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
 
 
 class _Pickler(pickle.Pickler):
