@@ -14,6 +14,7 @@ from ._walk import Flow, of_cross_validation, walk
 
 __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
 
+_BESIDE = "gives rows out beside their sketches: leave them out of its transform, or sketch them as well"
 _AS_FITTED = "steps and their parameters are those of the fit"
 
 
@@ -57,8 +58,9 @@ def privacy_report(estimator, *, ledger=None):
     else passes rows on within a fit (a voting ensemble, a search, what was frozen) was fitted on them first, and
     then transforms the same rows: that is one release more of each sketch within, and is charged. There is no total
     where a word, "drop" or "passthrough", stands for a step that may have been there at the fit; where ``memory=``
-    caches what was released; where an estimator that is not known here holds private ones; or where a sketch was given
-    lazy rows, which each step that looks at the sketches computes again, with new noise.
+    caches what was released; where `transform` returns rows as they are beside sketches; where an estimator that is not
+    known here holds private ones; or where a sketch was given lazy rows, which each step that looks at the sketches
+    computes again, with new noise.
 
     **Whose word is taken.** Classes are known by their exact type: a subclass may learn, or release, whatever it likes.
     An estimator of yours, which derives from none of this library, is taken at its word: its ``guarantee_`` is charged
@@ -118,6 +120,10 @@ def privacy_report(estimator, *, ledger=None):
     finally:
         OWN_LABELS.reset(labels)
     private, not_covered = None, part.not_covered
+    # A sketch of some columns says nothing of the others, and who publishes what transform returns publishes these too.
+    sketches = any(charge.per == "transform" for group in part.charges for charge in group)
+    if sketches and hasattr(estimator, "transform") and not (part.flow.released or part.flow.learned):
+        not_covered += (f"{type(estimator).__name__.lower()} {_BESIDE}",)
     if part.charges and part.is_known:
         try:
             charges = [charge for group in part.charges for charge in group]
