@@ -2,6 +2,7 @@
 
 import sys
 from functools import lru_cache
+from operator import eq
 
 import numpy as np
 
@@ -111,12 +112,24 @@ def require_positive_delta(delta):
         raise ValueError("Gaussian noise cannot meet delta=0: choose delta > 0, or Laplace noise.")
 
 
+def _are_equal(floats, given):
+    """Whether numbers were converted to float64 without rounding; Python compares those of two types exactly."""
+    if given.dtype.kind == "f" and given.dtype.itemsize <= 8:
+        return True
+    exact = (number.item() if isinstance(number, np.generic) else number for number in given.ravel().tolist())
+    return all(map(eq, floats.ravel().tolist(), exact))
+
+
 @silent
 def released(add_noise, values, scale, **options):
     """Return a copy of numbers to which a sampler has added noise in place; refuse what it could not hide."""
-    values = np.array(values, dtype=np.float64, order="C")
+    # Lists and frames may hold numbers of several types, which would be rounded to the one that they share.
+    given = np.asarray(values, dtype=None if isinstance(values, np.ndarray | np.generic) else object)
+    values = np.array(given, dtype=np.float64, order="C")
     if not np.isfinite(values).all():
         raise ValueError("Some numbers are not finite: clip them to bounds that do not come from the data.")
+    if not _are_equal(values, given):  # of neighbours one may be rounded down and the other up, by any distance
+        raise ValueError("Some numbers equal no float: round them first, and count that into the sensitivity.")
     try:
         add_noise(values, float(scale), **options)
     except FloatingPointError:  # in units of a grid as fine as its noise a number has to be one of float64
