@@ -1,8 +1,8 @@
 """Sketches of data larger than memory, chunk by chunk on one machine."""
 
+import pickle
 import sys
 import time
-from copy import deepcopy
 from itertools import count
 from uuid import uuid4
 
@@ -54,7 +54,7 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     """
     release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
     # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
-    own = (lambda chunk: chunk) if release.n_jobs == 1 else deepcopy
+    own = (lambda chunk: chunk) if release.n_jobs == 1 else _own_copy
     run, rows = f"transform_chunks {uuid4().hex}", current_rows()
     places = ((*rows, ("", run, str(place))) for place in count())
     tasks = (delayed(_transform)(sketch, own(chunk), place) for chunk, place in zip(chunks, places, strict=False))
@@ -67,6 +67,11 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     if not parts:
         raise ValueError("There are no chunks.")
     return np.concatenate(parts)
+
+
+def _own_copy(chunk):
+    # A deep copy of a frame of polars, or of pandas over Arrow, is another view of the same memory.
+    return pickle.loads(pickle.dumps(chunk))
 
 
 def _fill(out, sketches):
