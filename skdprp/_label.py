@@ -84,6 +84,7 @@ def guarantee_line(guarantee):
             " per transform" if guarantee.per == "transform" else "",
             ", ",
             neighbours_in_short(adjacency.relation, adjacency.bound) if adjacency else "neighbours not stated",
+            f" of rows as they leave {adjacency.after}" if adjacency and adjacency.after else "",
             f", given {guarantee.given}" if guarantee.given else "",
             void_marks(guarantee),
         ]
