@@ -303,5 +303,7 @@ def _can_be_released(values, estimator):
         unused = -estimator.projection_.n_components % 8
         return not (values[:, -1] & ((1 << unused) - 1)).any()
     # Noise puts every release on a public grid: plain projections, which nobody should publish, are off it.
-    grid = _noise._grid(estimator.scale_) if estimator.scale_ else 0.0  # without noise there is no grid
-    return np.isfinite(values).all() and (grid == 0 or not (values.astype(np.float64) % grid).any())
+    if estimator.scale_ == 0:  # no noise is needed where W is zero, and then so are all sketches
+        return not values.any()
+    grid = _noise._grid(estimator.scale_)
+    return np.isfinite(values).all() and not (values.astype(np.float64) % grid).any()
