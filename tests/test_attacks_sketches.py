@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from joblib import parallel_config
+from scipy.special import ndtr, ndtri
 from sketches import EVERY, computed
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -23,7 +24,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skdprp import (
@@ -31,11 +32,13 @@ from skdprp import (
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
+    PrivacyLedger,
     PublicScaler,
     _noise,
     compose,
     iDPSignRP,
     privacy_report,
+    save_release,
     similarity,
     transform_chunks,
 )
@@ -425,7 +428,7 @@ def test_rows_in_a_reused_buffer_are_sketched_once(form, n_jobs):
             FILLED[form](buffer, np.repeat(np.arange(5 * chunk, 5 * chunk + 5.0)[:, None], 6, axis=1))
             yield buffer
 
-    sketch = DPRandomProjection(projection="identity", epsilon=1e6).fit(np.zeros((1, 6)))
+    sketch = DPRandomProjection(projection="identity", epsilon=100.0, max_change=0.01).fit(np.zeros((1, 6)))
     with parallel_config("threading", n_jobs=2):  # holds where n_jobs is None
         released = transform_chunks(sketch, chunks(), n_jobs=n_jobs)
     assert np.allclose(released, np.arange(40.0)[:, None], atol=0.4)
@@ -492,13 +495,13 @@ def test_a_cached_pipeline_does_not_tell_whether_a_row_has_changed(tmp_path):
 
 
 def test_a_fit_in_another_thread_does_not_change_the_noise_of_a_transform(monkeypatch):
-    """While rows were released for epsilon = 1, a second thread fitted for 1e5: later blocks had next to no noise."""
+    """While rows were released for epsilon = 1, a second thread fitted for 100: later blocks had next to no noise."""
     X = np.zeros((8192, 64))
     sketch = DPOPORP(4, epsilon=1.0, random_state=0).fit(X[:1])
     scale, random_bytes, once = sketch.scale_, _noise.random_bytes, []
 
     def refit():
-        sketch.set_params(epsilon=1e5).fit(X[:1])
+        sketch.set_params(epsilon=100.0).fit(X[:1])
 
     def random_bytes_while_refitting(size):
         if not once:
@@ -686,3 +689,146 @@ def test_totals_of_sign_sketches_are_not_below_the_exact_ones():
             total = compose(*(sketch.guarantee_ for sketch in fitted), delta=delta)
             exact = sum(-p * math.expm1(total.epsilon - loss) for loss, p in losses.items() if loss > total.epsilon)
             assert exact <= total.delta * (1 + 1e-12)
+
+
+# Noise that does not reach as far as the guarantee says
+
+
+@pytest.mark.parametrize("epsilon", [500, 1000, 1e6])
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+def test_noise_reaches_as_far_as_the_guarantee_says(noise, epsilon):
+    """No sampled Gaussian is beyond 38.5 standard deviations, and no Laplace beyond 745 scales, but for infinity.
+
+    A neighbour that lies further away than that releases what the other never does, so that no epsilon holds: of the
+    (1000, 1e-06) that DPOPORP printed delta is at least .95, of (2000, 1e-06) and of a pure 1000 all but 1e-70 of 1.
+    """
+    try:
+        sketch = DPOPORP(1, epsilon=epsilon, noise=noise, random_state=0).fit([[0.0]])
+    except ValueError:
+        return
+    moved = sketch.sensitivity_ / sketch.scale_
+    if noise == "gaussian":
+        never_for_the_other = ndtr(moved + ndtri(LEAST))
+    else:
+        beyond = moved + math.log(LEAST)
+        never_for_the_other = 1 - math.exp(-beyond) / 2 if beyond > 0 else math.exp(beyond) / 2
+    assert never_for_the_other <= sketch.guarantee_.delta + 2.0**-288
+
+
+@pytest.mark.parametrize(("add_noise", "scale"), [(add_gaussian, gaussian_scale(1.0, 1e-6)), (add_laplace, 1.0)])
+@pytest.mark.parametrize("form", [list, np.array])
+def test_integers_are_not_rounded_apart_before_their_noise(add_noise, scale, form):
+    """Sums of 64-bit integers that differ by 1 became floats that differ by 256, 60 standard deviations of epsilon = 1.
+
+    A parameter that no float equals is refused; a number that is to be hidden was rounded without a word.
+    """
+    released = []
+    for value in (2**60 + 128, 2**60 + 129):
+        try:
+            with reproducible_noise(0):
+                released.append(add_noise(form([value]), scale)[0])
+        except (TypeError, ValueError):
+            return
+    assert abs(released[0] - released[1]) <= 1.0
+
+
+# Rows that leave as they are
+
+
+@pytest.mark.parametrize(
+    "joined",
+    [
+        ColumnTransformer([("s", DPOPORP(2), [0, 1])], remainder="passthrough", sparse_threshold=0),
+        ColumnTransformer([("s", DPOPORP(2), [0, 1]), ("r", PublicScaler((-9, 9)), [2, 3])], sparse_threshold=0),
+        make_union(DPOPORP(2), FunctionTransformer()),
+        make_pipeline(make_union(DPOPORP(2), FunctionTransformer()), FunctionTransformer()),
+    ],
+    ids=["remainder", "scaled", "union", "pipeline"],
+)
+def test_columns_that_leave_beside_a_sketch_have_no_total(joined):
+    """A sketch of some columns joined with others as they are: the report printed (1.0, 1e-06) for the whole.
+
+    Nothing was listed as not covered, and transform gives these columns out; the guide tells how to join them.
+    """
+    rows = np.random.default_rng(0).uniform(-4, 4, (20, 4))
+    released = clone(joined).fit(rows).transform(rows)
+    assert np.allclose(np.corrcoef(released[:, -1], rows[:, -1]), 1.0)
+    assert privacy_report(clone(joined).fit(rows)).total is None
+
+
+def test_one_line_says_that_neighbours_are_compared_after_a_map():
+    """Each column twice, and one coordinate of a row is two of those that reach the sketch, at a loss of 2.0.
+
+    The report knows, but `total` was printed as 1.0-DP, one coordinate changed by 1.0.
+    """
+    rows = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
+    twice = make_union("passthrough", "passthrough")
+    total = privacy_report(make_pipeline(twice, DPSignOPORP(6, random_state=0)).fit(rows)).total
+    assert abs(np.diff(twice.fit_transform(rows), axis=0)).sum() == 2.0
+    assert total is None or "leave" in repr(total) or "featureunion" in repr(total)
+
+
+def test_a_file_does_not_take_rows_for_sketches_without_noise(tmp_path):
+    """Where W is zero there is no noise, and all sketches are zero; the file took any rows for such sketches."""
+    rows = np.random.default_rng(0).normal(size=(4, 3))
+    sketch = DPRandomProjection(3, projection="very_sparse", density=1e-9, random_state=0).fit(rows)
+    assert sketch.scale_ == 0
+    with pytest.raises(ValueError):
+        save_release(tmp_path / "rows.npz", rows, sketch)
+
+
+def frames_of_polars(buffer):
+    return pytest.importorskip("polars").DataFrame({name: buffer[i] for i, name in enumerate("abc")})
+
+
+def frames_of_arrow(buffer):
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = (pd.arrays.ArrowExtensionArray(pyarrow.chunked_array([pyarrow.array(row)])) for row in buffer)
+    return pd.DataFrame(dict(enumerate(columns)))
+
+
+@pytest.mark.parametrize("frame_of", [frames_of_polars, frames_of_arrow])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_rows_in_frames_of_a_reused_buffer_are_sketched_once(frame_of, n_jobs):
+    """Frames of polars and of Arrow are views of a NumPy array, and their copies too: rows were released three times.
+
+    Of 40 rows in 8 chunks, with two jobs, the last chunk stood at three places, and the others were not there.
+    """
+
+    def chunks():
+        buffer = np.ones((3, 5))
+        for chunk in range(8):
+            buffer[:] = np.arange(5 * chunk, 5 * chunk + 5.0)
+            yield frame_of(buffer)
+
+    sketch = DPRandomProjection(projection="identity", epsilon=100, max_change=0.1).fit(np.zeros((1, 3)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of names of columns
+        released = transform_chunks(sketch, chunks(), n_jobs=n_jobs)
+    assert np.allclose(released, np.arange(40.0)[:, None], atol=0.45)
+
+
+# Guarantees of other noise
+
+
+def small_sketch(**parameters):
+    return DPOPORP(2, random_state=0, **parameters).fit(np.zeros((1, 4)))
+
+
+class RowsThatRefit:
+    """Rows during whose conversion the sketch is fitted anew, as another thread may do."""
+
+    def __init__(self, sketch):
+        self.sketch = sketch
+
+    def __array__(self, dtype=None, copy=None):
+        self.sketch.set_params(epsilon=0.01).fit(np.zeros((1, 4)))
+        return np.zeros((8, 4))
+
+
+def test_a_release_is_entered_with_the_guarantee_of_its_own_noise():
+    """A fit during a transform does not change its noise, but what was entered: .01 for a release with 100."""
+    sketch = small_sketch(epsilon=100.0)
+    with PrivacyLedger() as ledger:
+        sketch.transform(RowsThatRefit(sketch))
+    assert ledger.entries[0].guarantee.epsilon == 100.0

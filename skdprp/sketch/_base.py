@@ -173,9 +173,12 @@ class BaseSketch(
             self._released_lazily = True  # how often is not known here: reports add nothing up
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
-        if _noise.is_seeded() and not self.guarantee_.seeded:  # before a release that whoever has the seed can undo
-            self.guarantee_ = self.guarantee_.mark_seeded()
-        with entry_of_estimator(self.guarantee_, type(self).__name__):
+        stated = sketch.guarantee_  # of this noise: that of `self` may be of another fit by now
+        if _noise.is_seeded() and not stated.seeded:  # before a release that whoever has the seed can undo
+            sketch.guarantee_ = stated.mark_seeded()
+            if self.guarantee_ is stated:
+                self.guarantee_ = sketch.guarantee_
+        with entry_of_estimator(sketch.guarantee_, type(self).__name__):
             sketches = sketch._release(rows, dtype)
         if sketch._container() != "pandas":
             return sketches
