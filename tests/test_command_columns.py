@@ -54,7 +54,7 @@ def test_columns_of_text_go_into_sketches_too(folder, capsys, seeded):
     write_people(folder / "people.csv", ["private", "public", ""], [1, 3, 7], [80, "", 60])
     main([*PEOPLE[1:-2], "--epsilon", "100"])
     out = capsys.readouterr().out
-    assert "600 rows, 7 features" in out and "from one to another, each of them changes by 1" in out
+    assert "600 rows, 7 features" in out and "DPOPORP hides both from --max-change 2 on" in out
     assert printed(out)["100"][0] > 0.9
 
 

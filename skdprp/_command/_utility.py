@@ -119,7 +119,8 @@ def _introduce(X, y, n_neighbors, options):
     units = "where 1 is the width of a column's bounds" if are_described(options) else "in the units of its features"
     print(f"What is hidden: a change of a row by {options.max_change:g}, {units} (--max-change).")
     if options.categories:
-        print("A category is hidden as two columns: from one to another, each of them changes by 1.")
+        print("From one category to another two columns change by 1 each: DPOPORP hides both from --max-change 2 on,")
+        print("DPSignOPORP one of them from --max-change 1 on.")
     if options.file and not are_described(options):
         print(
             "One number for all features means little where their units differ: give what is known of each by --bounds."
