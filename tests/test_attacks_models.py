@@ -998,3 +998,17 @@ def test_maps_that_differ_in_what_a_library_reads_for_them_are_different_ones(fu
         totals.append(privacy_report(make_pipeline(FunctionTransformer(function), sketch()).fit(X)).total)
     with pytest.raises(ValueError, match="different neighbours"):
         compose(*totals)
+
+
+@pytest.mark.parametrize("kind", [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation])
+def test_the_unit_of_one_date_is_not_that_of_the_classes(kind):
+    """Dates in a list, one of them in hours: the set of labels is the same, and the type of classes_ another one."""
+    types = set()
+    for unit in ("D", "h"):
+        dates = np.array(["2020-01-01", "2021-01-01"] * 6, dtype="M8[D]")
+        labels = [np.datetime64(dates[0], unit), *dates[1:]]
+        try:
+            types.add(kind(delta=1e-6).fit(X, labels).classes_.dtype)
+        except (TypeError, ValueError):  # refused, whatever the unit is
+            types.add(None)
+    assert len(types) == 1
