@@ -975,3 +975,40 @@ def test_maps_whose_parameters_are_equal_numbers_of_other_types_are_different_on
     totals = [privacy_report(make_pipeline(step, sketch()).fit(X)).total for step in (one, other)]
     with pytest.raises(ValueError, match="different neighbours"):
         compose(*totals)
+
+
+def by_file(rows):
+    """Multiply rows by what a file holds at the moment."""
+    return rows * np.load("factor.npy")
+
+
+def by_name(rows):
+    """Multiply rows by what stands in the module, by a name that is no name in the code."""
+    return pd.eval("rows * FACTOR")
+
+
+@pytest.mark.parametrize("function", [by_file, by_name])
+def test_maps_that_differ_in_what_a_library_reads_for_them_are_different_ones(function, monkeypatch, tmp_path):
+    """A function that calls nothing but libraries may read a file by one, or a variable by its name in a text."""
+    totals = []
+    monkeypatch.chdir(tmp_path)
+    for factor in (1.0, 100.0):
+        monkeypatch.setitem(globals(), "FACTOR", factor)
+        np.save("factor.npy", factor)
+        totals.append(privacy_report(make_pipeline(FunctionTransformer(function), sketch()).fit(X)).total)
+    with pytest.raises(ValueError, match="different neighbours"):
+        compose(*totals)
+
+
+@pytest.mark.parametrize("kind", [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation])
+def test_the_unit_of_one_date_is_not_that_of_the_classes(kind):
+    """Dates in a list, one of them in hours: the set of labels is the same, and the type of classes_ another one."""
+    types = set()
+    for unit in ("D", "h"):
+        dates = np.array(["2020-01-01", "2021-01-01"] * 6, dtype="M8[D]")
+        labels = [np.datetime64(dates[0], unit), *dates[1:]]
+        try:
+            types.add(kind(delta=1e-6).fit(X, labels).classes_.dtype)
+        except (TypeError, ValueError):  # refused, whatever the unit is
+            types.add(None)
+    assert len(types) == 1

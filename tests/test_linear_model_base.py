@@ -131,6 +131,14 @@ def test_a_label_of_another_type_is_refused_at_any_place(estimator, place, label
         estimator(delta=1e-6).fit(np.eye(6), y)
 
 
+@pytest.mark.parametrize("to_type", [np.asarray, list, pd.Series, lambda y: np.array(list(y), dtype=object)])
+@pytest.mark.parametrize("kind", ["M8[s]", "m8[s]"])
+def test_dates_and_spans_are_no_labels(kind, to_type):
+    """The unit of one of them would decide the type of all; in a list, spans are integers to numpy."""
+    with pytest.raises(ValueError, match="Unknown label type: labels are numbers"):
+        AMPClassifier(delta=1e-6).fit(np.eye(6), to_type(np.array([1, 2] * 3).astype(kind)))
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
 def test_whole_labels_beyond_integers_raise_no_warning(estimator):

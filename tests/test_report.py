@@ -213,7 +213,7 @@ def test_report_shows_as_text_html_and_frame():
     assert "that its solver failed" in unwrapped(report) and "given: the set of labels" in unwrapped(report)
 
 
-@pytest.mark.parametrize("step", [FunctionTransformer(lambda Z: 1000 * Z), PolynomialFeatures(2), Normalizer()])
+@pytest.mark.parametrize("step", [FunctionTransformer(np.square), PolynomialFeatures(2), Normalizer()])
 def test_after_a_fixed_map_neighbours_are_rows_as_they_leave_it(step):
     report = privacy_report(make_pipeline(step, NOISY, RidgeClassifier()).fit(X, Y))
     name = type(step).__name__.lower()
@@ -528,6 +528,7 @@ ALL = slice(0, X.shape[1])
     [
         (PublicScaler((0, 1)), PublicScaler((0, 2))),
         (scaled(1), scaled(100)),
+        (scaled(3), scaled(3)),  # equal code may read a file, or call what does
         (FunctionTransformer(np.sqrt), FunctionTransformer(np.square)),
         (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=1)),
         (PolynomialFeatures(2), PolynomialFeatures(1)),
@@ -558,13 +559,18 @@ def test_distances_after_different_maps_do_not_compose(step, other):
     ("step", "same"),
     [
         (PublicScaler((0, 1)), PublicScaler(np.array([0.0, 1.0]))),
-        (scaled(3), scaled(3)),
+        (FunctionTransformer(np.square), FunctionTransformer(np.square)),
         (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=0)),
         (HashingVectorizer(), HashingVectorizer()),
     ],
 )
 def test_the_same_map_has_the_same_label(step, same):
     assert map_label("a", step.fit(X)) == map_label("a", same.fit(X)) != map_label("b", same)
+
+
+def test_one_function_is_one_map_within_a_report():
+    fitted = make_pipeline(scaled(3), make_union(clone(NOISY), clone(NOISY)), RidgeClassifier()).fit(X, Y)
+    assert privacy_report(fitted).private.adjacency.bound == 1.0
 
 
 def test_a_search_over_maps_before_a_sketch_has_no_common_neighbours():

@@ -69,6 +69,8 @@ def _of_one_type(y):
         return y
     cells = np.asarray(y, dtype=object)
     kinds = set(map(type, cells.flat))
+    if any(issubclass(kind, np.timedelta64) for kind in kinds):  # an integer to numpy, of a unit of its own
+        raise ValueError(_NO_LABELS)
     if any(issubclass(kind, str) for kind in kinds):
         if not all(issubclass(kind, str) for kind in kinds):  # numpy would make strings of numbers
             raise ValueError(_NO_LABELS)
@@ -86,7 +88,7 @@ def _of_one_type(y):
 
 def _labels(y):
     """Return labels of a type that classes have, checked without scikit-learn's warnings, which count labels."""
-    if y.dtype.kind in "OSV" and not all(issubclass(kind, str) for kind in set(map(type, y))):
+    if y.dtype.kind in "OSVmM" and not all(issubclass(kind, str) for kind in set(map(type, y))):
         raise ValueError(_NO_LABELS)
     if y.dtype.kind == "f" and (y != np.trunc(y)).any():
         raise ValueError("Unknown label type: continuous. A classifier takes no real numbers that are not whole.")
@@ -126,8 +128,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows. Those longer than `max_norm` are clipped to it.
         y : array-like of shape (n_samples,)
-            Labels. Without `classes`, the guarantee holds given the set of those found here; truth values of a list
-            are then the numbers 0 and 1, those of an array stay what they are.
+            Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
+            those found here; truth values of a list are then the numbers 0 and 1, those of an array stay what they are.
 
         Returns
         -------

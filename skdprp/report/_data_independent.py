@@ -1,12 +1,11 @@
 """Steps that are known to treat each row by itself and to learn nothing: which they are, and which one it is."""
 
-import dis
 import hashlib
 import io
 import marshal
 import pickle
 from contextvars import ContextVar
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType
 from uuid import uuid4
 
 import numpy as np
@@ -47,7 +46,8 @@ _TRUST = {
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
-# What their functions and classes do follows from their names; everything else may be defined anew under the same name.
+# What their functions and classes do follows from their names; all others may be defined anew under the same name, and
+# functions may do what a file says.
 _LIBRARIES = ("builtins", "functools", "math", "numpy", "operator", "pandas", "re", "scipy", "skdprp", "sklearn")
 # Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.
 OWN_LABELS = ContextVar("own_labels")
@@ -128,8 +128,8 @@ def _is_among(value, expected):
 def map_label(name, thing):
     """Name a transformer, and by a digest what it does: those that do different things have different labels.
 
-    What cannot be written out in full has a label of its own, which is the same within one report only. A random
-    projection that is not fitted raises ValueError, as nothing says which it will be.
+    What cannot be written out in full, as a function that is of no library, has a label of its own, which is the same
+    within one report only. A random projection that is not fitted raises ValueError, as nothing says which it will be.
     """
     return f"{name} ({hashlib.sha256(_spelled(thing).encode()).hexdigest()[:12]})"
 
@@ -195,21 +195,12 @@ def _own_label(thing):
 
 
 def _spelled_function(function):
-    """Write out a function by its place, its code and what it has captured, if it looks up nothing but libraries."""
-    code, outside = function.__code__, function.__globals__
-    if not _is_in_library(outside.get("__name__")):
-        used = [outside.get(name) for name in _used(code)]
-        if not all(isinstance(one, ModuleType) and _is_in_library(one.__name__) for one in used):
-            return _own_label(function)
-    facts = [code, function.__closure__, function.__defaults__, function.__kwdefaults__]
+    """Write out a function of a library, by its place, its code and what it has captured."""
+    # What any other one does may depend on a file that it reads, or on what a name in a text is by now.
+    if not _is_in_library(function.__globals__.get("__name__")):
+        return _own_label(function)
+    facts = [function.__code__, function.__closure__, function.__defaults__, function.__kwdefaults__]
     return f"{function.__module__}.{function.__qualname__}{_pickled(facts, owner=function)}"
-
-
-def _used(code):
-    """Names that a function, or one within it, looks up outside of itself when it is called."""
-    within = (used for constant in code.co_consts if isinstance(constant, CodeType) for used in _used(constant))
-    steps = dis.get_instructions(code)
-    return {*within, *(step.argval for step in steps if step.opname.endswith(("_NAME", "_GLOBAL")))}
 
 
 def _is_of_library(thing):
