@@ -1,11 +1,15 @@
 """What an estimator fixes before it draws any noise: the noise, and what is true of it."""
 
+import math
 from dataclasses import dataclass, field, replace
 
 from ._noise import is_seeded
 from ._validation import warn_at_caller
-from .guarantee import TYPES_ARE_PUBLIC, PrivacyGuarantee, PrivacyWarning
+from .guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import entry_of_estimator
+
+_OUT_OF_REACH = "epsilon is so large that noise hides less than its samples can"
+_LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,23 @@ class Calibration:
 
     def __post_init__(self):
         assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])
-        object.__setattr__(self, "guarantee", replace(self.guarantee, assumptions=tuple(assumptions)))
+        guarantee = replace(self.guarantee, assumptions=tuple(assumptions))
+        if self._asks_too_much():
+            guarantee = replace(guarantee, epsilon=math.inf, delta=0.0, loss=None, source=f"none: {_OUT_OF_REACH}")
+        object.__setattr__(self, "too_much", guarantee.epsilon != self.guarantee.epsilon)
+        object.__setattr__(self, "guarantee", guarantee)
+
+    def _asks_too_much(self):
+        """Whether the tails that samples of noise do not reach would count: in theory, both neighbours may release all.
+
+        Those of each number have a probability below 2^-288 (see `_noise`), those of m numbers, in both orders of two
+        neighbours, ``m (1 + e^epsilon) 2^-288`` at most, which 2^-33 of delta pays for, or 2^-96 where delta is 0.
+        """
+        guarantee = self.guarantee
+        if guarantee.definition is not Definition.DP or "scale_" not in self.fitted or guarantee.epsilon == math.inf:
+            return False
+        allowed = math.log(guarantee.delta) - 33 * math.log(2) if guarantee.delta else -96 * math.log(2)
+        return max(guarantee.epsilon, 1.0) > allowed + 288 * math.log(2) - _LOG_OF_MOST_NUMBERS
 
     def recorded(self, estimator):
         """Enter a release into the open ledgers before its noise is drawn, in a `with` block."""
@@ -36,6 +56,8 @@ class Calibration:
         for name, value in self.fitted.items():
             setattr(estimator, name, value)
         estimator.guarantee_ = self.guarantee.mark_seeded() if seeded else self.guarantee
+        if self.too_much:
+            warn_at_caller(f"This release has no guarantee: {_OUT_OF_REACH}. Choose a smaller one.", PrivacyWarning)
         if self.claimed is not None:
             estimator.claimed_ = self.claimed
             warn_at_caller(

@@ -49,8 +49,8 @@ def _is_ours(directory):
 
 
 @lru_cache(maxsize=1)
-def _namespace():
-    """Name of the set of process ids that this one is of: containers that share a directory do not share these."""
+def _namespace(pid):
+    """Name of the set of process ids that one is of: containers that share a directory do not share these."""
     with suppress(OSError):
         return str(os.stat("/proc/self/ns/pid").st_ino)
     return "0"
@@ -69,7 +69,7 @@ def _lineage(pid, parent):
     while parent > 0 and parent not in pids:
         pids.append(parent)
         parent = _parent(parent)
-    return tuple(f"{_namespace()}-{pid}-" for pid in pids)
+    return tuple(f"{_namespace(pids[0])}-{pid}-" for pid in pids)
 
 
 def _is_locked(marker):
@@ -145,7 +145,7 @@ def marked(journal):
         raise PermissionError(f"{directory} belongs to somebody else, who could say which ledgers are open.")
     _sweep(directory)
     owner, name = os.getpid(), uuid4().hex
-    marker, draft = Path(directory, f"{_namespace()}-{owner}-{name}"), Path(directory, f"draft-{name}")
+    marker, draft = Path(directory, f"{_namespace(owner)}-{owner}-{name}"), Path(directory, f"draft-{name}")
     descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.write(descriptor, json.dumps(journal).encode())

@@ -8,10 +8,18 @@ from sklearn.datasets import load_digits, make_classification
 from sklearn.preprocessing import normalize
 
 from skdprp import _noise
+from skdprp._recording import open_journals
 from skdprp.testing import reproducible_noise
 
 settings.register_profile("same cases each time", derandomize=True, deadline=None, database=None, max_examples=50)
 settings.load_profile("same cases each time")
+
+
+@pytest.fixture(autouse=True)
+def every_ledger_is_closed():
+    """Fail where a test leaves a ledger open: it would refuse the noise of others."""
+    yield
+    assert open_journals() == {}
 
 
 @pytest.fixture(scope="session")

@@ -694,7 +694,8 @@ def test_totals_of_sign_sketches_are_not_below_the_exact_ones():
 # Noise that does not reach as far as the guarantee says
 
 
-@pytest.mark.parametrize("epsilon", [500, 1000, 1e6])
+@pytest.mark.filterwarnings("ignore:This release has no guarantee:skdprp.PrivacyWarning")
+@pytest.mark.parametrize("epsilon", [100, 500, 1000, 1e6])
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
 def test_noise_reaches_as_far_as_the_guarantee_says(noise, epsilon):
     """No sampled Gaussian is beyond 38.5 standard deviations, and no Laplace beyond 745 scales, but for infinity.
@@ -702,9 +703,8 @@ def test_noise_reaches_as_far_as_the_guarantee_says(noise, epsilon):
     A neighbour that lies further away than that releases what the other never does, so that no epsilon holds: of the
     (1000, 1e-06) that DPOPORP printed delta is at least .95, of (2000, 1e-06) and of a pure 1000 all but 1e-70 of 1.
     """
-    try:
-        sketch = DPOPORP(1, epsilon=epsilon, noise=noise, random_state=0).fit([[0.0]])
-    except ValueError:
+    sketch = DPOPORP(1, epsilon=epsilon, noise=noise, random_state=0).fit([[0.0]])
+    if sketch.guarantee_.epsilon == math.inf:  # it says that it has none
         return
     moved = sketch.sensitivity_ / sketch.scale_
     if noise == "gaussian":
@@ -712,7 +712,7 @@ def test_noise_reaches_as_far_as_the_guarantee_says(noise, epsilon):
     else:
         beyond = moved + math.log(LEAST)
         never_for_the_other = 1 - math.exp(-beyond) / 2 if beyond > 0 else math.exp(beyond) / 2
-    assert never_for_the_other <= sketch.guarantee_.delta + 2.0**-288
+    assert never_for_the_other <= sketch.guarantee_.delta + 2.0**-96
 
 
 @pytest.mark.parametrize(("add_noise", "scale"), [(add_gaussian, gaussian_scale(1.0, 1e-6)), (add_laplace, 1.0)])

@@ -5,9 +5,11 @@ import pytest
 from sklearn.base import clone
 
 from skdprp import (
+    DPOPORP,
     AMPClassifier,
     DPSGDClassifier,
     MIDPRegressor,
+    PrivacyWarning,
     ProductNoiseOutputPerturbation,
 )
 from skdprp.linear_model import _mutual_information, _objective, _output
@@ -59,3 +61,16 @@ def test_a_refit_that_fails_leaves_the_earlier_release_as_it_was(model):
     with pytest.raises(ValueError, match="is too small"):
         model.set_params(epsilon=1e-12).fit(X[:, :2], y)
     assert vars(model) == before | {"epsilon": 1e-12}
+
+
+@pytest.mark.parametrize(
+    "estimator", [DPOPORP(2), DPOPORP(2, noise="laplace"), AMPClassifier(), DPSGDClassifier(n_epochs=2)], ids=str
+)
+def test_an_epsilon_beyond_what_samples_of_noise_reach_has_no_guarantee(estimator):
+    """The tails of up to 2^32 numbers, below 2^-288 each, count by then; what is released is as it was asked for."""
+    X, y = np.eye(6), np.arange(6) % 2
+    assert clone(estimator).set_params(epsilon=100.0).fit(X, y).guarantee_.epsilon == 100.0
+    with pytest.warns(PrivacyWarning, match="no guarantee"):
+        guarantee = clone(estimator).set_params(epsilon=1e4).fit(X, y).guarantee_
+    assert guarantee.epsilon == np.inf
+    assert guarantee.profile(1e6) == 1.0

@@ -200,6 +200,7 @@ def test_more_components_than_features_warn(sketch):
     assert DPRandomProjection(4, projection="identity").fit_transform(np.ones((2, 3))).shape == (2, 3)
 
 
+@pytest.mark.filterwarnings("ignore:This release has no guarantee:skdprp.PrivacyWarning")
 @pytest.mark.parametrize("epsilon", [1e-6, 50.0, 1e4])
 @every
 def test_extreme_epsilon_is_finite(sketch, epsilon):

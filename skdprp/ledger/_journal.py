@@ -82,12 +82,12 @@ class Journal:
         self._end = 0
         self._holder = None
 
-    def lines(self):
-        """Return all lines; to a signal handler that interrupts who holds the lock, those that were read."""
+    def read(self, look):
+        """Call a function of all lines under the lock; in a signal handler that interrupts its holder, without it."""
         if self._is_held_here():
-            return list(self._lines)
+            return look(self._lines)
         with self._held(os.O_RDONLY):
-            return list(self._lines)
+            return look(self._lines)
 
     @contextmanager
     def locked(self):

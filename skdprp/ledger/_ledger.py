@@ -42,7 +42,10 @@ class _Book:
 
     def read(self):
         """Return all entries and the limit."""
-        self._catch_up(self.journal.lines())
+        return self.journal.read(self._entries_of)
+
+    def _entries_of(self, lines):
+        self._catch_up(lines)
         return tuple(self.entries), self.limit
 
     def append(self, entry):
@@ -298,8 +301,9 @@ class PrivacyLedger:
         tuple of Total
             Each with `guarantee`, which is exact and holds where the parameters of every release were fixed before the
             first; and `adaptive`, which holds as well where they, or whether to go on, depended on earlier releases:
-            the sum of all epsilons and all deltas, or the limit. Where a release says nothing of the neighbours, or
-            its definition does not add up, both are None. They print as text and as HTML.
+            the sum of all epsilons and all deltas, or the limit; None for MI-DP. Where a release says nothing of the
+            neighbours, was refuted by an audit, or has a definition that does not add up, both are None. They print as
+            text and as HTML.
         """
         entries, limit = self._read()
         return totals(entries, delta, limit)
