@@ -78,11 +78,16 @@ def snapshot(estimator):
 
 
 def take_over(estimator, fitted):
-    """Set on an estimator, all at once, what the fit of its snapshot has set; drop what only earlier fits have set.
+    """Set on an estimator, all at once, what the fit of its snapshot has set; drop what only other fits have set.
 
     Wherever it is interrupted, no weights of one fit stand beside the guarantee of another.
     """
-    for name in [name for name in vars(estimator).copy() if name.endswith("_") and name not in vars(fitted)]:
-        vars(estimator).pop(name, None)
+    _drop_others(estimator, fitted)  # before, as an interruption may come once the new guarantee stands
     parameters = estimator.get_params(deep=False)  # which another thread may have set since
     vars(estimator).update({name: value for name, value in vars(fitted).items() if name not in parameters})
+    _drop_others(estimator, fitted)  # and after, as another thread may have set its weights in between
+
+
+def _drop_others(estimator, fitted):
+    for name in [name for name in vars(estimator).copy() if name.endswith("_") and name not in vars(fitted)]:
+        vars(estimator).pop(name, None)

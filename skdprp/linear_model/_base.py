@@ -29,7 +29,7 @@ from .._validation import (
     without_values,
 )
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
-from ._erm import Problem, clip_rows, minimisers, relative_intercept
+from ._erm import Problem, clip_rows, constant_feature, minimisers
 
 CLASSIFIER_CONSTRAINTS = {
     "epsilon": POSITIVE,
@@ -335,7 +335,7 @@ class PrivateLinearClassifier(PrivateClassifier):
             self.loss,
             multinomial=self._is_multinomial(n_classes),
             max_norm=self.max_norm,
-            intercept=relative_intercept(self.fit_intercept, self.max_norm),
+            intercept=constant_feature(self.fit_intercept, self.max_norm),
             tol=self.tol,
         )
 

@@ -81,10 +81,10 @@ class Problem:
         """Norm that the solver brings each gradient to."""
         return self.n_samples * self.max_norm * self.tol
 
-    def accuracy(self, penalty, perturbation=0.0):
+    def accuracy(self, penalty, largest=0.0):
         """Bound on the norm of the true gradients of all outputs together, where the solver returns.
 
-        `perturbation` is the largest norm of the linear term of one output.
+        `largest` bounds the norm of the linear term of one output.
 
         Notes
         -----
@@ -99,27 +99,27 @@ class Problem:
 
         W is what :meth:`largest_weights` says, which :func:`minimisers` enforces.
         """
-        fixed, per_weight = self._rounding(penalty, perturbation)
-        rounding = fixed + per_weight * self.largest_weights(penalty, perturbation)
+        fixed, per_weight = self._rounding(penalty, largest)
+        rounding = fixed + per_weight * self.largest_weights(penalty, largest)
         return float(np.sqrt(self.n_outputs) * (self.target_gradient + rounding))
 
-    def _rounding(self, penalty, perturbation):
+    def _rounding(self, penalty, largest):
         """What rounding may hide of one gradient: a number, and one for each unit of the norm of the weights."""
         loss, n, R = self.row_loss, self.n_samples, self.row_norm
         slopes = (n + 2) * loss.lipschitz + self.n_classes + 16
-        fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * perturbation + self.n_weights * self.target_gradient
+        fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * largest + self.n_weights * self.target_gradient
         per_weight = n * loss.smoothness * R**2 * (self.n_features + 2) + 4 * penalty
         return _UNIT * fixed, _UNIT * per_weight
 
-    def largest_weights(self, penalty, perturbation=0.0):
+    def largest_weights(self, penalty, largest=0.0):
         """Bound on the norm of the weights of one output where the solver returns, from public facts alone.
 
-        `perturbation` is the largest norm of the linear term.
+        `largest` bounds the norm of the linear term.
 
         Notes
         -----
         At the minimiser w the objective is at most what it is at 0 and the losses are at least 0, so that
-        ``penalty |w|^2 / 2 - perturbation |w|`` is at most the losses at 0; and its gradient is 0, so that
+        ``penalty |w|^2 / 2 - largest |w|`` is at most the losses at 0; and its gradient is 0, so that
         ``penalty |w|`` is at most the norms of all others. The solver stops within its true gradient over the penalty
         of that, of which the part that grows with the weights is no more than half of them; where it might be, a fit
         may be refused.
@@ -127,9 +127,9 @@ class Problem:
         n = self.n_samples
         scores = np.zeros((1, self.n_classes) if self.multinomial else 1)
         loss_at_zero = float(self.row_loss.value(np.ones(1, dtype=int), scores)[0])  # of a row of any class
-        by_value = perturbation + np.sqrt(perturbation**2 + 2 * penalty * n * loss_at_zero)
-        by_gradient = perturbation + n * self.row_loss.lipschitz * self.row_norm
-        fixed, per_weight = self._rounding(penalty, perturbation)
+        by_value = largest + np.sqrt(largest**2 + 2 * penalty * n * loss_at_zero)
+        by_gradient = largest + n * self.row_loss.lipschitz * self.row_norm
+        fixed, per_weight = self._rounding(penalty, largest)
         reached = min(by_value, by_gradient) + self.target_gradient + fixed
         return float(reached / penalty / (1 - min(per_weight / penalty, 0.5)))
 
@@ -141,7 +141,7 @@ class Problem:
         return {"coef_": weights[:, :-1].copy(), "intercept_": self.intercept * weights[:, -1]}
 
 
-def relative_intercept(fit_intercept, max_norm):
+def constant_feature(fit_intercept, max_norm):
     """Constant feature for an intercept: short, because it adds to the sensitivity of every row."""
     return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
 
@@ -188,7 +188,7 @@ def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n
     """
 
     @silent
-    def _minimise(y, linear):
+    def _solve(y, linear):
         risk = PerturbedRisk(X, y, problem.row_loss, penalty=penalty, intercept=problem.intercept, perturbation=linear)
         weights = minimise(risk, problem.target_gradient, max_iter)
         # `accuracy` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
@@ -197,11 +197,11 @@ def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n
         return weights
 
     if problem.multinomial:
-        return _minimise(codes, perturbation)
+        return _solve(codes, perturbation)
     positive = [1] if problem.n_classes == 2 else range(problem.n_classes)
     targets = [np.where(codes == k, 1.0, -1.0) for k in positive]
     solved = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_minimise)(y, linear) for y, linear in zip(targets, perturbation, strict=True)
+        delayed(_solve)(y, linear) for y, linear in zip(targets, perturbation, strict=True)
     )
     return np.stack(solved)
 
@@ -262,21 +262,21 @@ def minimise(risk, tol, max_iter):
         if norm <= tol:
             return weights
         # In proportion to the progress so far, for superlinear convergence; but a step need not be better than `tol`.
-        accuracy = max(min(_FORCING, norm / first) * norm, 0.5 * tol)
-        step = _newton_step(risk, scores, gradient, accuracy)
+        atol = max(min(_FORCING, norm / first) * norm, 0.5 * tol)
+        step = _newton_step(risk, scores, gradient, atol)
         weights, scores, gradient, value = _line_search(risk, weights, step, gradient, value)
     if np.linalg.norm(gradient) <= tol:
         return weights
     raise SolverError(f"The solver did not reach tol within max_iter={max_iter} steps: raise either.")
 
 
-def _newton_step(risk, scores, gradient, accuracy):
-    """Step at which the quadratic model has a gradient norm of at most `accuracy`, by conjugate gradients."""
+def _newton_step(risk, scores, gradient, atol):
+    """Step at which the quadratic model has a gradient norm of at most `atol`, by conjugate gradients."""
     multiply, shape = risk.hessian(scores), gradient.shape
     second = LinearOperator(
         (gradient.size, gradient.size), matvec=lambda step: multiply(step.reshape(shape)).ravel(), dtype=np.float64
     )
-    step, _ = cg(second, -gradient.ravel(), rtol=0.0, atol=accuracy, maxiter=2 * gradient.size + 10)
+    step, _ = cg(second, -gradient.ravel(), rtol=0.0, atol=atol, maxiter=2 * gradient.size + 10)
     return step.reshape(shape)
 
 

@@ -226,6 +226,8 @@ class AMPClassifier(PrivateLinearClassifier):
             for share in (_LARGEST_SHARE_OF_LOG_DET, _SHARE_OF_LOG_DET)
         )
         if self.C == "auto":
+            # As for Gaussian noise also if it is product noise, whose scale is that of a radius and not of each
+            # coordinate, which the balance takes: any public penalty is as private.
             _, calibrated_scale, sizes = self._gaussian(problem)
             penalty = max(usual, balanced_penalty(problem, calibrated_scale(*target, log_det=0.0, **sizes)))
         else:
@@ -373,7 +375,7 @@ def _largest_perturbation(problem, scale, radius=None):
 def _hidden_gradient(problem, penalty, scale, radius=None):
     """Gradient norm that the noise of the release hides: the solver's, and what sampling and rounding do to the term b.
 
-    A sampled b is within a factor 2^-40 of a real-valued one.
+    A sampled b is off from a real-valued one by at most 2^-40 of its largest norm, and not of each of its coordinates.
     """
     largest = _largest_perturbation(problem, scale, radius)
     return problem.accuracy(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest

@@ -12,7 +12,7 @@ from .._calibration import Calibration
 from .._validation import POSITIVE, Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..linear_model._base import PrivateClassifier
-from ..linear_model._erm import clip_rows, relative_intercept
+from ..linear_model._erm import clip_rows, constant_feature
 from ..mechanisms import sampled_target, subsampled_gaussian_profile
 from ..mechanisms._numerics import rows_that_differ
 from ..mechanisms.noisy_steps import descent_scale, product_descent_scale, sampled_steps_target
@@ -274,7 +274,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         hidden = tuple(int(size) for size in sizes)
         # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
         public_norm = self.max_norm if self.max_norm is not None else self.max_grad_norm
-        bias = 1.0 if hidden else relative_intercept(True, public_norm)
+        bias = 1.0 if hidden else constant_feature(True, public_norm)
         network = Network((shape[1], *hidden, n_classes if n_classes > 2 else 1), self.activation, bias)
         bound = self.max_grad_norm
         if self.max_norm is not None and not hidden:  # rows of bounded norm bound the gradients: none is clipped
