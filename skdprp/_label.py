@@ -2,6 +2,7 @@
 
 import html
 import math
+import re
 import textwrap
 from fractions import Fraction
 
@@ -27,6 +28,7 @@ RELEASED_AT = {
     "fit": "once for each call of fit",
     "transform": "once for each row at each call of transform, or of lazy rows each time that they are computed",
 }
+_DIGEST = re.compile(r" \([0-9a-f]{12}\)")  # by which reports tell maps of one name apart: too long for one line
 _CELL = "text-align:left;vertical-align:top"
 _FRAME = (
     "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"
@@ -84,7 +86,7 @@ def guarantee_line(guarantee):
             " per transform" if guarantee.per == "transform" else "",
             ", ",
             neighbours_in_short(adjacency.relation, adjacency.bound) if adjacency else "neighbours not stated",
-            f" of rows as they leave {adjacency.after}" if adjacency and adjacency.after else "",
+            f" of rows as they leave {_DIGEST.sub('', adjacency.after)}" if adjacency and adjacency.after else "",
             f", given {guarantee.given}" if guarantee.given else "",
             void_marks(guarantee),
         ]
