@@ -12,6 +12,10 @@ _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
 _BASIC = "all epsilons and all deltas added up, the largest over disjoint rows"
 _AS_THEY_REACH_IT = "as they reach each release"
 _COMPARED_THERE = f"neighbours are rows {_AS_THEY_REACH_IT}: maps before it may move them further apart"
+_EACH_ONCE = (
+    "a row of the data set is in each release once at most, and which rows, folds and maps a release sees does not "
+    "depend on other rows or labels"
+)
 _NO_ROW_IN_COMMON = (
     "parts of a division, and chunks of one collection, have no row in common, and which rows are in which does not "
     "depend on what is in them"
@@ -155,9 +159,8 @@ class Total:
         if self.adaptive is not None:
             how = self.adaptive.mechanism
             facts["adaptive"] = f"{self.adaptive!r}, where they depended on earlier releases ({how})"
-        if _NO_ROW_IN_COMMON in self.guarantee.assumptions:
-            facts["assumed"] = _NO_ROW_IN_COMMON
-        return facts
+        own = [text for text in (_EACH_ONCE, _NO_ROW_IN_COMMON) if text in self.guarantee.assumptions]
+        return facts | {"assumed": "; ".join(own)}
 
 
 class Totals(tuple):
@@ -201,8 +204,9 @@ def _total(entries, kind, delta, limit):
     if reasons:
         return Total(None, None, **facts, reason="; ".join(reasons))
     exact = compose(*_terms([(entry.rows, entry.guarantee) for entry in covering]), delta=delta)
-    if is_distance:  # the ledger does not see the maps that rows pass before a release
-        exact = replace(exact, assumptions=(*exact.assumptions, _COMPARED_THERE))
+    # The ledger sees neither where the rows of a release come from nor the maps that they pass before.
+    assumed = (_EACH_ONCE, _COMPARED_THERE) if is_distance else (_EACH_ONCE,)
+    exact = replace(exact, assumptions=(*exact.assumptions, *assumed))
     return Total(exact, _adaptive(exact, covering, limit), **facts)
 
 
