@@ -510,10 +510,10 @@ def test_what_one_release_of_bits_implies_is_not_said_of_several():
 
 @given(st.floats(0.0, allow_infinity=False, allow_nan=False), st.floats(0.0, 1.0))
 def test_a_printed_guarantee_is_never_better_than_the_true_one(epsilon, delta):
-    """Nor more than six digits of epsilon, or three of delta, worse."""
+    """Nor more than six digits of epsilon, or three of delta, worse; the largest floats are rounded up to infinity."""
     guarantee = PrivacyGuarantee(epsilon, delta)
     for text in (repr(guarantee), guarantee.to_markdown().splitlines()[2]):
-        numbers = [float(number) for number in re.findall(r"[\d.]+(?:e[+-]?\d+)?", text)]
+        numbers = [float(number) for number in re.findall(r"inf|[\d.]+(?:e[+-]?\d+)?", text)]
         assert epsilon <= numbers[0] <= max(epsilon * (1 + 1e-5), epsilon + 5e-324)
         if delta:
             assert delta <= numbers[1] <= max(delta * 1.01, delta + 5e-324)
