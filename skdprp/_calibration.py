@@ -8,7 +8,7 @@ from ._validation import warn_at_caller
 from .guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import entry_of_estimator
 
-_OUT_OF_REACH = "epsilon is so large that noise hides less than its samples can"
+_OUT_OF_REACH = "sampled noise does not reach as far as an epsilon so large, or a delta so small, asks for"
 _LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
 
 
@@ -24,20 +24,22 @@ class Calibration:
     fitted: dict = field(default_factory=dict)
     mechanism: object = None
     claimed: PrivacyGuarantee | None = None
+    is_void: bool = field(default=False, init=False)
 
     def __post_init__(self):
         assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])
         guarantee = replace(self.guarantee, assumptions=tuple(assumptions))
         if self._asks_too_much():
             guarantee = replace(guarantee, epsilon=math.inf, delta=0.0, loss=None, source=f"none: {_OUT_OF_REACH}")
-        object.__setattr__(self, "too_much", guarantee.epsilon != self.guarantee.epsilon)
+            object.__setattr__(self, "is_void", True)
         object.__setattr__(self, "guarantee", guarantee)
 
     def _asks_too_much(self):
-        """Whether the tails that samples of noise do not reach would count: in theory, both neighbours may release all.
+        """Whether the tails of the noise that are never sampled would count.
 
-        Those of each number have a probability below 2^-288 (see `_noise`), those of m numbers, in both orders of two
-        neighbours, ``m (1 + e^epsilon) 2^-288`` at most, which 2^-33 of delta pays for, or 2^-96 where delta is 0.
+        What lies there, one of two neighbours may release and the other not. The tails of each number have a
+        probability below 2^-288 (see `_noise`), those of m numbers ``m (1 + e^epsilon) 2^-288`` at most in both orders
+        of the neighbours: no more than 2^-33 of delta, or 2^-96 where delta is 0, is taken as nothing.
         """
         guarantee = self.guarantee
         if guarantee.definition is not Definition.DP or "scale_" not in self.fitted or guarantee.epsilon == math.inf:
@@ -56,8 +58,8 @@ class Calibration:
         for name, value in self.fitted.items():
             setattr(estimator, name, value)
         estimator.guarantee_ = self.guarantee.mark_seeded() if seeded else self.guarantee
-        if self.too_much:
-            warn_at_caller(f"This release has no guarantee: {_OUT_OF_REACH}. Choose a smaller one.", PrivacyWarning)
+        if self.is_void:
+            warn_at_caller(f"This release has no guarantee: {_OUT_OF_REACH}.", PrivacyWarning)
         if self.claimed is not None:
             estimator.claimed_ = self.claimed
             warn_at_caller(
