@@ -107,7 +107,8 @@ def open_journals():
     for marker in (told | _TOLD | set(_told())) - set(_OWN):
         if os.path.dirname(marker) == directory and _is_locked(marker):
             with suppress(FileNotFoundError):  # closed in between
-                journals[marker] = tuple(json.loads(Path(marker).read_bytes()))
+                if said := Path(marker).read_bytes():  # emptied in between
+                    journals[marker] = tuple(json.loads(said))
     return journals
 
 
@@ -138,15 +139,10 @@ def check_supported():
 @contextmanager
 def marked(journal):
     """Hold a marker that says that a journal is open."""
-    directory = _markers()
-    with suppress(FileExistsError):
-        os.mkdir(directory, mode=0o700)
-    if not _is_ours(directory):
-        raise PermissionError(f"{directory} belongs to somebody else, who could say which ledgers are open.")
-    _sweep(directory)
-    owner, name = os.getpid(), uuid4().hex
+    directory, owner, name = _markers(), os.getpid(), uuid4().hex
     marker, draft = Path(directory, f"{_namespace(owner)}-{owner}-{name}"), Path(directory, f"draft-{name}")
-    descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    descriptor = _new_file(draft)
+    _sweep(directory)
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     os.write(descriptor, json.dumps(journal).encode())
     draft.rename(marker)  # nobody sees it before it is locked and says all
@@ -163,8 +159,21 @@ def marked(journal):
                 os.ftruncate(descriptor, 0)
                 fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked children share the lock, and would hold it on
             marker.unlink(missing_ok=True)
+            with suppress(OSError):  # others are open
+                os.rmdir(directory)  # as a release finds out fastest that none is
         with suppress(OSError):
             os.close(descriptor)
+
+
+def _new_file(path):
+    """Create a file for a marker, and the directory, which another process may remove in between."""
+    while True:
+        with suppress(FileExistsError):
+            os.mkdir(path.parent, mode=0o700)
+        if os.path.lexists(path.parent) and not _is_ours(path.parent):
+            raise PermissionError(f"{path.parent} belongs to somebody else, who could say which ledgers are open.")
+        with suppress(FileNotFoundError):
+            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def _tell(change):
@@ -195,6 +204,8 @@ class Block:
         return self
 
     def _enter(self, frame):
+        if self._frame is not None:
+            raise RuntimeError("This block is entered already: make one for each `with`.")
         while frame.f_globals.get("__name__") == "contextlib":  # an ExitStack
             frame = frame.f_back
         self.outer = self._variable.get()
@@ -255,7 +266,9 @@ def handed_on(entry):
     """Block for another thread that draws noise of an entry of this one."""
     if entry is None:
         return nullcontext()
-    return EntryBlock(entry.written, seeded=entry.seeded, absorbs=entry.absorbs)
+    block = EntryBlock(entry.written, seeded=entry.seeded, absorbs=entry.absorbs)
+    block.n_opened = entry.n_opened
+    return block
 
 
 def check_recorded(*, seeded):

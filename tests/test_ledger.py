@@ -36,6 +36,7 @@ from skdprp import (
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
     _noise,
+    _recording,
     compose,
     iDPSignRP,
     privacy_report,
@@ -837,3 +838,52 @@ def test_noise_that_a_callback_draws_is_refused():
     with PrivacyLedger() as ledger, pytest.raises(UnrecordedNoiseError):
         descent_with(lambda: add_laplace([X[0, 0]], scale=1e-3)).fit(X, Y)
     assert len(ledger.entries) == 1
+
+
+def leave_the_block(ledger):
+    ledger.__exit__(None, None, None)
+
+
+def test_a_fork_that_leaves_the_block_removes_no_entries_of_its_parent():
+    """Those of a ledger without a path lie in a file that is removed at its end."""
+    with PrivacyLedger() as ledger:
+        child = multiprocessing.get_context("fork").Process(target=leave_the_block, args=(ledger,))
+        child.start()
+        child.join()
+        fit_of_nobody()
+    assert child.exitcode == 0
+    assert len(ledger.entries) == 1
+
+
+def test_a_part_is_entered_once_at_a_time():
+    """A block that is its own outer one would be looked through for ever."""
+    with PrivacyLedger() as ledger:
+        part = ledger.part("a")
+        with part, pytest.raises(RuntimeError, match="entered already"), part:
+            pass
+        with part, entry(PURE):
+            pass
+    assert [released.rows for released in ledger.entries] == [(("rows", "a"),)]
+
+
+def test_nothing_is_left_of_ledgers_that_were_closed():
+    """Neither markers nor what tells processes of them, while others are open."""
+    with PrivacyLedger():
+        with PrivacyLedger():
+            pass
+        assert len(_recording.open_journals()) == 1
+    assert _recording.open_journals() == {}
+    assert "SKDPRP_OPEN_LEDGERS" not in os.environ
+
+
+def test_a_marker_that_is_emptied_while_it_is_read_is_of_a_closed_ledger(monkeypatch):
+    """Its owner empties it, and then lets go of the lock."""
+    with PrivacyLedger():
+        marker = next(iter(_recording.open_journals()))
+        monkeypatch.setattr(_recording, "_OWN", {})
+        assert list(_recording.open_journals()) == [marker]
+        whole = Path(marker).read_bytes()
+        Path(marker).write_bytes(b"")
+        assert _recording.open_journals() == {}
+        Path(marker).write_bytes(whole)
+        monkeypatch.undo()

@@ -53,7 +53,6 @@ from skdprp.testing import reproducible_noise
 
 X, Y = load_digits(n_class=2, return_X_y=True)
 X = X / 16
-N = len(X)
 MODEL = AMPClassifier(epsilon=0.5, delta=1e-6)
 SIGNS = DPSignOPORP(16, epsilon=0.7)
 NOISY = DPOPORP(16, epsilon=1.0, delta=1e-6)

@@ -562,9 +562,6 @@ def test_lists_of_grids_are_known_where_the_refit_has_what_the_others_had(best, 
         assert report.private.epsilon == compose(*pairs).epsilon
 
 
-PARTLY_SKETCHED = make_pipeline(make_column_transformer((NOISY, slice(0, 4))), RIDGE)
-
-
 @pytest.mark.parametrize(
     ("model", "grid", "is_known"),
     [

@@ -190,6 +190,12 @@ def current_rows():
     return parts
 
 
+def _remove(path, *, owner):
+    """Remove a file, but not from a forked child that leaves the block of its parent."""
+    if os.getpid() == owner:
+        Path(path).unlink(missing_ok=True)
+
+
 class PrivacyLedger:
     """Record every release while it is open, by all processes that belong to this one.
 
@@ -251,11 +257,11 @@ class PrivacyLedger:
             if path is None:
                 descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
                 os.close(descriptor)
-                stack.callback(Path(path).unlink, missing_ok=True)
+                stack.callback(_remove, path, owner=os.getpid())
             identity = begin(path)
             _book(identity).read()  # a file that is no ledger is refused before anything is released
             stack.enter_context(marked(identity))
-            self._identity, self._owner, self._open = identity, os.getpid(), stack.pop_all()
+            self._identity, self._open = identity, stack.pop_all()
         return self
 
     def __exit__(self, *error):
@@ -311,7 +317,8 @@ class PrivacyLedger:
     def limit(self, epsilon, delta=0.0, *, adjacency="replace_one", composition="basic"):
         """Refuse, from now on, each release that would pass a budget: a privacy filter.
 
-        What all releases together guarantee is then the limit, however each depends on those before.
+        What all releases together guarantee is then the limit, however each depends on those before; sums may pass it
+        by a part in 10^12, so that ten times 0.1 is 1.0, and totals are printed as they are.
 
         Parameters
         ----------
@@ -342,7 +349,7 @@ class PrivacyLedger:
         ...         model.fit(X, y)
         Traceback (most recent call last):
             ...
-        skdprp.ledger._journal.LedgerError: AMPClassifier is not released: with (0.4, 1e-06)-DP, one row replaced...
+        skdprp.ledger.LedgerError: AMPClassifier is not released: with (0.4, 1e-06)-DP, one row replaced...
         """
         adjacency = adjacency if isinstance(adjacency, Adjacency) else Adjacency(adjacency)
         budget = PrivacyGuarantee(epsilon, delta, adjacency=adjacency)

@@ -121,12 +121,6 @@ class BaseSketch(
         take_over(self, sketch)
         return self
 
-    def _snapshot(self):
-        """Copy what the sketch holds at one moment, far faster than by its pickled state."""
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        return twin
-
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
         self.projection_ = projection
@@ -163,7 +157,8 @@ class BaseSketch(
             If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, or if a
             parameter was changed after fit. Nothing is released then.
         """
-        sketch = self._snapshot()  # a fit in another thread would change the noise of the rows still to come
+        sketch = object.__new__(type(self))  # as a fit in another thread would change the noise of rows still to come
+        vars(sketch).update(vars(self))
         sketch._check_calibrated()
         # Of lazy rows only width, names and types are known: their values are checked with each chunk.
         given = stand_in(X) if is_lazy(X) else X
