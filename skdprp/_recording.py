@@ -42,10 +42,12 @@ def _markers():
 
 
 def _is_ours(directory):
-    with suppress(OSError):
+    """Whether the directory is this user's own, or None where there is none."""
+    try:
         status = os.lstat(directory)
-        return status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode)
-    return False
+    except FileNotFoundError:
+        return None
+    return status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode)
 
 
 @lru_cache(maxsize=1)
@@ -102,8 +104,10 @@ def open_journals():
     directory = _markers()
     if not _is_ours(directory):
         return journals
-    lineage = _lineage(os.getpid(), os.getppid())
-    told = {f"{directory}/{name}" for name in os.listdir(directory) if name.startswith(lineage)}
+    lineage, names = _lineage(os.getpid(), os.getppid()), []
+    with suppress(FileNotFoundError):  # the last ledger was closed in between, which removes the directory
+        names = os.listdir(directory)
+    told = {f"{directory}/{name}" for name in names if name.startswith(lineage)}
     for marker in (told | _TOLD | set(_told())) - set(_OWN):
         if os.path.dirname(marker) == directory and _is_locked(marker):
             with suppress(FileNotFoundError):  # closed in between
@@ -170,7 +174,7 @@ def _new_file(path):
     while True:
         with suppress(FileExistsError):
             os.mkdir(path.parent, mode=0o700)
-        if os.path.lexists(path.parent) and not _is_ours(path.parent):
+        if _is_ours(path.parent) is False:
             raise PermissionError(f"{path.parent} belongs to somebody else, who could say which ledgers are open.")
         with suppress(FileNotFoundError):
             return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)

@@ -887,3 +887,26 @@ def test_a_marker_that_is_emptied_while_it_is_read_is_of_a_closed_ledger(monkeyp
         assert _recording.open_journals() == {}
         Path(marker).write_bytes(whole)
         monkeypatch.undo()
+
+
+def test_a_directory_of_markers_that_is_removed_while_it_is_looked_at_holds_none(monkeypatch, tmp_path):
+    """The last ledger of another process was closed in between."""
+    monkeypatch.setattr(_recording, "_is_ours", lambda directory: True)
+    monkeypatch.setattr(_recording, "_markers", lambda: str(tmp_path / "removed"))
+    assert _recording.open_journals() == {}
+
+
+def test_a_directory_of_markers_that_is_removed_before_a_marker_is_in_it_is_made_again(monkeypatch, tmp_path):
+    """Others remove it when the last ledger is closed, whatever one who opens another has done so far."""
+    marker, is_ours, looked = tmp_path / "markers" / "draft", _recording._is_ours, []
+
+    def removed_first(directory):
+        if len(looked) < 2:
+            directory.rmdir()
+        looked.append(directory)
+        return is_ours(directory)
+
+    monkeypatch.setattr(_recording, "_is_ours", removed_first)
+    os.close(_recording._new_file(marker))
+    assert marker.exists()
+    assert len(looked) == 3
