@@ -2,9 +2,13 @@
 
 import contextlib
 import copy
+import datetime
+import decimal
 import math
 import pickle
+import re
 import threading
+import traceback
 import warnings
 from functools import partial
 
@@ -42,10 +46,20 @@ from skdprp import (
     similarity,
     transform_chunks,
 )
-from skdprp.mechanisms import add_gaussian, add_laplace, gaussian_scale
+from skdprp.composition import PrivacyLoss, Profile
+from skdprp.mechanisms import (
+    add_gaussian,
+    add_laplace,
+    flip_probability,
+    gaussian_profile,
+    gaussian_scale,
+    sampled_target,
+)
 from skdprp.mechanisms.radial import add_spherical
 from skdprp.mechanisms.randomised_response import randomised_response_profile
-from skdprp.testing import reproducible_noise
+from skdprp.random_projection import make_projection
+from skdprp.sensitivity import l1_sensitivity, l2_sensitivity
+from skdprp.testing import _private_checks, reproducible_noise
 
 SECRET = 8675309.0
 SPHERICAL = {"shape": 2.0, "power": 1.0}
@@ -832,3 +846,242 @@ def test_a_release_is_entered_with_the_guarantee_of_its_own_noise():
     with PrivacyLedger() as ledger:
         sketch.transform(RowsThatRefit(sketch))
     assert ledger.entries[0].guarantee.epsilon == 100.0
+
+
+# Numbers of small types
+
+
+@pytest.mark.parametrize("n_repeats", [1, 2])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint16, np.int64, np.bool_])
+def test_projections_of_small_integers_move_as_far_as_their_sensitivity(dtype, n_repeats):
+    """One more moved a bin of negative sign by 255, where l1_sensitivity says 1: the product was taken in uint8.
+
+    Laplace noise for epsilon = 1 then tells the two rows apart but for a share of 2^-184, and add_laplace takes no
+    notice, for the projection is one of float64.
+    """
+    W = make_projection("oporp", 16, 4, np.random.RandomState(0), n_repeats=n_repeats)
+    least = 0 if dtype is np.bool_ else np.iinfo(dtype).min
+    rows = np.full((17, 16), least, dtype)
+    rows[np.arange(16), np.arange(16)] += dtype(1)
+    projected = W.project(rows)
+    if dtype is not np.int64:  # which floats do not hold
+        assert np.array_equal(projected, W.project(rows.astype(np.float64)))
+    moved = abs(projected[:16] - projected[16]).sum(axis=1).max() / W.divisor
+    assert moved <= l1_sensitivity(W, "l1", 1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint64, np.int8, np.float16, np.float32])
+def test_flip_probabilities_are_those_of_the_levels_whatever_type_these_have(dtype):
+    """In an unsigned type -1 is 255: the probability was 1.0 at level 1, and a coin at level 0, an infinite loss.
+
+    Of float16 levels, such as np.ceil makes of float16 rows, 1100 and 1101 at epsilon = .01 lost .0156.
+    """
+    levels = np.arange(100)
+    assert np.array_equal(flip_probability(levels.astype(dtype), 0.3), flip_probability(levels, 0.3))
+
+
+def test_the_variance_of_an_estimate_does_not_depend_on_the_type_of_the_rows():
+    """Of pixels in uint8 it was 1.0 instead of 3.2e13."""
+    W, u = make_projection("oporp", 100, 4, np.random.RandomState(0)), np.full(100, 200)
+    of_pixels, exact = (
+        similarity.inner_product_variance(row, row, projection=W, noise_variance=1.0)
+        for row in (u.astype(np.uint8), u.astype(np.float64))
+    )
+    assert of_pixels == exact
+
+
+@pytest.mark.parametrize("add_noise", [add_gaussian, add_laplace, partial(add_spherical, **SPHERICAL)])
+@pytest.mark.parametrize("form", [list, np.array, partial(np.array, dtype=object), pd.Series])
+def test_errors_of_the_public_mechanisms_quote_no_value(add_noise, form):
+    """A cell that is no number left in the error, as it did once from estimators: could not convert string to float."""
+    with pytest.raises((TypeError, ValueError)) as caught:
+        add_noise(form(["8675309 Elm Street", "1.0"]), 1.0)
+    assert "8675309" not in "".join(traceback.format_exception_only(caught.value))
+    assert caught.value.__context__ is None or "8675309" not in str(caught.value.__context__)
+
+
+@pytest.mark.parametrize("sensitivity", [l1_sensitivity, l2_sensitivity])
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove", "entry", "L1", None])
+def test_no_sensitivity_is_computed_for_neighbours_that_it_does_not_know(sensitivity, adjacency):
+    """Whatever is not "l1" was taken for "l2": one row for another moved a projection by 1.0, it was said."""
+    W = make_projection("oporp", 16, 4, np.random.RandomState(0))
+    with pytest.raises(ValueError):
+        sensitivity(W, adjacency, 1.0)
+
+
+def test_a_target_is_not_eased_by_fewer_values_than_none():
+    """A count that had become negative gave an epsilon above the one that was asked for."""
+    with pytest.raises(ValueError):
+        sampled_target(1.0, 1e-6, n_changed=-1)
+
+
+@pytest.mark.parametrize("sketch", [DPSignRP(7), DPSignOPORP(9, n_repeats=9, epsilon=2.0)], ids=repr)
+def test_the_loss_of_a_bit_is_not_printed_as_less_than_it_is(sketch):
+    """Numbers that nobody asked for are rounded up, says the guide; of a seventh the mechanism printed 0.142857."""
+    fitted = clone(sketch).fit(np.ones((1, 64)))
+    printed = re.search(r"loss (\S+) for each bit", fitted.guarantee_.mechanism)[1]
+    assert decimal.Decimal(printed) >= decimal.Decimal(fitted.flip_epsilon_)
+
+
+# What the contract of private estimators overlooks
+
+
+KEPT = {
+    "the keys of a dictionary": lambda X: dict.fromkeys(X.ravel().tolist(), True),
+    "a list of the large ones": lambda X: [value for value in X.ravel().tolist() if value > 0.7],
+    "a method of a list": lambda X: X.ravel().tolist().index,
+    "a function": lambda X: lambda i: X[i],
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_the_contract_sees_rows_wherever_an_estimator_keeps_them(kept):
+    """Its check of attributes compared parts that two neighbours have in common, and looked into no function.
+
+    So check_private_estimator passed who keeps a whole column as the keys of a dictionary, as a vocabulary is kept.
+    """
+
+    class Keeping(DPOPORP):
+        def transform(self, X):
+            released = super().transform(X)
+            self.kept_ = KEPT[kept](np.asarray(X))
+            return released
+
+    check = dict(_private_checks(Keeping(4)))["attributes_hold_nothing_of_the_rows"]
+    with pytest.raises(AssertionError, match="kept_"):
+        check()
+
+
+# What held as well
+
+
+def stored(S):
+    import dask.array as da
+
+    first, second = np.empty(S.shape), np.empty(S.shape)
+    da.store([S, S + 1], [first, second])
+    return first, second - 1
+
+
+def blocks_that_are_delayed(S):
+    import dask
+
+    whole, *blocks = dask.compute(S, *S.to_delayed().ravel())
+    return whole, np.vstack(blocks)
+
+
+def arrays_of_delayed_blocks(S):
+    import dask
+    import dask.array as da
+
+    parts = [da.from_delayed(block, (10, 4), float) for block in S.to_delayed(optimize_graph=False).ravel()]
+    return dask.compute(S, da.concatenate(parts))
+
+
+def other_chunks(S):
+    import dask
+
+    whole, rechunked, product = dask.compute(S, S.rechunk((7, 3)), S.T @ S)
+    assert np.allclose(whole.T @ whole, product)
+    return whole, rechunked
+
+
+def nested_in_containers(S):
+    import dask
+    import dask.dataframe as dd
+
+    result, frame = dask.compute({"a": [S, (S + 1, 2)]}, dd.from_dask_array(S).repartition(npartitions=2))
+    assert np.array_equal(result["a"][0], frame.to_numpy())
+    return result["a"][0], result["a"][1][0] - 1
+
+
+@pytest.mark.filterwarnings("ignore:Computing mixed collections")  # dask says that it may be slow
+@pytest.mark.parametrize(
+    "compute", [stored, blocks_that_are_delayed, arrays_of_delayed_blocks, other_chunks, nested_in_containers]
+)
+def test_whatever_else_one_computation_makes_of_lazy_sketches_is_one_release(compute):
+    """Stores, delayed blocks before and after they are optimised, other chunks, containers."""
+    pytest.importorskip("dask.dataframe")
+    first, second = compute(lazy_sketches())
+    assert np.allclose(first, second)
+
+
+def exact_delta(epsilon, mu, flips):
+    """Delta of Gaussian noise and flipped bits together, (epsilon0, number of bits) each: a mixture over the bits."""
+    losses, weights = np.zeros(1), np.ones(1)
+    for flip_epsilon, n_bits in flips:
+        more = losses_of_bits(flip_epsilon, n_bits)
+        losses = np.add.outer(losses, list(more)).ravel()
+        weights = np.multiply.outer(weights, list(more.values())).ravel()
+    return weights @ [gaussian_profile(float(epsilon - loss), scale=1.0, sensitivity=mu) for loss in losses]
+
+
+@pytest.mark.parametrize(
+    ("mu", "flips"),
+    [
+        (0.01, [(4.0, 2)]),
+        (5.0, [(1e-4, 3), (0.5, 4)]),
+        (0.3, [(0.07, 9)]),
+        (1e-3, [(1e-3, 5), (2.0, 1)]),
+        (3.0, [(12.0, 1), (1e-5, 2)]),
+    ],
+)
+def test_totals_of_gaussian_noise_and_flipped_bits_are_not_below_the_exact_ones(mu, flips):
+    """Losses five orders apart, and epsilons from 0 to beyond the likely ones."""
+    pytest.importorskip("dp_accounting")
+    bits = [Profile.of(randomised_response_profile, epsilon0=loss, n_bits=n_bits) for loss, n_bits in flips]
+    total = PrivacyLoss(mu=mu, profiles=tuple(bits))
+    for epsilon in np.linspace(0, 6 * mu + sum(math.prod(flip) for flip in flips), 6):
+        exact, bound = exact_delta(epsilon, mu, flips), total.profile(epsilon)
+        assert exact * (1 - 1e-9) - 1e-15 <= bound <= 1.01 * exact + 1e-9
+
+
+def with_an_entry_outside():
+    X = sp.csr_array(np.array([[8675309.0, 1.0]]))
+    X.indices[1] = 8675309
+    return X
+
+
+class Raises:
+    """A cell that raises what begins as an error of a library that quotes no values."""
+
+    def __float__(self):
+        raise ValueError("Found array with 8675309")
+
+
+STRANGE = [
+    np.full((1, 1, 2), SECRET),
+    SECRET,
+    b"8675309",
+    sp.coo_array(np.array([SECRET, 0.0])),
+    [{8675309, 1}],
+    {"a": [8675309], "b": [1]},
+    [[complex(8675309, 1), 1]],
+    sp.csr_array([[8675309 + 1j, 1]]),
+    [[b"n8675309", 1]],
+    [[10**400 + 8675309, 1]],
+    [[decimal.Decimal("sNaN8675309"), 1]],
+    np.array([[np.array([8675309, 1]), 1]], dtype=object),
+    [[8675309], [1, 8675309]],
+    pd.DataFrame({"a": pd.arrays.IntervalArray.from_tuples([(0, 8675309)]), "b": 1}),
+    pd.DataFrame({"a": pd.PeriodIndex(["8675-09"], freq="M"), "b": 1}),
+    pd.DataFrame({"a": pd.Categorical(["n8675309"]), "b": 1}),
+    pd.DataFrame([[8675309, "n8675309"]], columns=["a", "a"]),
+    pd.Series([SECRET, 1.0]),
+    [[datetime.timedelta(8675309), 1]],
+    with_an_entry_outside(),
+    [[Raises(), 1]],
+]
+
+
+@pytest.mark.parametrize("X", STRANGE, ids=range(len(STRANGE)))
+@pytest.mark.parametrize("method", ["fit", "transform"])
+def test_what_is_no_table_of_numbers_is_refused_and_not_quoted(X, method):
+    """Neither in the error nor in those that it came from, nor in a warning."""
+    sketch = DPOPORP(2).fit(np.ones((1, 2)))
+    with warnings.catch_warnings(record=True) as caught, pytest.raises((TypeError, ValueError)) as error:
+        warnings.simplefilter("always")
+        getattr(sketch, method)(X)
+    said = [str(warning.message) for warning in caught]
+    said += [str(one) for one in (error.value, error.value.__cause__, error.value.__context__)]
+    assert not any("8675" in text for text in said)
