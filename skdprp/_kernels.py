@@ -106,7 +106,8 @@ def bin_sums_of_dense(X, slices, code, n_bins):
     """Yield blocks of dense rows with the signed sums of their bins: as if all their numbers were stored entries."""
     n_features, largest = len(code), _longest(slices)
     signed, out = np.empty((largest, n_features)), np.empty((largest, n_bins))
-    signs = (1 - 2 * (code & 1)).astype(X.dtype)
+    # In the type of X, so that float32 is not converted first; integers would wrap where a sign changes.
+    signs = (1 - 2 * (code & 1)).astype(X.dtype if X.dtype.kind == "f" else np.float64)
     entries = None
     for rows in slices:
         size = rows.stop - rows.start

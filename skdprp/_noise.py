@@ -23,6 +23,7 @@ import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
+from threading import get_ident
 
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv, ndtri
@@ -38,12 +39,19 @@ SAMPLING_LOSS = 2.0**-31  # see above: the loss by rounding of each value that i
 _SCALES = 2.0**-500, 2.0**500  # of which all values up to 2**500 are multiples of a normal float, up to a fraction
 _SEEDED = ContextVar("seeded noise of this context: (process id, generator)", default=None)
 _LAST_SEEDED = ContextVar("last seeded draw of this context, by a name that no other draw has", default=b"")
+_TAPE = ContextVar("tape of this context: ((process id, thread), what noise is added to)", default=None)
 
 
 def _seeded_generator():
     """Return the generator of this context, unless a forked process has inherited it."""
     process, generator = _SEEDED.get() or (None, None)
     return generator if process == os.getpid() else None
+
+
+def _tape():
+    """Return the list for what noise is added to instead, in the very thread that records it: see `testing._tape`."""
+    owner, tape = _TAPE.get() or (None, None)
+    return tape if owner == (os.getpid(), get_ident()) else None  # forks and some threads inherit a context
 
 
 def is_seeded():
@@ -215,6 +223,9 @@ def _flat_view(values):
 
 
 def _add(values, scale, rounded):
+    if (tape := _tape()) is not None:
+        tape.append((rounded.__name__, scale, values.copy()))
+        return
     flat = _flat_view(values)
     if scale == 0:  # no neighbour changes these values
         return
@@ -265,6 +276,9 @@ def add_spherical(values, scale, *, shape, power):
     exp(SAMPLING_LOSS) where the density of the noise varies little over a step, which holds for ``shape=values.size``;
     near the pole of densities with a smaller shape this is not derived.
     """
+    if (tape := _tape()) is not None:
+        tape.append((repr({"shape": shape, "power": power}), scale, values.copy()))
+        return
     flat = _flat_view(values)
     grid = _grid(scale * (shape / power) ** (1 / power) / np.sqrt(flat.size))
     noise = spherical(flat.size, scale, shape=shape, power=power) / grid
@@ -277,6 +291,10 @@ def flip(levels, thresholds):
     One random byte decides against the top byte of the threshold; only a tie, once in 256, draws 64 more bits against
     the other 56 of the threshold.
     """
+    if (tape := _tape()) is not None:
+        # What decides about a bit is its threshold; flipping none keeps what the signs tell of the data.
+        tape.append(("flip", 0.0, np.where(levels >= 0, thresholds[levels], 0)))
+        return np.zeros(levels.shape, dtype=bool)
     top = (thresholds >> np.uint64(56)).astype(np.uint8)
     first = np.frombuffer(random_bytes(levels.size), np.uint8).reshape(levels.shape)
     boundary = np.take(top, levels)

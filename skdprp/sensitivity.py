@@ -73,6 +73,8 @@ def l2_sensitivity(projection, adjacency, max_change):
     >>> l2_sensitivity(W, "l1", max_change=1.0)
     1.0
     """
+    if adjacency not in (Relation.L1, Relation.L2):  # others move a projection further
+        raise ValueError(f"adjacency must be 'l1' or 'l2', got {adjacency!r}.")
     # The ball of l1 changes has one coordinate at each corner, where a convex norm is largest: a row of W.
     norm = projection.row_norm(2) if adjacency == Relation.L1 else projection.spectral_norm()
     return max_change * float(norm / projection.divisor)

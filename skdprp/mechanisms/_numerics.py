@@ -9,7 +9,7 @@ import numpy as np
 from .._adjacency import Relation
 from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS, check_scale
-from .._validation import silent
+from .._validation import silent, without_values
 
 _ERROR = 2.0**-32
 LEAST_DELTA = sys.float_info.min  # stands for all that floats cannot tell from 0 but that is more
@@ -124,11 +124,12 @@ def _are_equal(floats, given):
 def released(add_noise, values, scale, **options):
     """Return a copy of numbers to which a sampler has added noise in place; refuse what it could not hide."""
     # Lists and frames may hold numbers of several types, which would be rounded to the one that they share.
-    given = np.asarray(values, dtype=None if isinstance(values, np.ndarray | np.generic) else object)
-    values = np.array(given, dtype=np.float64, order="C")
+    kind = None if isinstance(values, np.ndarray | np.generic) else object
+    given = without_values(np.asarray, values, dtype=kind, name="The array")
+    values = without_values(np.array, given, dtype=np.float64, order="C", name="The array")
     if not np.isfinite(values).all():
         raise ValueError("Some numbers are not finite: clip them to bounds that do not come from the data.")
-    if not _are_equal(values, given):  # of neighbours one may be rounded down and the other up, by any distance
+    if not without_values(_are_equal, values, given, name="The array"):  # of neighbours one may be rounded down and the other up, by any distance
         raise ValueError("Some numbers equal no float: round them first, and count that into the sensitivity.")
     try:
         add_noise(values, float(scale), **options)

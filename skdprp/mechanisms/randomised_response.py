@@ -50,13 +50,14 @@ def flip_probability(level, epsilon):
     Parameters
     ----------
     level : array-like of int
-        Number of unit changes that separate the value from zero; 0 gives a fair coin.
+        Number of unit changes that separate the value from zero, of any type; 0 gives a fair coin.
     epsilon : float
         Privacy loss of one unit change.
 
     Returns
     -------
     ndarray of float64
+        Never 0, also where floats would underflow: a sign that is never flipped has no privacy.
 
     References
     ----------
@@ -69,7 +70,7 @@ def flip_probability(level, epsilon):
     >>> flip_probability([0, 1, 2], 1.0).round(3)
     array([0.5  , 0.269, 0.119])
     """
-    return expit(-np.asarray(level) * epsilon)
+    return np.maximum(expit(-np.asarray(level, dtype=np.float64) * epsilon), LEAST_DELTA)
 
 
 @with_python_numbers

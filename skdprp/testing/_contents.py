@@ -2,13 +2,14 @@
 
 from contextlib import suppress
 from numbers import Real
+from types import CellType, ModuleType
 
 import numpy as np
 
 
 def _leaves(thing, name="", seen=()):
     """Yield everything that an object holds, down to arrays, numbers and texts, with its name."""
-    if thing is None or isinstance(thing, str | bytes | Real | type | np.ndarray):
+    if thing is None or isinstance(thing, str | bytes | Real | type | ModuleType | np.ndarray):
         yield name, thing
     elif id(thing) not in seen:
         for part, value in _parts(thing):
@@ -21,8 +22,11 @@ def _parts(thing):
         return thing.items()
     if isinstance(thing, list | tuple | set | frozenset):
         return enumerate(thing)
-    if callable(thing) and hasattr(thing, "__qualname__"):  # code
-        return ()
+    if isinstance(thing, CellType):
+        return [("contents", thing.cell_contents)] if thing != CellType() else ()
+    if callable(thing) and hasattr(thing, "__qualname__"):  # code, which keeps no less than others
+        kept = ("__self__", "__closure__", "__defaults__", "__kwdefaults__", "__dict__")
+        return [(name, getattr(thing, name, None)) for name in kept]
     parts = dict(getattr(thing, "__dict__", {}))
     # Slots and states of extension types are in no __dict__, and in what is pickled.
     with suppress(Exception):

@@ -7,7 +7,6 @@ import warnings
 from collections import Counter
 from contextlib import suppress
 from numbers import Integral, Real
-from unittest.mock import patch
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -118,10 +117,13 @@ def _reports_charge_what_was_released(case):
     both = compose(guarantee, guarantee) if guarantee.definition.composes and guarantee.adjacency else None
     if (twice and (twice.epsilon, twice.delta)) != (both and (both.epsilon, both.delta)):
         return f"is charged {twice!r} for two releases side by side, which cost {both!r}."
-    model = make_pipeline(case.new(), DummyClassifier()) if hasattr(case.estimator, "transform") else case.new()
+    counting, counts = _counting(case)
+    model = make_pipeline(counting, DummyClassifier()) if hasattr(case.estimator, "transform") else counting
     search = GridSearchCV(model, {}, cv=KFold(3, shuffle=True, random_state=0), error_score="raise")
     for composite, name in ((make_pipeline(model), "a pipeline"), (search, "a search")):
-        most = _released_by(composite, case)
+        counts.clear()
+        composite.fit(case.X, np.arange(len(case.X)) % 2 if case.y is None else case.y)
+        most = max(counts.values())
         report = privacy_report(composite)
         if report.private is not None and sum(step.releases for step in report.steps) < most:
             return (
@@ -141,18 +143,19 @@ def _twice(case):
     return VotingClassifier([("a", case.new(**encoded)), ("b", case.new(**encoded))])
 
 
-def _released_by(composite, case):
-    """Fit, and count how often the row was released that was released most often."""
+def _counting(case):
+    """The estimator in a class of its own, which counts how often each row was released; and these counts."""
     counts, name = Counter(), "transform" if case.at_transform else "fit"
-    kind, call = type(case.estimator), getattr(type(case.estimator), name)
+    kind = type(case.estimator)
 
     def _counted(self, X, *rest, **options):
         counts.update(row.tobytes() for row in dense(X))
-        return call(self, X, *rest, **options)
+        return getattr(kind, name)(self, X, *rest, **options)
 
-    with patch.object(kind, name, _counted):
-        composite.fit(case.X, np.arange(len(case.X)) % 2 if case.y is None else case.y)
-    return max(counts.values())
+    # Set on the class when it is made, and not with it, the method is not wrapped for `set_output` once more.
+    counted = type(kind.__name__, (kind,), {"__module__": kind.__module__})
+    setattr(counted, name, _counted)
+    return counted(**case.new().get_params(deep=False)), counts
 
 
 def _ledgers_have_every_release(case):

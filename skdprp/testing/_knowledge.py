@@ -19,14 +19,14 @@ def _attributes_hold_nothing_of_the_rows(case):
     here, there = neighbouring(case)
     # What differs between fits on the same data is noise, or time; what does not must not differ between neighbours.
     steady = [_steady(_state(case, data) for _ in range(3)) for data in (here, there)]
-    suspects = [name for name in steady[0] | steady[1] if steady[0].get(name, 0) != steady[1].get(name, 0)]
-    suspects = [name for name in suspects if name in steady[0] and name in steady[1]]
+    # A name that one of them does not have is no less a difference: keys of a dictionary may be values of rows.
+    suspects = [name for name in steady[0] | steady[1] if steady[0].get(name) != steady[1].get(name)]
     if not suspects:
         return ""
-    # Noise may keep a number as it is, again and again, as often as the guarantee allows, and no more often.
+    # Noise may keep a number as it is, or a name away, again and again, but no more often than the guarantee allows.
     n_fits = _fits_that_prove(case.fitted.guarantee_)
     for name in suspects:
-        value = steady[0][name]
+        value = steady[0].get(name)
         if all(_state(case, here).get(name) == value != _state(case, there).get(name) for _ in range(n_fits)):
             return (
                 f"holds {name}, which tells one row from another in each of {n_fits} fits: keep what is public, "

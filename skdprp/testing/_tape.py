@@ -1,39 +1,29 @@
 """What reaches the noise of this library, and the same again without it."""
 
+import os
 from contextlib import contextmanager
-from unittest.mock import patch
+from threading import get_ident
 
 import numpy as np
 
-from .. import _noise
-from .._noise import reproducible_noise
+from .._noise import _TAPE, reproducible_noise
 
 SHARE_OF_NOISE = 2.0**-10  # what rounding may move, and what counts as no noise at all
 
 
 @contextmanager
 def taped():
-    """Record what noise is added to and leave it without, in a `with` block that repeats all other draws."""
+    """Record what noise is added to and leave it without, in a `with` block that repeats all other draws.
+
+    In this thread alone: whatever is released elsewhere meanwhile has its noise. Seeded estimators use no other thread.
+    """
     tape = []
-
-    def _add(values, scale, rounded):
-        tape.append((rounded.__name__, scale, values.copy()))
-
-    def _add_spherical(values, scale, **shape_and_power):
-        tape.append((repr(shape_and_power), scale, values.copy()))
-
-    def _flip(levels, thresholds):
-        # What decides about a bit is its threshold; flipping none keeps what the signs tell of the data.
-        tape.append(("flip", 0.0, np.where(levels >= 0, thresholds[levels], 0)))
-        return np.zeros(levels.shape, dtype=bool)
-
-    with (
-        patch.object(_noise, "_add", _add),
-        patch.object(_noise, "add_spherical", _add_spherical),
-        patch.object(_noise, "flip", _flip),
-        reproducible_noise(0),
-    ):
-        yield tape
+    with reproducible_noise(0):  # which marks all that is released without noise
+        token = _TAPE.set(((os.getpid(), get_ident()), tape))
+        try:
+            yield tape
+        finally:
+            _TAPE.reset(token)
 
 
 def tape_of(function):
