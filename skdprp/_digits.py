@@ -9,7 +9,10 @@ from numbers import Real
 import numpy as np
 
 _AS_ASKED = 6
-_LARGEST = {"scale": inf, "sensitivity": inf, "lipschitz": inf, "max_norm": inf, "changed": 1, "rate": 1, "n_changed": inf}
+_LARGEST = dict.fromkeys(("scale", "sensitivity", "lipschitz", "max_norm", "n_changed"), inf) | {
+    "changed": 1,
+    "rate": 1,
+}
 
 
 def to_python(number):
@@ -51,7 +54,7 @@ def printed_up(bound, digits=3):
 
 
 def printed_down(bound, digits=3):
-    """Print a lower bound as :func:`printed_up` an upper one, never as more than it is."""
+    """Print a lower bound such as a scale of noise, as :func:`printed_up` an upper one: never as more than it is."""
     return _printed(bound, Context(prec=digits, rounding=ROUND_FLOOR))
 
 

@@ -561,6 +561,20 @@ def test_what_is_broken_is_caught(estimator, expected, by_chance):
     assert failing(estimator) - by_chance == expected
 
 
+class NamesByNoise(Means):
+    """Keeps what it released by names that noise chose: there is one that some fits have, and others have not."""
+
+    def release(self, sums, n_samples):
+        means, guarantee = super().release(sums, n_samples)
+        self.released_ = {f"column {i} is positive": True for i in np.flatnonzero(means > 0)}
+        return means, guarantee
+
+
+def test_names_that_noise_chose_are_no_rows():
+    for _ in range(30):
+        dict(_private_checks(NamesByNoise()))["attributes_hold_nothing_of_the_rows"]()
+
+
 def test_an_audit_that_is_too_weak_says_so(seeded):
     known = {"X": ROWS, "neighbours": ROWS_APART, "audit_options": {"n_trials": 100}}
     checks = dict(_private_checks(Means(bound=1.0, delta=0.1), **known, weakened=HalfTheNoise(bound=1.0)))

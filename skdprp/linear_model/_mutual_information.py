@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration, snapshot, take_over
-from .._digits import printed_up
+from .._digits import printed_down, printed_up
 from .._label import GuaranteeDisplayMixin
 from .._validation import (
     FLOATS,
@@ -375,7 +375,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
 
     def _guarantee(self, scale, n_components, released):
         """State what holds of one release; `n_components` is None for additive noise."""
-        mechanism, source = f"Gaussian noise, scale {scale:.6g}", "Gaussian channel capacity"
+        mechanism, source = f"Gaussian noise, scale {printed_down(scale, 6)}", "Gaussian channel capacity"
         assumptions = (
             "y is not protected, and what it says about X by itself is not counted",
             "the number of rows is public",

@@ -8,6 +8,7 @@ import numpy as np
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
+from .._digits import printed_down
 from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import gaussian_scale, objective_perturbation_scale, sampled_target
@@ -304,8 +305,8 @@ class AMPClassifier(PrivateLinearClassifier):
     def _calibration(self, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
         """State what holds of a fit with this noise: (epsilon, `delta`), unless it is known that `true` does."""
         mechanism = (
-            f"objective perturbation, {kind}, scale {noise.scale:.6g}; "
-            f"Gaussian release noise, scale {noise.release_scale:.6g}"
+            f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
+            f"Gaussian release noise, scale {printed_down(noise.release_scale, 6)}"
         )
         return Calibration(
             self._guarantee(*(true or (self.epsilon, delta)), mechanism=mechanism, source=source, loss=loss),

@@ -8,6 +8,7 @@ import numpy as np
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
+from .._digits import printed_down, printed_up
 from .._validation import StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import (
@@ -197,7 +198,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         guarantee = self._guarantee(
             self.epsilon,
             loss.profile(self.epsilon) if source else delta,
-            mechanism=f"output perturbation, {self.radius} radius, scale {scale:.6g}, sensitivity {sensitivity:.6g}",
+            mechanism=f"output perturbation, {self.radius} radius, scale {printed_down(scale, 6)}, "
+            f"sensitivity {printed_up(sensitivity, 6)}",
             source="exact profile of the noise; Chaudhuri, Monteleoni and Sarwate, JMLR 2011, for the sensitivity",
             assumptions=pole if self.radius == "chi1" else (),
             loss=loss,

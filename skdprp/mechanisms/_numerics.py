@@ -129,7 +129,8 @@ def released(add_noise, values, scale, **options):
     values = without_values(np.array, given, dtype=np.float64, order="C", name="The array")
     if not np.isfinite(values).all():
         raise ValueError("Some numbers are not finite: clip them to bounds that do not come from the data.")
-    if not without_values(_are_equal, values, given, name="The array"):  # of neighbours one may be rounded down and the other up, by any distance
+    # Of neighbours one may be rounded down and the other up, by any distance.
+    if not without_values(_are_equal, values, given, name="The array"):
         raise ValueError("Some numbers equal no float: round them first, and count that into the sensitivity.")
     try:
         add_noise(values, float(scale), **options)

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from .. import _noise
 from .._calibration import Calibration
+from .._digits import printed_down, printed_up
 from .._validation import POSITIVE, Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..linear_model._base import PrivateClassifier
@@ -375,12 +376,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if self.calibration == "published":
             noise = "noise with a half-normal radius of scale"
             assumptions += ("near zero, a half-normal radius is sampled as if floats were real numbers",)
-        rows = "all rows" if plan.rate == 1 else f"a secret sample with each row at probability {plan.rate:.6g}"
+        rows = "all rows" if plan.rate == 1 else f"a secret sample, each row at probability {printed_up(plan.rate, 6)}"
         return self._guarantee(
             self.epsilon,
             delta,
-            mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {noise} {scale:.6g} on sums"
-            f" of gradients of norm at most {bound:.6g}",
+            mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {noise} "
+            f"{printed_down(scale, 6)} on sums of gradients of norm at most {printed_up(bound, 6)}",
             source=source,
             assumptions=assumptions,
             loss=loss,

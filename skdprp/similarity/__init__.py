@@ -1,11 +1,11 @@
 """Inner products, distances, angles and neighbours of rows from their private sketches, with the noise accounted for.
 
-Everything here is computed from released sketches and public parameters only: it costs no privacy. Estimates of
-inner products, squared norms, squared distances and angles are unbiased, so they may fall outside the range of the
-true value. All compare *different* rows, whose sketches have noise of their own: a sketch compared with itself shares
-its noise, and only :func:`squared_norms` accounts for that. Both sides need the same projection: the same fitted
-estimator, or the same integer `random_state`. Lazy sketches, those of dask collections,
-have to be computed first.
+Everything here is computed from released sketches and public parameters only, which costs no privacy, but for
+:func:`inner_product_variance`: it takes the rows themselves, and what it returns tells of them. Estimates of inner
+products, squared norms, squared distances and angles are unbiased, so they may fall outside the range of the true
+value. All compare *different* rows, whose sketches have noise of their own: a sketch compared with itself shares its
+noise, and only :func:`squared_norms` accounts for that. Both sides need the same projection: the same fitted estimator,
+or the same integer `random_state`. Lazy sketches, those of dask collections, have to be computed first.
 """
 
 from ._estimates import (

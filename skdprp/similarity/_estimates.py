@@ -283,10 +283,12 @@ def best_n_components(epsilon, *, angle=np.pi / 3):
 def inner_product_variance(u, v, *, projection, noise_variance):
     """Variance of the estimate of :func:`inner_products`, over the draws of the projection and the noise.
 
+    It plans a sketch, for rows like those to come: that of rows which are private is not to be released.
+
     Parameters
     ----------
     u, v : ndarray of shape (n_features,)
-        The rows.
+        The rows themselves, and not their sketches.
     projection : Projection
         ``projection_`` of the sketch; only its kind and shape matter.
     noise_variance : float

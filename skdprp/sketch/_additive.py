@@ -5,6 +5,7 @@ from numbers import Real
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
+from .._digits import printed_down, printed_up
 from .._validation import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
 from ..composition import PrivacyLoss
 from ..mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scale, laplace_scale, sampled_target
@@ -62,7 +63,7 @@ class AdditiveSketch(BaseSketch):
             delta,
             adjacency=self.adjacency,
             released="the noisy projection, on a public grid",
-            mechanism=f"{name}, scale {scale:.6g}, sensitivity {sensitivity:.6g}",
+            mechanism=f"{name}, scale {printed_down(scale, 6)}, sensitivity {printed_up(sensitivity, 6)}",
             source=source,
             loss=loss,
             assumptions=assumptions,

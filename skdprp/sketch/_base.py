@@ -37,10 +37,11 @@ _NORM_ENTRIES = 2**16
 ROUNDING_MARGIN = 2.0**-10
 # W is one of those that seeds give: 2**32 for an integer random_state, and nobody knows how a RandomState was seeded.
 # Of rows that happen to be the worst for one of them, delta is up to 2**-32 = 2.3e-10, whatever is computed of a draw.
+# Whoever tries seeds makes rows of p numbers that are the worst for about p / k of them: these the assumption excludes.
 LEAST_DELTA_OF_A_DRAW = 1e-9
 DRAW = (
-    "delta includes the draw of the projection: rows are chosen without knowledge of it, and the generator of the "
-    "projection is taken as random"
+    "delta includes the draw of the projection, taken as one of Gaussian numbers that are independent of the rows: "
+    "rows are chosen without knowledge of its seed, and not by what the generator makes of any seeds"
 )
 _ASSUMPTIONS = (
     "the projection is public and does not depend on the data",

@@ -8,6 +8,7 @@ from sklearn.utils.extmath import row_norms
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
+from .._digits import printed_up
 from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms.published import published_sign_changes
@@ -220,7 +221,7 @@ class DPSignRP(FlippedSignSketch):
             delta,
             adjacency=Relation.L1,
             released="the flipped signs of the projection",
-            mechanism=f"randomised response, {self.method}, loss {flip_epsilon:.6g} for each bit",
+            mechanism=f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit",
             source=source,
             loss=loss,
             assumptions=assumptions,
@@ -353,7 +354,7 @@ class DPSignOPORP(FlippedSignSketch):
             0.0,
             adjacency=Relation.COORDINATE,
             released="the flipped signs of the projection",
-            mechanism=f"randomised response, {self.method}, loss {flip_epsilon:.6g} for each bit; "
+            mechanism=f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit; "
             f"one coordinate reaches {self.n_repeats}",
             source=_LL_4,
             loss=_loss_of_bits(self.n_repeats, flip_epsilon),

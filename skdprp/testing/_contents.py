@@ -23,7 +23,9 @@ def _parts(thing):
     if isinstance(thing, list | tuple | set | frozenset):
         return enumerate(thing)
     if isinstance(thing, CellType):
-        return [("contents", thing.cell_contents)] if thing != CellType() else ()
+        with suppress(ValueError):  # it may be empty
+            return [("contents", thing.cell_contents)]
+        return ()
     if callable(thing) and hasattr(thing, "__qualname__"):  # code, which keeps no less than others
         kept = ("__self__", "__closure__", "__defaults__", "__kwdefaults__", "__dict__")
         return [(name, getattr(thing, name, None)) for name in kept]
