@@ -9,10 +9,8 @@ from numbers import Real
 import numpy as np
 
 _AS_ASKED = 6
-_LARGEST = dict.fromkeys(("scale", "sensitivity", "lipschitz", "max_norm", "n_changed"), inf) | {
-    "changed": 1,
-    "rate": 1,
-}
+_UNBOUNDED = "scale", "sensitivity", "lipschitz", "max_norm", "n_changed"
+_LARGEST = {"changed": 1, "rate": 1} | dict.fromkeys(_UNBOUNDED, inf)
 
 
 def to_python(number):
