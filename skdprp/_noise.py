@@ -37,21 +37,26 @@ _GRID_BITS = 10  # of the scale above the grid: finer costs privacy in sampling,
 _EDGE_MARGIN = np.float32(2.0**-8)  # see _rounded_to_gaussian
 SAMPLING_LOSS = 2.0**-31  # see above: the loss by rounding of each value that is released
 _SCALES = 2.0**-500, 2.0**500  # of which all values up to 2**500 are multiples of a normal float, up to a fraction
-_SEEDED = ContextVar("seeded noise of this context: (process id, generator)", default=None)
+_SEEDED = ContextVar("seeded noise of this context: ((process id, thread), generator)", default=(None, None))
 _LAST_SEEDED = ContextVar("last seeded draw of this context, by a name that no other draw has", default=b"")
-_TAPE = ContextVar("tape of this context: ((process id, thread), what noise is added to)", default=None)
+_TAPE = ContextVar("tape of this context: ((process id, thread), what noise is added to)", default=(None, None))
+
+
+def here():
+    """Name this thread of this process: forks inherit a context, and threads where they are started in a copy of it."""
+    return os.getpid(), get_ident()
 
 
 def _seeded_generator():
-    """Return the generator of this context, unless a forked process has inherited it."""
-    process, generator = _SEEDED.get() or (None, None)
-    return generator if process == os.getpid() else None
+    """Return the generator of this context, unless another process or thread has inherited it."""
+    owner, generator = _SEEDED.get()
+    return generator if owner == here() else None
 
 
 def _tape():
     """Return the list for what noise is added to instead, in the very thread that records it: see `testing._tape`."""
-    owner, tape = _TAPE.get() or (None, None)
-    return tape if owner == (os.getpid(), get_ident()) else None  # forks and some threads inherit a context
+    owner, tape = _TAPE.get()
+    return tape if owner == here() else None
 
 
 def is_seeded():
@@ -90,7 +95,7 @@ def reproducible_noise(seed):
     >>> sketch.guarantee_
     (1.0, 1e-06)-DP per transform, l1 change of 1.0 [seeded: not private]
     """
-    token = _SEEDED.set((os.getpid(), np.random.default_rng(seed)))
+    token = _SEEDED.set((here(), np.random.default_rng(seed)))
     try:
         yield
     finally:

@@ -1,6 +1,7 @@
 """Attacks on sketches through what an outside user can reach: each once told more than the guarantee, or tried to."""
 
 import contextlib
+import contextvars
 import copy
 import datetime
 import decimal
@@ -984,8 +985,24 @@ def in_a_fork(function):
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
 
 
+def in_a_thread_with_this_context(function):
+    return in_a_thread(partial(contextvars.copy_context().run, function))
+
+
+ELSEWHERE = [in_a_thread, in_a_thread_with_this_context, in_a_fork]
+
+
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork beside threads, on purpose
-@pytest.mark.parametrize("elsewhere", [in_a_thread, in_a_fork])
+@pytest.mark.parametrize("elsewhere", ELSEWHERE)
+def test_a_seed_holds_in_its_own_thread(elsewhere):
+    """Threads that are started in a copy of the context, as all are under some configurations, drew from the seed."""
+    with reproducible_noise(0):
+        assert _noise.is_seeded()
+        assert not elsewhere(_noise.is_seeded)
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork beside threads, on purpose
+@pytest.mark.parametrize("elsewhere", ELSEWHERE)
 def test_releases_elsewhere_have_noise_while_the_contract_is_checked(elsewhere):
     """Checks compare what reaches the noise, and to this end they took it off, for the whole process.
 

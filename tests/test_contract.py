@@ -575,6 +575,19 @@ def test_names_that_noise_chose_are_no_rows():
         dict(_private_checks(NamesByNoise()))["attributes_hold_nothing_of_the_rows"]()
 
 
+def test_no_class_is_changed_while_it_is_checked():
+    """Releases were counted by a method that took the place of that of all estimators of the class, in all threads."""
+    methods = set()
+
+    class Watched(Noisy):
+        def transform(self, X):
+            methods.add(Watched.transform)
+            return super().transform(X)
+
+    dict(_private_checks(Watched()))["reports_charge_what_was_released"]()
+    assert methods == {Watched.transform}
+
+
 def test_an_audit_that_is_too_weak_says_so(seeded):
     known = {"X": ROWS, "neighbours": ROWS_APART, "audit_options": {"n_trials": 100}}
     checks = dict(_private_checks(Means(bound=1.0, delta=0.1), **known, weakened=HalfTheNoise(bound=1.0)))

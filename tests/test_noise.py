@@ -511,6 +511,7 @@ def test_nested_seeds_are_independent():
 SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "flip", "gaussian", "poisson_sample", "spherical"}
 NO_SAMPLERS = {
     "check_scale",
+    "here",
     "is_seeded",
     "last_seeded_draw",
     "left_a_seed",
@@ -525,5 +526,5 @@ def test_every_sampler_is_known_to_the_tape():
         for name, thing in vars(_noise).items()
         if inspect.isfunction(thing) and thing.__module__ == _noise.__name__ and not name.startswith("_")
     }
-    # A new one has to be taught to skdprp/testing/_tape.py and to tests/conftest.py: no check sees it otherwise.
+    # A new one has to know of a tape, and tests/conftest.py of it: no check sees it otherwise.
     assert public - NO_SAMPLERS == SAMPLERS

@@ -1,12 +1,10 @@
 """What reaches the noise of this library, and the same again without it."""
 
-import os
 from contextlib import contextmanager
-from threading import get_ident
 
 import numpy as np
 
-from .._noise import _TAPE, reproducible_noise
+from .._noise import _TAPE, here, reproducible_noise
 
 SHARE_OF_NOISE = 2.0**-10  # what rounding may move, and what counts as no noise at all
 
@@ -19,7 +17,7 @@ def taped():
     """
     tape = []
     with reproducible_noise(0):  # which marks all that is released without noise
-        token = _TAPE.set(((os.getpid(), get_ident()), tape))
+        token = _TAPE.set((here(), tape))
         try:
             yield tape
         finally:
