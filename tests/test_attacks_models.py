@@ -1180,3 +1180,10 @@ def test_two_spellings_of_a_cell_give_one_model(tmp_path, monkeypatch):
         "label": ("1", "1.0", "+1", " 1"),
     }.items():
         assert len({model_of(**{column: spelling}) for spelling in spellings}) == 1, column
+
+
+@pytest.mark.parametrize("kind", [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation])
+def test_the_labels_of_all_rows_are_no_list_of_classes(kind):
+    """With classes=y the model had the label of each row among its parameters, in its repr and in its pickle."""
+    with pytest.raises(ValueError, match="classes"):
+        kind(delta=1e-6, classes=Y).fit(X, Y)
