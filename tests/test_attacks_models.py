@@ -1162,9 +1162,10 @@ def test_two_spellings_of_a_cell_give_one_model(tmp_path, monkeypatch):
     """Clipped, filled in or unknown, a cell leaves nothing of how it was written, or of which of these it was."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("skdprp._validation.uuid4", lambda: SimpleNamespace(hex=""))
-    usual = {"number": "0.25", "filled": "5", "kind": "A", "code": "1", "label": "1"}
+    usual = {"number": "0.25", "whole": "1", "filled": "5", "kind": "A", "code": "1", "label": "1"}
     others = [usual | {"label": "0"}, usual | {"kind": "B", "code": "2"}, usual | {"filled": "", "number": "1"}] * 3
-    options = ["--bounds", "number=0:1", "filled=0:10", "--fill", "filled=5", "--categories", "kind=A,B", "code=1,2"]
+    bounds = ["--bounds", "number=0:1", "whole=0:1", "filled=0:10"]
+    options = [*bounds, "--fill", "filled=5", "--categories", "kind=A,B", "code=1,2"]
 
     def model_of(**cells):
         pd.DataFrame([*others, usual | cells]).to_csv("rows.csv", index=False)
@@ -1174,9 +1175,10 @@ def test_two_spellings_of_a_cell_give_one_model(tmp_path, monkeypatch):
 
     for column, spellings in {
         "number": ("2", "1.0", "1e300", "9223372036854775808", "18446744073709551616"),
+        "whole": ("2", "9223372036854775808", "18446744073709551616", "1" + "0" * 200),
         "filled": ("5", "5.0", "", "NA"),
         "kind": ("C", "", "1", "True"),
-        "code": ("3", "x", "", "9223372036854775808", "1e-400"),
+        "code": ("3", "x", "", "9223372036854775808", "1e-400", "inf", "-1e400"),
         "label": ("1", "1.0", "+1", " 1"),
     }.items():
         assert len({model_of(**{column: spelling}) for spelling in spellings}) == 1, column
