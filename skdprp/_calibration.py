@@ -29,23 +29,10 @@ class Calibration:
     def __post_init__(self):
         assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])
         guarantee = replace(self.guarantee, assumptions=tuple(assumptions))
-        if self._asks_too_much():
-            guarantee = replace(guarantee, epsilon=math.inf, delta=0.0, loss=None, source=f"none: {_OUT_OF_REACH}")
+        if "scale_" in self.fitted and (reached := within_reach(guarantee)) is not guarantee:
+            guarantee = reached
             object.__setattr__(self, "is_void", True)
         object.__setattr__(self, "guarantee", guarantee)
-
-    def _asks_too_much(self):
-        """Whether the tails of the noise that are never sampled would count.
-
-        What lies there, one of two neighbours may release and the other not. The tails of each number have a
-        probability below 2^-288 (see `_noise`), those of m numbers ``m (1 + e^epsilon) 2^-288`` at most in both orders
-        of the neighbours: no more than 2^-33 of delta, or 2^-96 where delta is 0, is taken as nothing.
-        """
-        guarantee = self.guarantee
-        if guarantee.definition is not Definition.DP or "scale_" not in self.fitted or guarantee.epsilon == math.inf:
-            return False
-        allowed = math.log(guarantee.delta) - 33 * math.log(2) if guarantee.delta else -96 * math.log(2)
-        return max(guarantee.epsilon, 1.0) > allowed + 288 * math.log(2) - _LOG_OF_MOST_NUMBERS
 
     def recorded(self, estimator):
         """Enter a release into the open ledgers before its noise is drawn, in a `with` block."""
@@ -67,6 +54,21 @@ class Calibration:
                 "guarantee_.",
                 PrivacyWarning,
             )
+
+
+def within_reach(guarantee):
+    """Return a guarantee of sampled noise as it is, or none where tails that are never sampled would count.
+
+    What lies there, one of two neighbours may release and the other not. The tails of each number have a probability
+    below 2^-288 (see `_noise`), those of m numbers ``m (1 + e^epsilon) 2^-288`` at most in both orders of the
+    neighbours: no more than 2^-33 of delta, or 2^-96 where delta is 0, is taken as nothing.
+    """
+    if guarantee.definition is not Definition.DP or guarantee.epsilon == math.inf:
+        return guarantee
+    allowed = math.log(guarantee.delta) - 33 * math.log(2) if guarantee.delta else -96 * math.log(2)
+    if max(guarantee.epsilon, 1.0) <= allowed + 288 * math.log(2) - _LOG_OF_MOST_NUMBERS:
+        return guarantee
+    return replace(guarantee, epsilon=math.inf, delta=0.0, loss=None, source=f"none: {_OUT_OF_REACH}")
 
 
 def snapshot(estimator):

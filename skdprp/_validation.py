@@ -172,6 +172,8 @@ def without_values(function, *data, name="X", **options):
 def validate_data(estimator, X, y="no_validation", **options):
     """Validate as scikit-learn does, whatever its configuration, but make sparse rows canonical and quote no cell."""
     is_numeric = options.pop("y_numeric", False)  # whose errors quote y: it is checked here
+    if getattr(getattr(y, "dtype", None), "kind", "") == "T":  # of which scikit-learn says that X cannot be read
+        raise TypeError("y is an array of numpy's StringDType, which scikit-learn cannot read: give y.astype(str).")
     with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
         data = without_values(validation.validate_data, estimator, _canonical(X), y, **options)
         if not isinstance(data, tuple):

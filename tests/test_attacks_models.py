@@ -6,13 +6,15 @@ from collections import Counter
 from contextlib import ExitStack
 from decimal import Decimal, getcontext
 from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import VotingClassifier, VotingRegressor
@@ -50,6 +52,7 @@ from skdprp.guarantee import Adjacency, PrivacyGuarantee
 from skdprp.linear_model import SolverError
 from skdprp.linear_model._erm import Problem, clip_rows, minimisers
 from skdprp.linear_model._objective import _largest_perturbation
+from skdprp.linear_model._sketched_least_squares import noisy_blocks, triangle
 from skdprp.losses import HuberHingeLoss, LogisticLoss
 from skdprp.mechanisms import spherical_profile
 from skdprp.mechanisms.noisy_steps import composed_profile
@@ -1054,3 +1057,135 @@ def test_no_fit_within_another_release_leaves_weights_under_its_guarantee(name):
         if is_within and getattr(estimator, "coef_", None) is fits[0]:
             assert estimator.guarantee_.epsilon == 8.0
     assert line > 10
+
+
+@pytest.mark.parametrize("best", [0, 1])
+@pytest.mark.parametrize(
+    ("model", "epsilon", "delta"),
+    [
+        (AMPClassifier(classes=[0, 1]), 1e5, 1e-6),
+        (DPSGDClassifier(classes=[0, 1], n_epochs=2), 200.0, 1e-6),
+        (ProductNoiseOutputPerturbation(radius="gaussian", classes=[0, 1]), 1.0, 1e-100),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::skdprp.guarantee.PrivacyWarning")
+def test_a_search_guarantees_no_more_than_its_fits(model, epsilon, delta, best):
+    """A fit that asks for more than sampled noise can give has no guarantee; a search of such fits had a finite one.
+
+    At epsilon = 1e5 no value of the noise takes one of two neighbours to where the other may be, and (3e5, 3e-6) was
+    printed.
+    """
+    model = clone(model).set_params(delta=delta)
+    grid = [{"epsilon": [1e-2]}, {"epsilon": [epsilon]}]
+    if delta < 1e-99:  # the first candidate has no guarantee either: only delta asks for too much
+        grid = grid[1:] * 2
+    assert clone(model).set_params(epsilon=epsilon).fit(X, Y).guarantee_.epsilon == np.inf
+    search = GridSearchCV(model, grid, cv=KFold(3), refit=lambda results: best).fit(X, Y)
+    private = privacy_report(search).private
+    assert private is None or private.epsilon == np.inf
+
+
+@pytest.mark.filterwarnings("ignore::skdprp.guarantee.PrivacyWarning")
+def test_a_search_whose_refit_has_no_guarantee_can_be_reported():
+    """Without a delta of its own, the number of rows was computed from the delta of the refit, which is 0."""
+    search = GridSearchCV(AMPClassifier(classes=[0, 1]), {"epsilon": [1000.0]}, cv=KFold(3))
+    private = privacy_report(search.fit(X, Y)).private
+    assert private is None or private.epsilon == np.inf
+
+
+class ScoresOfModels(TransformerMixin, BaseEstimator):
+    """Scores by private models, which are in a list, or made where they are fitted."""
+
+    def __init__(self, models=()):
+        self.models = models
+
+    def fit(self, X, y):
+        """Fit all models."""
+        models = self.models or [AMPClassifier(epsilon=9.0, delta=1e-6, classes=[0, 1])]
+        self.fitted_ = [model.fit(X, y) for model in models]
+        return self
+
+    def transform(self, X):
+        """Return a column of scores for each model."""
+        return np.column_stack([model.decision_function(X) for model in self.fitted_])
+
+
+@pytest.mark.parametrize("models", [(), [AMPClassifier(epsilon=9.0, delta=1e-6, classes=[0, 1])] * 2])
+def test_private_models_that_an_unknown_step_keeps_in_a_list_are_part_of_what_private_steps_cost(models):
+    """(1.0, 1e-6) for the private steps alone, of a pipeline in which another step released a model of epsilon 9."""
+    report = privacy_report(make_pipeline(ScoresOfModels(models), model()).fit(X, Y))
+    assert report.total is None
+    assert report.private is None or report.private.epsilon >= 9.0
+
+
+@pytest.mark.parametrize("given", ["method", "keyword"])
+def test_a_map_that_scores_rows_by_a_private_model_is_one_that_was_fitted_on_them(given):
+    """A pipeline that scores rows by one private model, and learns a second one, releases both; it said (1.0, 1e-6)."""
+    first = AMPClassifier(epsilon=9.0, delta=1e-6, classes=[0, 1]).fit(X, Y)
+    if given == "method":
+        scores = FunctionTransformer(first.predict_proba)
+    else:
+        scores = FunctionTransformer(lambda rows, by: by.predict_proba(rows), kw_args={"by": first})
+    total = privacy_report(make_pipeline(scores, model()).fit(X, Y)).total
+    assert total is None or total.epsilon >= 9.0
+
+
+def multiples(numbers, factor):
+    """Share of numbers that are a float times the factor, rounded."""
+    spacing = np.spacing(np.abs(numbers))
+    numbers = np.rint(numbers / spacing) * spacing
+    near = numbers / factor
+    candidates = [near + i * np.spacing(near) for i in (-1, 0, 1)]
+    return np.mean(np.any([candidate * factor == numbers for candidate in candidates], axis=0))
+
+
+def test_the_least_noise_of_a_projection_hides_the_last_bits_of_long_columns():
+    """Noise of 2^-30 of min_residual is less than the last bit of S X where a column is 2^23 times as long as that.
+
+    Which floats are multiples of the norm of the column tells an entry to 34 bits, where 30 are stated.
+    """
+    rng = np.random.default_rng(0)
+    rows, targets = rng.choice([-0.97, 0.97], size=(2048, 1)), rng.normal(size=2048)
+    shares = []
+    for entry in (0.3, 0.3 + 2.0**-34):
+        rows[0, 0] = entry
+        norm = triangle(noisy_blocks(rows, targets[:, None], max_abs=1.0, scale=0.0))[0, 0]
+        shares.append(norm)
+    with reproducible_noise(0):
+        model = MIDPRegressor(epsilon=30.0, n_components=1000, min_residual=1.001 * np.sqrt(1000) * 2.0**-30)
+        sketch, _ = model.sketch(rows, targets)
+    other, same = (multiples(sketch[:, 0], norm) for norm in shares)
+    assert same - other < 0.05  # .15 where the last bits tell
+
+
+def test_two_spellings_of_a_cell_give_one_model(tmp_path, monkeypatch):
+    """Clipped, filled in or unknown, a cell leaves nothing of how it was written, or of which of these it was."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("skdprp._validation.uuid4", lambda: SimpleNamespace(hex=""))
+    usual = {"number": "0.25", "whole": "1", "filled": "5", "kind": "A", "code": "1", "label": "1"}
+    others = [usual | {"label": "0"}, usual | {"kind": "B", "code": "2"}, usual | {"filled": "", "number": "1"}] * 3
+    bounds = ["--bounds", "number=0:1", "whole=0:1", "filled=0:10"]
+    options = [*bounds, "--fill", "filled=5", "--categories", "kind=A,B", "code=1,2"]
+
+    def model_of(**cells):
+        pd.DataFrame([*others, usual | cells]).to_csv("rows.csv", index=False)
+        with reproducible_noise(0):
+            main(["fit", "rows.csv", "--target", "label", "--classes", "0,1", "--force", *options])
+        return Path("skdprp_model.joblib").read_bytes()
+
+    for column, spellings in {
+        "number": ("2", "1.0", "1e300", "9223372036854775808", "18446744073709551616"),
+        "whole": ("2", "9223372036854775808", "18446744073709551616", "1" + "0" * 200),
+        "filled": ("5", "5.0", "", "NA"),
+        "kind": ("C", "", "1", "True"),
+        "code": ("3", "x", "", "9223372036854775808", "1e-400", "inf", "-1e400"),
+        "label": ("1", "1.0", "+1", " 1"),
+    }.items():
+        assert len({model_of(**{column: spelling}) for spelling in spellings}) == 1, column
+
+
+@pytest.mark.parametrize("kind", [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation])
+def test_the_labels_of_all_rows_are_no_list_of_classes(kind):
+    """With classes=y the model had the label of each row among its parameters, in its repr and in its pickle."""
+    with pytest.raises(ValueError, match="classes"):
+        kind(delta=1e-6, classes=Y).fit(X, Y)

@@ -123,11 +123,13 @@ def test_guarantee_says_what_holds(mechanism):
     assert not hasattr(model, "claimed_") and hasattr(model, "n_components_") == (mechanism == "projection")
 
 
-def test_a_bound_on_residuals_is_an_assumption():
+@pytest.mark.parametrize(("fit_intercept", "constant"), [(False, ""), (True, " and the constant")])
+def test_a_bound_on_residuals_is_an_assumption(fit_intercept, constant):
     X, y = make_data()
-    model = MIDPRegressor(n_components=100, min_residual=5.0).fit(X, y)
+    model = MIDPRegressor(n_components=100, min_residual=5.0, fit_intercept=fit_intercept).fit(X, y)
     assert model.scale_ == pytest.approx(np.sqrt(75))
-    assert "min_residual=5.0" in " ".join(str(model.guarantee_).split())
+    residual = f"the residual of each column on the other columns and y{constant}, less any row"
+    assert f"{residual}, is at least min_residual=5.0" in " ".join(str(model.guarantee_).split())
 
 
 def test_published_calibration_has_no_guarantee():

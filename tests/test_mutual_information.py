@@ -50,8 +50,22 @@ def test_residual_takes_its_share_of_the_noise(epsilon):
     scale = information_scale(epsilon, n_components=50, min_residual=residual)
     assert gaussian_information(scale=scale, n_components=50, min_residual=residual) <= epsilon
     assert scale == pytest.approx(needed * np.sqrt(0.19), rel=1e-9)
-    # As much as hides the last bits of floats, where real numbers would need none.
-    assert information_scale(epsilon, n_components=50, min_residual=1.01 * needed) == 1.01 * needed * 2.0**-30
+
+
+@pytest.mark.parametrize("n_samples", [None, 10**4, 10**8])
+def test_a_projection_has_noise_that_hides_the_last_bits_of_floats(n_samples):
+    """Where real numbers would need none, or nearly none; with a residual and of unknown length, those of any column.
+
+    Each of n partial sums is at most ``max_abs sqrt(n)``, and rounded by a part in 2^53.
+    """
+    longest = 3.0 * np.sqrt(2**40 if n_samples is None else n_samples)
+    known = {"n_components": 50, "max_abs": 3.0, "n_samples": n_samples}
+    for epsilon, min_residual in ((0.5, 0.9 * longest), (60.0, 0.9 * longest), (60.0, 0.0)):
+        if n_samples or min_residual:
+            scale = information_scale(epsilon, **known, min_residual=min_residual)
+            assert scale == pytest.approx(2.0**-30 * longest, rel=1e-15)
+            assert scale >= 100 * 2.0**-53 * longest * np.sqrt(n_samples or 2**20)
+    assert information_scale(60.0, max_abs=3.0) < 2.0**-58  # noise on the entries themselves, which are not rounded
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)

@@ -197,6 +197,14 @@ def test_refused_noise(n_dims, shape, power, message):
         spherical_scale(1.0, 1e-5, **kind)
 
 
+@pytest.mark.parametrize("epsilon", [1.1e100, 1e300])
+@pytest.mark.parametrize("kind", [{"shape": 3, "power": 1}, {"shape": 1, "power": 2}, {"shape": 3, "power": 0.5}])
+def test_an_epsilon_at_which_distances_overflow_is_refused_as_such(epsilon, kind):
+    """And not with a NaN of a solver, or with the advice to choose an epsilon above 0."""
+    with pytest.raises(ValueError, match=r"epsilon=1.*e\+.* is too large"):
+        spherical_scale(epsilon, 1e-6, n_dims=3, **kind)
+
+
 # Calibration
 
 

@@ -1,6 +1,7 @@
 """Reports over pipelines and searches, against what each costs by hand."""
 
 import dataclasses
+import functools
 import re
 
 import numpy as np
@@ -49,6 +50,7 @@ from skdprp.audit import AuditResult
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
 from skdprp.report._data_independent import map_label
+from skdprp.report._structure import holds_private
 from skdprp.testing import reproducible_noise
 
 X, Y = load_digits(n_class=2, return_X_y=True)
@@ -440,6 +442,41 @@ class _LearnedCategories(OneHotEncoder):
     def fit(self, X, y=None):
         self.categories = [np.unique(column) for column in X.T]
         return super().fit(X)
+
+
+FITTED = clone(MODEL).set_params(classes=[0, 1]).fit(X, Y)
+
+
+@dataclasses.dataclass(slots=True)
+class _Scores:
+    by: object
+
+    def __call__(self, rows):
+        return self.by.predict_proba(rows)
+
+
+def _closure(model):
+    return lambda rows: model.predict_proba(rows)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        FITTED.predict_proba,
+        lambda rows: FITTED.predict_proba(rows),
+        lambda rows, by=FITTED: by.predict_proba(rows),
+        _closure(FITTED),
+        _Scores(FITTED),
+        functools.partial(_Scores.__call__, _Scores(np.array([FITTED, None]))),
+    ],
+)
+def test_no_total_where_a_function_applies_a_private_model(function):
+    """Which may have been fitted on the same rows, wherever the function has it from."""
+    step = FunctionTransformer(function)
+    assert holds_private(step) and not holds_private(FunctionTransformer(_closure(StandardScaler())))
+    if not isinstance(function, functools.partial):
+        report = privacy_report(make_pipeline(step, MODEL).fit(X, Y))
+        assert report.total is report.private is None and "compose()" in report.not_covered[0]
 
 
 class _Centring(FunctionTransformer):

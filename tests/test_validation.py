@@ -239,6 +239,13 @@ def test_labels_are_not_quoted(estimator):
     refusal(estimator.fit(ROWS, labels(estimator)).score, ROWS, y)
 
 
+@pytest.mark.parametrize("estimator", [AMPClassifier(), DPSGDClassifier(), MIDPRegressor()])
+def test_text_of_any_length_is_said_to_be_in_y(estimator):
+    y = np.array(["a", "b"], dtype=np.dtypes.StringDType())
+    with pytest.raises(TypeError, match=r"^y .*StringDType"):
+        estimator.fit(np.eye(2), y)
+
+
 def test_targets_of_objects_are_finite():
     with pytest.raises(ValueError, match="y contains inf"):
         MIDPRegressor().fit(ROWS, np.array([np.inf, 1.0] * 20, dtype=object))

@@ -118,20 +118,24 @@ def _checked(column, listed, filled):
     import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
-    name = column.name
+    name, missing = column.name, column.isna()
     if listed:
-        numeric = isinstance(listed[0], float)
-        cells = pd.to_numeric(column, errors="coerce").astype(np.float64) if numeric else column.astype(object)
+        if isinstance(listed[0], float):  # what is infinite is another value, which encoders refuse
+            cells = pd.to_numeric(column, errors="coerce").astype(np.float64).replace([-np.inf, np.inf], np.nan)
+        else:
+            cells = column.astype(object)
         if not cells.isin(listed).any():
             raise ValueError(f"column {name!r} holds none of its --categories")
         return cells
-    if not is_numeric_dtype(column):
+    if not is_numeric_dtype(column):  # for a cell of text, or for a whole number beyond 64 bits
+        column = pd.to_numeric(column, errors="coerce")
+    if not column.isna().equals(missing):
         raise ValueError(
             f"column {name!r} holds text where numbers should be: list what it can be, without looking at the file, by"
             f" --categories {name}=THIS,THAT, or drop it"
         )
     if np.isinf(column).any():
         raise ValueError(f"column {name!r} has infinite values")
-    if column.isna().any() and not filled:
+    if missing.any() and not filled:
         raise ValueError(f"column {name!r} has missing values: name a public constant for them by --fill {name}=VALUE")
     return column.astype(np.float64)

@@ -105,7 +105,10 @@ def _with_one_zero(labels):
 def _encode(y, public_classes):
     """Return the classes, sorted, and the index of the class of each row."""
     y = _labels(y)
-    classes = np.unique(y if public_classes is None else _with_one_zero(column_or_1d(public_classes)))
+    listed = y if public_classes is None else _with_one_zero(column_or_1d(public_classes))
+    classes = np.unique(listed)
+    if listed is not y and len(classes) < len(listed):  # as y does: parameters would show the label of each row
+        raise ValueError("`classes` lists a label more than once: list each label once, and do not take them from y.")
     if len(classes) < 2:
         raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
     codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below

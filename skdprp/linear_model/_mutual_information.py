@@ -313,6 +313,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             max_abs=self.max_abs,
             n_components=n_components,
             min_residual=self.min_residual,
+            n_samples=X.shape[0],
         )
         return Calibration(
             self._guarantee(scale, n_components, released),
@@ -385,8 +386,9 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             source = "proof in skdprp.mechanisms.information_scale"
             assumptions += ("S X and S y are real numbers: the last bits of the float S y are not protected",)
             if self.min_residual > 0:
-                residual = f"the residual of each column, less any row, is at least min_residual={self.min_residual}"
-                assumptions += (residual,)
+                others = "the other columns and y" + " and the constant" * self.fit_intercept
+                residual = f"the residual of each column on {others}, less any row,"
+                assumptions += (f"{residual} is at least min_residual={self.min_residual}",)
         return PrivacyGuarantee(
             self.epsilon,
             0.0,

@@ -77,8 +77,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     max_iter : int, default=100
         Largest number of Newton steps.
     classes : array-like or None, default=None
-        The labels, if they are public. None takes those found in y: a class of one row tells that it is there, and the
-        guarantee holds *given the set of labels*, as it is printed.
+        Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
+        the guarantee holds *given the set of labels*, as it is printed.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems.
 

@@ -8,7 +8,8 @@ from .._noise import SAMPLING_LOSS, check_scale
 from ._numerics import bisect
 from .gaussian_laplace import gaussian_epsilon
 
-_LEAST_NOISE = 2.0**-30  # of min_residual
+_LEAST_NOISE = 2.0**-30  # of the longest that a projected column can be
+_MOST_ROWS = 2**40
 
 
 @with_python_numbers
@@ -85,7 +86,7 @@ def projected_entry_epsilon(delta, *, scale, n_components, max_abs=1.0, min_resi
 
 
 @with_python_numbers
-def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0):
+def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0, n_samples=None):
     """Calibrate Gaussian noise to a bound on mutual information (MI-DP), rounding to the private side.
 
     With the defaults the noise is for the entries of X themselves; with `n_components`, for ``S X`` where S has that
@@ -102,12 +103,16 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     min_residual : float, default=0.0
         Assumed of X, y (and a constant column, if one is projected too), and public: for every column j and row i, the
         least-squares residual of column j on the other columns and y has at least this norm when row i is left out.
-        Above 0 it needs a secret S, and noise all the same, of 2^-30 of it at least.
+        Above 0 it needs a secret S, and some noise all the same.
+    n_samples : int or None, default=None
+        Number n of rows of X, which is public. None stands for 2^40 with a `min_residual`; without one, for noise on
+        the entries themselves, which nothing has rounded before.
 
     Returns
     -------
     float
-        ``sqrt(max(0, n' max_abs^2 / (2^(2 epsilon) - 1) - min_residual^2))``, or ``2^-30 min_residual`` if that is more
+        ``sqrt(max(0, n' max_abs^2 / (2^(2 epsilon) - 1) - min_residual^2))``, or ``2^-30 max_abs sqrt(n)`` if that is
+        more.
 
     Notes
     -----
@@ -119,13 +124,17 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     inequality at most ``gaussian_information``. With a `min_residual` of 0 all of S may be known to the attacker.
 
     This is proved of real numbers. Floats of S X are not Gaussian to the last bit, and without noise their last bits
-    tell of what numbers they are products. The least noise is coarser by far than these bits, and costs next to
-    nothing.
+    tell of what numbers they are sums of products. A column is at most ``max_abs sqrt(n)`` long; so is, but for a
+    standard normal variate, each partial sum of its n products. They are rounded by a part in 2^53 each, and all of
+    them together by about sqrt(n) times that, as roundings are not all to one side [2]_. The least noise is ``2^23 /
+    sqrt(n)`` times that, a thousand times at 2^26 rows, and costs next to nothing.
 
     References
     ----------
     .. [1] M. Showkatbakhsh, C. Karakus and S. Diggavi, "Privacy-Utility Trade-off of Linear Regression under Random
        Projections and Additive Noise", ISIT 2018, for the mechanisms; the residuals are ours.
+    .. [2] N. Higham and T. Mary, "A New Approach to Probabilistic Rounding Error Analysis", SIAM Journal on Scientific
+       Computing, 2019.
 
     Examples
     --------
@@ -140,7 +149,9 @@ def information_scale(epsilon, *, max_abs=1.0, n_components=1, min_residual=0.0)
     # entries hide this one well enough.
     least = np.sqrt(max(0.0, needed - min_residual)) * np.sqrt(needed + min_residual) * (1 + 2.0**-40)
     # Never none: the last bits of floats without noise are no real numbers, and tell the entry.
-    return check_scale(float(max(least, _LEAST_NOISE * min_residual)))
+    if n_samples is None:
+        n_samples = _MOST_ROWS if min_residual > 0 else 0
+    return check_scale(float(max(least, _LEAST_NOISE * max_abs * np.sqrt(n_samples))))
 
 
 @with_python_numbers

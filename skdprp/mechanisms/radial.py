@@ -9,6 +9,7 @@ from .._digits import with_python_numbers
 from ._numerics import cached, calibrated, released
 from .gaussian_laplace import gaussian_profile, laplace_profile, laplace_scale
 
+_LARGEST_EPSILON = 1e100  # from 1e154 on, squares of distances overflow in the quadrature
 _LOG_MASS_LEFT_OUT = 80.0  # which is added to delta
 _RELATIVE_ERROR = 2.0**-42  # of the quadrature
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -38,7 +39,7 @@ def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
     ------
     ValueError
         If `delta` is not positive, unless the noise is multivariate Laplace (a = M, b = 1), which is pure; or if
-        (a, b) is not covered by the profile.
+        (a, b), or an `epsilon` beyond 1e100, is not covered by the profile.
 
     References
     ----------
@@ -56,6 +57,8 @@ def spherical_scale(epsilon, delta, *, sensitivity=1.0, n_dims, shape, power):
         raise ValueError("Only the multivariate Laplace noise, shape=n_dims and power=1, can meet delta=0.")
     if delta <= 0 or sensitivity == 0:  # one draw of multivariate Laplace noise loses what its distance is in scales
         return laplace_scale(epsilon, sensitivity=sensitivity)
+    if epsilon > _LARGEST_EPSILON:
+        raise ValueError(f"epsilon={epsilon:g} is too large for spherical noise: choose at most {_LARGEST_EPSILON:g}.")
     return calibrated(
         lambda scale: spherical_profile(
             epsilon, scale=scale, sensitivity=sensitivity, n_dims=n_dims, shape=shape, power=power

@@ -105,8 +105,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         Neighbours differ in one row and its label, replaced by others at their place, or counting or blank there: a
         weaker guarantee at half the noise. The number of places for rows is public in both.
     classes : array-like or None, default=None
-        The labels, if they are public. None takes those found in y: a class of one row tells that it is there, and the
-        guarantee holds *given the set of labels*, as it is printed.
+        Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
+        the guarantee holds *given the set of labels*, as it is printed.
     verbose : int, default=0
         How many lines to print during fit. They tell how far it is, and nothing of the data.
 

@@ -59,8 +59,8 @@ def privacy_report(estimator, *, ledger=None):
     then transforms the same rows: that is one release more of each sketch within, and is charged. There is no total
     where a word, "drop" or "passthrough", stands for a step that may have been there at the fit; where ``memory=``
     caches what was released; where `transform` returns rows as they are beside sketches; where an estimator that is not
-    known here holds private ones; or where a sketch was given lazy rows, which each step that looks at the sketches
-    computes again, with new noise.
+    known here holds private ones, or a function applies them; or where a sketch was given lazy rows, which each step
+    that looks at the sketches computes again, with new noise.
 
     **Whose word is taken.** Classes are known by their exact type: a subclass may learn, or release, whatever it likes.
     An estimator of yours, which derives from none of this library, is taken at its word: its ``guarantee_`` is charged

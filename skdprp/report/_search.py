@@ -28,6 +28,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 
+from .._calibration import within_reach
 from .._noise import left_a_seed
 from ..guarantee import Adjacency, Definition
 from ._structure import all_steps, has_guarantee, is_of_library
@@ -190,8 +191,8 @@ def _costliest(guarantees):
     except ValueError as error:
         raise NotKnown(_UNKNOWN) from error
     # The largest of each covers every candidate at one point; of the losses, no one need be the largest everywhere.
-    epsilon, delta = max(one.epsilon for one in guarantees), max(one.delta for one in guarantees)
-    return replace(guarantees[0], epsilon=epsilon, delta=delta, adjacency=adjacency, loss=None)
+    costliest = max(guarantees, key=lambda one: one.epsilon)
+    return replace(costliest, delta=max(one.delta for one in guarantees), adjacency=adjacency, loss=None)
 
 
 def _candidates(search, refit, cv):
@@ -271,9 +272,12 @@ def _guarantee_in_a_fold(step, refitted, cv):
         raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
     if step.calibration != "exact":
         raise NotKnown(_UNKNOWN)
+    if known.epsilon == np.inf:  # whatever the folds have, there is no guarantee
+        return replace(known, **shown)
     delta = _largest_delta(refitted, cv) if step.delta is None else step.delta
     stated = {"epsilon": step.epsilon, "delta": delta, "adjacency": Adjacency(step.adjacency)}
-    return replace(known, **stated, **shown, loss=None, audited_epsilon=None)
+    stated = replace(known, **stated, **shown, loss=None, audited_epsilon=None)
+    return within_reach(stated) if hasattr(refitted, "scale_") else stated
 
 
 def _largest_delta(refitted, cv):

@@ -1,5 +1,9 @@
 """What is inside of an estimator, and whose class it is."""
 
+import gc
+from numbers import Number
+from types import FunctionType, ModuleType
+
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier, VotingRegressor
@@ -12,6 +16,7 @@ from ..guarantee import PrivacyGuarantee
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, *_SAME_ROWS)
+_PLAIN = (str, bytes, Number, type, ModuleType, type(None))  # what holds no estimator of its own
 # What every class statement leaves in a class, whatever it defines.
 _RELEASES_NOTHING = {
     "__init__",
@@ -57,14 +62,29 @@ def has_guarantee(estimator):
 
 
 def holds_private(estimator):
-    """Whether parameters of an estimator, at any depth, are private estimators."""
-    if type(estimator) is FrozenEstimator:
-        return has_guarantee(estimator.estimator) or holds_private(estimator.estimator)
-    values = estimator.get_params().values() if hasattr(estimator, "get_params") else ()
-    return any(
-        has_guarantee(value) or is_of_library(value) or (type(value) is FrozenEstimator and holds_private(value))
-        for value in values
-    )
+    """Whether parameters, attributes or functions of an estimator are, or hold, private estimators, at any depth."""
+    seen, found = {id(estimator): estimator}, _held_by(estimator)
+    while found:
+        one = found.pop()
+        if isinstance(one, _PLAIN) or id(one) in seen:
+            continue
+        if has_guarantee(one) or is_of_library(one):
+            return True
+        seen[id(one)] = one
+        found += _held_by(one)
+    return False
+
+
+def _held_by(thing):
+    """List what an object, a container, or a function or method refers to."""
+    if isinstance(thing, np.ndarray):
+        return thing.ravel().tolist() if thing.dtype == object else []
+    held = gc.get_referents(thing)  # in lists, closures, methods, partial functions and slots as well
+    if not isinstance(thing, FunctionType):
+        return held
+    # Of all names of its module, those that it looks up.
+    looked_up = [thing.__globals__[name] for name in thing.__code__.co_names if name in thing.__globals__]
+    return looked_up + [one for one in held if one is not thing.__globals__ and one is not thing.__builtins__]
 
 
 def _library_class(kind):

@@ -80,6 +80,10 @@ _UNRECORDED = (
 )
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
+_APPLIES = (
+    "applies private estimators, and on which rows they were fitted is not known: let them see the rows before, report"
+    " the steps after them, and compose() the guarantees if both are of the same rows"
+)
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = "rows that were sketched are not sketched again: each transform, predict or score of them is one release more"
 _DIFFER = "; guarantees differ, this is the last"
@@ -255,6 +259,8 @@ def _of_step(estimator, name, flow):
     if is_of_library(estimator):
         raise NotFittedError(f"{kind} is not fitted, or its last fit failed: its guarantee is unknown.")
     if is_data_independent(estimator):
+        if holds_private(estimator):  # a function, or a method of one, that was fitted before
+            return replace(_uncovered(name, kind, _APPLIES), is_known=False)
         remark = remark_on(estimator)
         remark += _WARNS * (not flow.released and type(estimator) is not PublicScaler)
         remark += _SPREADS * (isinstance(estimator, _SPREADING) and not flow.released)
