@@ -1,0 +1,388 @@
+"""Private linear regression: DPRidge."""
+
+from numbers import Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _noise
+from .._calibration import snapshot, take_over
+from .._lazy import is_lazy
+from .._validation import (
+    FLOATS,
+    Interval,
+    StrOptions,
+    _fit_context,
+    clip_rows,
+    silent,
+    validate_data,
+    without_values,
+)
+from ..mechanisms import gaussian_scale
+from ..mechanisms._numerics import rows_that_differ
+from ..moments import MOMENTS_CONSTRAINTS, PrivateMoments
+from ._descent import N_STEPS, descend, plan_descent
+from ._least_squares import NormalEquations
+
+_MANY_ROWS = 2500.0  # times the square root of the number of weights: where moments are as good as a descent
+
+
+class DPRidge(RegressorMixin, PrivateMoments):
+    """Private linear regression: rows and targets are protected, and every penalty costs the same.
+
+    Where Ridge or LinearRegression stood. Rows longer than `max_norm` and targets outside `target_bounds` are clipped,
+    and predictions lie within these bounds, too.
+
+    Parameters
+    ----------
+    target_bounds : tuple (low, high) or array-like of shape (n_targets, 2)
+        Least and largest value of the targets, one pair for all or one for each. A public choice, **never read from the
+        data**: of house prices, what any house may cost.
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row with its targets.
+    delta : float or None, default=None
+        Failure probability; None is 1 / n_samples**2.
+    alpha : float or "auto", default="auto"
+        Penalty, as in Ridge, of regressions on moments. "auto" is computed from the released moments and what is known
+        of their noise; a descent stops early instead.
+    max_norm : float, default=1.0
+        Norm to which longer rows are clipped, in fit and in predict. A public choice, never read from the data.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row and its targets, replaced by others at their place, or counting or blank there: a
+        weaker guarantee at less noise. The number of places for rows is public in both.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept.
+    mechanism : {"auto", "descent", "moments"}, default="auto"
+        "moments" releases sums of products of all columns once: one pass over the rows, any penalty afterwards by
+        `path`, error bars. "descent" releases 200 noisy gradients: more accurate where rows are few or `epsilon` is
+        small. "auto" takes a descent, unless there are so many rows that moments are as good, the rows come in chunks
+        or are lazy, or `alpha` is a number.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Private weights.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Private intercept; 0 without `fit_intercept`.
+    mechanism_ : {"descent", "moments"}
+        What was done.
+    columns_ : Columns
+        The bounds that rows and targets were clipped to.
+    moments_ : Moments
+        What was released, where the mechanism is "moments"; the following, as well.
+    alpha_ : float or ndarray of shape (n_targets,)
+        Penalty used.
+    coef_std_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Standard errors of the weights: sampling, noise and shrinkage together.
+    intercept_std_ : float or ndarray of shape (n_targets,)
+        That of the intercept.
+    covariance_ : ndarray of shape (n_weights, n_weights) or (n_targets, n_weights, n_weights)
+        Covariance of the errors of weights and intercept.
+    residual_std_ : float or ndarray of shape (n_targets,)
+        Standard deviation of a target about its prediction, one standard deviation of its noise above the estimate.
+    delta_ : float
+        The value used.
+    scale_ : float
+        Standard deviation of the noise, in units in which no row or gradient is longer than 1.
+    guarantee_ : PrivacyGuarantee
+        What holds of this release.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of str
+        Names of the features, when X has string names.
+
+    See Also
+    --------
+    DPMoments : The release by itself, for this and other models at one price.
+    MIDPRegressor : Protects single entries of X in mutual information, and not rows.
+
+    Notes
+    -----
+    ``GridSearchCV`` over `alpha` pays for every fit. With ``mechanism="moments"``, `path` costs nothing.
+
+    References
+    ----------
+    .. [1] Y.-X. Wang, "Revisiting Differentially Private Linear Regression: Optimal and Adaptive Prediction &
+       Estimation in Unbounded Domain", UAI 2018, for ridge regression on noisy moments. The penalty is ours.
+    .. [2] R. Bassily, A. Smith and A. Thakurta, "Private Empirical Risk Minimization: Efficient Algorithms and Tight
+       Error Bounds", FOCS 2014, for noisy descent. Steps and clipping norm are ours.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skdprp import DPRidge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = DPRidge(target_bounds=(0, 350), epsilon=5.0, max_norm=0.3).fit(X, y)
+    >>> bool(model.score(X, y) > 0.1)
+    True
+    >>> model.guarantee_
+    (5.0, 5.11865e-06)-DP, one row replaced
+    """
+
+    _parameter_constraints: dict = {
+        "target_bounds": ["array-like"],
+        **MOMENTS_CONSTRAINTS,
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "fit_intercept": ["boolean"],
+        "mechanism": [StrOptions({"auto", "descent", "moments"})],
+    }
+
+    def __init__(
+        self,
+        *,
+        target_bounds,
+        epsilon=1.0,
+        delta=None,
+        alpha="auto",
+        max_norm=1.0,
+        adjacency="replace_one",
+        fit_intercept=True,
+        mechanism="auto",
+    ):
+        self.target_bounds = target_bounds
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.max_norm = max_norm
+        self.adjacency = adjacency
+        self.fit_intercept = fit_intercept
+        self.mechanism = mechanism
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Release private weights.
+
+        Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are clipped to it. Partitions of a dask collection are summed where they
+            are, on the scheduler in use.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a dask collection
+            Targets. Those outside `target_bounds` are clipped to them.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+
+        Raises
+        ------
+        ValueError
+            If X or y is not finite or of the wrong shape, or a parameter does not fit the others. Nothing is released
+            then.
+        """
+        if not self._descends(X):
+            return self._fit([(X, y)])
+        if self.alpha != "auto" or is_lazy(X):
+            raise ValueError('A descent has no penalty, and needs all rows in memory: choose mechanism="moments".')
+        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        X, y = model._validate(X, y, reset=True)
+        columns = model._columns(X, y)
+        plan = model._plan(X.shape[0], columns)
+        calibration = model._calibrate_descent(plan, X.shape[0])
+        X, others = columns.clip(X, y)
+        # To norms of at most 1: of a row with its constant, and of all targets together.
+        row_unit, target_unit = 1 / np.hypot(1, columns.constant), 1 / np.sqrt(columns.n_targets)
+        targets = others[:, -columns.n_targets :] / columns.reach * target_unit
+        with calibration.recorded(self):
+            weights = descend(X * (row_unit / columns.max_norm), columns.constant * row_unit, targets, plan)
+        weights *= row_unit / target_unit
+        coefs, intercepts = in_units_of_data(columns, weights[:-1].T, columns.constant * weights[-1])
+        model.coef_, model.intercept_ = _squeezed(coefs), _squeezed(intercepts)
+        model.mechanism_, model.columns_ = "descent", columns
+        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
+        take_over(self, model)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_moments(self, moments):
+        """Learn from moments that were released before, which costs no privacy.
+
+        Parameters
+        ----------
+        moments : Moments
+            A release with targets, of :class:`~skdprp.DPMoments` or of another regression. Bounds and guarantee are
+            those of the release; of the parameters only `alpha` is used.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+
+        Raises
+        ------
+        ValueError
+            If the moments have no targets.
+        """
+        if not moments.columns.n_targets:
+            raise ValueError("These moments have no targets: give target_bounds, and y, where they are released.")
+        model = snapshot(self)
+        model._learn(moments)
+        model.n_features_in_ = moments.columns.n_features
+        model.delta_, model.scale_, model.guarantee_ = moments.guarantee.delta, moments.noise_scale, moments.guarantee
+        take_over(self, model)
+        return self
+
+    def path(self, alphas):
+        """Solve for several penalties on the moments that were released, which costs no privacy.
+
+        Parameters
+        ----------
+        alphas : array-like of shape (n_alphas,)
+            Penalties, as in Ridge.
+
+        Returns
+        -------
+        coefs : ndarray of shape (n_alphas, n_features) or (n_alphas, n_targets, n_features)
+            Weights at each penalty.
+        intercepts : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
+            Intercepts.
+
+        Raises
+        ------
+        ValueError
+            If the fit was a descent, which has one solution, or a penalty is negative.
+        """
+        check_is_fitted(self)
+        if self.mechanism_ == "descent":
+            raise ValueError('A descent has one solution: fit with mechanism="moments".')
+        alphas = np.asarray(alphas, dtype=np.float64)
+        if alphas.ndim != 1 or not (np.isfinite(alphas) & (alphas >= 0)).all():
+            raise ValueError("alphas should be a list of finite numbers of at least 0.")
+        equations = NormalEquations.of(self.moments_)
+        solutions = [
+            in_units_of_data(self.columns_, *equations.solve_all(alpha / self.columns_.max_norm**2)) for alpha in alphas
+        ]
+        coefs, intercepts = map(np.array, zip(*solutions, strict=True))
+        single = self.columns_.n_targets == 1
+        return (coefs[:, 0], intercepts[:, 0]) if single else (coefs, intercepts)
+
+    @silent
+    def predict(self, X, return_std=False):
+        """Predict the targets of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are clipped, as in fit.
+        return_std : bool, default=False
+            Whether to return standard deviations of the targets about their predictions, too.
+
+        Returns
+        -------
+        y_mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Predictions, within the bounds of the targets.
+        y_std : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Standard deviations, of the targets and of the weights together: only if `return_std`.
+
+        Raises
+        ------
+        ValueError
+            If `return_std` is asked of a descent, which releases nothing that would tell.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        X = clip_rows(X, self.columns_.max_norm)
+        low, high = _squeezed(self.columns_.low), _squeezed(self.columns_.high)
+        predicted = np.clip(X @ self.coef_.T + self.intercept_, low, high)
+        if not return_std:
+            return predicted
+        if self.mechanism_ == "descent":
+            raise ValueError('A descent releases no standard deviations: fit with mechanism="moments".')
+        rows = np.hstack([X.toarray() if sp.issparse(X) else X, np.ones((X.shape[0], int(self.columns_.intercept)))])
+        of_weights = np.einsum("ij,...jk,ik->i...", rows, self.covariance_, rows)
+        return predicted, np.sqrt(of_weights + np.square(self.residual_std_))
+
+    @silent
+    def score(self, X, y, sample_weight=None):
+        """Return the coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        return without_values(r2_score, y, self.predict(X), sample_weight=sample_weight, name="y")
+
+    def _descends(self, X):
+        """Whether to descend, from the parameters and the shape of the rows."""
+        if self.mechanism != "auto":
+            return self.mechanism == "descent"
+        shape = X.shape if hasattr(X, "shape") else without_values(np.asarray, X, dtype=object).shape
+        if self.alpha != "auto" or is_lazy(X) or len(shape) != 2 or not shape[0]:
+            return False
+        rows = float(rows_that_differ(self.adjacency))
+        noise = gaussian_scale(self.epsilon, self._delta(shape[0]), sensitivity=rows)
+        return shape[0] < _MANY_ROWS * np.sqrt(shape[1] + 1) * noise
+
+    def _plan(self, n_samples, columns):
+        return plan_descent(
+            self.epsilon,
+            self._delta(n_samples),
+            n_samples=n_samples,
+            n_weights=(columns.n_features + 1) * columns.n_targets,
+            adjacency=self.adjacency,
+        )
+
+    def _calibrate_descent(self, plan, n_samples):
+        return self._state(
+            self._delta(n_samples),
+            plan.scale,
+            released="coef_ and intercept_, and the noisy sums of gradients that they were computed from",
+            mechanism=f"Gaussian mechanism on {N_STEPS} sums of clipped gradients, scale {plan.scale:.6g}",
+            source="exact profile of the Gaussian mechanism; proof in skdprp.linear_model._descent.plan_descent",
+            loss=plan.loss,
+        )
+
+    def _learn(self, moments):
+        """Solve the normal equations, and estimate the errors of the solution."""
+        columns, equations = moments.columns, NormalEquations.of(moments)
+        self.mechanism_, self.moments_, self.columns_ = "moments", moments, columns
+        suited, sizes = zip(*map(equations.penalty, range(columns.n_targets)), strict=True)
+        is_given = self.alpha != "auto"
+        penalties = [self.alpha / columns.max_norm**2] * columns.n_targets if is_given else suited
+        coefs, intercepts = in_units_of_data(columns, *equations.solve_all(penalties))
+        self.coef_, self.intercept_ = _squeezed(coefs), _squeezed(intercepts)
+        self.alpha_ = _squeezed(np.array(penalties) * columns.max_norm**2)
+        # Errors, in units of X and of each target.
+        errors = map(equations.covariance, range(columns.n_targets), penalties, sizes)
+        covariances, residuals = map(np.array, zip(*errors, strict=True))
+        units = np.append(np.full(columns.n_features, 1 / columns.max_norm), np.ones(int(columns.intercept)))
+        units = units * columns.reach[:, None]
+        covariances *= units[:, :, None] * units[:, None, :]
+        deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+        self.covariance_, self.residual_std_ = _squeezed(covariances), _squeezed(np.sqrt(residuals) * columns.reach)
+        self.coef_std_ = _squeezed(deviations[:, : columns.n_features])
+        self.intercept_std_ = _squeezed(deviations[:, -1]) if columns.intercept else 0.0
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.multi_output = True
+        tags.non_deterministic = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def in_units_of_data(columns, weights, intercepts):
+    """Bring weights of unit rows and targets, of shape (n_targets, n_features), to those of X and y."""
+    return weights * (columns.reach[:, None] / columns.max_norm), intercepts * columns.reach + columns.center
+
+
+def _squeezed(values):
+    """Of one target, its values alone: a number where there is one."""
+    values = np.asarray(values)
+    return (values[0] if values.ndim > 1 else float(values[0])) if len(values) == 1 else values
