@@ -11,6 +11,7 @@ import numpy as np
 _RIDGE_FOR_POSTERIOR = 0.7  # ridge for the posterior mean, whose filter it is not: least error on simulated tables
 _PRIOR_OF_A_MEAN = 0.1  # variance of the mean of a target, about the middle of its bounds
 _SIZES = np.geomspace(1e-10, 1e4, 71)[:, None]  # of the variance of one weight
+_FEW_ROWS = 100.0  # for each weight, in units of the noise
 _LEVEL = 2.0  # of a logarithm of a likelihood, below its largest, down to which a size is not ruled out
 
 
@@ -45,6 +46,12 @@ class NormalEquations:
     noise: float
     constant: float
     target_weight: float
+
+    @property
+    def rows_for_each_weight(self):
+        """Rows for each weight, in units of the noise that hides one."""
+        norm = 1 + self.constant**2 + self.cross.shape[1] * self.target_weight**2
+        return self.n_samples * norm / (np.sqrt(2) * self.noise * (len(self.gram) + 1))
 
     @classmethod
     def of(cls, moments):
@@ -118,7 +125,9 @@ class NormalEquations:
         loss = (np.log(variance) + b**2 / variance).sum(axis=1) / 2
         best = np.argmin(loss)
         alpha = _RIDGE_FOR_POSTERIOR * (np.sqrt(noise[best] / _SIZES[best]) + residual[best] / _SIZES[best])
-        return float(alpha[0]), float(_SIZES[np.flatnonzero(loss <= loss[best] + _LEVEL)[-1], 0])
+        largest = float(_SIZES[np.flatnonzero(loss <= loss[best] + _LEVEL)[-1], 0])
+        # With few rows nothing is ruled out: weights of the size of targets by rows are possible at least.
+        return float(alpha[0]), largest if self.rows_for_each_weight >= _FEW_ROWS else max(largest, 1.0)
 
     def solve(self, target, alpha):
         """Weights and intercept of the ridge regression of a target."""

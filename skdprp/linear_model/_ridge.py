@@ -3,7 +3,7 @@
 from numbers import Real
 
 import numpy as np
-import scipy.sparse as sp
+from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
@@ -21,13 +21,9 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..mechanisms import gaussian_scale
-from ..mechanisms._numerics import rows_that_differ
 from ..moments import MOMENTS_CONSTRAINTS, PrivateMoments
-from ._descent import N_STEPS, descend, plan_descent
+from ._descent import N_STEPS, descend, has_many_rows, plan_descent
 from ._least_squares import NormalEquations
-
-_MANY_ROWS = 2500.0  # times the square root of the number of weights: where moments are as good as a descent
 
 
 class DPRidge(RegressorMixin, PrivateMoments):
@@ -76,7 +72,8 @@ class DPRidge(RegressorMixin, PrivateMoments):
     alpha_ : float or ndarray of shape (n_targets,)
         Penalty used.
     coef_std_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        Standard errors of the weights: sampling, noise and shrinkage together.
+        Standard errors of the weights, of sampling, noise and shrinkage together. They hold on average over weights: of
+        one in a direction that the noise hides they say little.
     intercept_std_ : float or ndarray of shape (n_targets,)
         That of the intercept.
     covariance_ : ndarray of shape (n_weights, n_weights) or (n_targets, n_weights, n_weights)
@@ -263,40 +260,55 @@ class DPRidge(RegressorMixin, PrivateMoments):
         return (coefs[:, 0], intercepts[:, 0]) if single else (coefs, intercepts)
 
     @silent
-    def predict(self, X, return_std=False):
+    def predict(self, X):
         """Predict the targets of each row.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows. Those longer than `max_norm` are clipped, as in fit.
-        return_std : bool, default=False
-            Whether to return standard deviations of the targets about their predictions, too.
 
         Returns
         -------
-        y_mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
             Predictions, within the bounds of the targets.
-        y_std : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Standard deviations, of the targets and of the weights together: only if `return_std`.
+        """
+        check_is_fitted(self)
+        return self._within_bounds(self._scores(X))
+
+    @silent
+    def predict_interval(self, X, level=0.9):
+        """Predict intervals that hold the targets of about a share `level` of all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        level : float, default=0.9
+            Share of the targets, between 0 and 1.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Ends of the intervals, within the bounds of the targets.
 
         Raises
         ------
         ValueError
-            If `return_std` is asked of a descent, which releases nothing that would tell.
+            If the fit was a descent, which releases nothing that would tell, or `level` is no share.
+
+        Notes
+        -----
+        Predictions plus and minus a multiple of `residual_std_`, as if residuals were normal. What noise and shrinkage
+        do to predictions is part of these residuals.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        X = clip_rows(X, self.columns_.max_norm)
-        low, high = _squeezed(self.columns_.low), _squeezed(self.columns_.high)
-        predicted = np.clip(X @ self.coef_.T + self.intercept_, low, high)
-        if not return_std:
-            return predicted
         if self.mechanism_ == "descent":
-            raise ValueError('A descent releases no standard deviations: fit with mechanism="moments".')
-        rows = np.hstack([X.toarray() if sp.issparse(X) else X, np.ones((X.shape[0], int(self.columns_.intercept)))])
-        of_weights = np.einsum("ij,...jk,ik->i...", rows, self.covariance_, rows)
-        return predicted, np.sqrt(of_weights + np.square(self.residual_std_))
+            raise ValueError('A descent does not release how far off it is: fit with mechanism="moments".')
+        if not 0 < level < 1:
+            raise ValueError(f"level should be between 0 and 1, got {level}.")
+        scores, width = self._scores(X), ndtri((1 + level) / 2) * self.residual_std_
+        return self._within_bounds(scores - width), self._within_bounds(scores + width)
 
     @silent
     def score(self, X, y, sample_weight=None):
@@ -317,6 +329,13 @@ class DPRidge(RegressorMixin, PrivateMoments):
         """
         return without_values(r2_score, y, self.predict(X), sample_weight=sample_weight, name="y")
 
+    def _scores(self, X):
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return clip_rows(X, self.columns_.max_norm) @ self.coef_.T + self.intercept_
+
+    def _within_bounds(self, scores):
+        return np.clip(scores, _squeezed(self.columns_.low), _squeezed(self.columns_.high))
+
     def _descends(self, X):
         """Whether to descend, from the parameters and the shape of the rows."""
         if self.mechanism != "auto":
@@ -324,16 +343,16 @@ class DPRidge(RegressorMixin, PrivateMoments):
         shape = X.shape if hasattr(X, "shape") else without_values(np.asarray, X, dtype=object).shape
         if self.alpha != "auto" or is_lazy(X) or len(shape) != 2 or not shape[0]:
             return False
-        rows = float(rows_that_differ(self.adjacency))
-        noise = gaussian_scale(self.epsilon, self._delta(shape[0]), sensitivity=rows)
-        return shape[0] < _MANY_ROWS * np.sqrt(shape[1] + 1) * noise
+        facts = {"n_samples": shape[0], "n_weights": shape[1] + 1, "adjacency": self.adjacency}
+        return not has_many_rows(self.epsilon, self._delta(shape[0]), **facts)
 
     def _plan(self, n_samples, columns):
         return plan_descent(
             self.epsilon,
             self._delta(n_samples),
             n_samples=n_samples,
-            n_weights=(columns.n_features + 1) * columns.n_targets,
+            n_weights=columns.n_features + 1,
+            n_targets=columns.n_targets,
             adjacency=self.adjacency,
         )
 
