@@ -12,7 +12,7 @@ from ._numerics import LEAST_DELTA, cached, calibrated, require_positive_delta, 
 from .gaussian_laplace import _below_zero
 
 _FLOOR = 2.0**-960  # stands for all deltas below, of which floats begin to lose the digits
-_MOST_COMPONENTS = 10**6  # up to which scipy has tails of chi-square, however deep, to 12 digits
+_MOST_COMPONENTS = 10**6  # up to which floats hold nearly 12 digits of a tail of chi-square, however deep
 _LOG_FLOATS = 760.0  # minus the logarithm of less than any float
 _LOG_MASS_LEFT_OUT = 60.0  # of an integral, in relation to its largest part
 _POINTS, _PANELS = 65, 32
@@ -60,7 +60,7 @@ def secret_projection_profile(
     Raises
     ------
     ValueError
-        If `n_components` is below 1, or above 10^6, where tails of chi-square in floats lose their digits.
+        If `n_components` is below 1, or above 10^6, where floats begin to lose digits of the tails of chi-square.
 
     Notes
     -----
