@@ -9,7 +9,15 @@ from numbers import Real
 import numpy as np
 
 _AS_ASKED = 6
-_LARGEST = {"scale": inf, "sensitivity": inf, "lipschitz": inf, "max_norm": inf, "changed": 1, "rate": 1}
+_LARGEST = {
+    "scale": inf,
+    "sensitivity": inf,
+    "lipschitz": inf,
+    "max_norm": inf,
+    "min_eigenvalue": inf,
+    "changed": 1,
+    "rate": 1,
+}
 
 
 def to_python(number):

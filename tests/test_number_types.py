@@ -58,7 +58,7 @@ SPHERICAL = {"n_dims": 6, "shape": 6, "power": 1.0}
 TARGET = {"epsilon": EPSILON, "delta": DELTA}
 STEPS = {"rate": 0.0999755859375, "n_steps": 100}
 LOSS = composition.PrivacyLoss(mu=0.25)
-SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "check_spherical"}
+SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "check_spherical", "project_secretly"}
 
 # Valid arguments of every public function that takes numbers.
 ARGUMENTS = {
@@ -105,6 +105,10 @@ ARGUMENTS = {
             "log_det": 0.0999755859375,
             "release_shift": 0.00299835205078125,
         },
+        "secret_projection_n_changed": {"scale": 3.69921875, "n_components": 100, "n_dims": 6, "n_samples": 99}
+        | {"max_norm": A},
+        "secret_projection_profile": {"epsilon": EPSILON, "scale": 3.69921875, "n_components": 100, "max_norm": A}
+        | {"min_eigenvalue": B},
         "spherical_profile": {"epsilon": EPSILON, "scale": A, "sensitivity": B, **SPHERICAL},
         "subsampled_gaussian_profile": {"epsilon": EPSILON, "scale": A, "sensitivity": B, **STEPS},
         "binomial_flip_epsilon": TARGET | {"n_components": 100, "changed": 0.0999755859375},
@@ -138,6 +142,7 @@ ARGUMENTS = {
         "sampled_information": {"epsilon": EPSILON, "n_changed": 100},
         "sampled_steps_target": TARGET | {"n_changed": 100},
         "sampled_target": TARGET | {"n_changed": 100},
+        "secret_projection_scale": TARGET | {"n_components": 100, "max_norm": A, "min_eigenvalue": B},
         "sign_change_probability": {"relative_change": 0.0999755859375},
         "softmax_perturbation_scale": TARGET | {"n_classes": 3, "max_norm": A, "log_det": 0.0999755859375},
         "spherical_scale": TARGET | {"sensitivity": A, **SPHERICAL},
@@ -341,6 +346,8 @@ def test_clones_and_copies_keep_the_numbers():
         (mechanisms.randomised_response_profile, "changed", {"epsilon0": 1.0, "n_bits": 4}),
         (mechanisms.binomial_flip_epsilon, "changed", {"delta": 1e-6, "n_components": 4}),
         (mechanisms.amplified, "rate", {"delta": 1e-6}),
+        (mechanisms.secret_projection_profile, "min_eigenvalue", {"scale": 1.0, "n_components": 4}),
+        (mechanisms.secret_projection_scale, "max_norm", {"delta": 1e-6, "n_components": 4}),
     ],
     ids=lambda part: getattr(part, "__name__", part if isinstance(part, str) else ""),
 )
