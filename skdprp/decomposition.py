@@ -34,12 +34,12 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
 
     Attributes
     ----------
-    components_ : ndarray of shape (n_components_, n_features)
+    components_ : ndarray of shape (n_components, n_features)
         Private directions, of norm 1, by falling variance.
-    explained_variance_ : ndarray of shape (n_components_,)
+    explained_variance_ : ndarray of shape (n_components,)
         Estimated variance of the rows along each component: that of the noise is taken off, and 0 means that the
         component does not stand out of it.
-    explained_variance_ratio_ : ndarray of shape (n_components_,)
+    explained_variance_ratio_ : ndarray of shape (n_components,)
         The same as a share of the estimated variance of all features.
     mean_ : ndarray of shape (n_features,)
         Private mean of each feature.
@@ -139,7 +139,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components_)
+        ndarray of shape (n_samples, n_components)
             In the type of X, if that is float32 or float64.
         """
         check_is_fitted(self)
@@ -153,7 +153,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_components_)
+        X : array-like of shape (n_samples, n_components)
             Projections.
 
         Returns

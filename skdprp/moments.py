@@ -188,7 +188,7 @@ def add_moments(*moments, disjoint=False):
     >>> parties = [DPMoments().fit(np.eye(3)).moments_, DPMoments().fit(-np.eye(3)).moments_]
     >>> both = add_moments(*parties, disjoint=True)
     >>> both.n_samples, both.guarantee
-    (6, (1.0, 0.111112)-DP, one row replaced)
+    (6, (1.0, 0.112)-DP, one row replaced)
     """
     if len({one.columns for one in moments}) != 1:
         raise ValueError("Moments are added of tables with the same columns and bounds, of at least one.")

@@ -181,7 +181,7 @@ def moments_sensitivity(*, max_norm=1.0, adjacency="replace_one", accuracy=0.0):
     Examples
     --------
     >>> from skdprp.sensitivity import moments_sensitivity
-    >>> moments_sensitivity(max_norm=2.0, adjacency="add_remove")
+    >>> round(moments_sensitivity(max_norm=2.0, adjacency="add_remove"), 9)
     4.0
     """
     return float(np.sqrt(rows_that_differ(adjacency)) * max_norm**2 * (1 + 2.0**-50) + 2 * accuracy)

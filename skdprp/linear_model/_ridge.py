@@ -116,7 +116,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
     >>> bool(model.score(X, y) > 0.1)
     True
     >>> model.guarantee_
-    (5.0, 5.11865e-06)-DP, one row replaced
+    (5.0, 5.12e-06)-DP, one row replaced
     """
 
     _parameter_constraints: dict = {
