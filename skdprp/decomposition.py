@@ -105,11 +105,13 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
 
     def _learn(self, moments):
         """Find the eigenvectors of the noisy covariance matrix."""
+        if not moments.columns.intercept:
+            raise ValueError("These moments have no means: release them with fit_intercept=True.")
         n_features, mean = moments.columns.n_features, moments.mean
         values, vectors = np.linalg.eigh(moments.gram / moments.n_samples - np.outer(mean, mean))
         values, vectors = values[::-1], vectors[:, ::-1]
         # Of the noise beside the diagonal, in the units of a covariance.
-        deviation = moments.noise_scale / np.sqrt(2) / moments.columns.weights[0] ** 2 / moments.n_samples
+        deviation = moments.noise.scale / np.sqrt(2) / moments.columns.weights[0] ** 2 / moments.n_samples
         edge = 2 * deviation * np.sqrt(n_features)
         explained = np.sqrt(np.where(values > edge, values**2 - edge**2, 0.0))
         n_components = self._n_components(n_features, np.count_nonzero(explained))

@@ -50,7 +50,8 @@ MOMENTS_CONSTRAINTS = {
 class Columns:
     """What the columns of the table ``z = (x, 1, y)`` are: public facts, which bring each row to norm 1 at most.
 
-    `low` and `high` are the bounds of each target, none where there are no targets.
+    `low` and `high` are the bounds of each target, none where there are no targets; `names` those of the features, if
+    they have some.
     """
 
     n_features: int
@@ -58,6 +59,7 @@ class Columns:
     intercept: bool
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
 
     @property
     def center(self):
@@ -112,6 +114,24 @@ class Columns:
         return values / np.outer(self.weights, self.weights)
 
 
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Gaussian noise on moments: of standard deviation `scale` on the diagonal, and 1 / sqrt(2) of it beside."""
+
+    scale: float
+
+    def release(self, sums):
+        """Add noise to a symmetric matrix."""
+        rows, columns = np.triu_indices(len(sums))
+        # svec: with sqrt(2) off the diagonal, the norm of the vector is the Frobenius norm of the matrix.
+        stretch = np.where(rows == columns, 1.0, np.sqrt(2.0))
+        released = sums[rows, columns] * stretch
+        _noise.add_gaussian(released, self.scale)
+        values = np.empty_like(sums)
+        values[rows, columns] = values[columns, rows] = released / stretch
+        return values
+
+
 @dataclass(frozen=True, eq=False)
 class Moments:
     """Released sums of products of the columns of a table, with what a reader needs to know of their noise.
@@ -121,8 +141,8 @@ class Moments:
     values : ndarray of shape (n_columns, n_columns)
         The sum of ``u u'`` over all rows, with noise; symmetric, and not always positive semidefinite. The columns of u
         are those of X, of a constant and of the targets, in units in which no row is longer than 1.
-    noise_scale : float
-        Standard deviation of the noise on the diagonal; off it, that is divided by sqrt(2).
+    noise : GaussianNoise
+        The noise that was added.
     n_samples : int
         Number of rows, which is public.
     columns : Columns
@@ -132,10 +152,13 @@ class Moments:
     """
 
     values: np.ndarray
-    noise_scale: float
+    noise: GaussianNoise
     n_samples: int
     columns: Columns
     guarantee: PrivacyGuarantee
+
+    def __repr__(self):
+        return f"Moments of {len(self.values)} columns over {self.n_samples:,} rows, {self.guarantee!r}"
 
     @property
     def gram(self):
@@ -192,9 +215,11 @@ def add_moments(*moments, disjoint=False):
     """
     if len({one.columns for one in moments}) != 1:
         raise ValueError("Moments are added of tables with the same columns and bounds, of at least one.")
+    if not all(type(one.noise) is GaussianNoise for one in moments):
+        raise ValueError('Projections are not added: choose mechanism="moments".')
     return Moments(
         values=sum(one.values for one in moments),
-        noise_scale=float(np.sqrt(sum(one.noise_scale**2 for one in moments))),
+        noise=GaussianNoise(float(np.sqrt(sum(one.noise.scale**2 for one in moments)))),
         n_samples=sum(one.n_samples for one in moments),
         columns=moments[0].columns,
         guarantee=compose(*(one.guarantee for one in moments), disjoint=disjoint),
@@ -260,15 +285,48 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         """
         return self._fit(chunk if isinstance(chunk, tuple) else (chunk, None) for chunk in chunks)
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_moments(self, moments):
+        """Learn from moments that were released before, which costs no privacy.
+
+        Parameters
+        ----------
+        moments : Moments
+            A release, such as ``DPMoments(...).fit(X, y).moments_`` or what :func:`add_moments` returns. Bounds and
+            guarantee are those of the release, whatever the parameters of the same names.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError
+            If these are no moments.
+        ValueError
+            If the moments lack what is to be learnt: targets, or means.
+        """
+        if not isinstance(moments, Moments):
+            raise TypeError(f"Expected Moments, such as estimator.moments_, got {type(moments).__name__}.")
+        model = snapshot(self)
+        model._learn(moments)
+        model.moments_, model.guarantee_, model.delta_ = moments, moments.guarantee, moments.guarantee.delta
+        model.n_features_in_ = moments.columns.n_features
+        if moments.columns.names:
+            model.feature_names_in_ = np.array(moments.columns.names, dtype=object)
+        take_over(self, model)
+        return self
+
     def _fit(self, chunks):
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         n_samples, columns, sums = model._sum(chunks)
         calibration = model._calibrate(n_samples, columns)
         with calibration.recorded(self):
-            values = add_symmetric_noise(sums, calibration.fitted["scale_"])
+            values = calibration.mechanism.release(sums)
         seeded = _noise.last_seeded_draw() != seeded_before
         guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee
-        model.moments_ = Moments(values, calibration.fitted["scale_"], n_samples, columns, guarantee)
+        model.moments_ = Moments(values, calibration.mechanism, n_samples, columns, guarantee)
         model._learn(model.moments_)
         calibration.publish(model, seeded=seeded)
         take_over(self, model)
@@ -314,7 +372,8 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
 
     def _columns(self, X, y):
         low, high = ((), ()) if y is None else target_limits(self.target_bounds, n_targets=y[0].size)
-        return Columns(X.shape[1], self.max_norm, self.fit_intercept, low, high)
+        names = tuple(getattr(self, "feature_names_in_", ()))
+        return Columns(X.shape[1], self.max_norm, self.fit_intercept, low, high, names)
 
     def _calibrate(self, n_samples, columns):
         """Noise and guarantee, from the number of rows and what the columns are."""
@@ -329,12 +388,13 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             mechanism=f"Gaussian mechanism on sums of products of columns, scale {scale:.6g}",
             source="exact profile of the Gaussian mechanism; proof of the sensitivity in moments_sensitivity",
             loss=PrivacyLoss(mu=sensitivity / scale, sampling=columns.n_released * _noise.SAMPLING_LOSS),
+            noise=GaussianNoise(scale),
         )
 
     def _delta(self, n_samples):
         return self.delta if self.delta is not None else 1.0 / max(n_samples, 2) ** 2
 
-    def _state(self, delta, scale, *, mechanism, source, loss, released=None):
+    def _state(self, delta, scale, *, mechanism, source, loss, noise, released=None):
         """State what holds of one fit."""
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
         guarantee = PrivacyGuarantee(
@@ -352,7 +412,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             source=source,
             loss=loss,
         )
-        return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale})
+        return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale}, mechanism=noise)
 
     @abstractmethod
     def _learn(self, moments):
@@ -507,20 +567,12 @@ def accuracy(n_samples, columns):
     some order, off by ``b e`` of the sum of their sizes; blocks add up by compensated sums, off by 2 e of it. All sizes
     together, ``sum |u_i| |u_i|'``, have a Frobenius norm of at most n.
     """
-    roundings = 2 * (columns.n_features + 16) + block_rows(columns) + 4
-    return n_samples * roundings * _UNIT
+    return n_samples * n_additions(columns) * _UNIT
 
 
-def add_symmetric_noise(sums, scale):
-    """Release a symmetric matrix with Gaussian noise on its diagonal, and 1 / sqrt(2) of it beside."""
-    rows, columns = np.triu_indices(len(sums))
-    # svec: with sqrt(2) off the diagonal, the norm of the vector is the Frobenius norm of the matrix.
-    stretch = np.where(rows == columns, 1.0, np.sqrt(2.0))
-    released = sums[rows, columns] * stretch
-    _noise.add_gaussian(released, scale)
-    values = np.empty_like(sums)
-    values[rows, columns] = values[columns, rows] = released / stretch
-    return values
+def n_additions(columns):
+    """Number of roundings, one after the other, of an entry of the moments."""
+    return 2 * (columns.n_features + 16) + block_rows(columns) + 4
 
 
 def compute_partitions(function, X, y):

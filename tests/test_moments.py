@@ -210,7 +210,7 @@ def test_released_moments_add_up():
     ]
     both = add_moments(*(part.moments_ for part in parts))
     assert both.n_samples == len(X)
-    assert both.noise_scale == pytest.approx(np.hypot(parts[0].scale_, parts[1].scale_))
+    assert both.noise.scale == pytest.approx(np.hypot(parts[0].scale_, parts[1].scale_))
     np.testing.assert_array_equal(both.values, parts[0].moments_.values + parts[1].moments_.values)
     assert both.guarantee == compose(*(part.guarantee_ for part in parts))
     disjoint = add_moments(*(part.moments_ for part in parts), disjoint=True)

@@ -35,6 +35,8 @@ class NormalEquations:
         Standard deviation of the noise beside the diagonal of `gram`; sqrt(2) of it is on the diagonal.
     constant, target_weight : float
         The constant feature, and the factor of the targets, in the table whose moments had that noise.
+    sampling : float
+        Factor of the variance that residuals have in the sums: more than 1 where a projection has sampled the rows.
     """
 
     n_samples: int
@@ -46,6 +48,7 @@ class NormalEquations:
     noise: float
     constant: float
     target_weight: float
+    sampling: float
 
     @property
     def rows_for_each_weight(self):
@@ -60,16 +63,20 @@ class NormalEquations:
         targets = d + columns.intercept
         row = columns.weights[0] * columns.max_norm
         values, constant, weight = moments.values / row**2, columns.constant, columns.target_weight
+        n_components = getattr(moments.noise, "n_components", np.inf)
+        # A projection has sampled all columns alike, the constant one, too: together they are a table of their own.
+        is_sampled = constant and np.isfinite(n_components)
         return cls(
-            n_samples=moments.n_samples,
+            n_samples=max(1.0, values[d, d] / constant**2) if is_sampled else moments.n_samples,
             gram=values[:d, :d],
             cross=values[:d, targets:] / weight,
             squares=np.diag(values)[targets:] / weight**2,
             row_sums=values[:d, d] / constant if constant else None,
             target_sums=values[d, targets:] / (constant * weight) if constant else None,
-            noise=moments.noise_scale / np.sqrt(2) / row**2,
+            noise=moments.noise.scale / np.sqrt(2) / row**2,
             constant=constant,
             target_weight=weight,
+            sampling=1 + moments.n_samples / n_components,
         )
 
     @cached_property
@@ -121,6 +128,7 @@ class NormalEquations:
         total = np.clip(self.squares[target] / self.n_samples - self.target_mean[target] ** 2, 0.0, 1.0)
         residual = np.maximum(total - _SIZES * values.sum() / self.n_samples, 0.0)
         noise = self.noise_of_equations(target, _SIZES)
+        residual = residual * self.sampling
         variance = _SIZES * values**2 + residual * values + noise
         loss = (np.log(variance) + b**2 / variance).sum(axis=1) / 2
         best = np.argmin(loss)
@@ -188,6 +196,6 @@ class NormalEquations:
             gram[d, :] = gram[:, d] = self.n_samples * k * np.append(self.row_mean, k)
         penalty = np.append(np.full(d, alpha), np.zeros(len(u) - d))
         inverse = np.linalg.pinv(gram + np.diag(penalty), hermitian=True)
-        covariance = inverse @ (residual * gram + noise + np.diag(penalty**2 * size)) @ inverse
+        covariance = inverse @ (self.sampling * residual * gram + noise + np.diag(penalty**2 * size)) @ inverse
         units = np.append(np.ones(d), np.full(len(u) - d, k))
         return covariance * np.outer(units, units), residual

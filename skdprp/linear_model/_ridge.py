@@ -1,6 +1,7 @@
 """Private linear regression: DPRidge."""
 
-from numbers import Real
+from dataclasses import dataclass
+from numbers import Integral, Real
 
 import numpy as np
 from scipy.special import ndtri
@@ -21,9 +22,36 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..moments import MOMENTS_CONSTRAINTS, PrivateMoments
+from ..composition import PrivacyLoss, Profile
+from ..mechanisms import sampled_target, secret_projection_profile, secret_projection_scale
+from ..mechanisms.secret_projection import project_secretly, secret_projection_n_changed
+from ..moments import MOMENTS_CONSTRAINTS, GaussianNoise, PrivateMoments, n_additions
 from ._descent import N_STEPS, descend, has_many_rows, plan_descent
 from ._least_squares import NormalEquations
+
+_UNIT_NORM = 1 + 2.0**-40  # of rows in units, with what floats add to it
+_NO_DESCENT = 'A descent has no penalty, and needs all rows in memory: choose mechanism="moments".'
+
+
+@dataclass(frozen=True)
+class ProjectionNoise:
+    """A secret projection in the place of noise on the moments themselves: ``M = S U + N`` is released, of U the table.
+
+    ``M'M / k - noise_scale^2 I`` estimates the moments.
+    """
+
+    noise_scale: float
+    n_components: int
+
+    @property
+    def scale(self):
+        """Standard deviation of what noise alone leaves on the diagonal; off it, 1 / sqrt(2) of that."""
+        return float(np.sqrt(2 / self.n_components) * self.noise_scale**2)
+
+    def release(self, sums):
+        """Project, and take the moments of the projection."""
+        projected = project_secretly(sums, scale=self.noise_scale, n_components=self.n_components)
+        return projected.T @ projected / self.n_components - self.noise_scale**2 * np.eye(len(sums))
 
 
 class DPRidge(RegressorMixin, PrivateMoments):
@@ -51,11 +79,14 @@ class DPRidge(RegressorMixin, PrivateMoments):
         weaker guarantee at less noise. The number of places for rows is public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
-    mechanism : {"auto", "descent", "moments"}, default="auto"
+    mechanism : {"auto", "descent", "moments", "projection"}, default="auto"
         "moments" releases sums of products of all columns once: one pass over the rows, any penalty afterwards by
         `path`, error bars. "descent" releases 200 noisy gradients: more accurate where rows are few or `epsilon` is
         small. "auto" takes a descent, unless there are so many rows that moments are as good, the rows come in chunks
-        or are lazy, or `alpha` is a number.
+        or are lazy, or `alpha` is a number. "projection" releases a secret random projection of the table with noise on all
+        all columns [3]_, and learns from its moments: less accurate, by less the larger `n_components` is.
+    n_components : int, default=5000
+        Number of rows of a secret projection.
 
     Attributes
     ----------
@@ -63,7 +94,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         Private weights.
     intercept_ : float or ndarray of shape (n_targets,)
         Private intercept; 0 without `fit_intercept`.
-    mechanism_ : {"descent", "moments"}
+    mechanism_ : {"descent", "moments", "projection"}
         What was done.
     columns_ : Columns
         The bounds that rows and targets were clipped to.
@@ -106,6 +137,9 @@ class DPRidge(RegressorMixin, PrivateMoments):
        Estimation in Unbounded Domain", UAI 2018, for ridge regression on noisy moments. The penalty is ours.
     .. [2] R. Bassily, A. Smith and A. Thakurta, "Private Empirical Risk Minimization: Efficient Algorithms and Tight
        Error Bounds", FOCS 2014, for noisy descent. Steps and clipping norm are ours.
+    .. [3] M. Showkatbakhsh, C. Karakus and S. Diggavi, "Privacy-Utility Trade-off of Linear Regression under Random
+       Projections and Additive Noise", ISIT 2018, for the projection; there it hides entries, here rows with their
+       targets, see :func:`~skdprp.mechanisms.secret_projection_profile`.
 
     Examples
     --------
@@ -124,7 +158,8 @@ class DPRidge(RegressorMixin, PrivateMoments):
         **MOMENTS_CONSTRAINTS,
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "fit_intercept": ["boolean"],
-        "mechanism": [StrOptions({"auto", "descent", "moments"})],
+        "mechanism": [StrOptions({"auto", "descent", "moments", "projection"})],
+        "n_components": [Interval(Integral, 1, 10**6, closed="both")],
     }
 
     def __init__(
@@ -138,6 +173,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         adjacency="replace_one",
         fit_intercept=True,
         mechanism="auto",
+        n_components=5000,
     ):
         self.target_bounds = target_bounds
         self.epsilon = epsilon
@@ -147,6 +183,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         self.adjacency = adjacency
         self.fit_intercept = fit_intercept
         self.mechanism = mechanism
+        self.n_components = n_components
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y):
@@ -176,7 +213,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         if not self._descends(X):
             return self._fit([(X, y)])
         if self.alpha != "auto" or is_lazy(X):
-            raise ValueError('A descent has no penalty, and needs all rows in memory: choose mechanism="moments".')
+            raise ValueError(_NO_DESCENT)
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         X, y = model._validate(X, y, reset=True)
         columns = model._columns(X, y)
@@ -196,15 +233,14 @@ class DPRidge(RegressorMixin, PrivateMoments):
         take_over(self, model)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_moments(self, moments):
-        """Learn from moments that were released before, which costs no privacy.
+    def fit_chunks(self, chunks):
+        """Release private weights of a table that comes in chunks, in one pass and under one guarantee.
 
         Parameters
         ----------
-        moments : Moments
-            A release with targets, of :class:`~skdprp.DPMoments` or of another regression. Bounds and guarantee are
-            those of the release; of the parameters only `alpha` is used.
+        chunks : iterable of (X, y)
+            Rows and their targets, as `fit` takes them: slices of a memmap, parts of a file read by a generator. The
+            order and the size of the chunks make no difference beyond rounding, which the guarantee counts.
 
         Returns
         -------
@@ -214,16 +250,12 @@ class DPRidge(RegressorMixin, PrivateMoments):
         Raises
         ------
         ValueError
-            If the moments have no targets.
+            As `fit`, if there are no chunks, or if a descent is asked for, which needs many passes. Nothing is released
+            then.
         """
-        if not moments.columns.n_targets:
-            raise ValueError("These moments have no targets: give target_bounds, and y, where they are released.")
-        model = snapshot(self)
-        model._learn(moments)
-        model.n_features_in_ = moments.columns.n_features
-        model.delta_, model.scale_, model.guarantee_ = moments.guarantee.delta, moments.noise_scale, moments.guarantee
-        take_over(self, model)
-        return self
+        if self.mechanism == "descent":
+            raise ValueError(_NO_DESCENT)
+        return super().fit_chunks(chunks)
 
     def path(self, alphas):
         """Solve for several penalties on the moments that were released, which costs no privacy.
@@ -364,12 +396,42 @@ class DPRidge(RegressorMixin, PrivateMoments):
             mechanism=f"Gaussian mechanism on {N_STEPS} sums of clipped gradients, scale {plan.scale:.6g}",
             source="exact profile of the Gaussian mechanism; proof in skdprp.linear_model._descent.plan_descent",
             loss=plan.loss,
+            noise=plan,
+        )
+
+    def _calibrate(self, n_samples, columns):
+        """Noise and guarantee of one release, from the number of rows and what the columns are."""
+        if self.mechanism != "projection":
+            return super()._calibrate(n_samples, columns)
+        delta, kind = self._delta(n_samples), {"max_norm": _UNIT_NORM, "adjacency": self.adjacency}
+        kind["n_components"] = self.n_components
+        n_changed = secret_projection_n_changed(
+            scale=secret_projection_scale(self.epsilon, delta, **kind),
+            n_components=self.n_components,
+            n_dims=len(columns.weights),
+            n_samples=n_samples,
+            max_norm=_UNIT_NORM,
+            n_additions=n_additions(columns),
+        )
+        scale = secret_projection_scale(*sampled_target(self.epsilon, delta, n_changed=n_changed), **kind)
+        profile = Profile.of(secret_projection_profile, scale=scale, **kind)
+        return self._state(
+            delta,
+            scale,
+            released="coef_, intercept_ and moments_, and the projection of the table that they were computed from",
+            mechanism=f"secret projection to {self.n_components} rows, Gaussian noise of scale {scale:.6g}",
+            source="exact profile; proof in skdprp.mechanisms.secret_projection_profile",
+            loss=PrivacyLoss(profiles=(profile,), sampling=n_changed * _noise.SAMPLING_LOSS),
+            noise=ProjectionNoise(scale, self.n_components),
         )
 
     def _learn(self, moments):
         """Solve the normal equations, and estimate the errors of the solution."""
+        if not moments.columns.n_targets:
+            raise ValueError("These moments have no targets: give target_bounds, and y, where they are released.")
         columns, equations = moments.columns, NormalEquations.of(moments)
-        self.mechanism_, self.moments_, self.columns_ = "moments", moments, columns
+        self.mechanism_ = "moments" if isinstance(moments.noise, GaussianNoise) else "projection"
+        self.columns_ = columns
         suited, sizes = zip(*map(equations.penalty, range(columns.n_targets)), strict=True)
         is_given = self.alpha != "auto"
         penalties = [self.alpha / columns.max_norm**2] * columns.n_targets if is_given else suited
