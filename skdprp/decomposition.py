@@ -163,7 +163,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
         ndarray of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        return validate_array(X, dtype=FLOATS) @ self.components_ + self.mean_
+        return validate_array(X, accept_sparse="csr", dtype=FLOATS) @ self.components_ + self.mean_
 
     @property
     def _n_features_out(self):
@@ -171,8 +171,6 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.non_deterministic = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -157,6 +157,15 @@ class Moments:
     columns: Columns
     guarantee: PrivacyGuarantee
 
+    def __eq__(self, other):
+        if not isinstance(other, Moments):
+            return NotImplemented
+        facts = (self.noise, self.n_samples, self.columns, self.guarantee)
+        alike = facts == (other.noise, other.n_samples, other.columns, other.guarantee)
+        return alike and np.array_equal(self.values, other.values)
+
+    __hash__ = None
+
     def __repr__(self):
         return f"Moments of {len(self.values)} columns over {self.n_samples:,} rows, {self.guarantee!r}"
 
@@ -417,6 +426,12 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
     @abstractmethod
     def _learn(self, moments):
         """Set what follows from released moments."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True
+        return tags
 
 
 class DPMoments(PrivateMoments):

@@ -79,6 +79,7 @@ OURS = [
     DPPCA(),
     DPRidge(target_bounds=(-1, 1)),
     DPRidge(target_bounds=(-1, 1), mechanism="moments", adjacency="add_remove"),
+    DPRidge(target_bounds=(-1, 1), mechanism="projection", n_components=100),
 ]
 
 

@@ -17,7 +17,7 @@ from skdprp import DPMoments, DPRidge, PublicScaler, _noise, add_moments, audit_
 from skdprp.linear_model import _descent
 from skdprp.linear_model._descent import N_STEPS, accuracy, descend, has_many_rows, plan_descent
 from skdprp.linear_model._least_squares import NormalEquations
-from skdprp.mechanisms import gaussian_profile
+from skdprp.mechanisms import gaussian_profile, secret_projection_profile
 from skdprp.testing import reproducible_noise
 
 BOUNDS = (10.0, 50.0)
@@ -257,6 +257,49 @@ def test_an_audit_finds_a_quarter_of_the_noise_and_refutes_nothing(
         assert audit().exceeds(guarantee)
 
 
+# Secret projection
+
+
+def test_a_secret_projection_learns_as_moments_do(seeded):
+    X, y = table(20_000)
+    model = DPRidge(target_bounds=BOUNDS, mechanism="projection").fit(X, y)
+    assert model.mechanism_ == "projection"
+    assert model.score(X, y) > 0.85
+    low, high = model.predict_interval(X)
+    assert 0.85 < np.mean((low <= y) & (y <= high)) <= 1
+    coefs, _ = model.path([model.alpha_])
+    np.testing.assert_allclose(coefs[0], model.coef_)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_the_noise_of_a_projection_is_calibrated_on_its_exact_profile(adjacency):
+    X, y = table(300)
+    model = DPRidge(
+        target_bounds=BOUNDS, epsilon=0.5, delta=1e-5, mechanism="projection", n_components=200, adjacency=adjacency
+    ).fit(X, y)
+    profile = partial(secret_projection_profile, 0.5, n_components=200, adjacency=adjacency)
+    assert profile(scale=model.scale_) < 1e-5 < profile(scale=model.scale_ * (1 - 1e-3))
+    assert 0.99e-5 < model.guarantee_.profile(0.5) <= 1e-5
+
+
+def test_without_noise_on_them_the_moments_of_a_projection_are_those_of_the_table():
+    """On average: 400 draws of few components, to within 5 standard errors."""
+    X, y = table(50)
+    options = {"target_bounds": BOUNDS, "epsilon": 50.0, "n_components": 10}
+    with reproducible_noise(0):
+        draws = [DPRidge(mechanism="projection", **options).fit(X, y).moments_.values for _ in range(400)]
+        exact = DPMoments(target_bounds=BOUNDS, epsilon=100.0).fit(X, y).moments_.values
+    errors = np.mean(draws, axis=0) - exact
+    assert np.abs(errors / (np.std(draws, axis=0) / 20)).max() < 5
+
+
+def test_projections_do_not_add_up():
+    X, y = table(50)
+    moments = DPRidge(target_bounds=BOUNDS, mechanism="projection", n_components=50).fit(X, y).moments_
+    with pytest.raises(ValueError, match='mechanism="moments"'):
+        add_moments(moments, moments)
+
+
 # Moments that were released before
 
 
@@ -383,8 +426,9 @@ def test_a_descent_has_neither_path_nor_intervals():
     with pytest.raises(ValueError, match='mechanism="moments"'):
         model.predict_interval(X)
     da = pytest.importorskip("dask.array")
-    with pytest.raises(ValueError, match='mechanism="moments"'):
-        model.fit(da.from_array(X), da.from_array(y))
+    for fit in (lambda: model.fit(da.from_array(X), da.from_array(y)), lambda: model.fit_chunks([(X, y)])):
+        with pytest.raises(ValueError, match='mechanism="moments"'):
+            fit()
 
 
 def test_penalties_and_levels_are_checked():

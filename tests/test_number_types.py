@@ -15,8 +15,11 @@ from sklearn.base import clone
 import skdprp
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
+    DPMoments,
     DPRandomProjection,
+    DPRidge,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -151,6 +154,7 @@ ARGUMENTS = {
         "component_sensitivity": {"projection": PROJECTION, "max_change": A},
         "l1_sensitivity": {"projection": PROJECTION, "adjacency": "l1", "max_change": A},
         "l2_sensitivity": {"projection": PROJECTION, "adjacency": "l2", "max_change": A},
+        "moments_sensitivity": {"max_norm": A, "accuracy": 0.00299835205078125},
         "minimiser_sensitivity": {
             "loss": HuberHingeLoss(B),
             "max_norm": A,
@@ -253,6 +257,7 @@ def test_a_printed_bound_is_that_of_the_number_itself():
 X, Y = np.random.default_rng(0).uniform(-1, 1, (40, 6)) / 4, np.arange(40) % 3
 SKETCH = {"n_components": 4, "epsilon": EPSILON, "max_change": A, "random_state": 0}
 LINEAR = {"epsilon": EPSILON, "max_norm": A, "tol": 5.960464477539063e-08, "max_iter": 50}
+REGRESSION = {"target_bounds": (-B, B), "epsilon": EPSILON, "delta": DELTA, "max_norm": A, "n_components": 100}
 ESTIMATORS = [
     DPRandomProjection(**SKETCH, delta=DELTA),
     DPRandomProjection(**SKETCH, delta=DELTA, projection="gaussian", calibration="kenthapadi_bound"),
@@ -282,6 +287,11 @@ ESTIMATORS = [
     MIDPRegressor(epsilon=EPSILON, n_components=10, max_abs=0.2000732421875, min_residual=0.0999755859375),
     MIDPRegressor(epsilon=EPSILON, mechanism="additive", max_abs=0.2000732421875),
     MIDPRegressor(epsilon=EPSILON, calibration="published", n_components=10),
+    DPMoments(epsilon=EPSILON, delta=DELTA, max_norm=A),
+    DPPCA(3, epsilon=EPSILON, delta=DELTA, max_norm=A),
+    DPRidge(**REGRESSION),
+    DPRidge(**REGRESSION, alpha=B),
+    DPRidge(**REGRESSION, mechanism="projection"),
 ]
 
 

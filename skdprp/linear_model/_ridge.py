@@ -71,7 +71,8 @@ class DPRidge(RegressorMixin, PrivateMoments):
         Failure probability; None is 1 / n_samples**2.
     alpha : float or "auto", default="auto"
         Penalty, as in Ridge, of regressions on moments. "auto" is computed from the released moments and what is known
-        of their noise; a descent stops early instead.
+        of their noise; a descent stops early instead. A penalty that suits data without noise, such as the 1.0 of
+        Ridge, is far too small for noisy ones as a rule.
     max_norm : float, default=1.0
         Norm to which longer rows are clipped, in fit and in predict. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
@@ -83,7 +84,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         "moments" releases sums of products of all columns once: one pass over the rows, any penalty afterwards by
         `path`, error bars. "descent" releases 200 noisy gradients: more accurate where rows are few or `epsilon` is
         small. "auto" takes a descent, unless there are so many rows that moments are as good, the rows come in chunks
-        or are lazy, or `alpha` is a number. "projection" releases a secret random projection of the table with noise on all
+        or are lazy, or `alpha` is a number. "projection" releases a secret random projection of the table with noise on
         all columns [3]_, and learns from its moments: less accurate, by less the larger `n_components` is.
     n_components : int, default=5000
         Number of rows of a secret projection.
@@ -451,9 +452,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.target_tags.multi_output = True
-        tags.non_deterministic = True
         tags.regressor_tags.poor_score = True
         return tags
 
