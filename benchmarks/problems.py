@@ -1,26 +1,64 @@
-"""The classification problems of the benchmarks: a9a and MNIST from a folder, or sets bundled with scikit-learn."""
+"""The problems of the benchmarks: a9a, MNIST and California housing from a folder, or sets of scikit-learn."""
 
 import argparse
 import gzip
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits, load_svmlight_file
+from sklearn.base import BaseEstimator, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_svmlight_file
 from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler, normalize
+
+from skdprp import PublicScaler
 
 FILES = ("a9a", "a9a.t", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
+HOUSING = "california_housing.csv"
+N_BINS = 15  # of a number
+
+# Public ranges: the borders of the state, houses of up to sixty years, the ends of the census' scales of incomes (in
+# 10,000 dollars) and of prices; districts of up to a few thousand people.
+HOUSING_BOUNDS = {
+    "longitude": (-125, -114),
+    "latitude": (32, 42),
+    "housing_median_age": (0, 60),
+    "total_rooms": (0, 10_000),
+    "population": (0, 6000),
+    "households": (0, 2000),
+    "median_income": (0, 15),
+}
+PROXIMITIES = ["<1H OCEAN", "INLAND", "ISLAND", "NEAR BAY", "NEAR OCEAN"]
+PRICES = (0, 500_000)
+# What adults may have: age in years, sex, body mass index, mean arterial pressure, total, low and high density
+# cholesterol, the ratio of the first to the last, the logarithm of triglycerides, blood sugar.
+DIABETES_BOUNDS = {
+    "age": (18, 90),
+    "sex": (1, 2),
+    "bmi": (15, 50),
+    "bp": (60, 140),
+    "s1": (100, 350),
+    "s2": (30, 250),
+    "s3": (20, 100),
+    "s4": (1, 10),
+    "s5": (3, 7),
+    "s6": (50, 200),
+}
+PROGRESSION = (0, 350)
 
 
-def add_data(parser):
+def add_data(parser, files=FILES, what="a9a and MNIST"):
     """Add the option that names the folder."""
-    parser.add_argument("--data", type=_folder, help="folder with a9a and MNIST; default: bundled data")
+    folder = partial(_folder, files=files)
+    parser.add_argument("--data", type=folder, help=f"folder with {what}; default: bundled data")
 
 
-def _folder(text):
+def _folder(text, files):
     folder = Path(text)
-    if missing := [name for name in FILES if not (folder / name).is_file()]:
+    if missing := [name for name in files if not (folder / name).is_file()]:
         raise argparse.ArgumentTypeError(f"{folder} has no {', '.join(missing)}")
     return folder
 
@@ -62,8 +100,105 @@ def read_data(folder):
     return {name: unit_rows(read(folder)) for name, read in zip(names, (read_adult, read_digits), strict=True)}
 
 
+@dataclass(frozen=True)
+class Regression:
+    """A table to learn a number from, and what is public of it: how columns are made, and how large they can be.
+
+    All bounds are plausible public ranges, written down by what is known of the quantities and not chosen on the data;
+    the split is 80 to 20 by a fixed permutation. `max_norm` follows from the bounds alone: if each column were spread
+    evenly over them, some 97 of 100 rows would be shorter. `longest` is the norm that no row can exceed.
+    """
+
+    split: tuple
+    columns: BaseEstimator
+    column_bounds: tuple
+    max_norm: float
+    longest: float
+    target_bounds: tuple
+    bounds: dict
+
+    def pipeline(self, model):
+        """Put a model after the columns."""
+        return make_pipeline(self.columns, model)
+
+
+def read_regressions(folder):
+    """California housing, by numbers and by public bins, and diabetes; without a folder, diabetes alone."""
+    problems = {} if folder is None else {"California": read_housing(folder), "California, bins": bin_housing(folder)}
+    return problems | {"diabetes": read_diabetes()}
+
+
+def read_housing(folder):
+    """Seven numbers at their scale, and a category at half of theirs."""
+    steps = [
+        ("numbers", PublicScaler(HOUSING_BOUNDS), list(HOUSING_BOUNDS)),
+        ("category", OneHotEncoder(categories=[PROXIMITIES]), ["ocean_proximity"]),
+    ]
+    return Regression(
+        split=split_in_five(*housing(folder)),
+        columns=ColumnTransformer(steps, transformer_weights={"category": 0.5}, sparse_threshold=0),
+        column_bounds=(np.repeat([-0.5, 0.0], (7, 5)), np.full(12, 0.5)),
+        max_norm=1.1,
+        longest=2**0.5,
+        target_bounds=PRICES,
+        bounds=HOUSING_BOUNDS,
+    )
+
+
+def bin_housing(folder):
+    """Fifteen bins of equal width for each number, and a category: eight ones in each row."""
+    # Rounding takes the ends, -1/2 and 14 1/2, to the even numbers 0 and 14.
+    bins = make_pipeline(
+        PublicScaler(HOUSING_BOUNDS, feature_range=(-0.5, N_BINS - 0.5)),
+        FunctionTransformer(np.rint),
+        OneHotEncoder(categories=[range(N_BINS)] * len(HOUSING_BOUNDS)),
+    )
+    steps = [
+        ("bins", bins, list(HOUSING_BOUNDS)),
+        ("category", OneHotEncoder(categories=[PROXIMITIES]), ["ocean_proximity"]),
+    ]
+    n_columns = N_BINS * len(HOUSING_BOUNDS) + len(PROXIMITIES)
+    return Regression(
+        split=split_in_five(*housing(folder)),
+        columns=ColumnTransformer(steps, sparse_threshold=0),
+        column_bounds=(np.zeros(n_columns), np.ones(n_columns)),
+        max_norm=8**0.5,
+        longest=8**0.5,
+        target_bounds=PRICES,
+        bounds=HOUSING_BOUNDS,
+    )
+
+
+def housing(folder):
+    """Districts of California in 1990 and what a house there costs; one column, with missing values, is left out."""
+    import pandas as pd
+
+    table = pd.read_csv(folder / HOUSING, usecols=[*HOUSING_BOUNDS, "ocean_proximity", "median_house_value"])
+    return table.drop(columns="median_house_value"), table["median_house_value"].to_numpy()
+
+
+def read_diabetes():
+    """Ten measurements of patients, and how their disease went on."""
+    return Regression(
+        split=split_in_five(*load_diabetes(return_X_y=True, as_frame=True, scaled=False)),
+        columns=PublicScaler(DIABETES_BOUNDS),
+        column_bounds=(np.full(10, -0.5), np.full(10, 0.5)),
+        max_norm=1.2,
+        longest=10**0.5 / 2,
+        target_bounds=PROGRESSION,
+        bounds=DIABETES_BOUNDS,
+    )
+
+
+def split_in_five(X, y):
+    """Four fifths of the rows to learn from and one to test, by a fixed permutation."""
+    order, y = np.random.default_rng(0).permutation(len(y)), np.asarray(y)
+    train, test = np.split(order, [int(0.8 * len(y))])
+    return X.iloc[train], X.iloc[test], y[train], y[test]
+
+
 def mean_score(model, split, draws):
-    """Mean accuracy over fresh fits, and its standard error."""
+    """Mean score over fresh fits, and its standard error."""
     X, X_test, y, y_test = split
     scores = [clone(model).fit(X, y).score(X_test, y_test) for _ in range(draws)]
     return np.mean(scores), np.std(scores) / np.sqrt(draws)

@@ -3,10 +3,12 @@
 from . import similarity
 from ._version import __version__ as __version__
 from .audit import audit_epsilon, membership_inference_auc, worst_neighbours
+from .decomposition import DPPCA
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from .ledger import PrivacyLedger
-from .linear_model import AMPClassifier, MIDPRegressor, ProductNoiseOutputPerturbation
+from .linear_model import AMPClassifier, DPRidge, MIDPRegressor, ProductNoiseOutputPerturbation
+from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
 from .preprocessing import PublicScaler
@@ -16,8 +18,11 @@ from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignR
 
 __all__ = [
     "DPOPORP",
+    "DPPCA",
     "AMPClassifier",
+    "DPMoments",
     "DPRandomProjection",
+    "DPRidge",
     "DPSGDClassifier",
     "DPSignOPORP",
     "DPSignRP",
@@ -29,6 +34,7 @@ __all__ = [
     "PrivacyWarning",
     "ProductNoiseOutputPerturbation",
     "PublicScaler",
+    "add_moments",
     "audit_epsilon",
     "compose",
     "iDPSignRP",

@@ -9,7 +9,7 @@ from numbers import Real
 import numpy as np
 
 _AS_ASKED = 6
-_UNBOUNDED = "scale", "sensitivity", "lipschitz", "max_norm", "n_changed"
+_UNBOUNDED = "scale", "sensitivity", "lipschitz", "max_norm", "min_eigenvalue", "n_changed"
 _LARGEST = {"changed": 1, "rate": 1} | dict.fromkeys(_UNBOUNDED, inf)
 
 

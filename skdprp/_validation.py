@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy import special
 from sklearn import base, config_context
-from sklearn.utils import _param_validation, validation
+from sklearn.utils import _param_validation, extmath, validation
 from sklearn.utils._param_validation import StrOptions
 
 from . import _recording
@@ -33,6 +33,7 @@ __all__ = [
     "UncachedMixin",
     "_fit_context",
     "canonical_csr",
+    "clip_rows",
     "float_type",
     "silent",
     "validate_array",
@@ -286,6 +287,40 @@ def _exact_sum(numbers, kind):
         return float(sum(Fraction(*number.as_integer_ratio()) for number in numbers))
     except OverflowError:
         return math.inf
+
+
+@silent
+def clip_rows(X, max_norm):
+    """Clip rows, dense or CSR, to a norm of at most `max_norm`; return them in float64, row by row, never X itself.
+
+    Row by row, because linear algebra then rounds a row in one way in every block. Repeated entries are summed before
+    norms are taken.
+    """
+    if sp.issparse(X):
+        X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
+        X.sum_duplicates()
+        validation.assert_all_finite(X.data)  # sums of finite entries may not be
+    else:
+        X = X.astype(np.float64, order="C")
+    norms = extmath.row_norms(X)
+    is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
+    if is_huge.any():  # exact but for numbers near 0; the other factor is then a normal number, with all its digits
+        _scale_rows(X, np.where(is_huge, 2.0**-600, 1.0))
+        norms = extmath.row_norms(X)
+    # The computed norm may be below the true one: the sensitivity rests on the true one, so that the limit is less.
+    limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)
+    factors = limit / np.where(is_huge, norms, np.maximum(norms, limit))
+    if (factors != 1).any():
+        _scale_rows(X, factors)
+    return X
+
+
+def _scale_rows(X, factors):
+    """Multiply each row by its factor, in place."""
+    if sp.issparse(X):
+        X.data *= np.repeat(factors, np.diff(X.indptr))
+    else:
+        X *= factors[:, None]
 
 
 def float_type(X, rows):

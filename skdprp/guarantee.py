@@ -18,7 +18,12 @@ from ._label import (
     violation_line,
 )
 from .composition import PrivacyLoss, Profile, approximate_profile, largest_profile
-from .mechanisms import gaussian_profile, spherical_profile, subsampled_gaussian_profile
+from .mechanisms import (
+    gaussian_profile,
+    secret_projection_profile,
+    spherical_profile,
+    subsampled_gaussian_profile,
+)
 from .mechanisms.gaussian_laplace import laplace_profile
 from .mechanisms.mutual_information import information_delta
 from .mechanisms.noisy_steps import composed_profile
@@ -49,6 +54,7 @@ _PROFILES = {
         objective_perturbation_profile,
         product_perturbation_profile,
         randomised_response_profile,
+        secret_projection_profile,
         softmax_perturbation_profile,
         spherical_profile,
         subsampled_gaussian_profile,

@@ -1,4 +1,4 @@
-"""How far a release moves between neighbours: projections of one row, and minimisers of a risk over all rows.
+"""How far a release moves between neighbours: projections of one row, minimisers of a risk and sums over all rows.
 
 For projections, adjacency "l1" bounds the l1 distance of two rows by `max_change`, which covers a change of one
 coordinate; "l2" bounds their l2 distance. All are computed on the realised W, which is public.
@@ -10,7 +10,13 @@ from ._adjacency import Relation
 from ._digits import with_python_numbers
 from .mechanisms._numerics import rows_that_differ
 
-__all__ = ["component_sensitivity", "l1_sensitivity", "l2_sensitivity", "minimiser_sensitivity"]
+__all__ = [
+    "component_sensitivity",
+    "l1_sensitivity",
+    "l2_sensitivity",
+    "minimiser_sensitivity",
+    "moments_sensitivity",
+]
 
 
 @with_python_numbers
@@ -147,3 +153,37 @@ def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, ac
     # The risk is strongly convex by its penalty: its minimiser moves by the change of the gradient over the penalty.
     rows = rows_that_differ(adjacency)
     return float((rows * np.sqrt(n_outputs) * loss.lipschitz * max_norm + 2 * accuracy) / penalty)
+
+
+@with_python_numbers
+def moments_sensitivity(*, max_norm=1.0, adjacency="replace_one", accuracy=0.0):
+    """Largest Frobenius distance between the sums of products ``sum z z'`` of two neighbours.
+
+    Parameters
+    ----------
+    max_norm : float, default=1.0
+        Largest norm of a row z.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        What one row may do.
+    accuracy : float, default=0.0
+        Largest Frobenius norm of what rounding does to a sum.
+
+    Returns
+    -------
+    float
+        ``sqrt(k) max_norm^2 + 2 accuracy``, with k = 1 for a row that counts or is blank and 2 for one replaced.
+
+    Notes
+    -----
+    ``z z'`` has the Frobenius norm ``|z|^2``. Of a row that is replaced,
+    ``|z z' - w w'|^2 = |z|^4 + |w|^4 - 2 (z'w)^2``, which is largest for the longest rows at a right angle. That
+    distance is the l2 distance of svec(z z'), the entries on and above the diagonal with a factor of sqrt(2) beside it:
+    independent noise of one scale on these hides it as the Gaussian mechanism says.
+
+    Examples
+    --------
+    >>> from skdprp.sensitivity import moments_sensitivity
+    >>> round(moments_sensitivity(max_norm=2.0, adjacency="add_remove"), 9)
+    4.0
+    """
+    return float(np.sqrt(rows_that_differ(adjacency)) * max_norm**2 * (1 + 2.0**-50) + 2 * accuracy)

@@ -47,10 +47,11 @@ from skdprp import (
     privacy_report,
 )
 from skdprp._command import main
+from skdprp._validation import clip_rows
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency, PrivacyGuarantee
 from skdprp.linear_model import SolverError
-from skdprp.linear_model._erm import Problem, clip_rows, minimisers
+from skdprp.linear_model._erm import Problem, minimisers
 from skdprp.linear_model._objective import _largest_perturbation
 from skdprp.linear_model._sketched_least_squares import noisy_blocks, triangle
 from skdprp.losses import HuberHingeLoss, LogisticLoss

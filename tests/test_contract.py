@@ -18,8 +18,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 import skdprp
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
+    DPMoments,
     DPRandomProjection,
+    DPRidge,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -72,6 +75,11 @@ OURS = [
     MIDPRegressor(),
     MIDPRegressor(mechanism="additive", fit_intercept=True),
     MIDPRegressor(calibration="published"),
+    DPMoments(),
+    DPPCA(),
+    DPRidge(target_bounds=(-1, 1)),
+    DPRidge(target_bounds=(-1, 1), mechanism="moments", adjacency="add_remove"),
+    DPRidge(target_bounds=(-1, 1), mechanism="projection", n_components=100),
 ]
 
 
@@ -631,6 +639,7 @@ CONTROLLED = [
     (ProductNoiseOutputPerturbation(**HINGE, radius="gaussian"), TWO_CLASSES, FITTED),
     (DPSGDClassifier(epsilon=4.0, delta=0.1, n_epochs=1), TWO_CLASSES, FITTED),
     (MIDPRegressor(epsilon=0.3, mechanism="additive"), SPIKE, REGRESSED),
+    (DPMoments(delta=0.1), {"X": np.zeros((20, 1))}, {"n_trials": 5000, "distinguishers": ["likelihood"]}),
 ]
 
 

@@ -16,9 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 
 from skdprp import AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation
+from skdprp._validation import clip_rows
 from skdprp.guarantee import Adjacency
 from skdprp.linear_model import SolverError
-from skdprp.linear_model._erm import clip_rows
 from skdprp.losses import HuberHingeLoss, LogisticLoss
 from skdprp.mechanisms.objective_perturbation import hessian_log_det
 from skdprp.testing import reproducible_noise

@@ -8,8 +8,9 @@ import pytest
 import scipy.sparse as sp
 
 from skdprp import AMPClassifier, ProductNoiseOutputPerturbation
+from skdprp._validation import clip_rows
 from skdprp.linear_model import _erm
-from skdprp.linear_model._erm import PerturbedRisk, Problem, SolverError, clip_rows, minimise, minimisers
+from skdprp.linear_model._erm import PerturbedRisk, Problem, SolverError, minimise, minimisers
 from skdprp.losses import HuberHingeLoss, LogisticLoss
 
 BINARY = [("log_loss", False), ("huber_hinge", False)]

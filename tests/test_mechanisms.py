@@ -25,6 +25,8 @@ from skdprp.mechanisms import (
     objective_perturbation_scale,
     published_product_noise_scale,
     sampled_target,
+    secret_projection_profile,
+    secret_projection_scale,
     spherical_profile,
     spherical_scale,
 )
@@ -58,6 +60,7 @@ from skdprp.testing import reproducible_noise
         lambda sensitivity: product_perturbation_scale(0.5, 1e-5, n_dims=3, lipschitz=sensitivity),
         lambda sensitivity: kenthapadi_bound_scale(0.5, 1e-5, max_change=sensitivity, n_features=9, n_components=4),
         lambda sensitivity: information_scale(0.5, max_abs=sensitivity),
+        lambda sensitivity: secret_projection_scale(0.5, 1e-5, n_components=4, max_norm=sensitivity),
     ],
 )
 def test_scales_that_noise_cannot_have_are_refused(calibrate, sensitivity):
@@ -76,6 +79,8 @@ def test_delta_of_one_is_no_target(delta):
         objective_perturbation_scale,
         partial(softmax_perturbation_scale, n_classes=3),
         partial(product_perturbation_scale, n_dims=3),
+        partial(secret_projection_scale, n_components=4),
+        partial(secret_projection_scale, n_components=4, min_eigenvalue=1.0),
     ):
         with pytest.raises(ValueError, match="choose delta < 1"):
             calibrate(1.0, delta)
@@ -166,6 +171,7 @@ def test_a_sum_with_calibrated_noise_withstands_an_attack_that_half_of_the_noise
     [
         partial(mechanisms.objective_perturbation_profile, scale=3.0),
         partial(mechanisms.product_perturbation_profile, scale=0.8, n_dims=3),
+        partial(mechanisms.secret_projection_profile, scale=3.0, n_components=10),
         partial(mechanisms.softmax_perturbation_profile, scale=3.0, n_classes=3),
         partial(mechanisms.subsampled_gaussian_profile, scale=3.0),
     ],
@@ -219,6 +225,11 @@ CALIBRATIONS = {
             "n_vertices": st.integers(1, 9),
             "adjacency": ADJACENCY,
         },
+    ),
+    "projection": (
+        secret_projection_scale,
+        secret_projection_profile,
+        {"max_norm": SENSITIVITY, "n_components": st.integers(1, 5000), "adjacency": ADJACENCY},
     ),
 }
 
@@ -289,7 +300,7 @@ def test_a_calibration_is_that_of_the_number(name, kind, data):
     """Whatever its type, and though the cache was asked for it as a short float before."""
     calibrate, profile, _ = CALIBRATIONS[name]
     epsilon, delta = kind(data.draw(sizes(0.1, 40.0))), kind(data.draw(sizes(1e-4, 0.4)))
-    known = {"n_classes": 3} if name == "softmax" else {}
+    known = {"softmax": {"n_classes": 3}, "projection": {"n_components": 9}}.get(name, {})
     short = calibrate(epsilon, delta, **known)
     assert short == calibrate(float(epsilon), float(delta), **known)
     assert profile(epsilon, scale=short, **known) == profile(float(epsilon), scale=short, **known) <= float(delta)

@@ -15,8 +15,11 @@ from sklearn.base import clone
 import skdprp
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
+    DPMoments,
     DPRandomProjection,
+    DPRidge,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -58,7 +61,7 @@ SPHERICAL = {"n_dims": 6, "shape": 6, "power": 1.0}
 TARGET = {"epsilon": EPSILON, "delta": DELTA}
 STEPS = {"rate": 0.0999755859375, "n_steps": 100}
 LOSS = composition.PrivacyLoss(mu=0.25)
-SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "check_spherical"}
+SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "check_spherical", "project_secretly"}
 
 # Valid arguments of every public function that takes numbers.
 ARGUMENTS = {
@@ -105,6 +108,10 @@ ARGUMENTS = {
             "log_det": 0.0999755859375,
             "release_shift": 0.00299835205078125,
         },
+        "secret_projection_n_changed": {"scale": 3.69921875, "n_components": 100, "n_dims": 6, "n_samples": 99}
+        | {"max_norm": A},
+        "secret_projection_profile": {"epsilon": EPSILON, "scale": 3.69921875, "n_components": 100, "max_norm": A}
+        | {"min_eigenvalue": B},
         "spherical_profile": {"epsilon": EPSILON, "scale": A, "sensitivity": B, **SPHERICAL},
         "subsampled_gaussian_profile": {"epsilon": EPSILON, "scale": A, "sensitivity": B, **STEPS},
         "binomial_flip_epsilon": TARGET | {"n_components": 100, "changed": 0.0999755859375},
@@ -138,6 +145,7 @@ ARGUMENTS = {
         "sampled_information": {"epsilon": EPSILON, "n_changed": 100},
         "sampled_steps_target": TARGET | {"n_changed": 100},
         "sampled_target": TARGET | {"n_changed": 100},
+        "secret_projection_scale": TARGET | {"n_components": 100, "max_norm": A, "min_eigenvalue": B},
         "sign_change_probability": {"relative_change": 0.0999755859375},
         "softmax_perturbation_scale": TARGET | {"n_classes": 3, "max_norm": A, "log_det": 0.0999755859375},
         "spherical_scale": TARGET | {"sensitivity": A, **SPHERICAL},
@@ -146,6 +154,7 @@ ARGUMENTS = {
         "component_sensitivity": {"projection": PROJECTION, "max_change": A},
         "l1_sensitivity": {"projection": PROJECTION, "adjacency": "l1", "max_change": A},
         "l2_sensitivity": {"projection": PROJECTION, "adjacency": "l2", "max_change": A},
+        "moments_sensitivity": {"max_norm": A, "accuracy": 0.00299835205078125},
         "minimiser_sensitivity": {
             "loss": HuberHingeLoss(B),
             "max_norm": A,
@@ -248,6 +257,7 @@ def test_a_printed_bound_is_that_of_the_number_itself():
 X, Y = np.random.default_rng(0).uniform(-1, 1, (40, 6)) / 4, np.arange(40) % 3
 SKETCH = {"n_components": 4, "epsilon": EPSILON, "max_change": A, "random_state": 0}
 LINEAR = {"epsilon": EPSILON, "max_norm": A, "tol": 5.960464477539063e-08, "max_iter": 50}
+REGRESSION = {"target_bounds": (-B, B), "epsilon": EPSILON, "delta": DELTA, "max_norm": A, "n_components": 100}
 ESTIMATORS = [
     DPRandomProjection(**SKETCH, delta=DELTA),
     DPRandomProjection(**SKETCH, delta=DELTA, projection="gaussian", calibration="kenthapadi_bound"),
@@ -277,6 +287,11 @@ ESTIMATORS = [
     MIDPRegressor(epsilon=EPSILON, n_components=10, max_abs=0.2000732421875, min_residual=0.0999755859375),
     MIDPRegressor(epsilon=EPSILON, mechanism="additive", max_abs=0.2000732421875),
     MIDPRegressor(epsilon=EPSILON, calibration="published", n_components=10),
+    DPMoments(epsilon=EPSILON, delta=DELTA, max_norm=A),
+    DPPCA(3, epsilon=EPSILON, delta=DELTA, max_norm=A),
+    DPRidge(**REGRESSION),
+    DPRidge(**REGRESSION, alpha=B),
+    DPRidge(**REGRESSION, mechanism="projection"),
 ]
 
 
@@ -341,6 +356,8 @@ def test_clones_and_copies_keep_the_numbers():
         (mechanisms.randomised_response_profile, "changed", {"epsilon0": 1.0, "n_bits": 4}),
         (mechanisms.binomial_flip_epsilon, "changed", {"delta": 1e-6, "n_components": 4}),
         (mechanisms.amplified, "rate", {"delta": 1e-6}),
+        (mechanisms.secret_projection_profile, "min_eigenvalue", {"scale": 1.0, "n_components": 4}),
+        (mechanisms.secret_projection_scale, "max_norm", {"delta": 1e-6, "n_components": 4}),
     ],
     ids=lambda part: getattr(part, "__name__", part if isinstance(part, str) else ""),
 )

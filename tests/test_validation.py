@@ -28,8 +28,11 @@ from sklearn.utils._param_validation import InvalidParameterError
 
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
+    DPMoments,
     DPRandomProjection,
+    DPRidge,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -54,6 +57,9 @@ ESTIMATORS = [
     ProductNoiseOutputPerturbation(),
     DPSGDClassifier(n_epochs=2),
     MIDPRegressor(),
+    DPMoments(),
+    DPPCA(),
+    DPRidge(target_bounds=(-1, 1)),
     PublicScaler((0, 1)),
 ]
 ROWS = [[0.1, 0.2], [0.3, -0.4], [0.2, 0.1], [0.5, 0.5]] * 10

@@ -15,7 +15,9 @@ from ..guarantee import PrivacyWarning
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor
 from ..linear_model._objective import AMPClassifier
+from ..linear_model._ridge import DPRidge
 from ..losses import SoftmaxLoss
+from ..moments import PrivateMoments
 from ..neural_network._dpsgd import DPSGDClassifier
 from ..sketch._additive import AdditiveSketch
 from ..sketch._sign import SignSketch
@@ -31,9 +33,9 @@ def worst_neighbours(estimator, X, y=None):
     Parameters
     ----------
     estimator : estimator
-        A fitted sketch, or a linear model of this library, fitted or not.
+        A fitted sketch, or a model of this library, fitted or not.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows to start from, for `MIDPRegressor`. Of sketches, whose unit is one row, only the width counts; of
+        Rows to start from, for regressors and moments. Of sketches, whose unit is one row, only the width counts; of
         classifiers the shape, on which penalty, delta and noise depend, and whether it is sparse.
     y : array-like of shape (n_samples,) or None, default=None
         Labels or targets, for models. Of labels, it counts which there are.
@@ -45,7 +47,9 @@ def worst_neighbours(estimator, X, y=None):
         ``adjacency="l2"`` the direction, that moves the projection most; for signs, that moves most of them. For
         classifiers, data of the shape and with the labels of the given ones: a row of length `max_norm` and its
         opposite (``adjacency="replace_one"``), or that row and nothing ("add_remove"), beside others that put the
-        weight where both are on the wrong side. For `MIDPRegressor`, `X` with one entry at plus and at minus `max_abs`.
+        weight where both are on the wrong side. For moments, `X` and y whose last row is as long as it may be, or one
+        at a right angle to it, or blank; for a descent, one with the target at the other end of its bounds. For
+        `MIDPRegressor`, `X` with one entry at plus and at minus `max_abs`.
 
     Raises
     ------
@@ -253,6 +257,40 @@ def _of_descent(estimator: DPSGDClassifier, X, y=None):
     length = 1e3 * estimator.max_grad_norm if estimator.max_norm is None else estimator.max_norm
     norms = {"max_norm": length, "helper": length, "share": _SHARE_IN_DESCENT, "n_blank": len(classes)}
     return _opposed(X, classes, replaced=replaced, one_vs_rest=False, **norms)
+
+
+@worst_neighbours.register
+def _of_moments(estimator: PrivateMoments, X, y=None):
+    """Put a row last whose products are as far as they can be from those of another, or of a blank one."""
+    X = X.toarray() if sp.issparse(X) else without_values(np.array, X, dtype=np.float64)
+    y = None if estimator.target_bounds is None else _arrays(X, y)[1].astype(np.float64)
+    columns = estimator._columns(X, y)
+    one, other = np.zeros((2, X.shape[1]))
+    one[0] = columns.max_norm
+    if estimator.adjacency == Relation.REPLACE_ONE:
+        # At a right angle, with the constant and targets at both ends of their bounds counted.
+        rest = columns.constant**2 - 0.5 * bool(columns.n_targets)
+        angle = 1.0 if _takes_gradients(estimator, X) else -rest
+        other[0] = columns.max_norm * (angle if X.shape[1] > 1 else np.sign(angle))
+        other[1:2] = columns.max_norm * np.sqrt(1 - angle**2)
+    return tuple(
+        _with_last(X, y, row, target) for row, target in ((one, columns.high), (other, _opposite(estimator, columns)))
+    )
+
+
+def _takes_gradients(estimator, X):
+    return isinstance(estimator, DPRidge) and estimator._descends(X)
+
+
+def _opposite(estimator, columns):
+    """Targets at the other end of their bounds, or of a blank row."""
+    return columns.low if estimator.adjacency == Relation.REPLACE_ONE else columns.center
+
+
+def _with_last(X, y, row, target):
+    """Rows and targets with another last one."""
+    X = np.vstack([X[:-1], row])
+    return (X,) if y is None else (X, np.concatenate([y[:-1], np.reshape(target, y[:1].shape)]))
 
 
 @worst_neighbours.register

@@ -18,6 +18,7 @@ from .._validation import without_values
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor
 from ..losses import LogisticLoss, SoftmaxLoss
+from ..moments import PrivateMoments
 from ..neural_network._dpsgd import DPSGDClassifier
 from ..sketch._additive import AdditiveSketch
 from ..sketch._base import BaseSketch
@@ -199,6 +200,31 @@ def _descend_and_take(estimator, output, n_rows, data, n):
 def _released_layers(estimator):
     """Weights and intercepts of all layers."""
     return tuple(estimator.coefs_ + estimator.intercepts_)
+
+
+@trials_of.register
+def _of_moments(estimator: PrivateMoments, a, b, *, rows_are_trials=None, output=None):
+    """Look at the moments themselves, or at the weights of a descent, with what is planned from the number of rows."""
+    a, b = _as_arguments(a), _as_arguments(b)
+    _require_one_width(a[0], b[0])
+    fitted = clone(estimator).fit(*a)
+    estimator = clone(estimator).set_params(delta=fitted.delta_)
+    if output or not hasattr(fitted, "moments_"):
+        return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, fitted.delta_)
+    # The likelihood ratio of Gaussian noise: along the line from the moments of a to those of b.
+    sums = [_upper(clone(estimator)._sum([(*data, None)[:2]])[2]) for data in (a, b)]
+    direction = (sums[1] - sums[0]) * np.where(_upper(np.eye(len(fitted.moments_.values))), 1, 2)
+    known = {"likelihood": lambda outputs: outputs.reshape(len(outputs), -1) @ direction}
+    return Trials(partial(_fit_and_take, estimator, _released_moments), a, b, known, fitted.delta_)
+
+
+def _released_moments(estimator):
+    return _upper(estimator.moments_.values)
+
+
+def _upper(matrix):
+    """Entries on and above the diagonal."""
+    return matrix[np.triu_indices(len(matrix))]
 
 
 @trials_of.register

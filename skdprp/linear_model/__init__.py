@@ -9,9 +9,11 @@ from ._mutual_information import MIDPRegressor
 from ._objective import AMPClassifier
 from ._output import ProductNoiseOutputPerturbation
 from ._planning import additive_error_bound, least_residual, projection_error_bound, projection_expected_error
+from ._ridge import DPRidge
 
 __all__ = [
     "AMPClassifier",
+    "DPRidge",
     "MIDPRegressor",
     "ProductNoiseOutputPerturbation",
     "SolverError",

@@ -24,12 +24,13 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
+    clip_rows,
     silent,
     validate_data,
     without_values,
 )
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
-from ._erm import Problem, clip_rows, constant_feature, minimisers
+from ._erm import Problem, constant_feature, minimisers
 
 CLASSIFIER_CONSTRAINTS = {
     "epsilon": POSITIVE,

@@ -10,8 +10,6 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 from scipy.sparse.linalg import LinearOperator, cg
-from sklearn.utils import assert_all_finite
-from sklearn.utils.extmath import row_norms
 
 from .._validation import silent
 from ..losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
@@ -144,40 +142,6 @@ class Problem:
 def constant_feature(fit_intercept, max_norm):
     """Constant feature for an intercept: short, because it adds to the sensitivity of every row."""
     return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
-
-
-@silent
-def clip_rows(X, max_norm):
-    """Clip rows, dense or CSR, to a norm of at most `max_norm`; return them in float64, row by row, never X itself.
-
-    Row by row, because linear algebra then rounds a row in one way in every block. Repeated entries are summed before
-    norms are taken.
-    """
-    if sp.issparse(X):
-        X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
-        X.sum_duplicates()
-        assert_all_finite(X.data)  # sums of finite entries may not be
-    else:
-        X = X.astype(np.float64, order="C")
-    norms = row_norms(X)
-    is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
-    if is_huge.any():  # exact but for numbers near 0; the other factor is then a normal number, with all its digits
-        _scale_rows(X, np.where(is_huge, 2.0**-600, 1.0))
-        norms = row_norms(X)
-    # The computed norm may be below the true one: the sensitivity rests on the true one, so that the limit is less.
-    limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)
-    factors = limit / np.where(is_huge, norms, np.maximum(norms, limit))
-    if (factors != 1).any():
-        _scale_rows(X, factors)
-    return X
-
-
-def _scale_rows(X, factors):
-    """Multiply each row by its factor, in place."""
-    if sp.issparse(X):
-        X.data *= np.repeat(factors, np.diff(X.indptr))
-    else:
-        X *= factors[:, None]
 
 
 def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n_jobs):

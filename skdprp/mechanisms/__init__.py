@@ -24,6 +24,7 @@ from .objective_perturbation import (
 from .published import published_product_noise_scale
 from .radial import spherical_profile, spherical_scale
 from .randomised_response import flip_probability
+from .secret_projection import secret_projection_profile, secret_projection_scale
 
 # What the guide teaches, and where printed guarantees are proved. The rest of each file is for the estimators.
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "product_perturbation_profile",
     "published_product_noise_scale",
     "sampled_target",
+    "secret_projection_profile",
+    "secret_projection_scale",
     "softmax_perturbation_profile",
     "spherical_profile",
     "spherical_scale",

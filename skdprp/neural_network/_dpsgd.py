@@ -10,10 +10,10 @@ import scipy.sparse as sp
 from .. import _noise
 from .._calibration import Calibration
 from .._digits import printed_down, printed_up
-from .._validation import POSITIVE, Interval, StrOptions
+from .._validation import POSITIVE, Interval, StrOptions, clip_rows
 from ..composition import PrivacyLoss, Profile
 from ..linear_model._base import PrivateClassifier
-from ..linear_model._erm import clip_rows, constant_feature
+from ..linear_model._erm import constant_feature
 from ..mechanisms import sampled_target, subsampled_gaussian_profile
 from ..mechanisms._numerics import rows_that_differ
 from ..mechanisms.noisy_steps import descent_scale, product_descent_scale, sampled_steps_target

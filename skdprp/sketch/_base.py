@@ -16,6 +16,7 @@ from .. import _noise
 from .._calibration import snapshot, take_over
 from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
+from .._lazy import is_lazy, stand_in
 from .._threads import in_threads
 from .._validation import (
     FLOATS,
@@ -29,7 +30,7 @@ from .._validation import (
 )
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from ..ledger._ledger import entry_of_estimator
-from ._dask import is_lazy, release_lazily, stand_in
+from ._dask import release_lazily
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
 _NORM_ENTRIES = 2**16

@@ -5,32 +5,13 @@ is no such thing: it has noise of its own each time. So each call of `transform`
 their noise where and when they are computed, and what is computed together shares one draw of each.
 """
 
-import sys
 from contextvars import Context
 from uuid import uuid4
 
 import numpy as np
-import scipy.sparse as sp
 
+from .._lazy import is_frame
 from ..ledger._ledger import Rows, current_rows
-
-
-def is_lazy(X):
-    """Whether X is a dask collection, which only who has imported dask can hold."""
-    return "dask" in sys.modules and sys.modules["dask"].is_dask_collection(X)
-
-
-def _is_frame(X):
-    return hasattr(X, "_meta_nonempty") and hasattr(X, "columns")
-
-
-def stand_in(X):
-    """Return rows with the width, names and dtypes of a dask array or dataframe, and none of its values."""
-    if _is_frame(X):
-        return X._meta_nonempty
-    if not (hasattr(X, "_meta") and hasattr(X, "map_blocks")) or X.ndim != 2:
-        raise ValueError(f"Expected a dask array with two dimensions or a dask dataframe, got {type(X).__name__}.")
-    return sp.csr_array((1, X.shape[1]), dtype=X.dtype)
 
 
 class _Release:
@@ -61,7 +42,7 @@ def release_lazily(sketch, X, dtype):
         raise ValueError(f'Sketches of dask collections are dask arrays: set_output(transform="{container}") is not.')
     meta = np.empty((0, sketch._n_features_out), dtype)
     release = _Release(sketch, meta)
-    if _is_frame(X):
+    if is_frame(X):
         return _map_chunks(release, X.optimize(), (np.nan,) * X.npartitions, meta)
     rows = X.rechunk({1: -1})
     return _map_chunks(release, rows, rows.chunks[0], meta)

@@ -1,0 +1,468 @@
+"""Private linear regression: DPRidge."""
+
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import RegressorMixin
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from .. import _noise
+from .._calibration import snapshot, take_over
+from .._lazy import is_lazy
+from .._validation import (
+    FLOATS,
+    Interval,
+    StrOptions,
+    _fit_context,
+    clip_rows,
+    silent,
+    validate_data,
+    without_values,
+)
+from ..composition import PrivacyLoss, Profile
+from ..mechanisms import sampled_target, secret_projection_profile, secret_projection_scale
+from ..mechanisms.secret_projection import project_secretly, secret_projection_n_changed
+from ..moments import MOMENTS_CONSTRAINTS, GaussianNoise, PrivateMoments, n_additions
+from ._descent import N_STEPS, descend, has_many_rows, plan_descent
+from ._least_squares import NormalEquations
+
+_UNIT_NORM = 1 + 2.0**-40  # of rows in units, with what floats add to it
+_NO_DESCENT = 'A descent has no penalty, and needs all rows in memory: choose mechanism="moments".'
+
+
+@dataclass(frozen=True)
+class ProjectionNoise:
+    """A secret projection in the place of noise on the moments themselves: ``M = S U + N`` is released, of U the table.
+
+    ``M'M / k - noise_scale^2 I`` estimates the moments.
+    """
+
+    noise_scale: float
+    n_components: int
+
+    @property
+    def scale(self):
+        """Standard deviation of what noise alone leaves on the diagonal; off it, 1 / sqrt(2) of that."""
+        return float(np.sqrt(2 / self.n_components) * self.noise_scale**2)
+
+    def release(self, sums):
+        """Project, and take the moments of the projection."""
+        projected = project_secretly(sums, scale=self.noise_scale, n_components=self.n_components)
+        return projected.T @ projected / self.n_components - self.noise_scale**2 * np.eye(len(sums))
+
+
+class DPRidge(RegressorMixin, PrivateMoments):
+    """Private linear regression: rows and targets are protected, and every penalty costs the same.
+
+    Where Ridge or LinearRegression stood. Rows longer than `max_norm` and targets outside `target_bounds` are clipped,
+    and predictions lie within these bounds, too.
+
+    Parameters
+    ----------
+    target_bounds : tuple (low, high) or array-like of shape (n_targets, 2)
+        Least and largest value of the targets, one pair for all or one for each. A public choice, **never read from the
+        data**: of house prices, what any house may cost.
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row with its targets.
+    delta : float or None, default=None
+        Failure probability; None is 1 / n_samples**2.
+    alpha : float or "auto", default="auto"
+        Penalty, as in Ridge, of regressions on moments. "auto" is computed from the released moments and what is known
+        of their noise; a descent stops early instead. A penalty that suits data without noise, such as the 1.0 of
+        Ridge, is far too small for noisy ones as a rule.
+    max_norm : float, default=1.0
+        Norm to which longer rows are clipped, in fit and in predict. A public choice, never read from the data.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row and its targets, replaced by others at their place, or counting or blank there: a
+        weaker guarantee at less noise. The number of places for rows is public in both.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept.
+    mechanism : {"auto", "descent", "moments", "projection"}, default="auto"
+        "moments" releases sums of products of all columns once: one pass over the rows, any penalty afterwards by
+        `path`, error bars. "descent" releases 200 noisy gradients: more accurate where rows are few or `epsilon` is
+        small. "auto" takes a descent, unless there are so many rows that moments are as good, the rows come in chunks
+        or are lazy, or `alpha` is a number. "projection" releases a secret random projection of the table with noise on
+        all columns [3]_, and learns from its moments: less accurate, by less the larger `n_components` is.
+    n_components : int, default=5000
+        Number of rows of a secret projection.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Private weights.
+    intercept_ : float or ndarray of shape (n_targets,)
+        Private intercept; 0 without `fit_intercept`.
+    mechanism_ : {"descent", "moments", "projection"}
+        What was done.
+    columns_ : Columns
+        The bounds that rows and targets were clipped to.
+    moments_ : Moments
+        What was released, where the mechanism is "moments"; the following, as well.
+    alpha_ : float or ndarray of shape (n_targets,)
+        Penalty used.
+    coef_std_ : ndarray of shape (n_features,) or (n_targets, n_features)
+        Standard errors of the weights, of sampling, noise and shrinkage together. They hold on average over weights: of
+        one in a direction that the noise hides they say little.
+    intercept_std_ : float or ndarray of shape (n_targets,)
+        That of the intercept.
+    covariance_ : ndarray of shape (n_weights, n_weights) or (n_targets, n_weights, n_weights)
+        Covariance of the errors of weights and intercept.
+    residual_std_ : float or ndarray of shape (n_targets,)
+        Standard deviation of a target about its prediction, one standard deviation of its noise above the estimate.
+    delta_ : float
+        The value used.
+    scale_ : float
+        Standard deviation of the noise, in units in which no row or gradient is longer than 1.
+    guarantee_ : PrivacyGuarantee
+        What holds of this release.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of str
+        Names of the features, when X has string names.
+
+    See Also
+    --------
+    DPMoments : The release by itself, for this and other models at one price.
+    MIDPRegressor : Protects single entries of X in mutual information, and not rows.
+
+    Notes
+    -----
+    ``GridSearchCV`` over `alpha` pays for every fit. With ``mechanism="moments"``, `path` costs nothing.
+
+    References
+    ----------
+    .. [1] Y.-X. Wang, "Revisiting Differentially Private Linear Regression: Optimal and Adaptive Prediction &
+       Estimation in Unbounded Domain", UAI 2018, for ridge regression on noisy moments. The penalty is ours.
+    .. [2] R. Bassily, A. Smith and A. Thakurta, "Private Empirical Risk Minimization: Efficient Algorithms and Tight
+       Error Bounds", FOCS 2014, for noisy descent. Steps and clipping norm are ours.
+    .. [3] M. Showkatbakhsh, C. Karakus and S. Diggavi, "Privacy-Utility Trade-off of Linear Regression under Random
+       Projections and Additive Noise", ISIT 2018, for the projection; there it hides entries, here rows with their
+       targets, see :func:`~skdprp.mechanisms.secret_projection_profile`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skdprp import DPRidge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = DPRidge(target_bounds=(0, 350), epsilon=5.0, max_norm=0.3).fit(X, y)
+    >>> bool(model.score(X, y) > 0.1)
+    True
+    >>> model.guarantee_
+    (5.0, 5.12e-06)-DP, one row replaced
+    """
+
+    _parameter_constraints: dict = {
+        "target_bounds": ["array-like"],
+        **MOMENTS_CONSTRAINTS,
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "fit_intercept": ["boolean"],
+        "mechanism": [StrOptions({"auto", "descent", "moments", "projection"})],
+        "n_components": [Interval(Integral, 1, 10**6, closed="both")],
+    }
+
+    def __init__(
+        self,
+        *,
+        target_bounds,
+        epsilon=1.0,
+        delta=None,
+        alpha="auto",
+        max_norm=1.0,
+        adjacency="replace_one",
+        fit_intercept=True,
+        mechanism="auto",
+        n_components=5000,
+    ):
+        self.target_bounds = target_bounds
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.max_norm = max_norm
+        self.adjacency = adjacency
+        self.fit_intercept = fit_intercept
+        self.mechanism = mechanism
+        self.n_components = n_components
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y):
+        """Release private weights.
+
+        Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are clipped to it. Partitions of a dask collection are summed where they
+            are, on the scheduler in use.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a dask collection
+            Targets. Those outside `target_bounds` are clipped to them.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+
+        Raises
+        ------
+        ValueError
+            If X or y is not finite or of the wrong shape, or a parameter does not fit the others. Nothing is released
+            then.
+        """
+        if not self._descends(X):
+            return self._fit([(X, y)])
+        if self.alpha != "auto" or is_lazy(X):
+            raise ValueError(_NO_DESCENT)
+        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        X, y = model._validate(X, y, reset=True)
+        columns = model._columns(X, y)
+        plan = model._plan(X.shape[0], columns)
+        calibration = model._calibrate_descent(plan, X.shape[0])
+        X, others = columns.clip(X, y)
+        # To norms of at most 1: of a row with its constant, and of all targets together.
+        row_unit, target_unit = 1 / np.hypot(1, columns.constant), 1 / np.sqrt(columns.n_targets)
+        targets = others[:, -columns.n_targets :] / columns.reach * target_unit
+        with calibration.recorded(self):
+            weights = descend(X * (row_unit / columns.max_norm), columns.constant * row_unit, targets, plan)
+        weights *= row_unit / target_unit
+        coefs, intercepts = in_units_of_data(columns, weights[:-1].T, columns.constant * weights[-1])
+        model.coef_, model.intercept_ = _squeezed(coefs), _squeezed(intercepts)
+        model.mechanism_, model.columns_ = "descent", columns
+        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
+        take_over(self, model)
+        return self
+
+    def fit_chunks(self, chunks):
+        """Release private weights of a table that comes in chunks, in one pass and under one guarantee.
+
+        Parameters
+        ----------
+        chunks : iterable of (X, y)
+            Rows and their targets, as `fit` takes them: slices of a memmap, parts of a file read by a generator. The
+            order and the size of the chunks make no difference beyond rounding, which the guarantee counts.
+
+        Returns
+        -------
+        self : object
+            The fitted regressor.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, if there are no chunks, or if a descent is asked for, which needs many passes. Nothing is released
+            then.
+        """
+        if self.mechanism == "descent":
+            raise ValueError(_NO_DESCENT)
+        return super().fit_chunks(chunks)
+
+    def path(self, alphas):
+        """Solve for several penalties on the moments that were released, which costs no privacy.
+
+        Parameters
+        ----------
+        alphas : array-like of shape (n_alphas,)
+            Penalties, as in Ridge.
+
+        Returns
+        -------
+        coefs : ndarray of shape (n_alphas, n_features) or (n_alphas, n_targets, n_features)
+            Weights at each penalty.
+        intercepts : ndarray of shape (n_alphas,) or (n_alphas, n_targets)
+            Intercepts.
+
+        Raises
+        ------
+        ValueError
+            If the fit was a descent, which has one solution, or a penalty is negative.
+        """
+        check_is_fitted(self)
+        if self.mechanism_ == "descent":
+            raise ValueError('A descent has one solution: fit with mechanism="moments".')
+        alphas = np.asarray(alphas, dtype=np.float64)
+        if alphas.ndim != 1 or not (np.isfinite(alphas) & (alphas >= 0)).all():
+            raise ValueError("alphas should be a list of finite numbers of at least 0.")
+        equations = NormalEquations.of(self.moments_)
+        solutions = [
+            in_units_of_data(self.columns_, *equations.solve_all(alpha / self.columns_.max_norm**2)) for alpha in alphas
+        ]
+        coefs, intercepts = map(np.array, zip(*solutions, strict=True))
+        single = self.columns_.n_targets == 1
+        return (coefs[:, 0], intercepts[:, 0]) if single else (coefs, intercepts)
+
+    @silent
+    def predict(self, X):
+        """Predict the targets of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are clipped, as in fit.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Predictions, within the bounds of the targets.
+        """
+        check_is_fitted(self)
+        return self._within_bounds(self._scores(X))
+
+    @silent
+    def predict_interval(self, X, level=0.9):
+        """Predict intervals that hold the targets of about a share `level` of all rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        level : float, default=0.9
+            Share of the targets, between 0 and 1.
+
+        Returns
+        -------
+        low, high : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Ends of the intervals, within the bounds of the targets.
+
+        Raises
+        ------
+        ValueError
+            If the fit was a descent, which releases nothing that would tell, or `level` is no share.
+
+        Notes
+        -----
+        Predictions plus and minus a multiple of `residual_std_`, as if residuals were normal. What noise and shrinkage
+        do to predictions is part of these residuals.
+        """
+        check_is_fitted(self)
+        if self.mechanism_ == "descent":
+            raise ValueError('A descent does not release how far off it is: fit with mechanism="moments".')
+        if not 0 < level < 1:
+            raise ValueError(f"level should be between 0 and 1, got {level}.")
+        scores, width = self._scores(X), ndtri((1 + level) / 2) * self.residual_std_
+        return self._within_bounds(scores - width), self._within_bounds(scores + width)
+
+    @silent
+    def score(self, X, y, sample_weight=None):
+        """Return the coefficient of determination of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,) or None, default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+        """
+        return without_values(r2_score, y, self.predict(X), sample_weight=sample_weight, name="y")
+
+    def _scores(self, X):
+        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return clip_rows(X, self.columns_.max_norm) @ self.coef_.T + self.intercept_
+
+    def _within_bounds(self, scores):
+        return np.clip(scores, _squeezed(self.columns_.low), _squeezed(self.columns_.high))
+
+    def _descends(self, X):
+        """Whether to descend, from the parameters and the shape of the rows."""
+        if self.mechanism != "auto":
+            return self.mechanism == "descent"
+        shape = X.shape if hasattr(X, "shape") else without_values(np.asarray, X, dtype=object).shape
+        if self.alpha != "auto" or is_lazy(X) or len(shape) != 2 or not shape[0]:
+            return False
+        facts = {"n_samples": shape[0], "n_weights": shape[1] + 1, "adjacency": self.adjacency}
+        return not has_many_rows(self.epsilon, self._delta(shape[0]), **facts)
+
+    def _plan(self, n_samples, columns):
+        return plan_descent(
+            self.epsilon,
+            self._delta(n_samples),
+            n_samples=n_samples,
+            n_weights=columns.n_features + 1,
+            n_targets=columns.n_targets,
+            adjacency=self.adjacency,
+        )
+
+    def _calibrate_descent(self, plan, n_samples):
+        return self._state(
+            self._delta(n_samples),
+            plan.scale,
+            released="coef_ and intercept_, and the noisy sums of gradients that they were computed from",
+            mechanism=f"Gaussian mechanism on {N_STEPS} sums of clipped gradients, scale {plan.scale:.6g}",
+            source="exact profile of the Gaussian mechanism; proof in skdprp.linear_model._descent.plan_descent",
+            loss=plan.loss,
+            noise=plan,
+        )
+
+    def _calibrate(self, n_samples, columns):
+        """Noise and guarantee of one release, from the number of rows and what the columns are."""
+        if self.mechanism != "projection":
+            return super()._calibrate(n_samples, columns)
+        delta, kind = self._delta(n_samples), {"max_norm": _UNIT_NORM, "adjacency": self.adjacency}
+        kind["n_components"] = self.n_components
+        n_changed = secret_projection_n_changed(
+            scale=secret_projection_scale(self.epsilon, delta, **kind),
+            n_components=self.n_components,
+            n_dims=len(columns.weights),
+            n_samples=n_samples,
+            max_norm=_UNIT_NORM,
+            n_additions=n_additions(columns),
+        )
+        scale = secret_projection_scale(*sampled_target(self.epsilon, delta, n_changed=n_changed), **kind)
+        profile = Profile.of(secret_projection_profile, scale=scale, **kind)
+        return self._state(
+            delta,
+            scale,
+            released="coef_, intercept_ and moments_, and the projection of the table that they were computed from",
+            mechanism=f"secret projection to {self.n_components} rows, Gaussian noise of scale {scale:.6g}",
+            source="exact profile; proof in skdprp.mechanisms.secret_projection_profile",
+            loss=PrivacyLoss(profiles=(profile,), sampling=n_changed * _noise.SAMPLING_LOSS),
+            noise=ProjectionNoise(scale, self.n_components),
+        )
+
+    def _learn(self, moments):
+        """Solve the normal equations, and estimate the errors of the solution."""
+        if not moments.columns.n_targets:
+            raise ValueError("These moments have no targets: give target_bounds, and y, where they are released.")
+        columns, equations = moments.columns, NormalEquations.of(moments)
+        self.mechanism_ = "moments" if isinstance(moments.noise, GaussianNoise) else "projection"
+        self.columns_ = columns
+        suited, sizes = zip(*map(equations.penalty, range(columns.n_targets)), strict=True)
+        is_given = self.alpha != "auto"
+        penalties = [self.alpha / columns.max_norm**2] * columns.n_targets if is_given else suited
+        coefs, intercepts = in_units_of_data(columns, *equations.solve_all(penalties))
+        self.coef_, self.intercept_ = _squeezed(coefs), _squeezed(intercepts)
+        self.alpha_ = _squeezed(np.array(penalties) * columns.max_norm**2)
+        # Errors, in units of X and of each target.
+        errors = map(equations.covariance, range(columns.n_targets), penalties, sizes)
+        covariances, residuals = map(np.array, zip(*errors, strict=True))
+        units = np.append(np.full(columns.n_features, 1 / columns.max_norm), np.ones(int(columns.intercept)))
+        units = units * columns.reach[:, None]
+        covariances *= units[:, :, None] * units[:, None, :]
+        deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+        self.covariance_, self.residual_std_ = _squeezed(covariances), _squeezed(np.sqrt(residuals) * columns.reach)
+        self.coef_std_ = _squeezed(deviations[:, : columns.n_features])
+        self.intercept_std_ = _squeezed(deviations[:, -1]) if columns.intercept else 0.0
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def in_units_of_data(columns, weights, intercepts):
+    """Bring weights of unit rows and targets, of shape (n_targets, n_features), to those of X and y."""
+    return weights * (columns.reach[:, None] / columns.max_norm), intercepts * columns.reach + columns.center
+
+
+def _squeezed(values):
+    """Of one target, its values alone: a number where there is one."""
+    values = np.asarray(values)
+    return (values[0] if values.ndim > 1 else float(values[0])) if len(values) == 1 else values

@@ -1,0 +1,612 @@
+"""One private release of the second moments of rows and targets, from which every least-squares model follows."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import chain
+from numbers import Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.utils import gen_batches
+
+from . import _noise
+from ._adjacency import Relation
+from ._calibration import Calibration, snapshot, take_over
+from ._label import GuaranteeDisplayMixin
+from ._lazy import is_lazy, stand_in
+from ._validation import (
+    FLOATS,
+    POSITIVE,
+    Interval,
+    PythonNumbersMixin,
+    StrOptions,
+    UncachedMixin,
+    _fit_context,
+    clip_rows,
+    silent,
+    validate_data,
+    without_values,
+)
+from .composition import PrivacyLoss
+from .guarantee import Adjacency, PrivacyGuarantee, compose
+from .mechanisms import gaussian_scale, sampled_target
+from .sensitivity import moments_sensitivity
+
+__all__ = ["DPMoments", "Moments", "add_moments"]
+
+_BLOCK_ENTRIES = 2**18  # of float64, which fit the cache
+_UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for products of rounding errors
+
+MOMENTS_CONSTRAINTS = {
+    "epsilon": POSITIVE,
+    "delta": [Interval(Real, 0, 1, closed="neither"), None],
+    "max_norm": [Interval(Real, 1e-50, 1e50, closed="both")],  # fourth powers of norms stay in float64
+    "adjacency": [StrOptions({"replace_one", "add_remove"})],
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of the table ``z = (x, 1, y)`` are: public facts, which bring each row to norm 1 at most.
+
+    `low` and `high` are the bounds of each target, none where there are no targets; `names` those of the features, if
+    they have some.
+    """
+
+    n_features: int
+    max_norm: float
+    intercept: bool
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def center(self):
+        """What is taken off each target: the middle of its bounds, if an intercept gives it back."""
+        low, high = np.array(self.low), np.array(self.high)
+        return low + (high - low) / 2 if self.intercept else np.zeros(len(low))
+
+    @property
+    def reach(self):
+        """Largest distance of each target from its center."""
+        return np.maximum(np.array(self.high) - self.center, self.center - np.array(self.low))
+
+    @property
+    def n_targets(self):
+        """Number of targets."""
+        return len(self.low)
+
+    @property
+    def constant(self):
+        """The constant feature beside rows of norm 1; its size is of theory and simulations, as that of targets."""
+        return 0.5 * self.intercept
+
+    @property
+    def target_weight(self):
+        """Factor of each target of size 1 beside rows of norm 1."""
+        return np.sqrt(0.5 / max(self.n_targets, 1))
+
+    @property
+    def weights(self):
+        """Factors that bring x, 1 and the centred y to a vector u of norm at most 1."""
+        rows = np.full(self.n_features, 1 / self.max_norm)
+        constant = np.full(int(self.intercept), self.constant)
+        norm = np.sqrt(1 + self.constant**2 + 0.5 * bool(self.n_targets))
+        return np.concatenate([rows, constant, self.target_weight / self.reach]) / norm
+
+    @property
+    def n_released(self):
+        """Number of different products of two columns."""
+        size = self.n_features + self.intercept + len(self.low)
+        return size * (size + 1) // 2
+
+    def clip(self, X, y):
+        """Clip rows and targets to their bounds; return rows, and beside them the constant and the centred targets."""
+        ones = np.ones((X.shape[0], int(self.intercept)))
+        if y is None:
+            return clip_rows(X, self.max_norm), ones
+        y = np.clip(y.reshape(X.shape[0], -1), self.low, self.high) - self.center
+        return clip_rows(X, self.max_norm), np.hstack([ones, y])
+
+    def natural(self, values):
+        """Bring sums of products of u to those of (x, 1, y less its center)."""
+        return values / np.outer(self.weights, self.weights)
+
+
+@dataclass(frozen=True)
+class GaussianNoise:
+    """Gaussian noise on moments: of standard deviation `scale` on the diagonal, and 1 / sqrt(2) of it beside."""
+
+    scale: float
+
+    def release(self, sums):
+        """Add noise to a symmetric matrix."""
+        rows, columns = np.triu_indices(len(sums))
+        # svec: with sqrt(2) off the diagonal, the norm of the vector is the Frobenius norm of the matrix.
+        stretch = np.where(rows == columns, 1.0, np.sqrt(2.0))
+        released = sums[rows, columns] * stretch
+        _noise.add_gaussian(released, self.scale)
+        values = np.empty_like(sums)
+        values[rows, columns] = values[columns, rows] = released / stretch
+        return values
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Released sums of products of the columns of a table, with what a reader needs to know of their noise.
+
+    Parameters
+    ----------
+    values : ndarray of shape (n_columns, n_columns)
+        The sum of ``u u'`` over all rows, with noise; symmetric, and not always positive semidefinite. The columns of u
+        are those of X, of a constant and of the targets, in units in which no row is longer than 1.
+    noise : GaussianNoise
+        The noise that was added.
+    n_samples : int
+        Number of rows, which is public.
+    columns : Columns
+        What the columns are.
+    guarantee : PrivacyGuarantee
+        What holds of the release.
+    """
+
+    values: np.ndarray
+    noise: GaussianNoise
+    n_samples: int
+    columns: Columns
+    guarantee: PrivacyGuarantee
+
+    def __eq__(self, other):
+        if not isinstance(other, Moments):
+            return NotImplemented
+        facts = (self.noise, self.n_samples, self.columns, self.guarantee)
+        alike = facts == (other.noise, other.n_samples, other.columns, other.guarantee)
+        return alike and np.array_equal(self.values, other.values)
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"Moments of {len(self.values)} columns over {self.n_samples:,} rows, {self.guarantee!r}"
+
+    @property
+    def gram(self):
+        """Noisy ``X'X`` of the clipped rows, ndarray of shape (n_features, n_features)."""
+        d = self.columns.n_features
+        return self.columns.natural(self.values)[:d, :d]
+
+    @property
+    def mean(self):
+        """Noisy mean of each column of X, ndarray of shape (n_features,); None without an intercept."""
+        if not self.columns.intercept:
+            return None
+        d = self.columns.n_features
+        return self.columns.natural(self.values)[:d, d] / self.n_samples
+
+    @property
+    def cross(self):
+        """Noisy ``X'(y - center)`` of clipped rows and targets, ndarray of shape (n_features, n_targets)."""
+        d = self.columns.n_features
+        return self.columns.natural(self.values)[:d, d + self.columns.intercept :]
+
+
+def add_moments(*moments, disjoint=False):
+    """Add released moments of several tables with the same columns, as of partitions or parties.
+
+    The noise of all adds up: where one place sees all partitions, :meth:`DPMoments.fit_chunks` adds them before the
+    noise, and needs that of one release only.
+
+    Parameters
+    ----------
+    *moments : Moments
+        What each has released, all with the same columns and bounds.
+    disjoint : bool, default=False
+        Whether no row is in two of the tables, and which table a row is in does not depend on what is in it: then the
+        guarantee is that of the weakest release. Otherwise guarantees add up, see :func:`~skdprp.compose`.
+
+    Returns
+    -------
+    Moments
+
+    Raises
+    ------
+    ValueError
+        If there are none, their columns differ, or their guarantees do not compose.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp import DPMoments, add_moments
+    >>> parties = [DPMoments().fit(np.eye(3)).moments_, DPMoments().fit(-np.eye(3)).moments_]
+    >>> both = add_moments(*parties, disjoint=True)
+    >>> both.n_samples, both.guarantee
+    (6, (1.0, 0.112)-DP, one row replaced)
+    """
+    if len({one.columns for one in moments}) != 1:
+        raise ValueError("Moments are added of tables with the same columns and bounds, of at least one.")
+    if not all(type(one.noise) is GaussianNoise for one in moments):
+        raise ValueError('Projections are not added: choose mechanism="moments".')
+    return Moments(
+        values=sum(one.values for one in moments),
+        noise=GaussianNoise(float(np.sqrt(sum(one.noise.scale**2 for one in moments)))),
+        n_samples=sum(one.n_samples for one in moments),
+        columns=moments[0].columns,
+        guarantee=compose(*(one.guarantee for one in moments), disjoint=disjoint),
+    )
+
+
+class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, BaseEstimator, ABC):
+    """Release the second moments of a table once, and learn from them alone.
+
+    Children are parameters, and what is computed from the moments, which costs no privacy.
+    """
+
+    _released = "moments_"
+    target_bounds = None  # where there is no target
+    fit_intercept = True
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None):
+        """Release private moments of rows and targets, and learn from them.
+
+        Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are clipped to it. Partitions of a dask collection are summed where they
+            are, on the scheduler in use.
+        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a dask collection
+            Targets. Those outside `target_bounds` are clipped to them.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If X or y is not finite or of the wrong shape, or a parameter does not fit the others. Nothing is released
+            then.
+        """
+        return self._fit([(X, y)])
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks):
+        """Release private moments of a table that comes in chunks, in one pass and under one guarantee.
+
+        Parameters
+        ----------
+        chunks : iterable of (X, y), or of X where there are no targets
+            Rows and their targets, as `fit` takes them: slices of a memmap, parts of a file read by a generator. The
+            order and the size of the chunks make no difference beyond rounding, which the guarantee counts.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`, or if there are no chunks. Nothing is released then.
+        """
+        return self._fit(chunk if isinstance(chunk, tuple) else (chunk, None) for chunk in chunks)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_moments(self, moments):
+        """Learn from moments that were released before, which costs no privacy.
+
+        Parameters
+        ----------
+        moments : Moments
+            A release, such as ``DPMoments(...).fit(X, y).moments_`` or what :func:`add_moments` returns. Bounds and
+            guarantee are those of the release, whatever the parameters of the same names.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        TypeError
+            If these are no moments.
+        ValueError
+            If the moments lack what is to be learnt: targets, or means.
+        """
+        if not isinstance(moments, Moments):
+            raise TypeError(f"Expected Moments, such as estimator.moments_, got {type(moments).__name__}.")
+        model = snapshot(self)
+        model._learn(moments)
+        model.moments_, model.guarantee_, model.delta_ = moments, moments.guarantee, moments.guarantee.delta
+        model.n_features_in_ = moments.columns.n_features
+        if moments.columns.names:
+            model.feature_names_in_ = np.array(moments.columns.names, dtype=object)
+        take_over(self, model)
+        return self
+
+    def _fit(self, chunks):
+        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        n_samples, columns, sums = model._sum(chunks)
+        calibration = model._calibrate(n_samples, columns)
+        with calibration.recorded(self):
+            values = calibration.mechanism.release(sums)
+        seeded = _noise.last_seeded_draw() != seeded_before
+        guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee
+        model.moments_ = Moments(values, calibration.mechanism, n_samples, columns, guarantee)
+        model._learn(model.moments_)
+        calibration.publish(model, seeded=seeded)
+        take_over(self, model)
+        return self
+
+    def _sum(self, chunks):
+        """Sum ``u u'`` over all rows of all chunks; return the number of rows and what the columns are, too."""
+        n_samples, columns, total = 0, None, CompensatedSum()
+        for n_rows, its_columns, its_total in chain.from_iterable(self._parts(*chunk) for chunk in chunks):
+            if columns not in (None, its_columns):
+                raise ValueError("The chunks have different numbers of targets.")
+            n_samples, columns = n_samples + n_rows, its_columns
+            total.add(its_total)
+        if columns is None:
+            raise ValueError("There are no rows.")
+        return n_samples, columns, total.value * np.outer(columns.weights, columns.weights)
+
+    def _parts(self, X, y):
+        """Yield the number of rows, the columns and the sums of a chunk, or of each partition of a lazy one."""
+        first = not hasattr(self, "n_features_in_")
+        if not is_lazy(X):
+            yield self._part(X, y, reset=first)
+            return
+        if first:
+            validate_data(self, stand_in(X), accept_sparse="csr", dtype=FLOATS)
+        yield from (part for part in compute_partitions(self._part, X, y) if part is not None)
+
+    @silent
+    def _part(self, X, y, reset=False):
+        if not reset and X.shape[0] == 0:  # an empty partition
+            return None
+        X, y = self._validate(X, y, reset=reset)
+        columns, total = self._columns(X, y), CompensatedSum()
+        for block in gen_batches(X.shape[0], block_rows(columns)):
+            total.add(products(*columns.clip(X[block], None if y is None else y[block])))
+        return X.shape[0], columns, total.value
+
+    def _validate(self, X, y, *, reset):
+        options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset}
+        if self.target_bounds is None:
+            return validate_data(self, X, **options), None
+        return validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
+
+    def _columns(self, X, y):
+        low, high = ((), ()) if y is None else target_limits(self.target_bounds, n_targets=y[0].size)
+        names = tuple(getattr(self, "feature_names_in_", ()))
+        return Columns(X.shape[1], self.max_norm, self.fit_intercept, low, high, names)
+
+    def _calibrate(self, n_samples, columns):
+        """Noise and guarantee, from the number of rows and what the columns are."""
+        delta = self._delta(n_samples)
+        sensitivity = moments_sensitivity(adjacency=self.adjacency, accuracy=accuracy(n_samples, columns))
+        # All products change with one row.
+        target = sampled_target(self.epsilon, delta, n_changed=columns.n_released)
+        scale = gaussian_scale(*target, sensitivity=sensitivity)
+        return self._state(
+            delta,
+            scale,
+            mechanism=f"Gaussian mechanism on sums of products of columns, scale {scale:.6g}",
+            source="exact profile of the Gaussian mechanism; proof of the sensitivity in moments_sensitivity",
+            loss=PrivacyLoss(mu=sensitivity / scale, sampling=columns.n_released * _noise.SAMPLING_LOSS),
+            noise=GaussianNoise(scale),
+        )
+
+    def _delta(self, n_samples):
+        return self.delta if self.delta is not None else 1.0 / max(n_samples, 2) ** 2
+
+    def _state(self, delta, scale, *, mechanism, source, loss, noise, released=None):
+        """State what holds of one fit."""
+        blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
+        guarantee = PrivacyGuarantee(
+            self.epsilon,
+            delta,
+            adjacency=Adjacency(self.adjacency),
+            per="fit",
+            released=self._released if released is None else released,
+            mechanism=mechanism,
+            assumptions=(
+                f"the number of rows{blank} is public, and sets delta_ and the noise",
+                "rows reach the estimator by a map that was not fitted on them",
+            ),
+            not_covered=("that a fit was refused", "how long a fit took", "rows shown to the fitted estimator"),
+            source=source,
+            loss=loss,
+        )
+        return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale}, mechanism=noise)
+
+    @abstractmethod
+    def _learn(self, moments):
+        """Set what follows from released moments."""
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True
+        return tags
+
+
+class DPMoments(PrivateMoments):
+    """One private release of the second moments of rows and targets, for every least-squares model.
+
+    Whatever is computed from the release costs no more privacy: every ridge regression, principal components, least
+    squares on any of the targets. Rows longer than `max_norm` and targets outside `target_bounds` are clipped.
+
+    Parameters
+    ----------
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row with its targets.
+    delta : float or None, default=None
+        Failure probability; None is 1 / n_samples**2.
+    max_norm : float, default=1.0
+        Norm to which longer rows are clipped. A public choice, never read from the data.
+    target_bounds : tuple (low, high), array-like of shape (n_targets, 2) or None, default=None
+        Least and largest value of the targets, one pair for all or one for each. Public: never read from the data.
+        None leaves the targets out.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row and its targets, replaced by others at their place, or counting or blank there: a
+        weaker guarantee at less noise. The number of places for rows is public in both.
+    fit_intercept : bool, default=True
+        Whether a constant column is part of the table, which gives the means; targets are then centred on the middle
+        of their bounds.
+
+    Attributes
+    ----------
+    moments_ : Moments
+        The release.
+    delta_ : float
+        The value used.
+    scale_ : float
+        Standard deviation of the noise on each entry of the diagonal, in units in which no row is longer than 1.
+    guarantee_ : PrivacyGuarantee
+        What holds of this release.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of str
+        Names of the features, when X has string names.
+
+    See Also
+    --------
+    DPRidge : Regression on such moments.
+    DPPCA : Principal components of them.
+    add_moments : Adds what several parties have released.
+
+    Notes
+    -----
+    With z the row, a constant and the targets, scaled to a norm of at most 1, the release is ``sum z z'`` with Gaussian
+    noise on svec: the proof is in :func:`~skdprp.sensitivity.moments_sensitivity`. It need not be positive
+    semidefinite, which is left to those who use it.
+
+    References
+    ----------
+    .. [1] C. Dwork, K. Talwar, A. Thakurta and L. Zhang, "Analyze Gauss: Optimal Bounds for Privacy-Preserving
+       Principal Component Analysis", STOC 2014, for the mechanism.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from skdprp import DPMoments, DPRidge
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> release = DPMoments(epsilon=5.0, delta=1e-6, max_norm=0.3, target_bounds=(0, 350)).fit(X, y)
+    >>> release.moments_.gram.shape
+    (10, 10)
+    >>> model = DPRidge(max_norm=0.3, target_bounds=(0, 350)).fit_moments(release.moments_)
+    >>> model.guarantee_
+    (5.0, 1e-06)-DP, one row replaced
+    """
+
+    _parameter_constraints: dict = {
+        **MOMENTS_CONSTRAINTS,
+        "target_bounds": ["array-like", None],
+        "fit_intercept": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        *,
+        epsilon=1.0,
+        delta=None,
+        max_norm=1.0,
+        target_bounds=None,
+        adjacency="replace_one",
+        fit_intercept=True,
+    ):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.max_norm = max_norm
+        self.target_bounds = target_bounds
+        self.adjacency = adjacency
+        self.fit_intercept = fit_intercept
+
+    def _learn(self, moments):
+        """Learn nothing more."""
+
+
+def target_limits(bounds, n_targets):
+    """Least and largest value of each target, from one pair of numbers for all or a pair for each."""
+    limits = without_values(np.asarray, bounds, dtype=np.float64, name="target_bounds")
+    if limits.shape not in ((2,), (n_targets, 2)):
+        raise ValueError(f"target_bounds should be (low, high), or one pair for each of the {n_targets} targets.")
+    low, high = np.broadcast_to(limits, (n_targets, 2)).T
+    with np.errstate(over="ignore"):
+        if not (np.isfinite(high - low).all() and (low < high).all()):
+            raise ValueError("target_bounds should be finite, with low below high.")
+    return tuple(low.tolist()), tuple(high.tolist())
+
+
+def block_rows(columns):
+    """How many rows are multiplied at once."""
+    size = len(columns.weights)
+    return max(size, _BLOCK_ENTRIES // size)
+
+
+def products(X, others):
+    """Sum the products of all columns of a block, of which some are sparse or dense, and some dense."""
+    gram, cross = X.T @ X, X.T @ others
+    gram = gram.toarray() if sp.issparse(gram) else gram
+    return np.block([[gram, cross], [cross.T, others.T @ others]])
+
+
+class CompensatedSum:
+    """A sum of arrays whose rounding does not grow with their number (Knuth, TwoSum)."""
+
+    def __init__(self):
+        self._sum = self._lost = 0.0
+
+    @property
+    def value(self):
+        return self._sum + self._lost
+
+    def add(self, term):
+        total = self._sum + term
+        added = total - self._sum
+        self._lost = self._lost + (self._sum - (total - added)) + (term - added)  # exactly what was rounded off
+        self._sum = total
+
+
+def accuracy(n_samples, columns):
+    """Bound the Frobenius norm of what rounding does to the sum of ``u u'``.
+
+    Notes
+    -----
+    With e = 2^-53, to first order: clipping, centring and the weights move each entry of a row by ``d + 16`` roundings
+    of its size at most, so that of each product by twice that; a product of a block of b rows is a sum of b products in
+    some order, off by ``b e`` of the sum of their sizes; blocks add up by compensated sums, off by 2 e of it. All sizes
+    together, ``sum |u_i| |u_i|'``, have a Frobenius norm of at most n.
+    """
+    return n_samples * n_additions(columns) * _UNIT
+
+
+def n_additions(columns):
+    """Number of roundings, one after the other, of an entry of the moments."""
+    return 2 * (columns.n_features + 16) + block_rows(columns) + 4
+
+
+def compute_partitions(function, X, y):
+    """Call a function of the rows and targets of each partition of dask collections, on the scheduler in use."""
+    import dask
+
+    rows = partitions(X)
+    targets = [None] * len(rows) if y is None else partitions(y, like=X)
+    if len(targets) != len(rows):
+        raise ValueError("X and y should have the same partitions.")
+    return dask.compute(*(dask.delayed(function, pure=False)(*part) for part in zip(rows, targets, strict=True)))
+
+
+def partitions(collection, like=None):
+    """Delayed partitions of the rows of a dask array, dataframe or series."""
+    if not is_lazy(collection):
+        raise TypeError("X is a dask collection, and y is not: make both one.")
+    if not hasattr(collection, "rechunk"):
+        return collection.to_delayed()
+    rows = collection.chunks[0] if like is None or not hasattr(like, "chunks") else like.chunks[0]
+    whole = collection.rechunk({0: rows, 1: -1} if collection.ndim > 1 else {0: rows})
+    return whole.to_delayed().ravel().tolist()

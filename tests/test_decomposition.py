@@ -1,0 +1,106 @@
+"""DPPCA: principal components under noise, and what they explain."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+
+from skdprp import DPPCA, DPMoments, add_moments
+from skdprp.testing import reproducible_noise
+
+
+def table(n_rows=3000):
+    """Rows of norm at most 1 with a mean and variances that differ by column and direction."""
+    rng = np.random.default_rng(0)
+    turn = np.linalg.qr(rng.normal(size=(5, 5)))[0]
+    return 0.1 + rng.uniform(-0.5, 0.5, (n_rows, 5)) * [0.6, 0.4, 0.2, 0.1, 0.05] @ turn
+
+
+def test_without_noise_it_is_pca(silenced_noise):
+    X = table()
+    model = DPPCA(epsilon=100.0).fit(X)
+    other = PCA().fit(X)
+    np.testing.assert_allclose(np.abs(np.sum(model.components_ * other.components_, axis=1)), 1, rtol=1e-9)
+    np.testing.assert_allclose(model.mean_, other.mean_, rtol=1e-12)
+    # The noise that is known to be there is taken off, though it is silenced.
+    np.testing.assert_allclose(model.explained_variance_, other.explained_variance_, rtol=0.02, atol=3e-4)
+    np.testing.assert_allclose(model.inverse_transform(model.transform(X)), X, atol=1e-12)
+    assert model.components_[np.arange(5), np.abs(model.components_).argmax(axis=1)].min() > 0
+
+
+def test_rows_of_all_kinds_are_transformed_alike(seeded):
+    X = table(50)
+    model = DPPCA(2).fit(X)
+    dense = model.transform(X)
+    np.testing.assert_allclose(model.transform(sp.csr_array(X)), dense, rtol=1e-12)
+    assert model.transform(X.astype(np.float32)).dtype == np.float32
+    np.testing.assert_allclose(dense, (X - model.mean_) @ model.components_.T, atol=1e-12)
+    far = 100 * X
+    np.testing.assert_allclose(model.transform(far), model.transform(far / np.linalg.norm(far, axis=1)[:, None]))
+    assert model.get_feature_names_out().tolist() == ["dppca0", "dppca1"]
+
+
+@pytest.mark.parametrize("epsilon", [3.0, 10.0])
+def test_the_explained_variance_is_what_released_components_explain(epsilon):
+    """On average over 30 draws, of components that stand out of the noise: not what noise adds to eigenvalues."""
+    X = load_digits().data / 16 - 0.5
+    said, true, noisy = [], [], []
+    with reproducible_noise(0):
+        for _ in range(30):
+            model = DPPCA(2, epsilon=epsilon, delta=1e-6, max_norm=4.0).fit(X)
+            said.append(model.explained_variance_)
+            true.append(np.var(model.transform(X), axis=0))
+            covariance = model.moments_.gram / len(X) - np.outer(model.mean_, model.mean_)
+            noisy.append(np.linalg.eigvalsh(covariance)[:-3:-1])
+    error = np.abs(np.mean(said, axis=0) - np.mean(true, axis=0)).max()
+    assert error < 0.12 * np.mean(true)
+    assert error < np.abs(np.mean(noisy, axis=0) - np.mean(true, axis=0)).max()
+
+
+def test_auto_keeps_what_stands_out_of_the_noise(seeded):
+    X = load_digits().data / 16 - 0.5
+    counts = [DPPCA("auto", epsilon=epsilon, max_norm=4.0).fit(X).n_components_ for epsilon in (0.01, 1.0, 30.0)]
+    assert counts[0] == 1
+    assert counts == sorted(counts)
+    assert 2 < counts[1] < counts[2] < 64
+    assert DPPCA(epsilon=0.01, max_norm=4.0).fit(X).n_components_ == 64
+    model = DPPCA(epsilon=30.0, max_norm=4.0).fit(X)
+    assert 0.8 < model.explained_variance_ratio_.sum() <= 1
+
+
+def test_components_follow_from_moments_that_were_released():
+    X = table()
+    halves = [DPMoments(epsilon=3.0, delta=1e-6).fit(half).moments_ for half in (X[:1500], X[1500:])]
+    model = DPPCA(1).fit_moments(add_moments(*halves, disjoint=True))
+    assert model.guarantee_.epsilon == 3.0
+    assert model.transform(X).shape == (3000, 1)
+    assert model.n_features_in_ == 5
+    with pytest.raises(ValueError, match="fit_intercept=True"):
+        model.fit_moments(DPMoments(fit_intercept=False).fit(X).moments_)
+    with pytest.raises(TypeError, match="Expected Moments"):
+        model.fit_moments(DPMoments().fit(X))
+
+
+def test_names_of_features_come_with_moments():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(table(), columns=list("abcde"))
+    model = DPPCA(1).fit_moments(DPMoments().fit(frame).moments_)
+    assert model.feature_names_in_.tolist() == list("abcde")
+    model.transform(frame)
+
+
+@pytest.mark.parametrize(
+    ("n_components", "message"), [(6, "more than the 5 features"), (0, "n_components"), ("mle", "n_components")]
+)
+def test_numbers_of_components_that_cannot_be_are_refused(n_components, message):
+    model = DPPCA(n_components)
+    with pytest.raises(ValueError, match=message):
+        model.fit(table())
+    assert not hasattr(model, "components_")
+
+
+def test_chunks_are_one_table(silenced_noise):
+    X = table()
+    whole, parts = DPPCA(2).fit(X), DPPCA(2).fit_chunks(np.split(X, 10))
+    np.testing.assert_allclose(parts.components_, whole.components_, atol=1e-9)

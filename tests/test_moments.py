@@ -1,0 +1,284 @@
+"""Private moments: what is released, of tables in all forms, and what is refused."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+from skdprp import DPMoments, _noise, add_moments, compose
+from skdprp.guarantee import Adjacency
+from skdprp.mechanisms import gaussian_profile
+from skdprp.moments import Columns, CompensatedSum, accuracy
+from skdprp.sensitivity import moments_sensitivity
+from skdprp.testing import reproducible_noise
+
+BOUNDS = (-2.0, 6.0)
+
+
+def table(n_rows=300, n_features=4, n_targets=1):
+    """Rows of which some are longer than 1, and targets of which some are out of bounds."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_features)) / 2
+    return X, np.squeeze(2 + 3 * rng.normal(size=(n_rows, n_targets)), axis=1) if n_targets == 1 else rng.normal(
+        size=(n_rows, n_targets)
+    )
+
+
+def clipped(X, y):
+    """Rows and targets within their bounds, the latter less the middle of these."""
+    low, high = BOUNDS
+    return X / np.maximum(1, np.linalg.norm(X, axis=1, keepdims=True)), np.clip(y, low, high) - (low + high) / 2
+
+
+def reached(monkeypatch):
+    """Record what reaches the noise, with its scale."""
+    seen = []
+    monkeypatch.setattr(_noise, "_add", lambda values, scale, rounded: seen.append((values.copy(), scale)))
+    return seen
+
+
+def test_the_moments_are_those_of_clipped_rows_and_targets(silenced_noise):
+    X, y = table()
+    rows, targets = clipped(X, y)
+    moments = DPMoments(target_bounds=BOUNDS).fit(X, y).moments_
+    np.testing.assert_allclose(moments.gram, rows.T @ rows, rtol=1e-12)
+    np.testing.assert_allclose(moments.mean, rows.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(moments.cross[:, 0], rows.T @ targets, rtol=1e-11)
+    assert moments.n_samples == len(X)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_several_targets_have_bounds_of_their_own(silenced_noise, intercept):
+    X, _ = table()
+    Y = np.random.default_rng(1).uniform(-3, 3, (len(X), 2))
+    moments = DPMoments(target_bounds=[(-1, 1), (0, 5)], fit_intercept=intercept).fit(X, Y).moments_
+    rows, _ = clipped(X, Y[:, 0])
+    centers = np.array([0, 2.5]) * intercept
+    assert np.array_equal(moments.columns.center, centers)
+    np.testing.assert_allclose(moments.cross, rows.T @ (np.clip(Y, [-1, 0], [1, 5]) - centers), rtol=1e-11)
+    assert (moments.mean is None) == (not intercept)
+
+
+def test_rows_of_all_lengths_have_a_norm_of_at_most_one_in_all_units():
+    """Which the sensitivity rests on, exactly: at the corners of the bounds, and far beyond them."""
+    for d, m, intercept in itertools.product([1, 3, 20], [0, 1, 3], [True, False]):
+        columns = Columns(d, 0.7, intercept, low=(-1.5,) * m, high=(4.0,) * m)
+        rng = np.random.default_rng(0)
+        X = rng.normal(size=(200, d)) * 10.0 ** rng.integers(-3, 200, (200, 1))
+        y = rng.choice([-1.5, 4.0, 1e300, -1e300, 0.3], (200, m)) if m else None
+        rows = np.hstack(columns.clip(X, y)) * columns.weights
+        assert 0.999 < np.linalg.norm(rows, axis=1).max() <= 1 + 2.0**-48
+
+
+def test_noise_is_calibrated_on_the_exact_profile(monkeypatch):
+    """The scale is the least whose profile, of all that is released and rounded, is within delta."""
+    X, y = table()
+    for adjacency, rows in (("add_remove", 1), ("replace_one", 2)):
+        seen = reached(monkeypatch)
+        model = DPMoments(epsilon=0.7, delta=1e-5, target_bounds=BOUNDS, adjacency=adjacency).fit(X, y)
+        ((values, scale),) = seen
+        assert values.shape == (6 * 7 // 2,)
+        assert scale == model.scale_
+        assert gaussian_profile(0.7, scale=scale, sensitivity=rows**0.5) < 1e-5
+        assert gaussian_profile(0.7, scale=scale * (1 - 1e-6), sensitivity=rows**0.5) > 1e-5
+        assert model.guarantee_.adjacency == Adjacency(adjacency)
+        assert 0.999e-5 < model.guarantee_.profile(0.7) <= 1e-5
+    assert DPMoments().fit(X).delta_ == 1 / len(X) ** 2
+
+
+def test_no_neighbours_are_further_apart_than_the_sensitivity(monkeypatch):
+    """What reaches the noise: found near the bound, and never above it."""
+    rng = np.random.default_rng(0)
+    X, y = table(20)
+    for adjacency in ("replace_one", "add_remove"):
+        distances = []
+        for trial in range(200):
+            here, there = X.copy(), X.copy()
+            targets = y.copy(), y.copy()
+            direction = rng.normal(size=4)
+            here[0], targets[0][0] = 5 * direction, 100.0
+            if adjacency == "add_remove":
+                there[0], targets[1][0] = 0.0, 2.0  # blank but for the constant, which is public
+            else:
+                # At right angles with the constant counted: the targets at both ends, and the rows almost apart.
+                other = -direction if trial % 2 else rng.normal(size=4)
+                there[0], targets[1][0] = 5 * other, rng.choice([-100.0, 2.0, 100.0])
+            seen = reached(monkeypatch)
+            for rows, its_targets in ((here, targets[0]), (there, targets[1])):
+                DPMoments(target_bounds=BOUNDS, adjacency=adjacency).fit(rows, its_targets)
+            distances.append(np.linalg.norm(seen[0][0] - seen[1][0]))
+        bound = moments_sensitivity(adjacency=adjacency)
+        assert 0.9 * bound < max(distances) <= bound
+
+
+def test_the_noise_on_the_diagonal_has_twice_the_variance_of_that_beside_it():
+    """10,000 draws each: 8 standard deviations of an estimated variance are .08 sqrt(2) of it."""
+    zeros, scale = np.zeros((30, 2)), None
+    with reproducible_noise(0):
+        fits = [DPMoments(delta=1e-3).fit(zeros) for _ in range(5000)]
+        values = np.array([one.moments_.values for one in fits])
+    scale = fits[0].scale_
+    variances = (values - values.mean(axis=0)).var(axis=0) / scale**2
+    expected = np.where(np.eye(3, dtype=bool), 1.0, 0.5)
+    np.testing.assert_allclose(variances, expected, rtol=8 * np.sqrt(2 / 5000))
+    assert np.array_equal(values, values.transpose(0, 2, 1))
+
+
+# Forms
+
+
+def forms(X, y):
+    dask = pytest.importorskip("dask")
+    da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame(X).rename(columns=str).assign(y=y)
+    parts = dd.from_pandas(frame, npartitions=3)
+    dask.config.set(scheduler="synchronous")
+    return {
+        "columns first": (np.asfortranarray(X), y),
+        "list": (X.tolist(), y.tolist()),
+        "CSR": (sp.csr_array(X), y),
+        "frame": (frame.drop(columns="y"), frame["y"]),
+        "dask array": (da.from_array(X, chunks=(70, 3)), da.from_array(y, chunks=110)),
+        "dask frame": (parts.drop(columns="y"), parts["y"]),
+    }
+
+
+def test_tables_in_all_forms_have_the_same_moments(silenced_noise):
+    """Up to the rounding that is priced."""
+    X, y = table()
+    whole = DPMoments(target_bounds=BOUNDS).fit(X, y).moments_
+    for name, data in forms(X, y).items():
+        moments = DPMoments(target_bounds=BOUNDS).fit(*data).moments_
+        assert np.linalg.norm(moments.values - whole.values) <= 2 * accuracy(len(X), whole.columns), name
+        assert moments.n_samples == len(X)
+    for cuts in ([100], [1, 2, 299], [7 * i for i in range(1, 40)]):
+        chunks = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
+        moments = DPMoments(target_bounds=BOUNDS).fit_chunks(chunks).moments_
+        assert np.linalg.norm(moments.values - whole.values) <= 2 * accuracy(len(X), whole.columns)
+
+
+def test_chunks_without_targets(silenced_noise):
+    X, _ = table()
+    whole, parts = DPMoments().fit(X), DPMoments().fit_chunks(np.split(X, 3))
+    np.testing.assert_allclose(parts.moments_.values, whole.moments_.values, rtol=1e-12)
+    assert parts.guarantee_ == whole.guarantee_
+
+
+def test_names_of_features_are_those_of_the_first_chunk_and_of_all():
+    frame = pd.DataFrame(table()[0], columns=list("abcd"))
+    model = DPMoments().fit_chunks([frame[:100], frame[100:]])
+    assert model.feature_names_in_.tolist() == list("abcd")
+    with pytest.raises(ValueError, match="feature names should match"):
+        DPMoments().fit_chunks([frame[:100], frame[100:].rename(columns={"a": "e"})])
+
+
+def test_float32_is_summed_in_float64(silenced_noise):
+    X = table(5000)[0].astype(np.float32)
+    exact = DPMoments().fit(X.astype(np.float64)).moments_.values
+    np.testing.assert_allclose(DPMoments().fit(X).moments_.values, exact, rtol=1e-13)
+
+
+def test_rounding_is_within_what_is_priced():
+    """Against exact sums, of rows of very different sizes in many chunks."""
+    X = np.random.default_rng(0).normal(size=(2000, 3)) * 10.0 ** np.random.default_rng(1).uniform(-8, 0, (2000, 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_noise, "_add", lambda values, scale, rounded: None)
+        moments = DPMoments(fit_intercept=False).fit_chunks(np.split(X, 500)).moments_
+    rows = np.longdouble(X) / np.maximum(1, np.sqrt((np.longdouble(X) ** 2).sum(axis=1, keepdims=True)))
+    error = np.linalg.norm((moments.values - rows.T @ rows).astype(float))
+    assert 0 < error < accuracy(len(X), moments.columns) < 1e-6
+
+
+def test_a_compensated_sum_keeps_what_each_addition_rounds_off():
+    total = CompensatedSum()
+    for term in (1.0, *[2.0**-53] * 8, 2.0**60, -(2.0**60), -1.0):
+        total.add(np.array([term]))
+    assert total.value == 2.0**-50
+
+
+# Sums of releases
+
+
+def test_released_moments_add_up():
+    X, y = table()
+    parts = [
+        DPMoments(epsilon=e, delta=1e-6, target_bounds=BOUNDS).fit(X[half], y[half])
+        for e, half in ((0.5, slice(100)), (1.0, slice(100, None)))
+    ]
+    both = add_moments(*(part.moments_ for part in parts))
+    assert both.n_samples == len(X)
+    assert both.noise.scale == pytest.approx(np.hypot(parts[0].scale_, parts[1].scale_))
+    np.testing.assert_array_equal(both.values, parts[0].moments_.values + parts[1].moments_.values)
+    assert both.guarantee == compose(*(part.guarantee_ for part in parts))
+    disjoint = add_moments(*(part.moments_ for part in parts), disjoint=True)
+    assert disjoint.guarantee.epsilon == 1.0
+
+
+def test_moments_of_different_columns_do_not_add_up():
+    X, y = table()
+    here = DPMoments(target_bounds=BOUNDS).fit(X, y).moments_
+    for other in (DPMoments().fit(X), DPMoments(target_bounds=(0, 1)).fit(X, y), DPMoments(max_norm=2.0).fit(X)):
+        with pytest.raises(ValueError, match="same columns and bounds"):
+            add_moments(here, other.moments_)
+    with pytest.raises(ValueError, match="at least one"):
+        add_moments()
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target_bounds": (1, 0)}, "low below high"),
+        ({"target_bounds": (0, np.inf)}, "finite"),
+        ({"target_bounds": (0, np.nan)}, "finite"),
+        ({"target_bounds": (-1e308, 1e308)}, "finite"),
+        ({"target_bounds": (0, 1, 2)}, "low, high"),
+        ({"target_bounds": [(0, 1), (0, 1)]}, "one pair for each of the 1 targets"),
+        ({"target_bounds": ("a", "b")}, "target_bounds"),
+        ({"epsilon": 0}, "epsilon"),
+        ({"delta": 0}, "delta"),
+        ({"delta": 1}, "delta"),
+        ({"max_norm": 0}, "max_norm"),
+        ({"adjacency": "l2"}, "adjacency"),
+        ({"epsilon": 1e-12}, "too small"),
+    ],
+)
+def test_what_has_no_guarantee_is_refused(options, message):
+    X, y = table(20)
+    model = DPMoments(**{"target_bounds": BOUNDS} | options)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y)
+    assert not hasattr(model, "moments_")
+
+
+def test_a_chunk_that_is_refused_releases_nothing():
+    X, y = table(20)
+    broken = X.copy()
+    broken[3, 1] = np.nan
+    model = DPMoments(target_bounds=BOUNDS)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit_chunks([(X, y), (broken, y)])
+    with pytest.raises(ValueError, match="no rows"):
+        model.fit_chunks([])
+    with pytest.raises(ValueError, match="different numbers of targets"):
+        model.fit_chunks([(X, y), (X, np.stack([y, y], axis=1))])
+    assert vars(model) == vars(DPMoments(target_bounds=BOUNDS))
+
+
+def test_lazy_rows_need_lazy_targets():
+    da = pytest.importorskip("dask.array")
+    X, y = table()
+    with pytest.raises(TypeError, match="y is not"):
+        DPMoments(target_bounds=BOUNDS).fit(da.from_array(X), y)
+
+
+def test_a_pickle_has_the_release():
+    model = DPMoments(target_bounds=BOUNDS).fit(*table())
+    copy = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(copy.moments_.values, model.moments_.values)
+    assert copy.moments_.guarantee == model.guarantee_ == model.moments_.guarantee
