@@ -13,6 +13,7 @@ from sklearn.utils import gen_batches
 from . import _noise
 from ._adjacency import Relation
 from ._calibration import Calibration, snapshot, take_over
+from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
 from ._lazy import is_lazy, stand_in
 from ._validation import (
@@ -394,7 +395,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         return self._state(
             delta,
             scale,
-            mechanism=f"Gaussian mechanism on sums of products of columns, scale {scale:.6g}",
+            mechanism=f"Gaussian mechanism on sums of products of columns, scale {printed_down(scale, 6)}",
             source="exact profile of the Gaussian mechanism; proof of the sensitivity in moments_sensitivity",
             loss=PrivacyLoss(mu=sensitivity / scale, sampling=columns.n_released * _noise.SAMPLING_LOSS),
             noise=GaussianNoise(scale),

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._calibration import snapshot, take_over
+from .._digits import printed_down
 from .._lazy import is_lazy
 from .._validation import (
     FLOATS,
@@ -394,7 +395,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
             self._delta(n_samples),
             plan.scale,
             released="coef_ and intercept_, and the noisy sums of gradients that they were computed from",
-            mechanism=f"Gaussian mechanism on {N_STEPS} sums of clipped gradients, scale {plan.scale:.6g}",
+            mechanism=f"Gaussian mechanism on {N_STEPS} sums of clipped gradients, scale {printed_down(plan.scale, 6)}",
             source="exact profile of the Gaussian mechanism; proof in skdprp.linear_model._descent.plan_descent",
             loss=plan.loss,
             noise=plan,
@@ -420,7 +421,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
             delta,
             scale,
             released="coef_, intercept_ and moments_, and the projection of the table that they were computed from",
-            mechanism=f"secret projection to {self.n_components} rows, Gaussian noise of scale {scale:.6g}",
+            mechanism=f"secret projection to {self.n_components} rows, Gaussian noise of scale {printed_down(scale, 6)}",
             source="exact profile; proof in skdprp.mechanisms.secret_projection_profile",
             loss=PrivacyLoss(profiles=(profile,), sampling=n_changed * _noise.SAMPLING_LOSS),
             noise=ProjectionNoise(scale, self.n_components),
