@@ -320,6 +320,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         if not isinstance(moments, Moments):
             raise TypeError(f"Expected Moments, such as estimator.moments_, got {type(moments).__name__}.")
         model = snapshot(self)
+        model._calibrated_for = None  # the release was calibrated for parameters of another
         model._learn(moments)
         model.moments_, model.guarantee_, model.delta_ = moments, moments.guarantee, moments.guarantee.delta
         model.n_features_in_ = moments.columns.n_features
@@ -330,6 +331,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
 
     def _fit(self, chunks):
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        model._calibrated_for = model.get_params(deep=False)
         n_samples, columns, sums = model._sum(chunks)
         calibration = model._calibrate(n_samples, columns)
         with calibration.recorded(self):

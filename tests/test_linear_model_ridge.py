@@ -13,7 +13,16 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 
-from skdprp import DPMoments, DPRidge, PublicScaler, _noise, add_moments, audit_epsilon, worst_neighbours
+from skdprp import (
+    DPMoments,
+    DPRidge,
+    PublicScaler,
+    _noise,
+    add_moments,
+    audit_epsilon,
+    privacy_report,
+    worst_neighbours,
+)
 from skdprp.linear_model import _descent
 from skdprp.linear_model._descent import N_STEPS, accuracy, descend, has_many_rows, plan_descent
 from skdprp.linear_model._least_squares import NormalEquations
@@ -462,3 +471,5 @@ def test_it_survives_pickling_and_searches():
     np.testing.assert_array_equal(copy.path([1.0])[0], model.path([1.0])[0])
     search = GridSearchCV(model, {"alpha": [0.1, 10.0]}, cv=KFold(2)).fit(X, y)
     assert search.best_params_["alpha"] in (0.1, 10.0)
+    # Each row is in one of two folds of each candidate, and in the refit.
+    assert privacy_report(search).private.n_releases == 3

@@ -101,7 +101,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
     columns_ : Columns
         The bounds that rows and targets were clipped to.
     moments_ : Moments
-        What was released, where the mechanism is "moments"; the following, as well.
+        What was released. Not there after a descent, as are the next five.
     alpha_ : float or ndarray of shape (n_targets,)
         Penalty used.
     coef_std_ : ndarray of shape (n_features,) or (n_targets, n_features)
@@ -217,6 +217,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         if self.alpha != "auto" or is_lazy(X):
             raise ValueError(_NO_DESCENT)
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        model._calibrated_for = model.get_params(deep=False)
         X, y = model._validate(X, y, reset=True)
         columns = model._columns(X, y)
         plan = model._plan(X.shape[0], columns)
@@ -421,7 +422,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
             delta,
             scale,
             released="coef_, intercept_ and moments_, and the projection of the table that they were computed from",
-            mechanism=f"secret projection to {self.n_components} rows, Gaussian noise of scale {printed_down(scale, 6)}",
+            mechanism=f"secret projection to {self.n_components} rows, Gaussian noise, scale {printed_down(scale, 6)}",
             source="exact profile; proof in skdprp.mechanisms.secret_projection_profile",
             loss=PrivacyLoss(profiles=(profile,), sampling=n_changed * _noise.SAMPLING_LOSS),
             noise=ProjectionNoise(scale, self.n_components),

@@ -270,7 +270,7 @@ def _guarantee_in_a_fold(step, refitted, cv):
     # Models are calibrated by numbers of rows that no record has: what they ask for is what they got.
     if known.definition is not Definition.DP:
         raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
-    if step.calibration != "exact":
+    if getattr(step, "calibration", "exact") != "exact":
         raise NotKnown(_UNKNOWN)
     if known.epsilon == np.inf:  # whatever the folds have, there is no guarantee
         return replace(known, **shown)
