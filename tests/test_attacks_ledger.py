@@ -6,6 +6,7 @@ import ctypes
 import math
 import multiprocessing
 import os
+import pickle
 import resource
 import shutil
 import signal
@@ -627,3 +628,292 @@ def test_generators_inside_of_parts_do_not_make_parts_of_what_follows():
         thread.start()
         thread.join()
         assert ledger.total()[0].guarantee.epsilon >= 1.0
+
+
+# What changes around a ledger
+
+
+def closes_and_opens_files(path):
+    with PrivacyLedger(path):
+        ((_, descriptor, _),) = recording._OWN.values()
+        child = os.fork()
+        if child:
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        os.closerange(3, 256)
+        while os.open(os.devnull, os.O_RDWR) < descriptor:
+            pass
+        with contextlib.suppress(Exception):
+            publish()
+            os._exit(1)
+        os._exit(0)
+
+
+def test_a_daemon_in_whose_files_numbers_are_used_again_enters_its_releases(tmp_path):
+    """It forks, closes all files and opens /dev/null, at the number where it looked whether the ledger is closed."""
+    done = in_fork(closes_and_opens_files, tmp_path / "spent.jsonl")
+    assert done in (0, 1)
+    assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) >= done
+
+
+def begins_others_with_closed_files(path):
+    with PrivacyLedger(path):
+        os.closerange(3, 256)
+        child = os.fork()
+        if not child:
+            publish_as_a_fresh_process()
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def test_a_ledger_is_open_to_descendants_of_a_daemon_that_has_closed_all_files(tmp_path):
+    """With them went the lock, and who started after that was told of a ledger that looked closed."""
+    done = in_fork(begins_others_with_closed_files, tmp_path / "spent.jsonl")
+    assert done in (0, 1)
+    assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) >= done
+
+
+def as_another_user(estimator):
+    os.setuid(65534)
+    recording._markers.cache_clear()
+    return pickle.loads(estimator)
+
+
+def without_files(estimator):
+    recording._lineage = lambda pid, parent: ()  # no child of the owner of the ledger
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, most[1]))
+    estimator = pickle.loads(estimator)
+    resource.setrlimit(resource.RLIMIT_NOFILE, most)
+    return estimator
+
+
+@pytest.mark.parametrize("received", [as_another_user, without_files])
+def test_a_marker_that_cannot_be_opened_is_of_a_ledger_that_may_be_open(received, tmp_path):
+    """By a worker of another user of the machine, and by one that has too many files open when it gets an estimator."""
+    if os.getuid() and received is as_another_user:
+        pytest.skip("only root can become another user")
+    fork = multiprocessing.get_context("fork")
+    there, here = fork.Pipe()
+
+    def worker():
+        pickled = there.recv()
+        as_a_fresh_process()
+        estimator = received(pickled)
+        with contextlib.suppress(Exception):
+            estimator.fit(X, Y)
+            os._exit(1)
+        os._exit(0)
+
+    process = fork.Process(target=worker)
+    process.start()
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        here.send(pickle.dumps(AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])))
+        process.join()
+        assert process.exitcode in (0, 1)
+        assert len(ledger.entries) >= process.exitcode
+
+
+def test_a_process_that_loses_its_parent_still_belongs_to_those_before(tmp_path):
+    """A server that a shell had started in the background, and which had released something before the shell ended."""
+    fork = multiprocessing.get_context("fork")
+    begun, orphaned, go, done = fork.Event(), fork.Event(), fork.Event(), fork.Queue()
+
+    def parent():
+        if os.fork():
+            begun.wait(20)
+            os._exit(0)
+        shell = os.getppid()
+        publish()
+        begun.set()
+        while os.getppid() == shell:
+            time.sleep(0.01)
+        orphaned.set()
+        go.wait(20)
+        done.put(publish_once(None))
+        done.close()
+        done.join_thread()
+        os._exit(0)
+
+    process = fork.Process(target=parent)
+    process.start()
+    process.join()
+    orphaned.wait(20)
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        go.set()
+        n_released = done.get(timeout=20)
+        assert len(ledger.entries) >= n_released
+
+
+def test_noise_of_an_entry_that_is_older_than_the_ledger_of_another_process_is_refused():
+    """A worker was within an entry, or a long fit, when its parent opened a ledger: in threads that is refused."""
+    fork = multiprocessing.get_context("fork")
+    ready, go, done = fork.Event(), fork.Event(), fork.Queue()
+
+    def worker():
+        with entry(PURE):
+            ready.set()
+            go.wait(20)
+            with contextlib.suppress(*REFUSALS):
+                add_laplace([1.0], scale=4.0)
+                done.put(1)
+        done.put(0)
+
+    process = fork.Process(target=worker)
+    process.start()
+    ready.wait(20)
+    with PrivacyLedger() as ledger:
+        go.set()
+        n_released = done.get(timeout=20)
+        assert len(ledger.entries) >= n_released
+    process.join()
+
+
+def test_a_file_that_is_another_one_by_now_is_read_anew(tmp_path):
+    """A copy of another ledger at its place, of lines as long: what had been read before was 0.2, and spent were 18."""
+    path, other = tmp_path / "spent.jsonl", tmp_path / "other.jsonl"
+    for epsilon, name in ((0.1, path), (9.0, other)):
+        with PrivacyLedger(name):
+            for _ in range(2):
+                with entry(PrivacyGuarantee(epsilon, 0.0, adjacency=PURE.adjacency)):
+                    add_laplace([1.0], scale=1 / epsilon)
+    shutil.copyfile(other, path)
+    assert PrivacyLedger(path).total()[0].adaptive.epsilon == 18.0
+
+
+# Interruptions
+
+
+def lines_of(module, act):
+    """Publish again and again, each time with something done before one more line of a module."""
+    n_lines, is_more = 0, True
+    while is_more:
+        left = n_lines
+
+        def trace(frame, event, _):
+            nonlocal left
+            if not frame.f_code.co_filename.endswith(module):
+                return None
+            left -= event == "line"
+            if left == -1 and event == "line":
+                act()
+            return trace
+
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            publish()
+        except (KeyboardInterrupt, *REFUSALS):
+            pass
+        finally:
+            sys.settrace(before)
+        n_lines, is_more = n_lines + 1, left < 0
+        yield n_lines
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def is_undisturbed(path, how):
+    signal.alarm(6)  # ends who waits for themselves
+    with PrivacyLedger(path) as ledger:
+        for _ in lines_of("_journal.py", interrupt if how == "interrupt" else lambda: len(ledger.entries)):
+            publish()
+            assert len(ledger.entries) == len(path.read_bytes().splitlines()) - 1
+    os._exit(0)
+
+
+@pytest.mark.parametrize("how", ["interrupt", "read"])
+def test_no_signal_between_two_lines_of_a_journal_locks_it_or_counts_twice(how, tmp_path):
+    """The lock was kept for good, or the thread was taken for one that holds it, and read no more of the file."""
+    assert in_fork(is_undisturbed, tmp_path / "spent.jsonl", how) == 0
+
+
+def handles_a_signal(path):
+    done = []
+
+    def count_all(*_):
+        with contextlib.suppress(*REFUSALS):
+            publish(done)
+
+    signal.signal(signal.SIGUSR1, count_all)
+    with PrivacyLedger(path) as ledger:
+        with entry(PURE):
+            done.append(1)
+            signal.raise_signal(signal.SIGUSR1)
+        os._exit(max(0, len(done) - len(ledger.entries)))
+
+
+def test_a_handler_of_a_signal_does_not_publish_for_the_entry_that_it_interrupts(tmp_path):
+    """One that releases a count every hour had no entry of its own where a longer release was under way."""
+    assert in_fork(handles_a_signal, tmp_path / "spent.jsonl") == 0
+
+
+def opens_and_closes_at(line):
+    """At one line that tells processes of ledgers, have another thread close one ledger and open another one."""
+    first, second, n_lines = PrivacyLedger(), PrivacyLedger(), 0
+    thread = threading.Thread(target=lambda: (first.__exit__(None, None, None), second.__enter__()))
+
+    def trace(frame, event, _):
+        nonlocal n_lines
+        if frame.f_code.co_name != "_tell":
+            return None
+        n_lines += event == "line"
+        if n_lines == line and event == "line" and thread.ident is None:
+            thread.start()
+            thread.join(0.1)  # unless it waits for this one
+        return trace
+
+    first.__enter__()
+    sys.settrace(trace)
+    with PrivacyLedger():
+        pass
+    sys.settrace(None)
+    is_reached = thread.ident is not None
+    if is_reached:
+        thread.join()
+    assert set(recording._told()) == set(recording._OWN), line
+    (second if is_reached else first).__exit__(None, None, None)
+    publish()
+    return is_reached
+
+
+def opens_and_closes_in_turn():
+    line = 1
+    while opens_and_closes_at(line):
+        line += 1
+    os._exit(0 if line > 1 else 2)
+
+
+def test_processes_are_told_of_ledgers_that_threads_open_and_close_at_a_time():
+    """One of them was lost, or told of for ever, or was closed with an error and nothing was released after that."""
+    assert in_fork(opens_and_closes_in_turn) == 0
+
+
+# What is not released, and what cannot be
+
+
+def test_what_one_ledger_refuses_is_entered_into_none(tmp_path):
+    """It was entered into those that were asked before, whose limits were spent on nothing."""
+    with contextlib.ExitStack() as stack:
+        ledgers = [stack.enter_context(PrivacyLedger(tmp_path / str(number))) for number in range(12)]
+        ledgers[5].limit(0.1)
+        with pytest.raises(LedgerError):
+            publish()
+        assert [len(ledger.entries) for ledger in ledgers] == [0] * 12
+
+
+def test_a_limit_that_no_float_is_small_enough_for_admits_nothing():
+    """The search for the noise ended at 2^60, whose total variation is 3.5e-19, and took that for enough."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(0.0, 1e-60, composition="gaussian")
+        with pytest.raises(LedgerError), entry(PrivacyGuarantee(1e-19, 0.0, adjacency=PURE.adjacency)):
+            pass
+
+
+@pytest.mark.parametrize("name", [["count"], {"count": 1}])
+def test_a_name_of_a_release_that_cannot_be_counted_is_refused_before_the_release(name):
+    """No total could be printed from then on."""
+    with PrivacyLedger() as ledger:
+        with contextlib.suppress(TypeError, ValueError, LedgerError), entry(PURE, name):
+            pass
+        ledger.total()
