@@ -782,31 +782,28 @@ def test_a_file_that_is_another_one_by_now_is_read_anew(tmp_path):
 # Interruptions
 
 
-def lines_of(module, act):
-    """Publish again and again, each time with something done before one more line of a module."""
-    n_lines, is_more = 0, True
-    while is_more:
-        left = n_lines
+def publish_with(act, line):
+    """Publish, with something done before one line of the journal, and return how many lines there were."""
+    n_lines = 0
 
-        def trace(frame, event, _):
-            nonlocal left
-            if not frame.f_code.co_filename.endswith(module):
-                return None
-            left -= event == "line"
-            if left == -1 and event == "line":
-                act()
-            return trace
+    def trace(frame, event, _):
+        nonlocal n_lines
+        if not frame.f_code.co_filename.endswith("_journal.py"):
+            return None
+        n_lines += event == "line"
+        if n_lines == line and event == "line":
+            act()
+        return trace
 
-        before = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            publish()
-        except (KeyboardInterrupt, *REFUSALS):
-            pass
-        finally:
-            sys.settrace(before)
-        n_lines, is_more = n_lines + 1, left < 0
-        yield n_lines
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        publish()
+    except (KeyboardInterrupt, *REFUSALS):
+        pass
+    finally:
+        sys.settrace(before)
+    return n_lines
 
 
 def interrupt():
@@ -814,9 +811,10 @@ def interrupt():
 
 
 def is_undisturbed(path, how):
-    signal.alarm(6)  # ends who waits for themselves
+    signal.alarm(20)  # ends who waits for themselves
     with PrivacyLedger(path) as ledger:
-        for _ in lines_of("_journal.py", interrupt if how == "interrupt" else lambda: len(ledger.entries)):
+        for line in range(publish_with(None, line=0)):
+            publish_with(interrupt if how == "interrupt" else lambda: len(ledger.entries), line + 1)
             publish()
             assert len(ledger.entries) == len(path.read_bytes().splitlines()) - 1
     os._exit(0)
@@ -825,7 +823,7 @@ def is_undisturbed(path, how):
 @pytest.mark.parametrize("how", ["interrupt", "read"])
 def test_no_signal_between_two_lines_of_a_journal_locks_it_or_counts_twice(how, tmp_path):
     """The lock was kept for good, or the thread was taken for one that holds it, and read no more of the file."""
-    assert in_fork(is_undisturbed, tmp_path / "spent.jsonl", how) == 0
+    assert in_fork(is_undisturbed, tmp_path / "spent.jsonl", how, seconds=30) == 0
 
 
 def handles_a_signal(path):
