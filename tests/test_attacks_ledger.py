@@ -412,34 +412,33 @@ def test_a_file_that_is_moved_away_is_not_begun_anew_without_its_limit(tmp_path)
 
 def test_another_user_cannot_say_which_ledgers_are_open():
     """Whoever made the directory of the markers first had releases written where they liked."""
-    if os.getuid():
+    if os.geteuid():
         pytest.skip("only root can be two others")
     place = Path(tempfile.mkdtemp())
     place.chmod(0o777)
-    markers = place / "skdprp-ledgers-65534"
+    markers = place / "skdprp-open-65534"
     markers.mkdir(mode=0o755)
-    os.chown(markers, 1234, 1234)
-    ready = multiprocessing.get_context("fork").Event()
+    journal = place / "told"
+    journal.write_bytes(b'{"skdprp ledger": 1}\n')
+    journal.chmod(0o666)
+    name = "-".join(recording._process(os.getpid()))
+    (markers / f"{name}-x").symlink_to(f"{journal.stat().st_dev} {journal.stat().st_ino} {journal}")
 
     def victim():
         as_a_fresh_process()
         os.setuid(65534)
-        tempfile.tempdir = str(place)
-        ready.wait()
+        recording._markers = lambda: str(markers)
         with contextlib.suppress(Exception):
             publish()
+        os._exit(0)
 
-    process = multiprocessing.get_context("fork").Process(target=victim)
-    process.start()
-    with open(markers / f"{process.pid}-x", "w") as marker:
-        recording.fcntl.flock(marker, recording.fcntl.LOCK_EX)
-        marker.write(str(place / "told"))
-        marker.flush()
-        ready.set()
-        process.join()
-    told = (place / "told").exists()
+    said = []
+    for owner in (1234, 65534):
+        os.chown(markers, owner, owner)
+        assert in_fork(victim) == 0
+        said.append(len(journal.read_bytes().splitlines()) - 1)
     shutil.rmtree(place)
-    assert not told
+    assert said == [0, 1]
 
 
 # Files
@@ -538,7 +537,6 @@ def test_ledgers_may_be_closed_in_any_order_and_by_any_thread(tmp_path):
 
 def test_where_there_are_no_locks_it_is_said_and_no_file_is_left(monkeypatch, tmp_path):
     """On Windows, it was an AttributeError, and a file without a line."""
-    monkeypatch.setattr("skdprp._recording.fcntl", None)
     monkeypatch.setattr("skdprp.ledger._journal.fcntl", None)
     with pytest.raises(NotImplementedError), PrivacyLedger(tmp_path / "spent.jsonl"):
         pass
@@ -561,6 +559,28 @@ def read_by_a_signal(path):
 def test_a_handler_of_a_signal_may_read_the_ledger(tmp_path):
     """One that shows the total from time to time waited for the lock of the entry that it had interrupted."""
     assert in_fork(read_by_a_signal, tmp_path / "spent.jsonl") == 0
+
+
+def opened_by_a_signal(path):
+    signal.alarm(5)
+    refused = []
+
+    def open_again(*_):
+        with contextlib.suppress(LedgerError), PrivacyLedger(path):
+            os._exit(1)
+        refused.append(1)
+
+    with PrivacyLedger(path):
+        signal.signal(signal.SIGUSR1, open_again)
+        written = os.fsync
+        os.fsync = lambda descriptor: (written(descriptor), signal.raise_signal(signal.SIGUSR1))
+        publish()
+    os._exit(0 if refused else 2)
+
+
+def test_a_handler_of_a_signal_waits_for_no_lock_of_what_it_interrupts(tmp_path):
+    """It opened the ledger into which an entry was being written."""
+    assert in_fork(opened_by_a_signal, tmp_path / "spent.jsonl") == 0
 
 
 def forks_while_a_thread_writes(path):
@@ -635,12 +655,11 @@ def test_generators_inside_of_parts_do_not_make_parts_of_what_follows():
 
 def closes_and_opens_files(path):
     with PrivacyLedger(path):
-        ((_, descriptor, _),) = recording._OWN.values()
         child = os.fork()
         if child:
             os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         os.closerange(3, 256)
-        while os.open(os.devnull, os.O_RDWR) < descriptor:
+        while os.open(os.devnull, os.O_RDWR) < 32:
             pass
         with contextlib.suppress(Exception):
             publish()
@@ -673,7 +692,6 @@ def test_a_ledger_is_open_to_descendants_of_a_daemon_that_has_closed_all_files(t
 
 def as_another_user(estimator):
     os.setuid(65534)
-    recording._markers.cache_clear()
     return pickle.loads(estimator)
 
 
@@ -741,6 +759,80 @@ def test_a_process_that_loses_its_parent_still_belongs_to_those_before(tmp_path)
         go.set()
         n_released = done.get(timeout=20)
         assert len(ledger.entries) >= n_released
+
+
+def opens_for_an_orphan(path):
+    """Have a child begin another process and end, and open a ledger then."""
+    fork = multiprocessing.get_context("fork")
+    go, done = fork.Event(), fork.Queue()
+    child = os.fork()
+    if not child:
+        child = os.getpid()
+        if os.fork():
+            os._exit(0)
+        while os.getppid() == child:
+            time.sleep(0.01)
+        go.wait(20)
+        done.put(publish_once(None))
+        done.close()
+        done.join_thread()
+        os._exit(0)
+    os.waitpid(child, 0)
+    with PrivacyLedger(path) as ledger:
+        go.set()
+        n_released = done.get(timeout=20)
+        os._exit(n_released - len(ledger.entries))
+
+
+def test_forked_processes_see_their_ancestors_at_once(tmp_path):
+    """Nobody in between had released anything, or looked whether a ledger is open."""
+    assert in_fork(opens_for_an_orphan, tmp_path / "spent.jsonl", seconds=30) == 0
+
+
+def test_what_lies_where_anybody_could_have_put_it_is_neither_believed_nor_passed_over(tmp_path):
+    markers = tmp_path / f"skdprp-open-{os.geteuid() + 1}"
+    markers.mkdir()
+    marker = markers / "marker"
+    marker.symlink_to("1 1 /tmp/nowhere")
+    recording.adopt([str(marker)])
+    with pytest.raises(UnrecordedNoiseError, match="where anybody could"):
+        publish()
+    marker.unlink()
+    publish()
+    assert not recording._TOLD
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nobody tells when a process began")
+def test_a_process_is_not_its_id():
+    """Ids are given again; when a process began is not, unless nobody can tell, or ask."""
+    namespace, pid, began = recording._process(os.getpid())
+    assert began != "0"
+    assert recording._lives((namespace, pid, began))
+    assert not recording._lives((namespace, pid, "1"))
+    assert recording._lives((namespace, pid, "0"))
+    assert recording._lives(("another", pid, "1"))
+
+
+def killed_in_the_block(path):
+    with PrivacyLedger():
+        path.write_text(*recording._OWN)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_markers_of_owners_that_were_killed_are_swept_by_who_opens_next(tmp_path):
+    assert in_fork(killed_in_the_block, tmp_path / "marker") == -signal.SIGKILL
+    with PrivacyLedger():
+        assert not os.path.islink((tmp_path / "marker").read_text())
+
+
+def test_a_directory_that_has_just_changed_may_change_again_unseen(monkeypatch, tmp_path):
+    """Within one step of the clock of its file system: two ledgers opened, and somebody looked in between."""
+    monkeypatch.setattr(recording, "_markers", lambda: str(tmp_path))
+    os.utime(tmp_path, (1, 1))
+    assert recording._stamp() == recording._stamp()
+    later = time.time() + 1000
+    os.utime(tmp_path, (later, later))
+    assert recording._stamp() != recording._stamp()
 
 
 def test_noise_of_an_entry_that_is_older_than_the_ledger_of_another_process_is_refused():
@@ -813,27 +905,50 @@ def interrupt():
 def is_undisturbed(path, how):
     signal.alarm(20)  # ends who waits for themselves
     with PrivacyLedger(path) as ledger:
+        acts = {"interrupt": interrupt, "read": lambda: ledger.entries, "look": lambda: PrivacyLedger(path).entries}
         for line in range(publish_with(None, line=0)):
-            publish_with(interrupt if how == "interrupt" else lambda: len(ledger.entries), line + 1)
+            publish_with(acts[how], line + 1)
             publish()
             assert len(ledger.entries) == len(path.read_bytes().splitlines()) - 1
     os._exit(0)
 
 
-@pytest.mark.parametrize("how", ["interrupt", "read"])
+@pytest.mark.parametrize("how", ["interrupt", "read", "look"])
 def test_no_signal_between_two_lines_of_a_journal_locks_it_or_counts_twice(how, tmp_path):
     """The lock was kept for good, or the thread was taken for one that holds it, and read no more of the file."""
     assert in_fork(is_undisturbed, tmp_path / "spent.jsonl", how, seconds=30) == 0
 
 
-def handles_a_signal(path):
-    done = []
+class Handler:
+    """What signals call, in several forms."""
 
-    def count_all(*_):
+    def __init__(self, done):
+        self.done = done
+
+    def count_all(self, *_):
+        """Publish."""
         with contextlib.suppress(*REFUSALS):
-            publish(done)
+            publish(self.done)
 
-    signal.signal(signal.SIGUSR1, count_all)
+    def with_names(self, number, *, frame):
+        """Publish."""
+        self.count_all()
+
+    def __call__(self, number, frame):
+        """Publish."""
+        self.count_all()
+
+
+FORMS = {
+    "method": lambda handler: handler.count_all,
+    "object": lambda handler: handler,
+    "lambda": lambda handler: lambda number, frame: handler.with_names(number, frame=frame),
+}
+
+
+def handles_a_signal(path, form):
+    done = []
+    signal.signal(signal.SIGUSR1, FORMS[form](Handler(done)))
     with PrivacyLedger(path) as ledger:
         with entry(PURE):
             done.append(1)
@@ -841,9 +956,54 @@ def handles_a_signal(path):
         os._exit(max(0, len(done) - len(ledger.entries)))
 
 
-def test_a_handler_of_a_signal_does_not_publish_for_the_entry_that_it_interrupts(tmp_path):
+@pytest.mark.parametrize("form", FORMS)
+def test_a_handler_of_a_signal_does_not_publish_for_the_entry_that_it_interrupts(form, tmp_path):
     """One that releases a count every hour had no entry of its own where a longer release was under way."""
-    assert in_fork(handles_a_signal, tmp_path / "spent.jsonl") == 0
+    assert in_fork(handles_a_signal, tmp_path / "spent.jsonl", form) == 0
+
+
+def opens_interrupted(line):
+    """Open and close a ledger, interrupted before one line that does so, and return whether there was one."""
+    n_lines = 0
+
+    def trace(frame, event, _):
+        nonlocal n_lines
+        if not frame.f_code.co_filename.endswith("_recording.py"):
+            return None
+        n_lines += event == "line"
+        if n_lines == line and event == "line":
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        with PrivacyLedger():
+            pass
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return n_lines >= line
+
+
+def is_open_everywhere_or_nowhere():
+    line = 1
+    while opens_interrupted(line):
+        publish()
+        mine = "-".join(recording._process(os.getpid()))
+        with contextlib.suppress(FileNotFoundError):
+            names = {name for name in os.listdir(recording._markers()) if name.startswith(mine)}
+            assert names == {os.path.basename(marker) for marker in recording._OWN}, line
+        for marker in list(recording._OWN):
+            recording._unmark(marker)
+        assert recording._told() == [], line
+        line += 1
+    os._exit(0 if line > 20 else 2)
+
+
+def test_no_interruption_of_opening_or_closing_a_ledger_refuses_what_follows():
+    """It was closed in one place and open in another, without a file: nothing was released any more."""
+    assert in_fork(is_open_everywhere_or_nowhere, seconds=20) == 0
 
 
 def opens_and_closes_at(line):
@@ -885,6 +1045,26 @@ def opens_and_closes_in_turn():
 def test_processes_are_told_of_ledgers_that_threads_open_and_close_at_a_time():
     """One of them was lost, or told of for ever, or was closed with an error and nothing was released after that."""
     assert in_fork(opens_and_closes_in_turn) == 0
+
+
+def test_a_ledger_may_be_opened_again_while_another_has_its_file_open(tmp_path):
+    """It was said to be open already."""
+    again = PrivacyLedger(os.fsencode(tmp_path / "spent.jsonl"))
+    with again:
+        pass
+    with PrivacyLedger(tmp_path / "spent.jsonl"), again:
+        publish()
+        with pytest.raises(LedgerError, match="open already"):
+            again.__enter__()
+    assert len(again.entries) == 1
+
+
+def test_the_name_of_a_new_ledger_is_on_the_disk_before_a_release(monkeypatch, tmp_path):
+    """A crash of the machine left entries in a file without a name."""
+    written, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (written.append(os.fstat(file).st_ino), fsync(file)))
+    with PrivacyLedger(tmp_path / "spent.jsonl"):
+        assert written == [(tmp_path / "spent.jsonl").stat().st_ino, tmp_path.stat().st_ino]
 
 
 # What is not released, and what cannot be
