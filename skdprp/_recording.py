@@ -1,53 +1,40 @@
 """Which ledgers are open, as every process of this machine sees it, and which entry noise is drawn for.
 
-A ledger is open while its owner holds a lock on a marker: a file whose name begins with the owner's process id, and
-which names the ledger's journal. A process knows the ledgers that it opened; those of the processes it was forked
-from; those of its ancestors, by their markers; those in its environment, which reach descendants whose parents have
-ended; and those that came to it with a pickled estimator. Locks end with their owners: nobody writes to the ledger of
-one that was killed.
+A ledger is open while its marker exists and its owner lives. The marker is a symbolic link that leads nowhere: its name
+says whose it is, and its text which journal; it is made and removed at once, and read without opening a file. The owner
+is known by its process id and when it began. A process knows the ledgers that it opened, or was forked from; those of
+all that it ever saw among its ancestors, by their markers; those in its environment, which reach descendants whose
+parents have ended; and those that came to it with a pickled estimator.
 """
 
-import json
 import os
 import stat
 import sys
+import time
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import lru_cache
+from inspect import CO_VARARGS
 from pathlib import Path
 from uuid import uuid4
 
-try:
-    import fcntl
-except ImportError:  # Windows: no ledger can be opened there
-    fcntl = None
-
 _ENVIRONMENT = "SKDPRP_OPEN_LEDGERS"
-_OPENED = []  # one for each ledger that this process has opened
-_OWN = {}  # marker -> (owner's process id, descriptor, journal) of the ledgers opened here, or before a fork
-_TOLD = set()  # markers that came with a pickle
+_SETTLED = 10**8  # nanoseconds: more than clocks of file systems take for a step
 
 
 class UnrecordedNoiseError(RuntimeError):
     """Noise was about to be drawn that no entry of an open ledger accounts for."""
 
 
-# Markers
+# Processes
 
 
-@lru_cache(maxsize=1)
-def _markers():
-    """Directory of the markers, which is this user's alone; the same whatever TMPDIR a process has."""
-    return f"/tmp/skdprp-ledgers-{os.getuid()}"
-
-
-def _is_ours(directory):
-    """Whether the directory is this user's own, or None where there is none."""
-    try:
-        status = os.lstat(directory)
-    except FileNotFoundError:
-        return None
-    return status.st_uid == os.getuid() and stat.S_ISDIR(status.st_mode)
+def _facts_of(pid):
+    """What Linux says of a process, from its state on; nothing where it does not, or not to this one."""
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        if os.readlink("/proc/self") == str(os.getpid()):  # these are the processes that this one knows by their ids
+            return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode().split()
+    return []
 
 
 @lru_cache(maxsize=1)
@@ -58,62 +45,46 @@ def _namespace(pid):
     return "0"
 
 
-def _parent(pid):
-    with suppress(OSError, ValueError, IndexError):  # Linux; elsewhere the environment tells what is further up
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return 0
+def _process(pid):
+    """Where, as whom and when a process began, which no other ever has in common with it; "0" if nobody can tell."""
+    return _namespace(os.getpid()), str(pid), (_facts_of(pid) or ["0"] * 20)[19]
+
+
+_process_itself = lru_cache(maxsize=1)(_process)
+
+
+def _may_be(process, other):
+    """Whether two are the same process, as far as one can tell."""
+    return process[:2] == other[:2] and (process[2] == other[2] or "0" in (process[2], other[2]))
+
+
+def _lives(process):
+    if process[0] != _namespace(os.getpid()):
+        return True  # nobody here can ask
+    try:
+        os.kill(int(process[1]), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # it is of another user
+    return _may_be(process, _process(process[1]))
+
+
+_LINEAGE = set()
 
 
 @lru_cache(maxsize=1)
 def _lineage(pid, parent):
-    """Names of markers of a process and its ancestors begin so."""
-    pids = [pid]
-    while parent > 0 and parent not in pids:
-        pids.append(parent)
-        parent = _parent(parent)
-    return tuple(f"{_namespace(pids[0])}-{pid}-" for pid in pids)
+    """Return a process and all that were ever seen among its ancestors, for those may have ended."""
+    seen = []
+    while pid > 0 and (process := _process(pid)) not in seen:
+        seen.append(process)
+        pid, parent = parent, int((_facts_of(parent) or ["", 0])[1])  # elsewhere than on Linux, the parent is the last
+    _LINEAGE.update(seen)
+    return _LINEAGE
 
 
-def _is_locked(marker):
-    """Whether somebody holds the lock of a marker."""
-    try:
-        descriptor = os.open(marker, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)  # which ends a lock that was got
-    return False
-
-
-def _is_open_here(owner, descriptor):
-    """Whether a ledger that was opened here, or before a fork, is open: its owner empties the marker when it closes."""
-    return owner == os.getpid() or os.pread(descriptor, 1, 0) != b""
-
-
-def open_journals():
-    """Journals that a release of this process belongs into: (path, device, inode), by their markers."""
-    if fcntl is None:
-        return {}
-    journals = {
-        marker: journal for marker, (owner, descriptor, journal) in _OWN.items() if _is_open_here(owner, descriptor)
-    }
-    directory = _markers()
-    if not _is_ours(directory):
-        return journals
-    lineage, names = _lineage(os.getpid(), os.getppid()), []
-    with suppress(FileNotFoundError):  # the last ledger was closed in between, which removes the directory
-        names = os.listdir(directory)
-    told = {f"{directory}/{name}" for name in names if name.startswith(lineage)}
-    for marker in (told | _TOLD | set(_told())) - set(_OWN):
-        if os.path.dirname(marker) == directory and _is_locked(marker):
-            with suppress(FileNotFoundError):  # closed in between
-                if said := Path(marker).read_bytes():  # emptied in between
-                    journals[marker] = tuple(json.loads(said))
-    return journals
+# Markers
 
 
 def _told():
@@ -121,71 +92,157 @@ def _told():
     return list(filter(None, os.environ.get(_ENVIRONMENT, "").split(os.pathsep)))
 
 
+_OWN = {}  # marker -> journal, of the ledgers that were opened here, or before a fork
+_TOLD = set(_told())  # markers that came with the environment or with a pickle
+
+
+def _markers():
+    """Directory of the markers, which is this user's; the same whatever TMPDIR a process has."""
+    return f"/tmp/skdprp-open-{getattr(os, 'geteuid', int)()}"  # there is none on Windows
+
+
+def _is_safe(directory):
+    """Whether a directory of markers is of the user in its name, or None where there is none."""
+    try:
+        status = os.lstat(directory)
+    except FileNotFoundError:
+        return None
+    return stat.S_ISDIR(status.st_mode) and str(status.st_uid) == directory.rpartition("-")[2]
+
+
+def _owner(marker):
+    return tuple(os.path.basename(marker).split("-")[:3])
+
+
+def _of_lineage(directory):
+    """Markers in a directory that belong to this process or its ancestors."""
+    if not _is_safe(directory):
+        return []
+    lineage, names = _lineage(os.getpid(), os.getppid()), []
+    with suppress(FileNotFoundError):  # the last ledger was closed in between, which removes the directory
+        names = os.listdir(directory)
+    return [f"{directory}/{name}" for name in names if any(_may_be(_owner(name), process) for process in lineage)]
+
+
+def _journal_of(marker):
+    """What an open ledger is written to, or None once it was closed, or its owner was killed."""
+    try:
+        device, inode, path = os.readlink(marker).split(" ", 2)
+    except FileNotFoundError:
+        return None
+    if _is_safe(os.path.dirname(marker)) is False:
+        raise PermissionError(f"{marker} lies where anybody could have put it")
+    return (path, int(device), int(inode)) if _lives(_owner(marker)) else None
+
+
+def open_journals():
+    """Journals that a release of this process belongs into: (path, device, inode), by their markers.
+
+    Refuse where that cannot be found out: a ledger may be open then.
+    """
+    try:
+        journals = {}
+        for marker in {*_OWN, *_TOLD, *_of_lineage(_markers())}:
+            # Whatever becomes of the marker of a ledger that was opened here, it is open until it is closed.
+            is_own = marker in _OWN and _owner(marker) == _process_itself(os.getpid())
+            journal = _OWN.get(marker) if is_own else _journal_of(marker)
+            if journal is not None:
+                journals[marker] = journal
+            else:  # for good
+                _TOLD.discard(marker)
+                _OWN.pop(marker, None)
+    except (OSError, ValueError) as error:
+        raise UnrecordedNoiseError(f"Nobody can tell which ledgers are open ({error}): nothing is released.") from error
+    return journals
+
+
 def adopt(markers):
     """Take over the open ledgers that came with a pickle."""
-    _TOLD.update(marker for marker in markers if fcntl is not None and _is_locked(marker))
+    if new := set(markers) - {*_OWN, *_TOLD}:
+        _TOLD.update(new)
+        _tell()
+
+
+def _tell():
+    """Tell processes that start from now on; whoever else changes that meanwhile, the last one looks once more."""
+    while os.environ.get(_ENVIRONMENT, "") != (markers := os.pathsep.join([*_TOLD, *_OWN])):
+        os.environ[_ENVIRONMENT] = markers
+        if not markers:
+            os.environ.pop(_ENVIRONMENT, None)
+
+
+def _stamp():
+    """What is another one when a ledger was opened in between, by this process or by another one of this user."""
+    known = {*_OWN, *_TOLD}
+    try:
+        changed = os.stat(_markers()).st_mtime_ns
+    except FileNotFoundError:
+        return known, 0
+    # Two changes within a step of the clock look like one: nothing equals an object.
+    return known, changed if time.time_ns() - changed > _SETTLED else object()
+
+
+@contextmanager
+def marked(journal):
+    """Mark a journal as open."""
+    path, device, inode = journal
+    marker = f"{_markers()}/{'-'.join(_process_itself(os.getpid()))}-{uuid4().hex}"
+    try:
+        _mark(marker, f"{device} {inode} {path}")
+        _OWN[marker] = journal
+        _tell()
+        yield marker
+    finally:
+        try:
+            _unmark(marker)
+        finally:  # what an interruption may have left: a ledger is open everywhere or nowhere
+            _unmark(marker)
+
+
+def _mark(marker, text):
+    """Make a marker, and the directory, which another process may remove in between."""
+    directory = os.path.dirname(marker)
+    while True:
+        with suppress(FileExistsError):
+            os.mkdir(directory, mode=0o711)
+        if _is_safe(directory) is False:
+            raise PermissionError(f"{directory} belongs to somebody else, who could say which ledgers are open.")
+        with suppress(FileNotFoundError):
+            os.chmod(directory, 0o711)  # processes of other users that were told of a marker look for it by its name
+            _sweep(directory)
+            return os.symlink(text, marker)
 
 
 def _sweep(directory):
     """Remove the markers of owners that were killed."""
     for name in os.listdir(directory):
-        if not name.startswith("draft-") and not _is_locked(f"{directory}/{name}"):
-            with suppress(OSError):
+        with suppress(OSError, ValueError):
+            if not _lives(_owner(name)):
                 os.unlink(f"{directory}/{name}")
 
 
-def check_supported():
-    """Refuse where there are no locks."""
-    if fcntl is None:
-        raise NotImplementedError("A ledger needs the file locks of POSIX: Linux, macOS, or WSL on Windows.")
+def _unmark(marker):
+    if _owner(marker) != _process_itself(os.getpid()):
+        return  # a forked child that leaves closes nothing of its parent's
+    with suppress(OSError):  # somebody cleared the directory
+        os.unlink(marker)
+    _OWN.pop(marker, None)
+    _tell()
+    with suppress(OSError):  # others are open
+        os.rmdir(os.path.dirname(marker))  # as a release finds out fastest that none is
 
 
-@contextmanager
-def marked(journal):
-    """Hold a marker that says that a journal is open."""
-    directory, owner, name = _markers(), os.getpid(), uuid4().hex
-    marker, draft = Path(directory, f"{_namespace(owner)}-{owner}-{name}"), Path(directory, f"draft-{name}")
-    descriptor = _new_file(draft)
-    _sweep(directory)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
-    os.write(descriptor, json.dumps(journal).encode())
-    draft.rename(marker)  # nobody sees it before it is locked and says all
-    _OWN[str(marker)] = owner, descriptor, journal
-    _OPENED.append(marker)
-    _tell(lambda told: [*told, str(marker)])
-    try:
-        yield
-    finally:
-        del _OWN[str(marker)]
-        _tell(lambda told: [other for other in told if other != str(marker)])
-        if os.getpid() == owner:  # a forked child that leaves closes nothing of its parent's
-            with suppress(OSError):
-                os.ftruncate(descriptor, 0)
-                fcntl.flock(descriptor, fcntl.LOCK_UN)  # forked children share the lock, and would hold it on
-            marker.unlink(missing_ok=True)
-            with suppress(OSError):  # others are open
-                os.rmdir(directory)  # as a release finds out fastest that none is
-        with suppress(OSError):
-            os.close(descriptor)
+def _look_up():
+    """See the ancestors while they are there, of a process that may have the id of its parent in another namespace."""
+    for known in (_namespace, _process_itself, _lineage):
+        known.cache_clear()
+    with suppress(OSError):  # a release will look once more, and be refused if there is nothing to see
+        _lineage(os.getpid(), os.getppid())
 
 
-def _new_file(path):
-    """Create a file for a marker, and the directory, which another process may remove in between."""
-    while True:
-        with suppress(FileExistsError):
-            os.mkdir(path.parent, mode=0o700)
-        if _is_ours(path.parent) is False:
-            raise PermissionError(f"{path.parent} belongs to somebody else, who could say which ledgers are open.")
-        with suppress(FileNotFoundError):
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-
-
-def _tell(change):
-    """Change what is told to processes that start from now on."""
-    told = change(_told())
-    os.environ[_ENVIRONMENT] = os.pathsep.join(told)
-    if not told:
-        del os.environ[_ENVIRONMENT]
+_look_up()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_look_up)
 
 
 # What holds in a `with` block
@@ -227,8 +284,23 @@ class Block:
             return False
         frame = sys._getframe(1)
         while frame is not None and frame is not self._frame:
+            # This library handles no signals, and most frames are of it.
+            if not str(frame.f_globals.get("__name__")).startswith("skdprp.") and _interrupts(frame):
+                return False
             frame = frame.f_back
         return frame is not None
+
+
+def _interrupts(frame):
+    """Whether a frame is of a handler of a signal, which is given the frame it interrupts: nobody there called it."""
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS)]
+    arguments = map(frame.f_locals.get, names) if names else ()
+    return any(
+        value is frame.f_back
+        for argument in arguments
+        for value in (argument if type(argument) is tuple else (argument,))
+    )
 
 
 def innermost(variable):
@@ -252,7 +324,7 @@ class EntryBlock(Block):
     def __init__(self, written, *, seeded, absorbs):
         super().__init__(_ENTRY)
         self.written, self.seeded, self.absorbs = written, seeded, absorbs
-        self.n_opened = len(_OPENED)
+        self.stamp = _stamp()  # before anybody looks which ledgers are open
 
 
 def current_entry():
@@ -271,22 +343,23 @@ def handed_on(entry):
     if entry is None:
         return nullcontext()
     block = EntryBlock(entry.written, seeded=entry.seeded, absorbs=entry.absorbs)
-    block.n_opened = entry.n_opened
+    block.stamp = entry.stamp
     return block
 
 
 def check_recorded(*, seeded):
     """Refuse noise that an open ledger knows nothing of, or not that it has a seed."""
     entry = current_entry()
-    if entry is not None and entry.n_opened == len(_OPENED) and entry.seeded >= seeded:
-        return  # the same ledgers are open as when it was written
+    stamp = None if entry is None else _stamp()
+    if entry is not None and entry.stamp == stamp and entry.seeded >= seeded:
+        return  # no ledger was opened since it was written
     journals = set(open_journals().values())
-    if not journals:
-        return
-    if entry is None or not journals <= entry.written:
+    if not journals <= (frozenset() if entry is None else entry.written):
         raise UnrecordedNoiseError(
             "Noise is drawn for a release that an open ledger has no entry of: publish by an estimator, or inside "
             "`with skdprp.ledger.entry(guarantee):`, in the function that draws it."
         )
-    if seeded and not entry.seeded:
+    if journals and seeded and not entry.seeded:
         raise UnrecordedNoiseError("A seed was entered after the release was: its entry says nothing of it.")
+    if entry is not None:
+        entry.stamp = stamp

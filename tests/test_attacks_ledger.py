@@ -6,6 +6,7 @@ import ctypes
 import math
 import multiprocessing
 import os
+import pickle
 import resource
 import shutil
 import signal
@@ -411,34 +412,33 @@ def test_a_file_that_is_moved_away_is_not_begun_anew_without_its_limit(tmp_path)
 
 def test_another_user_cannot_say_which_ledgers_are_open():
     """Whoever made the directory of the markers first had releases written where they liked."""
-    if os.getuid():
+    if os.geteuid():
         pytest.skip("only root can be two others")
     place = Path(tempfile.mkdtemp())
     place.chmod(0o777)
-    markers = place / "skdprp-ledgers-65534"
+    markers = place / "skdprp-open-65534"
     markers.mkdir(mode=0o755)
-    os.chown(markers, 1234, 1234)
-    ready = multiprocessing.get_context("fork").Event()
+    journal = place / "told"
+    journal.write_bytes(b'{"skdprp ledger": 1}\n')
+    journal.chmod(0o666)
+    name = "-".join(recording._process(os.getpid()))
+    (markers / f"{name}-x").symlink_to(f"{journal.stat().st_dev} {journal.stat().st_ino} {journal}")
 
     def victim():
         as_a_fresh_process()
         os.setuid(65534)
-        tempfile.tempdir = str(place)
-        ready.wait()
+        recording._markers = lambda: str(markers)
         with contextlib.suppress(Exception):
             publish()
+        os._exit(0)
 
-    process = multiprocessing.get_context("fork").Process(target=victim)
-    process.start()
-    with open(markers / f"{process.pid}-x", "w") as marker:
-        recording.fcntl.flock(marker, recording.fcntl.LOCK_EX)
-        marker.write(str(place / "told"))
-        marker.flush()
-        ready.set()
-        process.join()
-    told = (place / "told").exists()
+    said = []
+    for owner in (1234, 65534):
+        os.chown(markers, owner, owner)
+        assert in_fork(victim) == 0
+        said.append(len(journal.read_bytes().splitlines()) - 1)
     shutil.rmtree(place)
-    assert not told
+    assert said == [0, 1]
 
 
 # Files
@@ -537,7 +537,6 @@ def test_ledgers_may_be_closed_in_any_order_and_by_any_thread(tmp_path):
 
 def test_where_there_are_no_locks_it_is_said_and_no_file_is_left(monkeypatch, tmp_path):
     """On Windows, it was an AttributeError, and a file without a line."""
-    monkeypatch.setattr("skdprp._recording.fcntl", None)
     monkeypatch.setattr("skdprp.ledger._journal.fcntl", None)
     with pytest.raises(NotImplementedError), PrivacyLedger(tmp_path / "spent.jsonl"):
         pass
@@ -560,6 +559,28 @@ def read_by_a_signal(path):
 def test_a_handler_of_a_signal_may_read_the_ledger(tmp_path):
     """One that shows the total from time to time waited for the lock of the entry that it had interrupted."""
     assert in_fork(read_by_a_signal, tmp_path / "spent.jsonl") == 0
+
+
+def opened_by_a_signal(path):
+    signal.alarm(5)
+    refused = []
+
+    def open_again(*_):
+        with contextlib.suppress(LedgerError), PrivacyLedger(path):
+            os._exit(1)
+        refused.append(1)
+
+    with PrivacyLedger(path):
+        signal.signal(signal.SIGUSR1, open_again)
+        written = os.fsync
+        os.fsync = lambda descriptor: (written(descriptor), signal.raise_signal(signal.SIGUSR1))
+        publish()
+    os._exit(0 if refused else 2)
+
+
+def test_a_handler_of_a_signal_waits_for_no_lock_of_what_it_interrupts(tmp_path):
+    """It opened the ledger into which an entry was being written."""
+    assert in_fork(opened_by_a_signal, tmp_path / "spent.jsonl") == 0
 
 
 def forks_while_a_thread_writes(path):
@@ -627,3 +648,450 @@ def test_generators_inside_of_parts_do_not_make_parts_of_what_follows():
         thread.start()
         thread.join()
         assert ledger.total()[0].guarantee.epsilon >= 1.0
+
+
+# What changes around a ledger
+
+
+def closes_and_opens_files(path):
+    with PrivacyLedger(path):
+        child = os.fork()
+        if child:
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        os.closerange(3, 256)
+        while os.open(os.devnull, os.O_RDWR) < 32:
+            pass
+        with contextlib.suppress(Exception):
+            publish()
+            os._exit(1)
+        os._exit(0)
+
+
+def test_a_daemon_in_whose_files_numbers_are_used_again_enters_its_releases(tmp_path):
+    """It forks, closes all files and opens /dev/null, at the number where it looked whether the ledger is closed."""
+    done = in_fork(closes_and_opens_files, tmp_path / "spent.jsonl")
+    assert done in (0, 1)
+    assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) >= done
+
+
+def begins_others_with_closed_files(path):
+    with PrivacyLedger(path):
+        os.closerange(3, 256)
+        child = os.fork()
+        if not child:
+            publish_as_a_fresh_process()
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def test_a_ledger_is_open_to_descendants_of_a_daemon_that_has_closed_all_files(tmp_path):
+    """With them went the lock, and who started after that was told of a ledger that looked closed."""
+    done = in_fork(begins_others_with_closed_files, tmp_path / "spent.jsonl")
+    assert done in (0, 1)
+    assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) >= done
+
+
+def as_another_user(estimator):
+    os.setuid(65534)
+    return pickle.loads(estimator)
+
+
+def without_files(estimator):
+    recording._lineage = lambda pid, parent: ()  # no child of the owner of the ledger
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, most[1]))
+    estimator = pickle.loads(estimator)
+    resource.setrlimit(resource.RLIMIT_NOFILE, most)
+    return estimator
+
+
+@pytest.mark.parametrize("received", [as_another_user, without_files])
+def test_a_marker_that_cannot_be_opened_is_of_a_ledger_that_may_be_open(received, tmp_path):
+    """By a worker of another user of the machine, and by one that has too many files open when it gets an estimator."""
+    if os.getuid() and received is as_another_user:
+        pytest.skip("only root can become another user")
+    fork = multiprocessing.get_context("fork")
+    there, here = fork.Pipe()
+
+    def worker():
+        pickled = there.recv()
+        as_a_fresh_process()
+        estimator = received(pickled)
+        with contextlib.suppress(Exception):
+            estimator.fit(X, Y)
+            os._exit(1)
+        os._exit(0)
+
+    process = fork.Process(target=worker)
+    process.start()
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        here.send(pickle.dumps(AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])))
+        process.join()
+        assert process.exitcode in (0, 1)
+        assert len(ledger.entries) >= process.exitcode
+
+
+def test_a_process_that_loses_its_parent_still_belongs_to_those_before(tmp_path):
+    """A server that a shell had started in the background, and which had released something before the shell ended."""
+    fork = multiprocessing.get_context("fork")
+    begun, orphaned, go, done = fork.Event(), fork.Event(), fork.Event(), fork.Queue()
+
+    def parent():
+        if os.fork():
+            begun.wait(20)
+            os._exit(0)
+        shell = os.getppid()
+        publish()
+        begun.set()
+        while os.getppid() == shell:
+            time.sleep(0.01)
+        orphaned.set()
+        go.wait(20)
+        done.put(publish_once(None))
+        done.close()
+        done.join_thread()
+        os._exit(0)
+
+    process = fork.Process(target=parent)
+    process.start()
+    process.join()
+    orphaned.wait(20)
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        go.set()
+        n_released = done.get(timeout=20)
+        assert len(ledger.entries) >= n_released
+
+
+def opens_for_an_orphan(path):
+    """Have a child begin another process and end, and open a ledger then."""
+    fork = multiprocessing.get_context("fork")
+    go, done = fork.Event(), fork.Queue()
+    child = os.fork()
+    if not child:
+        child = os.getpid()
+        if os.fork():
+            os._exit(0)
+        while os.getppid() == child:
+            time.sleep(0.01)
+        go.wait(20)
+        done.put(publish_once(None))
+        done.close()
+        done.join_thread()
+        os._exit(0)
+    os.waitpid(child, 0)
+    with PrivacyLedger(path) as ledger:
+        go.set()
+        n_released = done.get(timeout=20)
+        os._exit(n_released - len(ledger.entries))
+
+
+def test_forked_processes_see_their_ancestors_at_once(tmp_path):
+    """Nobody in between had released anything, or looked whether a ledger is open."""
+    assert in_fork(opens_for_an_orphan, tmp_path / "spent.jsonl", seconds=30) == 0
+
+
+def test_what_lies_where_anybody_could_have_put_it_is_neither_believed_nor_passed_over(tmp_path):
+    markers = tmp_path / f"skdprp-open-{os.geteuid() + 1}"
+    markers.mkdir()
+    marker = markers / "marker"
+    marker.symlink_to("1 1 /tmp/nowhere")
+    recording.adopt([str(marker)])
+    with pytest.raises(UnrecordedNoiseError, match="where anybody could"):
+        publish()
+    marker.unlink()
+    publish()
+    assert not recording._TOLD
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="nobody tells when a process began")
+def test_a_process_is_not_its_id():
+    """Ids are given again; when a process began is not, unless nobody can tell, or ask."""
+    namespace, pid, began = recording._process(os.getpid())
+    assert began != "0"
+    assert recording._lives((namespace, pid, began))
+    assert not recording._lives((namespace, pid, "1"))
+    assert recording._lives((namespace, pid, "0"))
+    assert recording._lives(("another", pid, "1"))
+
+
+def killed_in_the_block(path):
+    with PrivacyLedger():
+        path.write_text(*recording._OWN)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_markers_of_owners_that_were_killed_are_swept_by_who_opens_next(tmp_path):
+    assert in_fork(killed_in_the_block, tmp_path / "marker") == -signal.SIGKILL
+    with PrivacyLedger():
+        assert not os.path.islink((tmp_path / "marker").read_text())
+
+
+def test_a_directory_that_has_just_changed_may_change_again_unseen(monkeypatch, tmp_path):
+    """Within one step of the clock of its file system: two ledgers opened, and somebody looked in between."""
+    monkeypatch.setattr(recording, "_markers", lambda: str(tmp_path))
+    os.utime(tmp_path, (1, 1))
+    assert recording._stamp() == recording._stamp()
+    later = time.time() + 1000
+    os.utime(tmp_path, (later, later))
+    assert recording._stamp() != recording._stamp()
+
+
+def test_noise_of_an_entry_that_is_older_than_the_ledger_of_another_process_is_refused():
+    """A worker was within an entry, or a long fit, when its parent opened a ledger: in threads that is refused."""
+    fork = multiprocessing.get_context("fork")
+    ready, go, done = fork.Event(), fork.Event(), fork.Queue()
+
+    def worker():
+        with entry(PURE):
+            ready.set()
+            go.wait(20)
+            with contextlib.suppress(*REFUSALS):
+                add_laplace([1.0], scale=4.0)
+                done.put(1)
+        done.put(0)
+
+    process = fork.Process(target=worker)
+    process.start()
+    ready.wait(20)
+    with PrivacyLedger() as ledger:
+        go.set()
+        n_released = done.get(timeout=20)
+        assert len(ledger.entries) >= n_released
+    process.join()
+
+
+def test_a_file_that_is_another_one_by_now_is_read_anew(tmp_path):
+    """A copy of another ledger at its place, of lines as long: what had been read before was 0.2, and spent were 18."""
+    path, other = tmp_path / "spent.jsonl", tmp_path / "other.jsonl"
+    for epsilon, name in ((0.1, path), (9.0, other)):
+        with PrivacyLedger(name):
+            for _ in range(2):
+                with entry(PrivacyGuarantee(epsilon, 0.0, adjacency=PURE.adjacency)):
+                    add_laplace([1.0], scale=1 / epsilon)
+    shutil.copyfile(other, path)
+    assert PrivacyLedger(path).total()[0].adaptive.epsilon == 18.0
+
+
+# Interruptions
+
+
+def publish_with(act, line):
+    """Publish, with something done before one line of the journal, and return how many lines there were."""
+    n_lines = 0
+
+    def trace(frame, event, _):
+        nonlocal n_lines
+        if not frame.f_code.co_filename.endswith("_journal.py"):
+            return None
+        n_lines += event == "line"
+        if n_lines == line and event == "line":
+            act()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        publish()
+    except (KeyboardInterrupt, *REFUSALS):
+        pass
+    finally:
+        sys.settrace(before)
+    return n_lines
+
+
+def interrupt():
+    raise KeyboardInterrupt
+
+
+def is_undisturbed(path, how):
+    signal.alarm(20)  # ends who waits for themselves
+    with PrivacyLedger(path) as ledger:
+        acts = {"interrupt": interrupt, "read": lambda: ledger.entries, "look": lambda: PrivacyLedger(path).entries}
+        for line in range(publish_with(None, line=0)):
+            publish_with(acts[how], line + 1)
+            publish()
+            assert len(ledger.entries) == len(path.read_bytes().splitlines()) - 1
+    os._exit(0)
+
+
+@pytest.mark.parametrize("how", ["interrupt", "read", "look"])
+def test_no_signal_between_two_lines_of_a_journal_locks_it_or_counts_twice(how, tmp_path):
+    """The lock was kept for good, or the thread was taken for one that holds it, and read no more of the file."""
+    assert in_fork(is_undisturbed, tmp_path / "spent.jsonl", how, seconds=30) == 0
+
+
+class Handler:
+    """What signals call, in several forms."""
+
+    def __init__(self, done):
+        self.done = done
+
+    def count_all(self, *_):
+        """Publish."""
+        with contextlib.suppress(*REFUSALS):
+            publish(self.done)
+
+    def with_names(self, number, *, frame):
+        """Publish."""
+        self.count_all()
+
+    def __call__(self, number, frame):
+        """Publish."""
+        self.count_all()
+
+
+FORMS = {
+    "method": lambda handler: handler.count_all,
+    "object": lambda handler: handler,
+    "lambda": lambda handler: lambda number, frame: handler.with_names(number, frame=frame),
+}
+
+
+def handles_a_signal(path, form):
+    done = []
+    signal.signal(signal.SIGUSR1, FORMS[form](Handler(done)))
+    with PrivacyLedger(path) as ledger:
+        with entry(PURE):
+            done.append(1)
+            signal.raise_signal(signal.SIGUSR1)
+        os._exit(max(0, len(done) - len(ledger.entries)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_handler_of_a_signal_does_not_publish_for_the_entry_that_it_interrupts(form, tmp_path):
+    """One that releases a count every hour had no entry of its own where a longer release was under way."""
+    assert in_fork(handles_a_signal, tmp_path / "spent.jsonl", form) == 0
+
+
+def opens_interrupted(line):
+    """Open and close a ledger, interrupted before one line that does so, and return whether there was one."""
+    n_lines = 0
+
+    def trace(frame, event, _):
+        nonlocal n_lines
+        if not frame.f_code.co_filename.endswith("_recording.py"):
+            return None
+        n_lines += event == "line"
+        if n_lines == line and event == "line":
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        with PrivacyLedger():
+            pass
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+    return n_lines >= line
+
+
+def is_open_everywhere_or_nowhere():
+    line = 1
+    while opens_interrupted(line):
+        publish()
+        mine = "-".join(recording._process(os.getpid()))
+        with contextlib.suppress(FileNotFoundError):
+            names = {name for name in os.listdir(recording._markers()) if name.startswith(mine)}
+            assert names == {os.path.basename(marker) for marker in recording._OWN}, line
+        for marker in list(recording._OWN):
+            recording._unmark(marker)
+        assert recording._told() == [], line
+        line += 1
+    os._exit(0 if line > 20 else 2)
+
+
+def test_no_interruption_of_opening_or_closing_a_ledger_refuses_what_follows():
+    """It was closed in one place and open in another, without a file: nothing was released any more."""
+    assert in_fork(is_open_everywhere_or_nowhere, seconds=20) == 0
+
+
+def opens_and_closes_at(line):
+    """At one line that tells processes of ledgers, have another thread close one ledger and open another one."""
+    first, second, n_lines = PrivacyLedger(), PrivacyLedger(), 0
+    thread = threading.Thread(target=lambda: (first.__exit__(None, None, None), second.__enter__()))
+
+    def trace(frame, event, _):
+        nonlocal n_lines
+        if frame.f_code.co_name != "_tell":
+            return None
+        n_lines += event == "line"
+        if n_lines == line and event == "line" and thread.ident is None:
+            thread.start()
+            thread.join(0.1)  # unless it waits for this one
+        return trace
+
+    first.__enter__()
+    sys.settrace(trace)
+    with PrivacyLedger():
+        pass
+    sys.settrace(None)
+    is_reached = thread.ident is not None
+    if is_reached:
+        thread.join()
+    assert set(recording._told()) == set(recording._OWN), line
+    (second if is_reached else first).__exit__(None, None, None)
+    publish()
+    return is_reached
+
+
+def opens_and_closes_in_turn():
+    line = 1
+    while opens_and_closes_at(line):
+        line += 1
+    os._exit(0 if line > 1 else 2)
+
+
+def test_processes_are_told_of_ledgers_that_threads_open_and_close_at_a_time():
+    """One of them was lost, or told of for ever, or was closed with an error and nothing was released after that."""
+    assert in_fork(opens_and_closes_in_turn) == 0
+
+
+def test_a_ledger_may_be_opened_again_while_another_has_its_file_open(tmp_path):
+    """It was said to be open already."""
+    again = PrivacyLedger(os.fsencode(tmp_path / "spent.jsonl"))
+    with again:
+        pass
+    with PrivacyLedger(tmp_path / "spent.jsonl"), again:
+        publish()
+        with pytest.raises(LedgerError, match="open already"):
+            again.__enter__()
+    assert len(again.entries) == 1
+
+
+def test_the_name_of_a_new_ledger_is_on_the_disk_before_a_release(monkeypatch, tmp_path):
+    """A crash of the machine left entries in a file without a name."""
+    written, fsync = [], os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: (written.append(os.fstat(file).st_ino), fsync(file)))
+    with PrivacyLedger(tmp_path / "spent.jsonl"):
+        assert written == [(tmp_path / "spent.jsonl").stat().st_ino, tmp_path.stat().st_ino]
+
+
+# What is not released, and what cannot be
+
+
+def test_what_one_ledger_refuses_is_entered_into_none(tmp_path):
+    """It was entered into those that were asked before, whose limits were spent on nothing."""
+    with contextlib.ExitStack() as stack:
+        ledgers = [stack.enter_context(PrivacyLedger(tmp_path / str(number))) for number in range(12)]
+        ledgers[5].limit(0.1)
+        with pytest.raises(LedgerError):
+            publish()
+        assert [len(ledger.entries) for ledger in ledgers] == [0] * 12
+
+
+def test_a_limit_that_no_float_is_small_enough_for_admits_nothing():
+    """The search for the noise ended at 2^60, whose total variation is 3.5e-19, and took that for enough."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(0.0, 1e-60, composition="gaussian")
+        with pytest.raises(LedgerError), entry(PrivacyGuarantee(1e-19, 0.0, adjacency=PURE.adjacency)):
+            pass
+
+
+@pytest.mark.parametrize("name", [["count"], {"count": 1}])
+def test_a_name_of_a_release_that_cannot_be_counted_is_refused_before_the_release(name):
+    """No total could be printed from then on."""
+    with PrivacyLedger() as ledger:
+        with contextlib.suppress(TypeError, ValueError, LedgerError), entry(PURE, name):
+            pass
+        ledger.total()

@@ -31,6 +31,7 @@ from skdprp.ledger._filter import budget, price
 from skdprp.ledger._limit import Limit
 from skdprp.ledger._totals import Spent, basic_sums, totals
 from skdprp.mechanisms import add_laplace
+from skdprp.testing import reproducible_noise
 
 X = np.random.default_rng(0).normal(size=(12, 4))
 Y = np.arange(12) % 2
@@ -120,6 +121,16 @@ def test_a_report_has_no_total_where_the_ledger_has_other_guarantees():
     pipeline.steps[0] = ("dpoporp", DPOPORP(2, epsilon=0.01, delta=1e-6).fit(X))
     total = privacy_report(pipeline, ledger=ledger).total
     assert total is None or total.epsilon >= 10.0
+
+
+def test_a_report_has_no_total_where_the_ledger_has_noise_from_a_seed():
+    """The same model was fitted again outside of the ledger: the report said that the one it counts is private."""
+    model = AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])
+    with PrivacyLedger() as ledger, reproducible_noise(0):
+        model.fit(X, Y)
+    report = privacy_report(model.fit(X, Y), ledger=ledger)
+    assert report.total is None
+    assert "something else" in report.not_covered[-1]
 
 
 # Limits

@@ -60,6 +60,8 @@ def budget(epsilon, delta):
         return np.exp(sampling) * (profile + coins) * _ROUND_UP <= delta
 
     least = bisect(_is_enough, 2.0**-40, 2.0**60)
+    if not _is_enough(least):
+        return Price()
     return Price(float(least) ** -2 / _ROUND_UP, coins, sampling)
 
 

@@ -2,8 +2,8 @@
 
 import json
 import os
-import threading
-from contextlib import contextmanager, suppress
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 try:
@@ -22,34 +22,65 @@ def _line(facts):
     return json.dumps(facts, allow_nan=False).encode() + b"\n"
 
 
-@contextmanager
-def _locked_file(path, flags):
+def _under_lock(path, flags, use):
+    """Call a function of a descriptor of a file while nobody else has its lock, and of whether that is so for sure.
+
+    What interrupts this thread meanwhile, a handler of a signal for instance, looks without waiting for it. The file
+    is closed as this frame is left, wherever an interruption comes.
+    """
     # A descriptor of its own each time: locks belong to descriptors, and threads shall wait for each other.
-    descriptor = os.open(path, flags, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield descriptor
-    finally:
-        with suppress(OSError):
-            fcntl.flock(
-                descriptor, fcntl.LOCK_UN
-            )  # a process that was forked meanwhile shares it, and would hold it on
-        os.close(descriptor)
+    is_sure = not is_interrupted()
+    with open(path, "rb", buffering=0, opener=lambda path, _: os.open(path, flags, 0o600)) as file:
+        try:
+            if is_sure:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+            return use(file.fileno(), is_sure)
+        finally:  # a process that was forked meanwhile shares the lock, and would hold it on
+            fcntl.flock(file.fileno(), fcntl.LOCK_UN)
+
+
+def is_interrupted():
+    """Whether this thread has a journal under its lock, or waits for it, in a frame that called or was interrupted."""
+    frame = sys._getframe(1).f_back
+    while frame is not None and frame.f_code is not _under_lock.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _refuse_if_interrupted():
+    if is_interrupted():
+        raise LedgerError("An entry is being written that this release has interrupted: nothing is released.")
 
 
 def begin(path):
     """Make a journal, unless there is one, and return what tells it from other files: its path, device and inode."""
-    path = os.path.realpath(path)
-    with _locked_file(path, os.O_RDWR | os.O_CREAT | os.O_APPEND) as descriptor:
-        status = os.fstat(descriptor)
-        if not status.st_size:
+    if fcntl is None:
+        raise NotImplementedError("A ledger needs the file locks of POSIX: Linux, macOS, or WSL on Windows.")
+    path = os.path.realpath(os.fsdecode(path))
+    _refuse_if_interrupted()
+
+    def _begin(descriptor, _):
+        if not os.fstat(descriptor).st_size:
             _append(descriptor, path, _HEADER)
-    return path, status.st_dev, status.st_ino
+            _keep_name(path)
+
+    _under_lock(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _begin)
+    return existing(path)
+
+
+def _keep_name(path):
+    """Have the disk know the name of a new file, where it can be asked to."""
+    with suppress(OSError):
+        directory = os.open(os.path.dirname(path), os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
 
 
 def existing(path):
     """Return what tells a journal from other files, if there is one."""
-    path = os.path.realpath(path)
+    path = os.path.realpath(os.fsdecode(path))
     try:
         status = os.stat(path)
     except OSError as error:
@@ -64,71 +95,69 @@ def _append(descriptor, path, facts):
         if os.write(descriptor, line) < len(line):
             raise OSError("the disk is full")
         os.fsync(descriptor)
-    except OSError as error:
-        os.ftruncate(descriptor, size)  # no torn line is left
-        raise LedgerError(f"No entry can be written to {path} ({error}): nothing is released.") from error
+    except BaseException as error:  # no torn line is left, by an interruption either
+        is_refused = isinstance(error, OSError)
+        if is_refused or os.fstat(descriptor).st_size < size + len(line):
+            os.ftruncate(descriptor, size)
+        if is_refused:
+            raise LedgerError(f"No entry can be written to {path} ({error}): nothing is released.") from error
+        raise
 
 
 class Journal:
     """Read and append lines of a file that other threads and processes append to.
 
-    What was read is kept, for the file only grows.
+    What was read is kept while a ledger is open, for the file only grows.
     """
 
     def __init__(self, identity):
         self.path = Path(identity[0])
         self._identity = identity
         self._lines = []
-        self._end = 0
-        self._holder = None
+        self._seen = 0, 0  # lines and bytes: lines beyond are of a reading that was interrupted
 
     def read(self, look):
-        """Call a function of all lines under the lock; in a signal handler that interrupts its holder, without it."""
-        if self._is_held_here():
-            return look(self._lines)
-        with self._held(os.O_RDONLY):
-            return look(self._lines)
+        """Call a function of all lines."""
+        return self._held(os.O_RDONLY, lambda _, lines: look(lines))
 
-    @contextmanager
-    def locked(self):
-        """Hold the file for oneself, and yield its lines and a function that appends one."""
-        if self._is_held_here():
-            raise LedgerError("An entry is being written that this release has interrupted: nothing is released.")
-        with self._held(os.O_RDWR | os.O_APPEND) as descriptor:
-            yield self._lines, lambda facts: _append(descriptor, self.path, facts)
+    def write(self, use):
+        """Hold the file for oneself, and call a function of its lines and of a function that appends one."""
+        _refuse_if_interrupted()
+        self._held(
+            os.O_RDWR | os.O_APPEND,
+            lambda descriptor, lines: use(lines, lambda facts: _append(descriptor, self.path, facts)),
+        )
 
-    def _is_held_here(self):
-        return self._holder == (os.getpid(), threading.get_ident())
+    def _held(self, flags, use):
+        def _use(descriptor, is_sure):
+            self._read(descriptor, is_sure)
+            return use(descriptor, self._lines)
 
-    @contextmanager
-    def _held(self, flags):
         try:
-            with _locked_file(self.path, flags) as descriptor:
-                self._holder = os.getpid(), threading.get_ident()
-                try:
-                    self._read(descriptor)
-                    yield descriptor
-                finally:
-                    self._holder = None
+            return _under_lock(self.path, flags, _use)
         except FileNotFoundError:
             raise LedgerError(f"{self.path} is gone: bring it back as it was. Nothing is released.") from None
+        except OSError as error:
+            raise LedgerError(f"{self.path} cannot be read ({error}): nothing is released.") from error
 
-    def _read(self, descriptor):
-        status = os.fstat(descriptor)
+    def _read(self, descriptor, is_sure):
+        status, (number, end) = os.fstat(descriptor), self._seen
         if (status.st_dev, status.st_ino) != self._identity[1:]:
             raise LedgerError(f"{self.path} is another file than the ledger was opened with: nothing is released.")
-        if status.st_size < self._end:
+        if status.st_size < end:
             raise LedgerError(f"{self.path} got shorter: entries were removed. Bring back the file as it was.")
         text = b""
-        while part := os.pread(descriptor, 1 << 20, self._end + len(text)):
+        while part := os.pread(descriptor, 1 << 20, end + len(text)):
             text += part
+        if not is_sure:  # somebody may be writing the last line
+            text = text[: text.rfind(b"\n") + 1]
         lines = text.splitlines(keepends=True)
         if text and not text.endswith(b"\n"):
-            raise self.damaged(len(self._lines) + len(lines), "it has no end")
-        if lines and not self._lines and lines[0] != _line(_HEADER):
+            raise self.damaged(number + len(lines), "it has no end")
+        if lines and not number and lines[0] != _line(_HEADER):
             raise LedgerError(f"{self.path} is no ledger: its first line is not {json.dumps(_HEADER)}.")
-        self._lines += lines
-        self._end += len(text)
+        self._lines[number:] = lines
+        self._seen = number + len(lines), end + len(text)
 
     def damaged(self, number, why):
         """Return the error of a line that cannot be read."""

@@ -12,7 +12,7 @@ from tempfile import mkstemp
 from uuid import uuid4
 
 from .._noise import is_seeded
-from .._recording import Block, EntryBlock, check_supported, current_entry, innermost, marked, open_journals
+from .._recording import Block, EntryBlock, current_entry, innermost, marked, open_journals
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ._journal import Journal, LedgerError, begin, existing
 from ._limit import Limit
@@ -22,56 +22,80 @@ _ALL_ROWS = "rows"
 
 
 class _Book:
-    """A journal, read as entries and a limit; one for each file in each process."""
+    """A journal, read as entries and a limit."""
 
     def __init__(self, identity):
         self.journal = Journal(identity)
-        self._n_read, self.entries, self.limit = 1, [], None  # the first line is the header
+        self._known = []  # what each line but the first, which is the header, says
+
+    @property
+    def limit(self):
+        """What was fixed before the first release, if anything was."""
+        return next((one for one in self._known[:1] if isinstance(one, Limit)), None)
+
+    @property
+    def entries(self):
+        """What was released."""
+        return self._known[self.limit is not None :]
 
     def _catch_up(self, lines):
-        for number, line in enumerate(lines[self._n_read :], start=self._n_read + 1):
+        for index in range(len(self._known), len(lines) - 1):
             try:
-                facts = json.loads(line)
-                if number == 2 and "limit" in facts:  # which is fixed before the first release
-                    self.limit = Limit.from_dict(facts["limit"])
-                else:
-                    self.entries.append(_entry_of(facts))
+                facts = json.loads(lines[index + 1])
+                one = Limit.from_dict(facts["limit"]) if not index and "limit" in facts else _entry_of(facts)
             except (KeyError, TypeError, ValueError, OverflowError) as error:
-                raise self.journal.damaged(number, repr(error)) from None
-            self._n_read = number
+                raise self.journal.damaged(index + 2, repr(error)) from None
+            self._known[index : index + 1] = [one]  # once, even if what interrupted this did so
 
     def read(self):
         """Return all entries and the limit."""
-        return self.journal.read(self._entries_of)
 
-    def _entries_of(self, lines):
-        self._catch_up(lines)
-        return tuple(self.entries), self.limit
+        def _look(lines):
+            self._catch_up(lines)
+            return tuple(self.entries), self.limit
+
+        return self.journal.read(_look)
+
+    def check(self, entry):
+        """Refuse an entry that cannot be written, or would pass the limit."""
+        _facts_of(entry)
+        self.journal.read(lambda lines: self._check(lines, entry))
+
+    def _check(self, lines, entry):
+        self._catch_up(lines[:2])
+        if self.limit is not None:
+            self._catch_up(lines)
+            self.limit.check(self.entries, entry)
 
     def append(self, entry):
         """Write an entry, unless it would pass the limit; check and write under one lock."""
         facts = _facts_of(entry)
-        with self.journal.locked() as (lines, append):
-            self._catch_up(lines[:2])
-            if self.limit is not None:
-                self._catch_up(lines)
-                self.limit.check(self.entries, entry)
+
+        def _append(lines, append):
+            self._check(lines, entry)
             append(facts)
+
+        self.journal.write(_append)
 
     def set_limit(self, limit):
         """Write a limit, before any entry; the same again is nothing new."""
-        with self.journal.locked() as (lines, append):
+
+        def _set(lines, append):
             self._catch_up(lines)
             if self.limit == limit:
                 return
-            if self.limit is not None or self.entries:
+            if self._known:
                 raise LedgerError(
                     "A limit is fixed once, before the first release: one that is chosen after it may depend on it."
                 )
             append({"limit": limit.to_dict()})
 
+        self.journal.write(_set)
+
 
 def _facts_of(entry):
+    if not isinstance(entry.estimator, str):
+        raise LedgerError(f"The name of a release is a string, not {entry.estimator!r}: nothing is released.")
     facts = {"id": entry.id, "time": entry.time, "estimator": entry.estimator, "rows": list(map(list, entry.rows))}
     return facts | {"guarantee": _readable(entry.guarantee)}
 
@@ -93,14 +117,17 @@ def _readable(guarantee):
 
 def _entry_of(facts):
     guarantee = PrivacyGuarantee.from_dict(facts["guarantee"])
-    return Entry(facts["id"], facts["time"], facts["estimator"], guarantee, tuple(map(tuple, facts["rows"])))
+    return Entry(facts["id"], facts["time"], str(facts["estimator"]), guarantee, tuple(map(tuple, facts["rows"])))
 
 
-_BOOKS = {}
+_BOOKS = {}  # marker -> book: what was read is kept while a ledger is open, and read anew when it is opened again
 
 
-def _book(identity):
-    return _BOOKS.setdefault(identity, _Book(identity))
+def _books(journals):
+    """Books of open ledgers, by what tells their journals from other files."""
+    for closed in {*_BOOKS}.difference(journals):
+        _BOOKS.pop(closed, None)
+    return {journal: _BOOKS.setdefault(marker, _Book(journal)) for marker, journal in journals.items()}
 
 
 def entry(guarantee, estimator="release"):
@@ -152,16 +179,22 @@ class _Release(EntryBlock):
         guarantee, outer, rows = self._guarantee, current_entry(), current_rows()
         if is_seeded() and isinstance(guarantee, PrivacyGuarantee):
             guarantee = guarantee.mark_seeded()
-        self.written = frozenset(open_journals().values())
+        books = _books(open_journals())
+        self.written = frozenset(books)
         self.seeded = getattr(guarantee, "seeded", False)
         missing = self.written
         if outer is not None and outer.absorbs:  # its own, but for ledgers that were opened since
             missing, self.absorbs = self.written - outer.written, True
             self.seeded = outer.seeded and (self.seeded or not missing)
         time = datetime.now(UTC).isoformat(timespec="seconds")
+        todo = []
         for identity in missing:
             own = tuple((division, part) for path, division, part in rows if path in ("", identity[0]))
-            _book(identity).append(Entry(uuid4().hex, time, self._estimator, guarantee, own))
+            todo.append((books[identity], Entry(uuid4().hex, time, self._estimator, guarantee, own)))
+        for book, new in todo[1:] and todo:  # what one refuses is entered into none
+            book.check(new)
+        for book, new in todo:
+            book.append(new)
         self._enter(sys._getframe(1))
         return self
 
@@ -191,8 +224,8 @@ def current_rows():
 
 
 def _remove(path, *, owner):
-    """Remove a file, but not from a forked child that leaves the block of its parent."""
-    if os.getpid() == owner:
+    """Remove a journal, but not from a forked child that leaves the block, nor where an interruption left it open."""
+    if os.getpid() == owner and os.path.realpath(path) not in {journal[0] for journal in open_journals().values()}:
         Path(path).unlink(missing_ok=True)
 
 
@@ -245,13 +278,12 @@ class PrivacyLedger:
 
     def __init__(self, path=None):
         self.path = path
-        self._open, self._identity = ExitStack(), None
+        self._open, self._identity, self._marker = ExitStack(), None, None
         self._kept = (), None
 
     def __enter__(self):
-        if self._is_open:
+        if self._book():
             raise LedgerError("This ledger is open already.")
-        check_supported()
         with ExitStack() as stack:
             path = self.path
             if path is None:
@@ -259,15 +291,15 @@ class PrivacyLedger:
                 os.close(descriptor)
                 stack.callback(_remove, path, owner=os.getpid())
             identity = begin(path)
-            _book(identity).read()  # a file that is no ledger is refused before anything is released
-            stack.enter_context(marked(identity))
+            _Book(identity).read()  # a file that is no ledger is refused before anything is released
+            self._marker = stack.enter_context(marked(identity))
             self._identity, self._open = identity, stack.pop_all()
         return self
 
     def __exit__(self, *error):
         try:
             if self.path is None:
-                self._kept = _book(self._identity).read()
+                self._kept = self._read()
         finally:
             self._open.close()
 
@@ -280,14 +312,15 @@ class PrivacyLedger:
     def _is_readable(self):
         return self.path is None or self._identity is not None or os.path.exists(self.path)
 
-    @property
-    def _is_open(self):
-        return self._identity is not None and self._identity in open_journals().values()
+    def _book(self):
+        """Return what was read of it, or None where it is not open."""
+        journals = open_journals()
+        return _books(journals)[self._identity] if self._marker in journals else None
 
     def _read(self):
-        if self.path is None and not self._is_open:
-            return self._kept
-        return _book(self._identity or existing(self.path)).read()
+        if book := self._book():
+            return book.read()
+        return self._kept if self.path is None else _Book(self._identity or existing(self.path)).read()
 
     @property
     def entries(self):
@@ -355,9 +388,9 @@ class PrivacyLedger:
         budget = PrivacyGuarantee(epsilon, delta, adjacency=adjacency)
         if composition not in ("basic", "gaussian") or (composition == "gaussian" and not 0 < delta < 1):
             raise ValueError('composition is "basic", or "gaussian" with 0 < delta < 1.')
-        if not self._is_open:
+        if not (book := self._book()):
             raise LedgerError("Set the limit of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
-        _book(self._identity).set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition))
+        book.set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition))
 
     def part(self, name, *, division=_ALL_ROWS):
         """Declare that what is released in a `with` block sees one part of the rows only.

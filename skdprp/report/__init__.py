@@ -170,9 +170,11 @@ def _stated(guarantee):
     """What an entry and a report both say of a release; only a report knows of maps before it."""
     adjacency = guarantee.adjacency and replace(guarantee.adjacency, after="")
     known = {"definition": guarantee.definition, "unit": guarantee.unit, "adjacency": adjacency}
-    return PrivacyGuarantee(guarantee.epsilon, guarantee.delta, **known)
+    void = {"seeded": guarantee.seeded, "violation": guarantee.violation}
+    return PrivacyGuarantee(guarantee.epsilon, guarantee.delta, **known, **void)
 
 
 def _implies(guarantee, other):
     is_less = guarantee.epsilon <= other.epsilon and guarantee.delta <= other.delta
-    return is_less and same_neighbours(guarantee, other)
+    is_void = guarantee.seeded > other.seeded or guarantee.violation not in ("", other.violation)
+    return is_less and not is_void and same_neighbours(guarantee, other)
