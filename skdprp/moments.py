@@ -385,7 +385,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
     def _columns(self, X, y):
         low, high = ((), ()) if y is None else target_limits(self.target_bounds, n_targets=y[0].size)
         names = tuple(getattr(self, "feature_names_in_", ()))
-        return Columns(X.shape[1], self.max_norm, self.fit_intercept, low, high, names)
+        columns = Columns(X.shape[1], self.max_norm, self.fit_intercept, low, high, names)
+        if not all(1e-50 <= reach <= 1e50 for reach in columns.reach):  # fourth powers stay in float64, as of max_norm
+            raise ValueError("target_bounds are too close or too far for float64: choose another unit of the targets.")
+        return columns
 
     def _calibrate(self, n_samples, columns):
         """Noise and guarantee, from the number of rows and what the columns are."""
