@@ -12,7 +12,7 @@ from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
 from .preprocessing import PublicScaler
-from .release_file import load_release, save_release
+from .release_file import load_moments, load_release, save_moments, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
@@ -38,9 +38,11 @@ __all__ = [
     "audit_epsilon",
     "compose",
     "iDPSignRP",
+    "load_moments",
     "load_release",
     "membership_inference_auc",
     "privacy_report",
+    "save_moments",
     "save_release",
     "similarity",
     "transform_chunks",

@@ -1,9 +1,9 @@
-"""Releases in files: sketches with their guarantee, and all that is needed to sketch queries that compare with them."""
+"""Releases in files: sketches with their guarantee and all that queries need to compare with them, and moments."""
 
 import hashlib
 import json
 import zipfile
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,6 +16,7 @@ from ._digits import to_python
 from ._validation import FLOATS
 from ._version import __version__
 from .guarantee import Definition, PrivacyGuarantee
+from .moments import Columns, GaussianNoise, Moments
 
 _FORMAT = 1
 _SKETCHES = {name: getattr(sketch, name) for name in sketch.__all__}
@@ -158,13 +159,115 @@ def load_release(path):
         raise ValueError(f"{path}: the parts of this release do not match: {error}") from error
 
 
-def _read(path):
+def save_moments(path, moments, *, description=""):
+    """Write released moments and their guarantee to one file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, by custom with the suffix .npz; overwritten.
+    moments : Moments
+        A release, such as ``DPMoments(...).fit(X, y).moments_``; of a secret projection there is no file.
+    description : str, default=""
+        Public words for the recipient, up to 10,000 characters: what a row is, how it was scaled. No guarantee covers
+        them: write nothing that was read off the rows.
+
+    Raises
+    ------
+    TypeError
+        If these are no moments with Gaussian noise.
+    ValueError
+        If `description` is no such string. Nothing is written then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skdprp import DPMoments, DPPCA, load_moments, save_moments
+    >>> release = DPMoments(epsilon=2.0, delta=1e-6).fit(np.eye(3)).moments_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_moments(Path(folder, "table.npz"), release, description="three units")
+    ...     loaded = load_moments(Path(folder, "table.npz"))
+    >>> DPPCA().fit_moments(loaded).guarantee_
+    (2.0, 1e-06)-DP, one row replaced
+    """
+    if not isinstance(moments, Moments) or type(moments.noise) is not GaussianNoise:
+        raise TypeError("Expected Moments with Gaussian noise, such as DPMoments(...).fit(X).moments_.")
+    _check_description(description)
+    facts = {
+        "format": _FORMAT,
+        "version": __version__,
+        "noise_scale": moments.noise.scale,
+        "n_samples": moments.n_samples,
+        "columns": asdict(moments.columns),
+        "guarantee": moments.guarantee.to_dict(),
+        "description": description,
+    }
+    header, arrays = json.dumps(facts), {"values": moments.values}
+    with open(path, "wb") as file:
+        np.savez(file, header=header, checksum=_checksum(header, arrays), **arrays)
+
+
+def load_moments(path):
+    """Read moments back, and refuse them unless all parts of the file belong together.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by :func:`save_moments`.
+
+    Returns
+    -------
+    Moments
+
+    Raises
+    ------
+    ValueError
+        If the file holds no moments, is of an unknown format, was damaged, or its parts do not fit each other.
+
+    Notes
+    -----
+    The checksum finds damage, not forgery: whoever can write the file can write its checksum. Nothing is unpickled.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skdprp import DPMoments, load_moments, save_moments
+    >>> release = DPMoments().fit([[0.5, 0.5], [0.5, -0.5]]).moments_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_moments(Path(folder, "table.npz"), release)
+    ...     load_moments(Path(folder, "table.npz")) == release
+    True
+    """
+    header, arrays = _read(path, ("values",))
+    try:
+        return _rebuild_moments(json.loads(header), **arrays)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        raise ValueError(f"{path}: the parts of this release do not match: {error}") from error
+
+
+def _rebuild_moments(facts, values):
+    _agree("format", facts["format"], _FORMAT)
+    columns = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts["columns"].items()}
+    columns = Columns(**columns)
+    guarantee = PrivacyGuarantee.from_dict(facts["guarantee"])
+    _agree("shape of the moments", values.shape, (len(columns.weights),) * 2)
+    if not (values.dtype == np.float64 and np.isfinite(values).all() and np.array_equal(values, values.T)):
+        raise ValueError("the moments are no symmetric matrix of finite numbers.")
+    if not (facts["noise_scale"] > 0 and facts["n_samples"] > 0):
+        raise ValueError("no moments have such noise, or such a number of rows.")
+    return Moments(values, GaussianNoise(facts["noise_scale"]), facts["n_samples"], columns, guarantee)
+
+
+def _read(path, names=("sketches", "probe")):
     """Header and arrays of a file, once its checksum holds."""
     try:
         # Without pickles a file of somebody else cannot run code.
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
             header, checksum = file["header"].item(), file["checksum"].item()
-            arrays = {name: file[name] for name in ("sketches", "probe")}
+            arrays = {name: file[name] for name in names}
     except (ValueError, TypeError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: not a release, or a damaged one.") from error
     if checksum != _checksum(header, arrays):

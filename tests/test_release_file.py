@@ -15,13 +15,17 @@ from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
     DPOPORP,
+    DPMoments,
     DPRandomProjection,
+    DPRidge,
     DPSignOPORP,
     DPSignRP,
     __version__,
     iDPSignRP,
+    load_moments,
     load_release,
     release_file,
+    save_moments,
     save_release,
 )
 from skdprp.testing import reproducible_noise
@@ -334,3 +338,78 @@ def test_pipeline_is_refused_with_what_to_do(tmp_path):
     with pytest.raises(TypeError, match=r"pipeline\[-1\], and say in description"):
         save_release(tmp_path / "rows.npz", pipeline.transform(np.eye(3)), pipeline)
     assert not list(tmp_path.iterdir())
+
+
+# Moments
+
+
+def moments(**options):
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (50, 3))
+    return DPMoments(target_bounds=(-1, 1), delta=1e-3, **options).fit(X, X[:, 0]).moments_
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_moments_come_back(path, intercept):
+    release = moments(fit_intercept=intercept)
+    save_moments(path, release, description="flats")
+    loaded = load_moments(path)
+    assert loaded == release
+    assert DPRidge(target_bounds=(0, 1)).fit_moments(loaded).guarantee_ == release.guarantee
+
+
+def test_moments_keep_the_names_of_features(path):
+    release = DPMoments().fit(pd.DataFrame(np.eye(2), columns=["a", "b"])).moments_
+    save_moments(path, release)
+    assert load_moments(path).columns.names == ("a", "b")
+
+
+def test_what_is_no_moments_is_not_saved(path):
+    X = np.eye(3)
+    projected = DPRidge(target_bounds=(0, 1), mechanism="projection", n_components=9).fit(X, X[0]).moments_
+    for wrong in (X, DPMoments().fit(X), projected, None):
+        with pytest.raises(TypeError, match="Expected Moments with Gaussian noise"):
+            save_moments(path, wrong)
+    with pytest.raises(ValueError, match="description"):
+        save_moments(path, moments(), description=3)
+    assert not path.exists()
+
+
+def rewritten(path, change):
+    """Write the file again with other parts, and a checksum that fits them."""
+    with np.load(path) as file:
+        facts, values = json.loads(file["header"].item()), file["values"]
+    facts, values = change(facts, values)
+    header = json.dumps(facts)
+    np.savez(path, header=header, checksum=release_file._checksum(header, {"values": values}), values=values)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda facts, values: (facts | {"format": 9}, values),
+        lambda facts, values: (facts | {"noise_scale": -1.0}, values),
+        lambda facts, values: (facts | {"n_samples": 0}, values),
+        lambda facts, values: (facts | {"columns": facts["columns"] | {"n_features": 7}}, values),
+        lambda facts, values: (facts | {"columns": facts["columns"] | {"color": "red"}}, values),
+        lambda facts, values: (facts | {"guarantee": {}}, values),
+        lambda facts, values: (facts, np.triu(values)),
+        lambda facts, values: (facts, values * np.inf),
+        lambda facts, values: (facts, values.astype(np.float32)),
+    ],
+)
+def test_parts_of_moments_that_do_not_match_are_refused(path, change):
+    save_moments(path, moments())
+    with np.errstate(invalid="ignore"):
+        rewritten(path, change)
+    with pytest.raises(ValueError, match="do not match"):
+        load_moments(path)
+
+
+def test_files_of_sketches_are_no_moments(path, rows):
+    sketch = DPOPORP(2).fit(rows)
+    save_release(path, sketch.transform(rows), sketch)
+    with pytest.raises(ValueError, match="not a release"):
+        load_moments(path)
+    save_moments(path, moments())
+    with pytest.raises(ValueError, match="not a release"):
+        load_release(path)
