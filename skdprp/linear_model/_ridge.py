@@ -225,9 +225,10 @@ class DPRidge(RegressorMixin, PrivateMoments):
         X, others = columns.clip(X, y)
         # To norms of at most 1: of a row with its constant, and of all targets together.
         row_unit, target_unit = 1 / np.hypot(1, columns.constant), 1 / np.sqrt(columns.n_targets)
+        X *= row_unit / columns.max_norm  # a copy of the rows already
         targets = others[:, -columns.n_targets :] / columns.reach * target_unit
         with calibration.recorded(self):
-            weights = descend(X * (row_unit / columns.max_norm), columns.constant * row_unit, targets, plan)
+            weights = descend(X, columns.constant * row_unit, targets, plan)
         weights *= row_unit / target_unit
         coefs, intercepts = in_units_of_data(columns, weights[:-1].T, columns.constant * weights[-1])
         model.coef_, model.intercept_ = _squeezed(coefs), _squeezed(intercepts)
