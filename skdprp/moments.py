@@ -569,9 +569,11 @@ class CompensatedSum:
 
     @property
     def value(self):
+        """The sum so far."""
         return self._sum + self._lost
 
     def add(self, term):
+        """Add one more array."""
         total = self._sum + term
         added = total - self._sum
         self._lost = self._lost + (self._sum - (total - added)) + (term - added)  # exactly what was rounded off

@@ -5,8 +5,10 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
 
-from skdprp import DPPCA, DPMoments, add_moments
+from skdprp import DPOPORP, DPPCA, AMPClassifier, DPMoments, DPRidge, add_moments, compose, privacy_report
 from skdprp.testing import reproducible_noise
 
 
@@ -104,3 +106,35 @@ def test_chunks_are_one_table(silenced_noise):
     X = table()
     whole, parts = DPPCA(2).fit(X), DPPCA(2).fit_chunks(np.split(X, 10))
     np.testing.assert_allclose(parts.components_, whole.components_, atol=1e-9)
+
+
+# Reports
+
+
+def test_components_and_what_learns_on_them_add_up():
+    """The components are released, and the model after them is private by itself."""
+    X = table(500)
+    pipe = make_pipeline(DPPCA(2, delta=1e-6), DPRidge(target_bounds=(-1, 1), delta=1e-6)).fit(X, X[:, 0])
+    total = privacy_report(pipe).total
+    assert total.epsilon == compose(*(step.guarantee_ for step in pipe)).epsilon
+    assert 1.3 < total.epsilon < 2
+
+
+def test_transformed_rows_are_not_private():
+    X = table(500)
+    report = privacy_report(make_pipeline(DPPCA(2), LinearRegression()).fit(X, X[:, 0]))
+    assert report.total is None
+    assert report.steps[-1].status == "not covered"
+
+
+def test_a_sketch_of_components_has_other_neighbours_than_these():
+    """A bounded change of a projected row is none of the rows that the components were computed from."""
+    X = table(500)
+    assert privacy_report(make_pipeline(DPPCA(2), DPOPORP(2), LinearRegression()).fit(X, X[:, 0])).total is None
+
+
+def test_private_regression_composes_with_private_classification():
+    X = table(500)
+    ridge = DPRidge(target_bounds=(-1, 1), delta=1e-6).fit(X, X[:, 0])
+    classifier = AMPClassifier(delta=1e-6, classes=[False, True]).fit(X, X[:, 0] > 0.1)
+    assert 1.3 < compose(ridge.guarantee_, classifier.guarantee_).epsilon < 2
