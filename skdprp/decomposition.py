@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._validation import FLOATS, Interval, StrOptions, clip_rows, silent, validate_array, validate_data
+from ._validation import FLOATS, Interval, clip_rows, silent, validate_array, validate_data
 from .moments import MOMENTS_CONSTRAINTS, PrivateMoments
 
 __all__ = ["DPPCA"]
@@ -20,8 +20,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
 
     Parameters
     ----------
-    n_components : int, "auto" or None, default=None
-        Number of components; None keeps all, "auto" those that stand out of the noise, and at least one.
+    n_components : int or None, default=None
+        Number of components; None keeps all. How many stand out of the noise is told by `explained_variance_`; to choose
+        by it what is fitted next makes the next guarantee depend on this release, see :doc:`/guide/ledger`.
     epsilon : float, default=1.0
         Bound on the privacy loss of one row.
     delta : float or None, default=None
@@ -92,7 +93,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
     _released = "components_, explained_variance_, mean_ and moments_, from which they follow"
 
     _parameter_constraints: dict = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
         **MOMENTS_CONSTRAINTS,
     }
 
@@ -114,21 +115,22 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
         deviation = moments.noise.scale / np.sqrt(2) / moments.columns.weights[0] ** 2 / moments.n_samples
         edge = 2 * deviation * np.sqrt(n_features)
         explained = np.sqrt(np.where(values > edge, values**2 - edge**2, 0.0))
-        n_components = self._n_components(n_features, np.count_nonzero(explained))
+        n_components = self._n_components(n_features)
         self.components_ = _with_sign(vectors[:, :n_components].T)
         self.explained_variance_ = explained[:n_components]
         total = max(values.sum(), explained.sum(), np.finfo(float).tiny)
         self.explained_variance_ratio_ = self.explained_variance_ / total
         self.mean_, self.n_components_ = mean, n_components
 
-    def _n_components(self, n_features, n_clear):
-        if self.n_components is None:
-            return n_features
-        if self.n_components == "auto":
-            return max(1, int(n_clear))
-        if self.n_components > n_features:
-            raise ValueError(f"n_components={self.n_components} is more than the {n_features} features of X.")
-        return self.n_components
+    def _n_components(self, n_features):
+        n_components = n_features if self.n_components is None else self.n_components
+        if n_components > n_features:
+            raise ValueError(f"n_components={n_components} is more than the {n_features} features of X.")
+        return n_components
+
+    def _calibrate(self, n_samples, columns):
+        self._n_components(columns.n_features)  # before anything is released
+        return super()._calibrate(n_samples, columns)
 
     @silent
     def transform(self, X):

@@ -1,7 +1,7 @@
 """One private release of the second moments of rows and targets, from which every least-squares model follows."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from numbers import Real
 
@@ -322,7 +322,8 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         model = snapshot(self)
         model._calibrated_for = None  # the release was calibrated for parameters of another
         model._learn(moments)
-        model.moments_, model.guarantee_, model.delta_ = moments, moments.guarantee, moments.guarantee.delta
+        model.moments_, model.delta_ = moments, moments.guarantee.delta
+        model.guarantee_ = replace(moments.guarantee, per="fit")  # of a sum it says nothing
         model.n_features_in_ = moments.columns.n_features
         if moments.columns.names:
             model.feature_names_in_ = np.array(moments.columns.names, dtype=object)
@@ -347,9 +348,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
     def _sum(self, chunks):
         """Sum ``u u'`` over all rows of all chunks; return the number of rows and what the columns are, too."""
         n_samples, columns, total = 0, None, CompensatedSum()
-        for n_rows, its_columns, its_total in chain.from_iterable(self._parts(*chunk) for chunk in chunks):
+        parts = chain.from_iterable(self._parts(*chunk) for chunk in chunks)
+        for n_rows, its_columns, its_total in filter(None, parts):
             if columns not in (None, its_columns):
-                raise ValueError("The chunks have different numbers of targets.")
+                raise ValueError("The chunks have different numbers of targets, or bounds.")
             n_samples, columns = n_samples + n_rows, its_columns
             total.add(its_total)
         if columns is None:
@@ -364,11 +366,11 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             return
         if first:
             validate_data(self, stand_in(X), accept_sparse="csr", dtype=FLOATS)
-        yield from (part for part in compute_partitions(self._part, X, y) if part is not None)
+        yield from compute_partitions(self._part, X, y)
 
     @silent
     def _part(self, X, y, reset=False):
-        if not reset and X.shape[0] == 0:  # an empty partition
+        if not reset and hasattr(X, "shape") and X.shape[0] == 0:  # an empty partition
             return None
         X, y = self._validate(X, y, reset=reset)
         columns, total = self._columns(X, y), CompensatedSum()
@@ -380,6 +382,8 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset}
         if self.target_bounds is None:
             return validate_data(self, X, **options), None
+        if sp.issparse(y):
+            raise TypeError("y is sparse: make it dense, by y.toarray().")
         return validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
 
     def _columns(self, X, y):
@@ -421,7 +425,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             mechanism=mechanism,
             assumptions=(
                 f"the number of rows{blank} is public, and sets delta_ and the noise",
-                "rows reach the estimator by a map that was not fitted on them",
+                "no step before was fitted on the rows without noise",
             ),
             not_covered=("that a fit was refused", "how long a fit took", "rows shown to the fitted estimator"),
             source=source,

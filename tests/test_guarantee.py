@@ -530,8 +530,9 @@ def variants(kind):
         name: sorted(option for constraint in allowed[name] for option in getattr(constraint, "options", ()))
         for name in OPTIONS & allowed.keys()
     }
+    required = {"target_bounds": (0, 1)} if "target_bounds" in inspect.signature(kind).parameters else {}
     for known in ParameterGrid({name: options for name, options in choices.items() if options}):
-        yield kind(**known)
+        yield kind(**known | required)
 
 
 KINDS = [

@@ -265,7 +265,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             assumptions=(
                 f"the number of rows{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
                 *labels,
-                "rows reach the classifier by a map that was not fitted on them",
+                "no step before was fitted on the rows without noise",
                 *assumptions,
             ),
             not_covered=(self._failures, "how long a fit took", "labels and rows shown to predict"),

@@ -120,7 +120,7 @@ def secret_projection_profile(
         raise ValueError(f"n_components must be between 1 and {_MOST_COMPONENTS}, got {n_components}.")
     n_rows = rows_that_differ(adjacency)
     if max_norm == 0:
-        return 0.0
+        return 0.0 if epsilon >= 0 else _below_zero(epsilon, 0.0)
     gain, shape = _variance_gain(scale, max_norm, min_eigenvalue), n_components / 2
     if np.isinf(gain):
         delta = 1.0
