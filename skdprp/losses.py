@@ -6,7 +6,7 @@ gradients scale with R and second derivatives with R**2.
 """
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax
+from scipy.special import expit, log_expit, logsumexp, softmax
 
 from ._digits import to_python
 
@@ -51,6 +51,65 @@ class LogisticLoss:
         probability = expit(score)
         curvature = probability * (1.0 - probability)
         return lambda change: curvature * change
+
+    def log_probability(self, score):
+        """Logarithm of the probability of the label +1 at which this score has the least expected loss."""
+        return log_expit(score)
+
+
+class CappedLogisticLoss:
+    """Logistic loss of a label of -1 or +1 whose slope stops growing at the wrong side, where a row is pulled by 1/2.
+
+    With the margin z = y score it is ``log(1 + exp(-z))`` for z >= 0 and its tangent ``log(2) - z / 2`` below. Rows
+    pull half as hard as under the logistic loss at most, and just as hard where the weights are 0.
+
+    Attributes
+    ----------
+    lipschitz : float
+        Largest norm of the derivative by the score, 1 / 2.
+    smoothness : float
+        Largest second derivative, 1 / 4; it jumps to 0 at z = 0, where it is taken from the right.
+    hessian_rank, hessian_trace : int, float
+        Bounds on the rank and the trace of the second derivative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.losses import CappedLogisticLoss
+    >>> CappedLogisticLoss().gradient(np.ones(3), np.array([-4.0, 0.0, 4.0])).round(3)
+    array([-0.5  , -0.5  , -0.018])
+    """
+
+    lipschitz = 0.5
+    smoothness = 0.25
+    hessian_rank = 1
+    hessian_trace = 0.25
+
+    def value(self, y, score):
+        """Loss of each row."""
+        margin = y * score
+        return np.log1p(np.exp(-np.maximum(margin, 0.0))) + np.maximum(-margin, 0.0) / 2
+
+    def gradient(self, y, score):
+        """Derivative of the loss of each row by its score; its sign is that of ``-y``."""
+        return -y * expit(-np.maximum(y * score, 0.0))
+
+    def hessian(self, y, score):
+        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it."""
+        margin = y * score
+        slope = expit(-margin)
+        curvature = np.where(margin >= 0, slope * (1.0 - slope), 0.0)
+        return lambda change: curvature * change
+
+    def log_probability(self, score):
+        """Logarithm of the probability of the label +1 at which this score has the least expected loss.
+
+        If +1 has probability q, the expected loss ``q loss(score) + (1 - q) loss(-score)`` has the derivative
+        ``(1 - q) p - q / 2`` at scores of at most 0, with ``p = 1 / (1 + exp(-score))``. This is 0 at
+        ``q = 2 p / (1 + 2 p) = 2 / (3 + exp(-score))``, at most 1/2. Above 0 it is the same for the other label.
+        """
+        log_rarer = np.log(2.0) - np.logaddexp(np.log(3.0), np.abs(score))
+        return np.where(score < 0, log_rarer, np.log1p(-np.exp(log_rarer)))
 
 
 class HuberHingeLoss:

@@ -54,7 +54,7 @@ from skdprp.linear_model import SolverError
 from skdprp.linear_model._erm import Problem, minimisers
 from skdprp.linear_model._objective import _largest_perturbation
 from skdprp.linear_model._sketched_least_squares import noisy_blocks, triangle
-from skdprp.losses import HuberHingeLoss, LogisticLoss
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
 from skdprp.mechanisms import spherical_profile
 from skdprp.mechanisms.noisy_steps import composed_profile
 from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile, product_perturbation_profile
@@ -325,7 +325,7 @@ def density(weights, rows, loss, *, penalty, law):
     return law(gradient) * curvature
 
 
-@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()])
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss()])
 @pytest.mark.parametrize("noise", ["gaussian", "product"])
 def test_exact_densities_of_minimisers_stay_below_their_profiles(loss, noise):
     """One dimension, exactly: 20 pairs of data sets each, epsilons from 0 to beyond twice the log-determinant."""
@@ -335,7 +335,7 @@ def test_exact_densities_of_minimisers_stay_below_their_profiles(loss, noise):
         others = [(rng.uniform(-1, 1), rng.choice([-1.0, 1.0])) for _ in range(rng.integers(0, 3))]
         row, replacement = ((rng.choice([-1.0, 1.0]), rng.choice([-1.0, 1.0])) for _ in range(2))
         log_det = float(np.log1p(loss.hessian_trace / penalty))
-        known = {"scale": scale, "log_det": log_det}
+        known = {"scale": scale, "lipschitz": loss.lipschitz, "log_det": log_det}
         laws = {
             "gaussian": lambda x: np.exp(-((x / scale) ** 2) / 2) / np.sqrt(2 * np.pi) / scale,  # noqa: B023
             "product": lambda x: np.exp(-np.abs(x) / scale) / 2 / scale,  # noqa: B023

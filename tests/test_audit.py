@@ -36,7 +36,7 @@ from skdprp import (
 )
 from skdprp.audit import AuditResult, _epsilon
 from skdprp.audit._result import clopper_pearson, epsilon_bound
-from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import published_product_noise_scale
 from skdprp.testing import reproducible_noise
 
@@ -246,6 +246,7 @@ MODELS = [
     AMPClassifier(epsilon=2.0, delta=0.01, multi_class="ovr"),
     ProductNoiseOutputPerturbation(epsilon=2.0, delta=0, C=0.01, loss="huber_hinge", fit_intercept=False),
     ProductNoiseOutputPerturbation(epsilon=2.0, radius="gaussian"),
+    AMPClassifier(epsilon=2.0, delta=0.01, loss="capped_log_loss"),
 ]
 
 
@@ -555,6 +556,9 @@ def test_neighbours_attain_the_sensitivity():
     assert np.linalg.norm(sketch.projection_.project(a - b)) / np.sqrt(6) == pytest.approx(sketch.sensitivity_)
 
 
+BINARY_LOSSES = {"log_loss": LogisticLoss(), "capped_log_loss": CappedLogisticLoss(), "huber_hinge": HuberHingeLoss()}
+
+
 def gradients(model, row, label, fitted):
     """Gradients of the loss of one row under many released weights."""
     scores = np.array([fit.coef_ @ row + fit.intercept_ for fit in fitted])
@@ -562,7 +566,7 @@ def gradients(model, row, label, fitted):
     if n_outputs > 1 and model.loss == "log_loss" and model.multi_class == "auto":
         outer = SoftmaxLoss(n_outputs).gradient(np.full(len(scores), label), scores)
     else:
-        loss = LogisticLoss() if model.loss == "log_loss" else HuberHingeLoss()
+        loss = BINARY_LOSSES[model.loss]
         outer = loss.gradient(np.where(np.arange(n_outputs) == label - (n_outputs == 1), 1.0, -1.0), scores)
     return outer[:, :, None] * row
 
@@ -575,7 +579,8 @@ def share_of_sensitivity(model, n_rows, n_classes):
     if replaced:
         moved = moved - gradients(model, b[0][-1], b[1][-1], fitted)
     is_softmax = model.loss == "log_loss" and model.multi_class == "auto"
-    lipschitz = 1.0 if n_classes == 2 else np.sqrt(2 if is_softmax else n_classes)
+    one = BINARY_LOSSES[model.loss].lipschitz
+    lipschitz = np.sqrt(2) if is_softmax and n_classes > 2 else one * np.sqrt(n_classes if n_classes > 2 else 1)
     return np.median(np.linalg.norm(moved, axis=(1, 2))) / (lipschitz * (1 + replaced) * model.max_norm)
 
 
@@ -585,6 +590,10 @@ OPPOSED = {
     AMPClassifier(**OUTRIGHT | {"fit_intercept": True}): (0.65, 0.88, 0.95),
     AMPClassifier(**OUTRIGHT, C=0.01, loss="huber_hinge"): (0.99, 0.99, 0.99),
     AMPClassifier(**OUTRIGHT, C=0.02, adjacency="add_remove"): (0.65, 0.93, 0.99),
+    AMPClassifier(**OUTRIGHT, loss="capped_log_loss"): (0.8, 0.93, 0.98),
+    AMPClassifier(**OUTRIGHT, C=0.01, loss="capped_log_loss"): (0.98, 0.98, 0.98),
+    AMPClassifier(**OUTRIGHT, loss="capped_log_loss", adjacency="add_remove"): (0.99, 0.99, 0.99),
+    ProductNoiseOutputPerturbation(**OUTRIGHT, loss="capped_log_loss"): (0.85, 0.85, 0.85),
     ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.25): (0.6, 0.87, 0.95),
     ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.02, adjacency="add_remove"): (0.65, 0.93, 0.99),
 }
@@ -593,15 +602,19 @@ OPPOSED = {
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("model", OPPOSED, ids=str)
 def test_neighbours_of_classifiers_approach_the_sensitivity(model, n_classes, seeded):
-    """The more rows put the weight where slopes are extreme, the nearer; one row under two labels stays at a half."""
+    """The more rows put the weight where slopes are extreme, the nearer; one row under two labels stays at a half.
+
+    So it is under the logistic loss: capped, all slopes are extreme where scores are near 0, too.
+    """
     for n_rows, share in zip((40, 400, 4000), OPPOSED[model], strict=True):
         assert share < share_of_sensitivity(model, n_rows, n_classes) <= 1 + 1e-9
 
 
+@pytest.mark.parametrize("loss", ["log_loss", "capped_log_loss"])
 @pytest.mark.parametrize(("fit_intercept", "share"), [(False, 0.8), (True, 0.55)])
-def test_neighbours_of_one_vs_rest_come_nearer_than_one_row_under_two_labels(fit_intercept, share, seeded):
+def test_neighbours_of_one_vs_rest_come_nearer_than_one_row_under_two_labels(fit_intercept, share, loss, seeded):
     """Two labels move two of three problems by a half each: a share of sqrt(1/6) = 0.41 of the sensitivity of all."""
-    model = AMPClassifier(**OUTRIGHT | {"fit_intercept": fit_intercept}, multi_class="ovr")
+    model = AMPClassifier(**OUTRIGHT | {"fit_intercept": fit_intercept}, multi_class="ovr", loss=loss)
     assert share < share_of_sensitivity(model, 400, 3) <= 1 + 1e-9
 
 

@@ -58,6 +58,7 @@ ESTIMATORS = [
     *SKETCHES,
     AMPClassifier(**EASY),
     AMPClassifier(**EASY, loss="huber_hinge", adjacency="add_remove"),
+    AMPClassifier(**EASY, loss="capped_log_loss"),
     AMPClassifier(**EASY, noise="product", multi_class="ovr"),
     ProductNoiseOutputPerturbation(**EASY),
     ProductNoiseOutputPerturbation(**EASY, loss="huber_hinge", radius="gaussian"),

@@ -19,7 +19,7 @@ from skdprp import AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbatio
 from skdprp._validation import clip_rows
 from skdprp.guarantee import Adjacency
 from skdprp.linear_model import SolverError
-from skdprp.losses import HuberHingeLoss, LogisticLoss
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
 from skdprp.mechanisms.objective_perturbation import hessian_log_det
 from skdprp.testing import reproducible_noise
 
@@ -57,7 +57,7 @@ def test_the_intercept_is_a_penalised_constant_feature(estimator, binary, silenc
 
 
 @pytest.mark.parametrize("estimator", BOTH)
-@pytest.mark.parametrize("loss", ["log_loss", "huber_hinge"])
+@pytest.mark.parametrize("loss", ["log_loss", "capped_log_loss", "huber_hinge"])
 def test_one_vs_rest_solves_each_class(estimator, loss, three_classes, silenced_noise):
     """Each row of coef_ is the binary problem of that class; the jobs make no difference."""
     X, y = three_classes
@@ -67,15 +67,46 @@ def test_one_vs_rest_solves_each_class(estimator, loss, three_classes, silenced_
         one = estimator(**known).fit(X, y == k)
         np.testing.assert_allclose(model.coef_[k], one.coef_[0], atol=1e-10)
     np.testing.assert_array_equal(model.coef_, parallel.coef_)
-    if loss == "log_loss":
+    if loss != "huber_hinge":
         np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("estimator", BOTH)
-def test_probabilities_need_log_loss(estimator, binary):
+def test_probabilities_need_a_logistic_loss(estimator, binary):
     model = estimator(loss="huber_hinge").fit(*binary)
     assert not hasattr(model, "predict_proba")
-    assert hasattr(estimator(), "predict_proba")
+    assert hasattr(estimator(), "predict_proba") and hasattr(estimator(loss="capped_log_loss"), "predict_proba")
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize("loss", ["log_loss", "capped_log_loss"])
+def test_probabilities_are_the_truth_where_scores_can_reach_it(estimator, loss, silenced_noise):
+    """Shares of a label in three groups of rows are predicted, whatever the loss."""
+    rows, shares = np.eye(3), np.array([0.1, 0.35, 0.8])
+    X, y = np.repeat(rows, 20_000, axis=0), np.concatenate([np.arange(20_000) < 20_000 * share for share in shares])
+    model = estimator(loss=loss, fit_intercept=False, C=10.0, epsilon=8.0).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(rows)[:, 1], shares, atol=1e-3)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "capped_log_loss"])
+def test_probabilities_of_one_vs_rest_stay_numbers(loss, three_classes):
+    """Where all scores are far below zero, which no float holds the probabilities of, ratios are still known."""
+    model = AMPClassifier(loss=loss, multi_class="ovr").fit(*three_classes)
+    model.coef_, model.intercept_ = np.zeros((3, 8)), np.array([-1000.0, -1001.0, -5000.0])
+    expected = np.array([1.0, np.exp(-1.0), 0.0]) / (1 + np.exp(-1.0))
+    np.testing.assert_allclose(model.predict_proba(np.ones((1, 8)))[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_the_capped_loss_needs_half_the_noise(adjacency, binary, three_classes):
+    """At the same C: of objective perturbation, and of output perturbation; and it has no softmax."""
+    for estimator in BOTH:
+        known = {"C": 0.05, "epsilon": 2.0, "adjacency": adjacency, "multi_class": "ovr"}
+        for X, y in (binary, three_classes):
+            plain, capped = (estimator(loss=loss, **known).fit(X, y) for loss in ("log_loss", "capped_log_loss"))
+            assert capped.scale_ == pytest.approx(plain.scale_ / 2, rel=1e-6)
+            auto = estimator(loss="capped_log_loss").fit(X, y)
+            assert auto.coef_.shape == capped.coef_.shape == (1 if len(set(y)) == 2 else 3, 8)
 
 
 @pytest.mark.parametrize("estimator", BOTH)
@@ -217,6 +248,7 @@ def test_labels_that_are_read_off_the_rows_condition_the_guarantee(estimator, bi
         ({"X": np.full((300, 8), np.nan)}, "NaN"),
         ({"X": np.full((300, 8), np.inf)}, "infinity"),
         ({"loss": "huber_hinge", "multi_class": "multinomial"}, "log_loss"),
+        ({"loss": "capped_log_loss", "multi_class": "multinomial"}, "use 'auto' or 'ovr' for 'capped_log_loss'"),
         ({"y": np.linspace(0, 1, 300)}, "Unknown label type"),
         ({"calibration": "published", "adjacency": "add_remove"}, "replace_one"),
     ],
@@ -299,10 +331,12 @@ def test_everything_fitted_but_the_weights_depends_on_public_facts_only(estimato
     assert released < vars(one).keys() == vars(other).keys()
 
 
-@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()])
-def test_auto_c_leaves_most_of_epsilon_to_the_noise(loss, binary):
+@pytest.mark.parametrize(
+    ("name", "loss"),
+    [("log_loss", LogisticLoss()), ("capped_log_loss", CappedLogisticLoss()), ("huber_hinge", HuberHingeLoss())],
+)
+def test_auto_c_leaves_most_of_epsilon_to_the_noise(name, loss, binary):
     """The log-determinant takes at most an eighth, at any epsilon."""
-    name = "log_loss" if isinstance(loss, LogisticLoss) else "huber_hinge"
     for epsilon in (0.01, 0.1, 1.0, 10.0, 100.0):
         model = AMPClassifier(epsilon=epsilon, loss=name).fit(*binary)
         assert hessian_log_det(loss, max_norm=R, penalty=1 / model.C_) <= 0.12501 * epsilon

@@ -11,9 +11,9 @@ from skdprp import AMPClassifier, ProductNoiseOutputPerturbation
 from skdprp._validation import clip_rows
 from skdprp.linear_model import _erm
 from skdprp.linear_model._erm import PerturbedRisk, Problem, SolverError, minimise, minimisers
-from skdprp.losses import HuberHingeLoss, LogisticLoss
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
 
-BINARY = [("log_loss", False), ("huber_hinge", False)]
+BINARY = [("log_loss", False), ("capped_log_loss", False), ("huber_hinge", False)]
 EVERY = [*BINARY, ("log_loss", True)]
 
 
@@ -25,6 +25,8 @@ def exact_slopes(problem, scores, y):
         return [term / sum(terms) - (k == y) for k, term in enumerate(terms)]
     if problem.loss == "log_loss":
         return [(1 - 2 * int(y)) / (1 + mpmath.exp(margin))]
+    if problem.loss == "capped_log_loss":
+        return [(1 - 2 * int(y)) / (1 + mpmath.exp(max(margin, 0)))]
     h = mpmath.mpf(0.1)
     return [(1 - 2 * int(y)) * min(max((1 + h - margin) / (2 * h), 0), 1)]
 
@@ -155,9 +157,9 @@ def test_rows_of_all_finite_lengths_end_just_below_the_norm(make, max_norm):
     assert np.linalg.norm(clipped, axis=1).max() <= max_norm
 
 
-@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()])
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss()])
 def test_the_solver_reaches_its_tolerance(loss):
-    """On problems of all sizes, penalties and perturbations; the kinks of the hinge make no cycles."""
+    """On problems of all sizes, penalties and perturbations; kinks of slopes make no cycles."""
     for seed in range(150):
         rng = np.random.default_rng(seed)
         n, d = rng.integers(10, 100), rng.integers(1, 10)

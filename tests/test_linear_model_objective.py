@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from skdprp import AMPClassifier, PrivacyWarning
-from skdprp.losses import LogisticLoss, SoftmaxLoss
+from skdprp.losses import CappedLogisticLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import gaussian_profile, published_product_noise_scale
 from skdprp.mechanisms.objective_perturbation import (
     hessian_log_det,
@@ -54,6 +54,20 @@ def test_amp_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
     for share, holds in ((1.0, True), (0.999, False)):
         delta = softmax_perturbation_profile(epsilon, scale=share * model.scale_, **known)
         assert (delta <= model.delta_) == holds
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+def test_amp_with_the_capped_loss_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
+    """The profile of half the slope is at most delta, and is not at smaller scales; three problems are three."""
+    for (X, y), n_outputs in ((binary, 1), (three_classes, 3)):
+        model = AMPClassifier(loss="capped_log_loss", epsilon=epsilon, adjacency=adjacency).fit(X, y)
+        log_det = hessian_log_det(CappedLogisticLoss(), max_norm=R, penalty=1 / model.C_)
+        known = {"lipschitz": R / 2, "log_det": log_det, "adjacency": adjacency, "n_outputs": n_outputs}
+        for share, holds in ((1.0, True), (0.999, False)):
+            scale = share * model.scale_
+            delta = objective_perturbation_profile(epsilon, scale=scale, release_shift=epsilon / 300, **known)
+            assert (delta <= model.delta_) == holds
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])

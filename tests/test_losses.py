@@ -1,14 +1,15 @@
 """The losses, their derivatives, and the bounds that the guarantees are made of."""
 
+import mpmath
 import numpy as np
 import pytest
 
-from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
 
 SCORES = np.linspace(-5, 5, 4001) + 1e-4
 
 
-@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss(), HuberHingeLoss(0.5)])
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss(), HuberHingeLoss(0.5)])
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 def test_binary_derivatives(loss, label):
     """Gradient and second derivative are those of the value, which has no jump."""
@@ -22,7 +23,7 @@ def test_binary_derivatives(loss, label):
     assert np.all(change >= 0)
 
 
-@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss(), HuberHingeLoss(0.5)])
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss(), HuberHingeLoss(0.5)])
 @pytest.mark.parametrize("label", [-1.0, 1.0])
 def test_binary_bounds_hold_and_are_attained(loss, label):
     """The slope has one sign and stays within the bound, the curvature too; both come as close as one likes."""
@@ -35,6 +36,46 @@ def test_binary_bounds_hold_and_are_attained(loss, label):
     assert curvature.max() == pytest.approx(loss.smoothness, abs=1e-12)
     assert curvature.max() <= loss.smoothness
     assert loss.hessian_rank * loss.hessian_trace == loss.smoothness
+
+
+@pytest.mark.parametrize("label", [-1.0, 1.0])
+def test_capped_logistic_loss_to_all_digits(label):
+    """The logistic loss on the right side, its tangent at 0 on the other; slope and curvature from forty digits."""
+    margins = np.array([-1e300, -710.0, -2.0, -1e-300, 0.0, 1e-300, 1e-8, 0.3, 30.0, 700.0])
+    value, slope, curvature = [], [], []
+    with mpmath.workdps(40):
+        for margin in map(mpmath.mpf, margins.tolist()):
+            s = 1 / (1 + mpmath.exp(max(margin, 0)))
+            value.append(float(mpmath.log1p(mpmath.exp(-margin)) if margin >= 0 else mpmath.log(2) - margin / 2))
+            slope.append(float(s))
+            curvature.append(float(s * (1 - s)) if margin >= 0 else 0.0)
+    loss, y = CappedLogisticLoss(), np.full(len(margins), label)
+    np.testing.assert_allclose(loss.value(y, y * margins), value, rtol=1e-14)
+    np.testing.assert_allclose(loss.gradient(y, y * margins), -y * slope, rtol=1e-14)
+    np.testing.assert_allclose(loss.hessian(y, y * margins)(np.ones_like(y)), curvature, rtol=1e-14)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss()])
+def test_probabilities_are_those_at_which_the_score_is_best(loss):
+    """No other score has a smaller expected loss: just below and just above it is larger."""
+    for score in (-30.0, -3.0, -0.5, -1e-3, 0.0, 1e-3, 0.2, 4.0, 25.0):
+        q, rest = np.exp(loss.log_probability(np.array([score, -score])))
+        assert q + rest == pytest.approx(1.0, rel=1e-15)
+        near = score + np.array([-1e-3, 0.0, 1e-3])
+        ones = np.ones(3)
+        slope = q * loss.gradient(ones, near) + rest * loss.gradient(-ones, near)
+        assert slope[0] < 0 < slope[2]
+        assert abs(slope[1]) <= 1e-15 * max(q, rest)
+
+
+def test_capped_probabilities_to_all_digits():
+    """2 p / (1 + 2 p) for p <= 1/2, where the probability itself leaves the floats too."""
+    for score in (-1000.0, -800.0, -40.0, -1.0, 0.0, 1.0, 40.0, 1000.0):
+        with mpmath.workdps(500):
+            p = 1 / (1 + mpmath.exp(abs(mpmath.mpf(score))))
+            q = 2 * p / (1 + 2 * p)
+            exact = float(mpmath.log(q if score < 0 else 1 - q))
+        assert CappedLogisticLoss().log_probability(np.array([score]))[0] == pytest.approx(exact, rel=1e-14)
 
 
 def test_huber_hinge_is_the_hinge_away_from_its_kink():
@@ -78,6 +119,6 @@ def test_softmax_bounds_hold_and_are_attained(n_classes):
 def test_losses_stay_finite():
     """Scores of any size give finite losses and gradients."""
     y, scores = np.array([1.0, -1.0]), np.array([-1e300, -1e300])
-    for loss in (LogisticLoss(), HuberHingeLoss()):
+    for loss in (LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss()):
         assert np.all(np.isfinite(loss.value(y, scores)))
         assert np.all(np.isfinite(loss.gradient(y, scores)))

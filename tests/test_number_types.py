@@ -274,6 +274,7 @@ ESTIMATORS = [
     iDPSignRP(**SKETCH, method="rr", projection="oporp"),
     AMPClassifier(**LINEAR),
     AMPClassifier(**LINEAR, delta=DELTA, C=0.0999755859375, multi_class="ovr"),
+    AMPClassifier(**LINEAR, delta=DELTA, loss="capped_log_loss"),
     AMPClassifier(**LINEAR, delta=DELTA, noise="product", adjacency="add_remove"),
     AMPClassifier(**LINEAR, delta=DELTA, calibration="published"),
     AMPClassifier(**LINEAR, delta=DELTA, noise="product", calibration="published"),

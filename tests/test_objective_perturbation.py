@@ -10,7 +10,7 @@ from profiles import assert_bounds, loss_of, precise_gaussian_profile
 from scipy import stats
 from scipy.special import ndtr
 
-from skdprp.losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import gaussian_profile, objective_perturbation_scale
 from skdprp.mechanisms.objective_perturbation import (
     hessian_log_det,
@@ -24,6 +24,7 @@ from skdprp.mechanisms.objective_perturbation import (
 from skdprp.sensitivity import minimiser_sensitivity
 
 ADJACENCIES = ["add_remove", "replace_one"]
+BINARY = [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss()]
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -199,7 +200,7 @@ SHARES = np.array([0.0, 0.1, 0.3, 0.6, 0.9, 1.0])  # of the log-determinant: the
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()], ids=["logistic", "huber"])
+@pytest.mark.parametrize("loss", BINARY, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("n_features", [1, 2])
 @pytest.mark.parametrize("case", range(3))
 @pytest.mark.parametrize("power", [1, 2], ids=["laplace", "gaussian"])
@@ -210,7 +211,8 @@ def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, ca
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     other = -rows[-1] if case == 0 else rows[0]
     pair = _neighbours(list(rows), [1.0, -1.0, 1.0, 1.0], adjacency, other, [1.0, -1.0, -1.0][case])
-    penalty, scale = [(1.0, 1.5), (4.0, 1.0), (2.0, 2.0)][case]
+    penalty, shift = [(1.0, 2 / 3), (4.0, 1.0), (2.0, 1 / 2)][case]
+    scale = loss.lipschitz / shift
     width, cell, first_share = ((5.5 if power == 2 else 9.0) * scale + 4) / penalty, 1.0, 0
     if n_features == 1:
         edges = np.linspace(-width, width, 10_001)
@@ -222,7 +224,7 @@ def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, ca
         )
         first_share = 1 if isinstance(loss, LogisticLoss) else 3  # nearer to 0 a grid has too few digits for the bound
     log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
-    known = {"scale": scale, "log_det": log_det, "adjacency": adjacency}
+    known = {"scale": scale, "lipschitz": loss.lipschitz, "log_det": log_det, "adjacency": adjacency}
     profile = partial(product_perturbation_profile, n_dims=n_features) if power == 1 else objective_perturbation_profile
     epsilons = np.append(log_det * SHARES[first_share:], log_det + np.array([0.1, 0.25, 0.5, 1.0, 2.0]))
     for epsilon, delta in _exact_deltas(first, second, cell, epsilons):
@@ -246,7 +248,10 @@ def test_bound_of_a_replaced_row_is_attained(epsilon, log_det):
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize(("loss", "penalty"), [(LogisticLoss(), 0.5), (LogisticLoss(), 4.0), (HuberHingeLoss(), 40.0)])
+@pytest.mark.parametrize(
+    ("loss", "penalty"),
+    [(LogisticLoss(), 0.5), (LogisticLoss(), 4.0), (CappedLogisticLoss(), 0.5), (HuberHingeLoss(), 40.0)],
+)
 @pytest.mark.parametrize("shift", [0.02, 0.3, 2.0])
 def test_inexact_minimisers_never_exceed_the_bound(loss, penalty, adjacency, shift):
     """Released with noise are points as far apart as the solver may leave them; and the minimisers, too."""
@@ -257,7 +262,8 @@ def test_inexact_minimisers_never_exceed_the_bound(loss, penalty, adjacency, shi
         minimiser = _log_masses(loss, data, np.linspace(-1, 1, 4002) * (9 * scale + 4) / penalty, penalty, scale)
         release = np.log(np.diff(stats.norm.cdf(edges - side)))
         joint.append(np.add.outer(minimiser, release).ravel())
-    known = {"scale": scale, "log_det": hessian_log_det(loss, max_norm=1.0, penalty=penalty), "adjacency": adjacency}
+    log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+    known = {"scale": scale, "lipschitz": loss.lipschitz, "log_det": log_det, "adjacency": adjacency}
     epsilons = np.append(known["log_det"] * SHARES, known["log_det"] + np.array([0.1, 0.5, 1.0]))
     exact = list(_exact_deltas(*joint, 1.0, epsilons))
     assert all(delta <= objective_perturbation_profile(e, **known, release_shift=shift) for e, delta in exact)
@@ -266,7 +272,7 @@ def test_inexact_minimisers_never_exceed_the_bound(loss, penalty, adjacency, shi
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("loss", [LogisticLoss(), HuberHingeLoss()], ids=["logistic", "huber"])
+@pytest.mark.parametrize("loss", BINARY, ids=lambda loss: type(loss).__name__)
 def test_joint_densities_of_two_problems_never_exceed_the_bound(loss, adjacency):
     """Two problems on the same rows, each with its own labels and perturbation, released together."""
     points, cell = _grid(1, 7.0, 1401)
@@ -278,7 +284,7 @@ def test_joint_densities_of_two_problems_never_exceed_the_bound(loss, adjacency)
             one = _log_density(_risk_terms(loss, *data, points[:, :, None], penalty), scale)
             log_density[side] = np.add.outer(log_density[side], one).ravel()
     log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
-    known = {"scale": scale, "log_det": log_det, "adjacency": adjacency, "n_outputs": 2}
+    known = {"scale": scale, "lipschitz": loss.lipschitz, "log_det": log_det, "adjacency": adjacency, "n_outputs": 2}
     epsilons = np.append(2 * log_det * SHARES, 2 * log_det + np.array([0.1, 0.5, 1]))
     for epsilon, delta in _exact_deltas(log_density[0], log_density[1], cell**2, epsilons):
         assert delta <= objective_perturbation_profile(epsilon, **known)
@@ -364,19 +370,41 @@ def test_release_of_a_softmax_is_paid_near_zero(adjacency, shift):
     assert softmax_perturbation_profile(0.0, **known) == pytest.approx(expected, rel=1e-7)
 
 
-def test_half_the_noise_breaks_the_bound():
-    """Positive control: densities with half the perturbation exceed the profile, so that the tests above can fail."""
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2, 0.5])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_bound_of_the_capped_loss_is_attained(adjacency, epsilon):
+    """Rows on the wrong side, or at scores near 0, pull by 1/2: two Gaussians at half the logistic loss's shift."""
+    loss, scale, rows, labels = CappedLogisticLoss(), 1.0, [np.ones(1)] * 42, [1.0] * 41 + [-1.0]
+    if adjacency == "add_remove":  # the last row is wrong wherever the noise is as usual
+        penalty, reach, shift = 1.0, 12.0, 0.5
+        pair = (rows, labels), (rows[:-1], labels[:-1])
+    else:  # either label pulls by nearly 1/2 where the penalty holds the weight near 0
+        penalty, reach, shift = 400.0, 0.025, 1.0
+        pair = (rows[:1], [1.0]), (rows[:1], [-1.0])
+    first, second = (_log_masses(loss, data, np.linspace(-reach, reach, 200_001), penalty, scale) for data in pair)
+    exact = max(delta for _, delta in _exact_deltas(first, second, 1.0, [epsilon]))
+    assert exact == pytest.approx(gaussian_profile(epsilon, scale=scale, sensitivity=shift), rel=0.02)
+    log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+    known = {"lipschitz": loss.lipschitz, "log_det": log_det, "adjacency": adjacency}
+    assert exact <= objective_perturbation_profile(epsilon, scale=scale, **known)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss()], ids=lambda loss: type(loss).__name__)
+def test_less_noise_breaks_the_bound(loss):
+    """Positive control: densities with a quarter of the noise exceed the profile, so that the tests above can fail."""
     points, cell = _grid(1, 60.0, 40_001)
     rows = [np.ones(1)] * 4
     pair = _neighbours(rows, [1.0, -1.0, 1.0, 1.0], "replace_one", np.ones(1), -1.0)
-    loss, penalty, scale = LogisticLoss(), 1.0, 2.0
+    penalty, scale = 1.0, 2.0 * loss.lipschitz
     first, second = (_log_density(_risk_terms(loss, *data, points[:, :, None], penalty), scale / 4) for data in pair)
     log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
-    bound = objective_perturbation_profile(1.0, scale=scale, log_det=log_det)
+    bound = objective_perturbation_profile(1.0, scale=scale, lipschitz=loss.lipschitz, log_det=log_det)
     assert max(delta for _, delta in _exact_deltas(first, second, cell, [1.0])) > bound
 
 
-@pytest.mark.parametrize("loss", [LogisticLoss(), SoftmaxLoss(4)], ids=["logistic", "softmax"])
+@pytest.mark.parametrize(
+    "loss", [LogisticLoss(), CappedLogisticLoss(), SoftmaxLoss(4)], ids=["logistic", "capped", "softmax"]
+)
 def test_log_determinant_of_one_row(loss):
     """One row of norm R adds at most the bound, which equal scores attain at a point of no other curvature."""
     penalty, row = 0.7, np.array([1.2, 0.9])

@@ -30,13 +30,13 @@ from .._validation import (
     without_values,
 )
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
-from ._erm import Problem, constant_feature, minimisers
+from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
 
 CLASSIFIER_CONSTRAINTS = {
     "epsilon": POSITIVE,
     "delta": [Interval(Real, 0, 1, closed="left"), None],
     "C": [*POSITIVE, StrOptions({"auto"})],
-    "loss": [StrOptions({"log_loss", "huber_hinge"})],
+    "loss": [StrOptions(set(BINARY_LOSSES))],
     "multi_class": [StrOptions({"auto", "multinomial", "ovr"})],
     "calibration": [StrOptions({"exact", "published"})],
     "max_norm": [Interval(Real, 1e-50, 1e50, closed="both")],  # fourth powers of norms stay in float64
@@ -55,9 +55,9 @@ LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or
 
 
 def _has_probabilities(estimator):
-    if estimator.loss == "log_loss":
+    if estimator.loss in ("log_loss", "capped_log_loss"):
         return True
-    raise AttributeError(f"Probabilities need loss='log_loss', got {estimator.loss!r}.")
+    raise AttributeError(f"Probabilities need loss='log_loss' or 'capped_log_loss', got {estimator.loss!r}.")
 
 
 def _of_one_type(y):
@@ -311,7 +311,7 @@ class PrivateLinearClassifier(PrivateClassifier):
     @available_if(_has_probabilities)
     @silent
     def predict_proba(self, X):
-        """Estimate the probability of each class; for log_loss only.
+        """Estimate the probability of each class; not for huber_hinge.
 
         Parameters
         ----------
@@ -324,13 +324,13 @@ class PrivateLinearClassifier(PrivateClassifier):
             In the order of `classes_`. One-vs-rest probabilities are normalised.
         """
         check_is_fitted(self)
-        if len(self.coef_) == 1 or self._is_multinomial(len(self.coef_)):
+        if self._is_multinomial(len(self.coef_)):
             return super().predict_proba(X)
-        scores = self.decision_function(X)
-        # Relative to the largest, so that scores far below zero do not become 0 / 0.
-        largest = expit(scores.max(axis=1, keepdims=True))
-        probability = expit(scores) / np.maximum(largest, np.finfo(float).tiny)
-        return probability / probability.sum(axis=1, keepdims=True)
+        scores, loss = self.decision_function(X), BINARY_LOSSES[self.loss]()
+        if scores.ndim == 1:
+            return np.exp(loss.log_probability(np.column_stack([-scores, scores])))
+        # By logarithms, relative to the largest, so that scores far below zero do not become 0 / 0.
+        return softmax(loss.log_probability(scores), axis=1)
 
     def _problem(self, shape, dtype, n_classes):
         return Problem(
@@ -346,7 +346,7 @@ class PrivateLinearClassifier(PrivateClassifier):
     def _is_multinomial(self, n_classes):
         """Whether one softmax covers all classes; two classes always have one score."""
         if self.multi_class == "multinomial" and self.loss != "log_loss":
-            raise ValueError("multi_class='multinomial' needs loss='log_loss'.")
+            raise ValueError(f"multi_class='multinomial' needs loss='log_loss': use 'auto' or 'ovr' for {self.loss!r}.")
         return n_classes > 2 and self.multi_class != "ovr" and self.loss == "log_loss"
 
     def _minimise(self, problem, X, codes, *, penalty, perturbation, largest):

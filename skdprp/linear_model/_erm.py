@@ -12,9 +12,9 @@ from joblib import Parallel, delayed
 from scipy.sparse.linalg import LinearOperator, cg
 
 from .._validation import silent
-from ..losses import HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from ..losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
 
-_BINARY_LOSSES = {"log_loss": LogisticLoss, "huber_hinge": HuberHingeLoss}
+BINARY_LOSSES = {"log_loss": LogisticLoss, "capped_log_loss": CappedLogisticLoss, "huber_hinge": HuberHingeLoss}
 _RELATIVE_INTERCEPT = 0.3
 _UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for products of rounding errors
 _ARMIJO = 1e-4
@@ -46,7 +46,7 @@ class Problem:
     @property
     def row_loss(self):
         """The loss of one row."""
-        return SoftmaxLoss(self.n_classes) if self.multinomial else _BINARY_LOSSES[self.loss]()
+        return SoftmaxLoss(self.n_classes) if self.multinomial else BINARY_LOSSES[self.loss]()
 
     @property
     def row_norm(self):

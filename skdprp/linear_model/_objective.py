@@ -67,8 +67,9 @@ class AMPClassifier(PrivateLinearClassifier):
         Inverse of the penalty, as in LogisticRegression: the objective is the sum of the losses plus
         ``|w|**2 / (2 C)``, with the intercept penalised. "auto" depends on the numbers of rows, features and classes,
         `epsilon`, `delta`, `adjacency` and the other parameters only, never on the values of the data.
-    loss : {"log_loss", "huber_hinge"}, default="log_loss"
-        Logistic regression, or a support vector machine with a smoothed hinge.
+    loss : {"log_loss", "capped_log_loss", "huber_hinge"}, default="log_loss"
+        Logistic regression; logistic regression in which rows on the wrong side pull no harder than by 1/2, which needs
+        half the noise; or a support vector machine with a smoothed hinge.
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
         One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax for
         log_loss, except in published calibrations.

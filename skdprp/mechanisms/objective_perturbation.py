@@ -23,7 +23,7 @@ def objective_perturbation_profile(
     """Bound the privacy profile of Gaussian objective perturbation of binary linear models.
 
     The minimiser of ``J(w) + b'w`` is released, with b Gaussian, J strongly convex and the derivative of the loss by
-    its score of one sign for each label, as for the logistic and the Huber hinge loss.
+    its score of one sign for each label, as for the logistic loss, the capped one and the Huber hinge.
 
     Parameters
     ----------
@@ -76,6 +76,14 @@ def objective_perturbation_profile(
     split ``epsilon1 = (epsilon - mu^2) / 2`` makes the sum the Gaussian profile at twice the shift; it needs
     epsilon1 >= 0, that is, epsilon >= c + mu^2. The probability that the release's own loss leaves too little for that
     is added.
+
+    *Losses with kinks in their slope*, at a margin of 0 the capped logistic loss and at two the Huber hinge, have no
+    second derivative there, and need none, for the slope is Lipschitz. So ``b = -grad J(w)`` is one to one between all
+    w and all b, as J is strongly convex, and Lipschitz in both directions. It is differentiable but where the margin of
+    a row is at a kink: on finitely many hyperplanes, for a row of zeros has no say. These have measure 0, and so have
+    their images. Hence variables may be changed as usual: the minimiser has the density ``f(-grad J) det(grad^2 J)``
+    almost everywhere, f that of b, and one row adds between 0 and c to the logarithm of the determinant wherever that
+    is defined. Profiles are integrals of densities, in which the rest does not count.
 
     *Near epsilon = 0* no log-determinant need be paid. A row added costs ``A(0) = B(0)`` at most. A row replaced costs
     ``A(a) + e^a B(epsilon - a)`` for every a, through the data set without the row, whose release may be thought to lie
