@@ -21,8 +21,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
     Parameters
     ----------
     n_components : int or None, default=None
-        Number of components; None keeps all. `explained_variance_` tells how many stand out of the noise; what is chosen
-        by it and fitted next depends on this release, for which only a ledger has a total.
+        Number of components; None keeps all. `explained_variance_` tells how many stand out of the noise; what is then
+        chosen by it depends on this release, and only a ledger has a total of both.
     epsilon : float, default=1.0
         Bound on the privacy loss of one row.
     delta : float or None, default=None
