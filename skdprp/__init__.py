@@ -11,7 +11,7 @@ from .linear_model import AMPClassifier, DPRidge, MIDPRegressor, ProductNoiseOut
 from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
-from .preprocessing import PublicScaler
+from .preprocessing import PublicBinner, PublicScaler
 from .release_file import load_moments, load_release, save_moments, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
@@ -33,6 +33,7 @@ __all__ = [
     "PrivacyUtilityDisplay",
     "PrivacyWarning",
     "ProductNoiseOutputPerturbation",
+    "PublicBinner",
     "PublicScaler",
     "add_moments",
     "audit_epsilon",

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy import special
 from sklearn import base, config_context
 from sklearn.utils import _param_validation, extmath, validation
-from sklearn.utils._param_validation import StrOptions
+from sklearn.utils._param_validation import Options, StrOptions
 
 from . import _recording
 from ._digits import to_python
@@ -28,6 +28,7 @@ __all__ = [
     "PRIVACY_CONSTRAINTS",
     "SKETCH_CONSTRAINTS",
     "Interval",
+    "Options",
     "PythonNumbersMixin",
     "StrOptions",
     "UncachedMixin",
@@ -259,17 +260,14 @@ def _sort(X):
 
 
 def _sum_repeated(X):
-    """Sum what sorted rows hold several times, unless a value is not finite, which the sum might hide."""
+    """Sum what sorted rows hold several times."""
     # Where an entry begins: another column than before, or a row that is not empty.
     begins = np.diff(X.indices, prepend=-1) != 0
     begins[X.indptr[:-1][np.diff(X.indptr) > 0]] = True
     if begins.all():
         return X
-    values = X.data.astype(np.float64)
-    if not np.isfinite(values).all():
-        return sp.csr_array((values, X.indices, X.indptr), shape=X.shape)
     first = np.flatnonzero(begins)
-    sums, lengths = values[first], np.diff(first, append=X.nnz)
+    sums, lengths = X.data[first].astype(np.float64), np.diff(first, append=X.nnz)
     repeated = lengths > 1  # few as a rule: only these are summed in Python
     numbers, kind = X.data[np.repeat(repeated, lengths)].tolist(), X.dtype.kind if X.dtype.itemsize <= 8 else "O"
     ends = pairwise([0, *np.cumsum(lengths[repeated]).tolist()])
@@ -278,7 +276,13 @@ def _sum_repeated(X):
 
 
 def _exact_sum(numbers, kind):
-    """Sum in real numbers, rounded once to a float; of truth values, whether one is true."""
+    """Sum in real numbers, rounded once to a float; of truth values, whether one is true.
+
+    What is not finite stays so: a sum might hide that an entry is infinite.
+    """
+    floats = list(map(float, numbers)) if kind in ("f", "O") else []
+    if not all(map(math.isfinite, floats)):
+        return math.inf if any(map(math.isinf, floats)) else math.nan
     try:
         if kind == "f":
             return math.fsum(numbers)

@@ -31,6 +31,7 @@ from skdprp import (
     MIDPRegressor,
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
+    PublicBinner,
     PublicScaler,
     iDPSignRP,
 )
@@ -76,7 +77,16 @@ ESTIMATORS = [
 ]
 # Its batches are random whether or not there is noise.
 SAMPLED = DPSGDClassifier(epsilon=100.0, hidden_layer_sizes=(16,), n_epochs=20, batch_size=10, learning_rate=0.5)
-SCALERS = [PublicScaler((-1, 1)), PublicScaler((-3, 3), feature_range=(-1, 1))]
+SCALERS = [
+    PublicScaler((-1, 1)),
+    PublicScaler((-3, 3), feature_range=(-1, 1)),
+    PublicScaler((-3, 3), fill="middle"),
+]
+BINNERS = [
+    PublicBinner((-3, 3), n_bins=4),
+    PublicBinner((-3, 3), sparse_output=False, dtype=np.float32),
+    PublicBinner(edges=[-1, 0, 2], encode="ordinal", missing="error"),
+]
 
 TWO_RELEASES = "compares two releases of the same rows; each has its own noise"
 TWO_FITS = "compares the predictions of two fits; each has its own noise"
@@ -169,7 +179,7 @@ def test_checks_without_noise(estimator, check, without_randomness, expected_war
     check(estimator)
 
 
-@parametrize_with_checks(SCALERS)
+@parametrize_with_checks([*SCALERS, *BINNERS])
 def test_checks(estimator, check):
     check(estimator)
 
@@ -187,7 +197,7 @@ OF_TRANSFORMERS = [
     ("estimator", "check"),
     [
         (estimator, check)
-        for estimator in [*ESTIMATORS, SAMPLED, SCALERS[0]]
+        for estimator in [*ESTIMATORS, SAMPLED, SCALERS[0], *BINNERS]
         for check in OF_ALL + OF_TRANSFORMERS * isinstance(estimator, TransformerMixin)
     ],
     ids=lambda thing: getattr(thing, "__name__", repr(thing)),
@@ -196,8 +206,9 @@ def test_checks_outside_the_suite(estimator, check, without_randomness, expected
     check(type(estimator).__name__, clone(estimator))
 
 
-def test_frames_of_a_scaler_keep_the_index(expected_warnings):
-    check_set_output_transform_pandas("PublicScaler", SCALERS[0])
+@pytest.mark.parametrize("estimator", [SCALERS[0], *BINNERS[1:]], ids=repr)
+def test_frames_of_scalers_and_binners_keep_the_index(estimator, expected_warnings):
+    check_set_output_transform_pandas(type(estimator).__name__, clone(estimator))
 
 
 @pytest.mark.parametrize("estimator", SKETCHES, ids=repr)

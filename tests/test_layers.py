@@ -11,8 +11,8 @@ import skdprp
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"_adjacency", "_digits", "_recording", "_version"},
-    {"_kernels", "_noise", "_validation"},
-    {"_lazy", "_threads", "_label", "random_projection", "losses", "preprocessing", "mechanisms"},
+    {"_kernels", "_lazy", "_noise", "_validation"},
+    {"_threads", "_label", "random_projection", "losses", "preprocessing", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},
     {"ledger"},

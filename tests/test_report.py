@@ -27,10 +27,12 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
+    KBinsDiscretizer,
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    SplineTransformer,
     StandardScaler,
 )
 from sklearn.random_projection import GaussianRandomProjection
@@ -40,6 +42,7 @@ from skdprp import (
     AMPClassifier,
     DPSignOPORP,
     MIDPRegressor,
+    PublicBinner,
     PublicScaler,
     compose,
     iDPSignRP,
@@ -401,12 +404,17 @@ SPREADS = "; one change before it may move several coordinates after it"
         (SimpleImputer(), 'set strategy="constant", keep_empty_features=True'),
         (CountVectorizer(), "use HashingVectorizer"),
         (PCA(), "learns from the rows without noise"),
+        (KBinsDiscretizer(), "learns from the rows without noise; use PublicBinner"),
+        (SplineTransformer(), "learns from the rows without noise; give its knots"),
+        (SplineTransformer(knots=[[0], [1]]), f"learns nothing from the rows{WARNS}{SPREADS}"),
         (Mystery(), "may learn from the rows without noise"),
         (Normalizer(), f"learns nothing from the rows{WARNS}{SPREADS}"),
         (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
         (FeatureHasher(), "move several coordinates after it"),
         (OrdinalEncoder(categories=[[0, 1]]), f"use handle_unknown='use_encoded_value'{WARNS}"),
         (PublicScaler((0, 1)), "its bounds are trusted to be public"),
+        (PublicBinner((0, 1)), f"its edges are trusted to be public{SPREADS}"),
+        (PublicBinner((0, 1), encode="ordinal"), "its edges are trusted to be public"),
         (SimpleImputer(strategy="constant", keep_empty_features=True), f"learns nothing from the rows{WARNS}"),
         (HashingVectorizer(), f"learns nothing from the rows{WARNS}{SPREADS}"),
         (HashingVectorizer(tokenizer=str.split), f"is trusted to treat each row by itself{WARNS}{SPREADS}"),
@@ -494,6 +502,16 @@ class _Widest(make_column_selector):
 
 
 LISTED = [list(range(17))] * X.shape[1]
+KNOTS = np.tile([[0], [8], [16]], X.shape[1])
+
+
+@pytest.mark.parametrize("extrapolation", ["constant", "linear", "continue", "periodic"])
+def test_splines_of_given_knots_are_data_independent(extrapolation):
+    splines = SplineTransformer(knots=KNOTS, degree=2, extrapolation=extrapolation)
+    for one, is_covered in ((splines, True), (SplineTransformer(3, knots="uniform"), False)):
+        report = privacy_report(make_pipeline(one, MODEL).fit(16 * X, Y))
+        assert (report.total is not None) == is_covered
+        assert report.steps[0].status == ("data-independent" if is_covered else "not covered")
 
 
 @pytest.mark.parametrize(
@@ -518,8 +536,18 @@ def test_subclasses_may_learn_whatever_they_inherit_from(step):
         (OneHotEncoder(categories=LISTED, handle_unknown="ignore", min_frequency=50), {"min_frequency": None}),
         (SimpleImputer(), {"strategy": "constant", "keep_empty_features": True}),
         (SimpleImputer(add_indicator=True), {"strategy": "constant", "fill_value": 0.0, "add_indicator": False}),
+        (SplineTransformer(4), {"knots": np.tile([[0], [0.5], [1]], X.shape[1])}),
+        (SplineTransformer(4), {"knots": [[0], [1]]}),
+        (SplineTransformer(knots=KNOTS), {"degree": 1}),
         (PublicScaler((0, 1)), {"feature_range": (-5, 5)}),
         (PublicScaler((0, 1)), {"bounds": (0, 2)}),
+        (PublicScaler((0, 1)), {"bounds": [(0, 1)]}),
+        (PublicScaler((0, 1)), {"fill": 0.5}),
+        (PublicBinner((0, 1)), {"n_bins": 5}),
+        (PublicBinner((0, 1)), {"edges": [0, 1]}),
+        (PublicBinner((0, 1)), {"bounds": None, "edges": [0, 1]}),
+        (PublicBinner((0, 1)), {"encode": "ordinal"}),
+        (PublicBinner((0, 1)), {"missing": "error"}),
     ],
 )
 def test_parameters_that_were_changed_after_fit_do_not_make_a_map_fixed(step, changed):
@@ -563,6 +591,9 @@ ALL = slice(0, X.shape[1])
     ("step", "other"),
     [
         (PublicScaler((0, 1)), PublicScaler((0, 2))),
+        (PublicScaler((0, 1)), PublicScaler((0, 1), fill="middle")),
+        (PublicBinner((0, 1)), PublicBinner((0, 2))),
+        (PublicBinner((0, 1)), PublicBinner((0, 1), encode="ordinal")),
         (scaled(1), scaled(100)),
         (scaled(3), scaled(3)),  # equal code may read a file, or call what does
         (FunctionTransformer(np.sqrt), FunctionTransformer(np.square)),
@@ -595,6 +626,8 @@ def test_distances_after_different_maps_do_not_compose(step, other):
     ("step", "same"),
     [
         (PublicScaler((0, 1)), PublicScaler(np.array([0.0, 1.0]))),
+        (PublicScaler((0, 1), fill=0.5), PublicScaler((0, 1), fill="middle")),
+        (PublicBinner((0, 1), n_bins=2), PublicBinner(edges=[0, 0.5, 1])),
         (FunctionTransformer(np.square), FunctionTransformer(np.square)),
         (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=0)),
         (HashingVectorizer(), HashingVectorizer()),
@@ -662,6 +695,10 @@ def test_a_refuted_fold_shows_in_its_line(fold):
         (make_union(OneHotEncoder(categories=LISTED[:2]), OneHotEncoder(categories=LISTED[:2])), 0.3, True),
         (make_union(OneHotEncoder(categories=LISTED[:2]), PublicScaler((0, 16))), 0.3, False),
         (PublicScaler((0, 16)), 0.3, False),
+        (PublicBinner((0, 16)), 0.3, True),
+        (SplineTransformer(knots=KNOTS[:, :2]), 0.3, True),
+        (make_union(SplineTransformer(knots=KNOTS[:, :2], sparse_output=True)), 0.3, False),
+        (PublicBinner((0, 16), encode="ordinal"), 0.3, True),
         (PublicScaler((0, 16)), 0, True),
     ],
 )

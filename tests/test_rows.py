@@ -24,6 +24,7 @@ from skdprp import (
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
+    PublicBinner,
     PublicScaler,
     _validation,
     iDPSignRP,
@@ -249,6 +250,35 @@ def test_scaled_rows_are_vectors_too(storage):
     assert np.array_equal(back.toarray() if sp.issparse(back) else back, expected)
 
 
+BINNER = PublicBinner(edges=[*-np.logspace(3, -5, 9), 0.0, *np.logspace(-5, 3, 9)], sparse_output=False)
+
+
+@pytest.mark.parametrize("storage", STORAGE)
+def test_binned_rows_are_vectors_too(storage):
+    for dtype in TYPES:
+        X = table(dtype)
+        stored = STORAGE[storage](X)
+        expected = clone(BINNER).fit(X).transform(X.astype(np.float64))
+        assert np.array_equal(clone(BINNER).fit(stored).transform(stored), expected)
+
+
+@as_form
+@pytest.mark.parametrize("transformer", [BINNER, PublicScaler((-100, 100), fill=7)], ids=["binner", "scaler"])
+def test_neither_place_nor_other_rows_nor_gaps_in_them_matter_where_values_may_be_missing(transformer, form):
+    X = table(n_rows=40)
+    transformer, stored = clone(transformer).fit(X), FORMS[form]
+
+    def transformed(rows):
+        out = transformer.transform(stored(rows))
+        return out.toarray() if sp.issparse(out) else out
+
+    together = transformed(X)
+    assert (transformed(X[::-1])[::-1] == together).all()
+    kept = np.arange(40) % 3 > 0
+    for other in (np.full(P, np.nan), np.full(P, 1e5), np.where(np.arange(P) % 2, np.nan, 0.0)):
+        assert (transformed(np.where(kept[:, None], X, other))[kept] == together[kept]).all()
+
+
 # Each of these was a break
 
 
@@ -366,6 +396,12 @@ def test_no_sum_hides_what_is_not_finite(dtype, numbers, message):
     for stored in (X, X.tocsc(), X.tocoo()):
         with pytest.raises(ValueError, match=message):
             _validation.validate_array(stored, accept_sparse="csr", dtype=_validation.FLOATS)
+
+
+def test_a_missing_value_leaves_no_other_entry_in_parts():
+    """Where missing values are taken: parts of an entry would each be scaled, and moved to a bin, by themselves."""
+    X = sp.csr_array((np.array([np.nan, 1.0, 1.0, np.nan, 2.0]), np.array([0, 1, 1, 2, 2]), [0, 5]), shape=(1, 3))
+    np.testing.assert_array_equal(_validation.canonical_csr(X).toarray(), [[np.nan, 2.0, np.nan]])
 
 
 def test_a_sum_too_large_is_not_finite():

@@ -39,6 +39,7 @@ from skdprp import (
     MIDPRegressor,
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
+    PublicBinner,
     PublicScaler,
     iDPSignRP,
     worst_neighbours,
@@ -61,7 +62,9 @@ ESTIMATORS = [
     DPPCA(),
     DPRidge(target_bounds=(-1, 1)),
     PublicScaler((0, 1)),
+    PublicBinner((0, 1), missing="error"),
 ]
+PRIVATE = ESTIMATORS[:-2]
 ROWS = [[0.1, 0.2], [0.3, -0.4], [0.2, 0.1], [0.5, 0.5]] * 10
 FRAME = pd.DataFrame(ROWS, columns=["a", "b"])
 TEXT = [[0.1, SECRET], *ROWS[1:]]
@@ -282,7 +285,7 @@ def test_memory_errors_pass():
         without_values(exhaust, SECRET)
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS[:-1], ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("estimator", PRIVATE, ids=lambda estimator: type(estimator).__name__)
 @pytest.mark.parametrize("value", [True, np.True_])
 def test_truth_is_no_epsilon(estimator, value):
     """Though Python counts it as 1."""
@@ -329,7 +332,7 @@ def test_floating_point_errors_that_the_caller_asks_for_do_not_leave(estimator):
                 getattr(fitted, name)(rows, *[y] * (name == "score"))
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS[:-1], ids=lambda estimator: type(estimator).__name__)
+@pytest.mark.parametrize("estimator", PRIVATE, ids=lambda estimator: type(estimator).__name__)
 def test_no_cache_takes_an_estimator_for_another(estimator):
     """Nor for itself: equal rows would have the release that they had before, and it tells that they are equal."""
     fitted = clone(estimator).fit(ROWS, labels(estimator))

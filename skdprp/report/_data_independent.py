@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.compose import make_column_selector
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -22,10 +23,11 @@ from sklearn.preprocessing import (
     OneHotEncoder,
     OrdinalEncoder,
     PolynomialFeatures,
+    SplineTransformer,
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from ..preprocessing import PublicScaler
+from ..preprocessing import PublicBinner, PublicScaler
 
 _PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
 # Whatever their parameters are. A class is known by its exact type: a subclass may fit what it likes.
@@ -39,8 +41,11 @@ _ROW_BY_ROW = (
     Normalizer,
     PolynomialFeatures,
 )
+# Of this library: their warnings and errors tell of no row.
+PUBLIC = (PublicBinner, PublicScaler)
 _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",
+    PublicBinner: "its edges are trusted to be public",
     PublicScaler: "its bounds are trusted to be public",
 }
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
@@ -58,8 +63,9 @@ def is_data_independent(estimator):
     kind = type(estimator)
     return (
         kind in _ROW_BY_ROW
-        # Fitted, it scales as its attributes say, which may have been set to what was read off the rows.
-        or (kind is PublicScaler and (not hasattr(estimator, "bounds_") or estimator._matches_parameters()))
+        # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
+        or (kind in PUBLIC and _does_as_told(estimator))
+        or (kind is SplineTransformer and _has_given_knots(estimator))
         or (kind is SimpleImputer and _fills_with_a_constant(estimator))
         or (kind in _SAFER_UNKNOWN and _encodes_given_categories(estimator))
     )
@@ -76,7 +82,9 @@ def varies_in_zeros(estimator):
     """Whether a step may give sparse rows that have as many entries as the values say; most do of sparse rows."""
     if type(estimator) is OneHotEncoder:
         return estimator.sparse_output and (estimator.handle_unknown != "error" or estimator.drop is not None)
-    return type(estimator) not in (OrdinalEncoder, GaussianRandomProjection) and estimator != "drop"
+    if type(estimator) is SplineTransformer:
+        return estimator.sparse_output
+    return type(estimator) not in (OrdinalEncoder, GaussianRandomProjection, PublicBinner) and estimator != "drop"
 
 
 def remark_on(estimator):
@@ -93,6 +101,31 @@ def remark_on(estimator):
     if checks_inverse and estimator.func is not None:
         return f"{_TRUST[kind]}; it warns of rows that inverse_func does not give back: set check_inverse=False"
     return _TRUST.get(kind, "learns nothing from the rows")
+
+
+def _does_as_told(estimator):
+    """Whether a transformer of this library does what its parameters say, which may have been changed to nonsense."""
+    try:
+        return estimator._matches_parameters()
+    except ValueError:
+        return False
+
+
+def _has_given_knots(splines):
+    """Whether splines are told all knots, and were so when they were fitted."""
+    if isinstance(splines.knots, str):
+        return False
+    if not hasattr(splines, "bsplines_"):
+        return True
+    try:  # from the parameters alone, which may have been changed since
+        told = clone(splines).fit(np.zeros((2, splines.n_features_in_))).bsplines_
+    except ValueError:
+        return False
+    return len(told) == len(splines.bsplines_) and all(map(_are_alike, told, splines.bsplines_))
+
+
+def _are_alike(spline, other):
+    return spline.k == other.k and np.array_equal(spline.t, other.t) and np.array_equal(spline.c, other.c)
 
 
 def _fills_with_a_constant(imputer):
@@ -156,7 +189,10 @@ def _what_it_does(estimator):
         components = estimator.components_
         return [components.data, components.indices, components.indptr] if sp.issparse(components) else components
     if type(estimator) is PublicScaler and hasattr(estimator, "bounds_"):
-        return [estimator.bounds_, estimator.feature_range_]  # as floats, whatever the parameters are
+        # As floats, whatever the parameters are.
+        return [estimator.bounds_, estimator.feature_range_, estimator.fill_]
+    if type(estimator) is PublicBinner and hasattr(estimator, "bin_edges_"):
+        return [estimator.bin_edges_, estimator._fitted_as]
     parameters = estimator.get_params(deep=False)
     if "transformer_weights" in parameters:  # the branches are maps of their own
         columns = [columns for *_, columns in parameters.get("transformers", [])]

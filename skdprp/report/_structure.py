@@ -104,7 +104,7 @@ def _own_names(estimator):
 
 def is_of_library(estimator):
     """Whether an estimator is a private one of this library, perhaps with another constructor."""
-    # PublicScaler is of this library, and not private.
+    # PublicScaler and PublicBinner are of this library, and not private.
     is_ours = hasattr(estimator, "epsilon") and _library_class(type(estimator)) is not None
     return is_ours and not _own_names(estimator)
 

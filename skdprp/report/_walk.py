@@ -15,6 +15,7 @@ from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
+    KBinsDiscretizer,
     MaxAbsScaler,
     MinMaxScaler,
     Normalizer,
@@ -24,14 +25,15 @@ from sklearn.preprocessing import (
     PowerTransformer,
     QuantileTransformer,
     RobustScaler,
+    SplineTransformer,
     StandardScaler,
 )
 from sklearn.random_projection import BaseRandomProjection
 
 from .._label import RELEASED_AT
 from ..guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
-from ..preprocessing import PublicScaler
-from ._data_independent import chooses_by_name, is_data_independent, map_label, remark_on, varies_in_zeros
+from ..preprocessing import PublicBinner
+from ._data_independent import PUBLIC, chooses_by_name, is_data_independent, map_label, remark_on, varies_in_zeros
 from ._lines import ReportedStep
 from ._search import NotKnown, is_search, is_watched, releases_of_search
 from ._structure import COMPOSITES, branches, has_guarantee, holds_private, is_of_library, may_release_more
@@ -45,6 +47,7 @@ _SPREADING = (
     Normalizer,
     OneHotEncoder,
     PolynomialFeatures,
+    SplineTransformer,
 )
 _CURES = (
     (
@@ -53,6 +56,8 @@ _CURES = (
     ),
     (SimpleImputer, 'set strategy="constant", keep_empty_features=True'),
     (CountVectorizer, "use HashingVectorizer"),
+    (KBinsDiscretizer, "use PublicBinner"),
+    (SplineTransformer, "give its knots"),
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
@@ -262,8 +267,8 @@ def _of_step(estimator, name, flow):
         if holds_private(estimator):  # a function, or a method of one, that was fitted before
             return replace(_uncovered(name, kind, _APPLIES), is_known=False)
         remark = remark_on(estimator)
-        remark += _WARNS * (not flow.released and type(estimator) is not PublicScaler)
-        remark += _SPREADS * (isinstance(estimator, _SPREADING) and not flow.released)
+        remark += _WARNS * (not flow.released and type(estimator) not in PUBLIC)
+        remark += _SPREADS * (_is_spreading(estimator) and not flow.released)
         status = "post-processing" if flow.released else "data-independent"
         step = ReportedStep(name, kind, status, remark)
         return Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))))
@@ -275,6 +280,12 @@ def _of_step(estimator, name, flow):
     if holds_private(estimator):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_HIDES}"), is_known=False)
     return part
+
+
+def _is_spreading(estimator):
+    """Whether one coordinate before a step may reach several after it."""
+    one_hot = type(estimator) is PublicBinner and estimator.encode == "onehot"
+    return one_hot or isinstance(estimator, _SPREADING)
 
 
 def _uncovered(name, kind, reason, cure=""):

@@ -1,18 +1,18 @@
 """Scaling of columns by public bounds: bounds that do not come from the data."""
 
 from collections.abc import Mapping
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._validation import FLOATS, _fit_context, float_type, silent, validate_array, validate_data
+from .._lazy import is_lazy
+from .._validation import FLOATS, StrOptions, _fit_context, float_type, silent, validate_array
+from ._base import DataIndependentTransformer, bounds_of_columns, in_order, low_and_high
 
-__all__ = ["PublicScaler"]
 
-
-class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class PublicScaler(DataIndependentTransformer):
     """Clip each column to bounds that do not come from the data, and scale it to a range that all columns share.
 
     It stands before a private estimator where ``MinMaxScaler`` or ``StandardScaler`` stood: those learn from the rows,
@@ -31,6 +31,10 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     feature_range : tuple (low, high), default=(-0.5, 0.5)
         Where the bounds go. ``(-1, 1)`` is what :class:`~skdprp.MIDPRegressor` takes by default, and ``(0, 1)`` is for
         networks.
+    fill : None, "middle", number, array-like of shape (n_features,) or dict, default=None
+        What stands for a missing value, in the units of its column: the middle of the bounds, or a number within them,
+        for all columns, for each, or by their names. None refuses missing values, as do columns that a dict does not
+        name. As the bounds it must not come from the rows: neither a mean nor a median.
 
     Attributes
     ----------
@@ -40,6 +44,8 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Least and largest value of each column.
     feature_range_ : tuple (low, high)
         Where the bounds go.
+    fill_ : ndarray of shape (n_features,)
+        What stands for a missing value of each column; NaN where missing values are refused.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -47,12 +53,16 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     See Also
     --------
+    PublicBinner : Bins instead, of which a linear model learns a curve, with one for missing values.
     privacy_report : Which steps of a Pipeline are covered.
 
     Notes
     -----
-    How many values lie outside of the bounds is private, and nothing tells it. Missing values are refused: fill them in
-    before, by ``SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)``.
+    How many values lie outside of the bounds is private, and nothing tells it. Missing values are refused, unless
+    `fill` says what stands for them. Where it matters that they were missing, use bins, or a column that says so.
+
+    Of a dask collection `fit` computes nothing, and `transform` returns a lazy dask array. To compute that again gives
+    the same rows again: it is no release.
 
     Sparse rows are taken where zeros stay zero: if bounds and range are symmetric, or both start at zero. Arithmetic is
     in float64; rows of float32 come out as float32.
@@ -68,13 +78,26 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
            [ 0.25,  0.5 ]])
     >>> scaler.inverse_transform([[-0.25, 0.5]])
     array([[3.e+01, 2.e+05]])
+
+    A missing age is taken for 40 years, and a missing income is refused:
+
+    >>> scaler.set_params(feature_range=(0, 1), fill={"age": 40}).fit(table)
+    PublicScaler(bounds={'age': (0, 120), 'income': (0, 200000)},
+                 feature_range=(0, 1), fill={'age': 40})
+    >>> scaler.transform(pd.DataFrame({"age": [None], "income": [50_000]}, dtype=float)).round(2)
+    array([[0.33, 0.25]])
     """
 
-    _parameter_constraints: dict = {"bounds": ["array-like", dict], "feature_range": ["array-like"]}
+    _parameter_constraints: dict = {
+        "bounds": ["array-like", dict],
+        "feature_range": ["array-like"],
+        "fill": [None, StrOptions({"middle"}), Real, "array-like", dict],
+    }
 
-    def __init__(self, bounds, *, feature_range=(-0.5, 0.5)):
+    def __init__(self, bounds, *, feature_range=(-0.5, 0.5), fill=None):
         self.bounds = bounds
         self.feature_range = feature_range
+        self.fill = fill
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
@@ -82,7 +105,7 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
         y : None
             Ignored.
@@ -95,17 +118,19 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If the bounds do not fit the columns, a low bound is not below its high one, or zeros of sparse rows would
-            not stay zero.
+            If the bounds or `fill` do not fit the columns, a low bound is not below its high one, or zeros of sparse
+            rows would not stay zero.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS)
-        bounds = _bounds_of_columns(self.bounds, X.shape[1], getattr(self, "feature_names_in_", None))
-        (low, high), (a, b) = bounds.T, _pair(self.feature_range, "feature_range")
+        rows = self._validate(X, reset=True)
+        bounds = bounds_of_columns(self.bounds, self.n_features_in_, self._names())
+        (low, high), (a, b) = bounds.T, low_and_high(self.feature_range, "feature_range")
+        self.fill_ = _fill_of_columns(self.fill, bounds, self._names())
         # Where zero stays zero it does so exactly, and not up to rounding, for the sake of sparse rows.
         scale, zero_stays = (b - a) / (high - low), a * high == b * low
         self.bounds_, self.scale_, self.offset_ = bounds, scale, np.where(zero_stays, 0.0, a - low * scale)
         self.feature_range_ = (float(a), float(b))
-        self._refuse_to_fill(X)
+        if not is_lazy(X):  # of which each chunk is looked at
+            self._check_rows(rows)
         return self
 
     @silent
@@ -114,18 +139,15 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        {ndarray, CSR sparse} of shape (n_samples, n_features)
-            Values within `feature_range`.
+        {ndarray, CSR sparse, dask array} of shape (n_samples, n_features)
+            Values within `feature_range`. Those of a dask collection are a lazy dask array in the same chunks of rows.
         """
-        check_is_fitted(self)
-        rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        self._refuse_to_fill(rows)
-        return _on_values(self._scale, rows, float_type(X, rows))
+        return self._transform_each(X)
 
     @silent
     def inverse_transform(self, X):
@@ -145,17 +167,25 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rows = validate_array(X, accept_sparse="csr", dtype=FLOATS)
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {rows.shape[1]} columns where {self.n_features_in_} were scaled.")
-        self._refuse_to_fill(rows)
+        self._check_zeros(rows)
         return _on_values(self._unscale, rows, float_type(X, rows))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def _takes_missing(self):
+        return self.fill is not None
+
+    def _of_rows(self, rows, dtype):
+        self._check_rows(rows)
+        return _on_values(self._scale, rows, dtype)
+
     def _scale(self, values, column, dtype):
         clipped = np.clip(values, *self.bounds_[column].T)
+        if not np.isnan(self.fill_).all():
+            clipped = np.where(np.isnan(clipped), self.fill_[column], clipped)
         # Rounding overshoots, here and again in float32, and what follows counts on the range.
         scaled = clipped * self.scale_[column] + self.offset_[column]
         return np.clip(scaled, *_rounded_inward(self.feature_range_, dtype))
@@ -164,12 +194,23 @@ class PublicScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         return (values - self.offset_[column]) / self.scale_[column]
 
     def _matches_parameters(self):
-        """Whether the parameters still are those of the last fit."""
-        bounds = _bounds_of_columns(self.bounds, self.n_features_in_, getattr(self, "feature_names_in_", None))
-        return np.array_equal(bounds, self.bounds_) and np.array_equal(self.feature_range, self.feature_range_)
+        if not hasattr(self, "bounds_"):
+            return True
+        bounds = bounds_of_columns(self.bounds, self.n_features_in_, self._names())
+        return (
+            np.array_equal(bounds, self.bounds_)
+            and np.array_equal(self.feature_range, self.feature_range_)
+            and np.array_equal(_fill_of_columns(self.fill, bounds, self._names()), self.fill_, equal_nan=True)
+        )
 
-    def _refuse_to_fill(self, X):
-        if sp.issparse(X) and self.offset_.any():
+    def _check_rows(self, rows):
+        self._check_zeros(rows)
+        refused = np.isnan(self.fill_)
+        if self._takes_missing() and refused.any():  # where there is nothing to fill in, as if `fill` were not there
+            validate_array(rows[:, refused], accept_sparse="csr", dtype=FLOATS, ensure_min_samples=0)
+
+    def _check_zeros(self, rows):
+        if sp.issparse(rows) and self.offset_.any():
             raise ValueError(
                 "Zeros of sparse rows would not stay zero: make bounds and feature_range symmetric, or start both at 0."
             )
@@ -193,37 +234,29 @@ def _rounded_inward(interval, dtype):
     return np.float64(low), np.float64(high)
 
 
-def _bounds_of_columns(bounds, n_features, names):
-    """Bounds of each column, of shape (n_features, 2)."""
-    if isinstance(bounds, Mapping):
-        if names is None:
-            raise ValueError(
-                "bounds go by names, but X has no names of columns: pass a DataFrame, or pairs in their order."
-            )
-        if missing := [name for name in names if name not in bounds]:
-            raise ValueError(f"bounds are missing for the columns {missing}.")
-        if unknown := [name for name in bounds if name not in names]:
-            raise ValueError(f"bounds are given for {unknown}, which X does not have.")
-        bounds = [bounds[name] for name in names]
-    else:
-        bounds = np.asarray(bounds, dtype=object).tolist()
-        if all(np.ndim(number) == 0 for number in bounds):  # one pair for all columns
-            return np.tile(_pair(bounds, "bounds"), (n_features, 1))
-    if len(bounds) != n_features:
-        raise ValueError(f"bounds hold {len(bounds)} pairs, but X has {n_features} columns.")
+def _fill_of_columns(fill, bounds, names):
+    """What is filled in for missing values of each column; NaN where they are refused."""
+    n_features = len(bounds)
+    if fill is None or isinstance(fill, str | Real):
+        fill = [fill] * n_features
+    elif isinstance(fill, Mapping):
+        fill = in_order(fill, names, "fill values", of_all=False)
+    if len(fill) != n_features:
+        raise ValueError(f"fill holds {len(fill)} values, but X has {n_features} columns.")
     columns = range(n_features) if names is None else names
-    return np.array([_pair(pair, f"bounds of column {name!r}") for name, pair in zip(columns, bounds, strict=True)])
+    return np.array([_fill_value(*one) for one in zip(fill, bounds, columns, strict=True)])
 
 
-def _pair(pair, whose):
-    """Check a low and a high number, and return them as floats."""
-    try:
-        low, high = map(float, pair)
-    except (TypeError, ValueError):
-        raise ValueError(f"{whose} must be two numbers, low and high; got {pair!r}.") from None
-    if low > high:
-        raise ValueError(f"{whose} are {low:g} and {high:g}: low and high exchanged?")
-    # Beyond that scale and offset are no floats, or leave nothing of the values.
-    if not 1e-100 < high - low < 1e100:
-        raise ValueError(f"{whose} must be finite, low below high by 1e-100 to 1e100; got {low:g} and {high:g}.")
-    return low, high
+def _fill_value(fill, bounds, column):
+    """Check what is filled in for missing values of one column, and return it as a float."""
+    low, high = bounds
+    if fill is None:
+        return np.nan
+    if isinstance(fill, str) and fill == "middle":
+        return (low + high) / 2
+    if not isinstance(fill, Real) or not low <= fill <= high:
+        raise ValueError(
+            f"fill of column {column!r} must be 'middle', None or a number within its bounds, {low:g} to {high:g}; "
+            f"got {fill!r}."
+        )
+    return float(fill)

@@ -1,0 +1,114 @@
+"""What all data-independent transformers share: rows in every form, and parameters that go by columns."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from copy import copy
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn import get_config
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .._lazy import is_lazy, map_rows, stand_in
+from .._validation import FLOATS, float_type, validate_data
+
+
+class DataIndependentTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
+    """Treat each row by itself, and learn the number and the names of the columns only.
+
+    A transformer fills in whether it takes missing values, and what it makes of validated rows.
+    """
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self._takes_missing()
+        return tags
+
+    def _validate(self, X, *, reset):
+        """Validate rows; of a dask collection, rows of its width, names and types, with none of its values."""
+        # A stand-in of columns that can be empty may be so itself: missing values are looked for in each chunk.
+        finite = not is_lazy(X) and ("allow-nan" if self._takes_missing() else True)
+        given = stand_in(X) if is_lazy(X) else X
+        return validate_data(self, given, accept_sparse="csr", dtype=FLOATS, reset=reset, ensure_all_finite=finite)
+
+    def _transform_each(self, X):
+        """Transform rows, or each chunk of a dask collection whenever it is computed."""
+        check_is_fitted(self)
+        rows = self._validate(X, reset=False)
+        if not is_lazy(X):
+            return self._of_rows(rows, float_type(X, rows))
+        dtype = float_type(stand_in(X), rows)
+        form = np.empty if not _is_sparse(X) else sp.csr_matrix if isinstance(X._meta, sp.spmatrix) else sp.csr_array
+        nothing = self._of_rows(form((0, self.n_features_in_), dtype=dtype), dtype)
+        return map_rows(self._snapshot().transform, X, nothing)
+
+    def _snapshot(self):
+        """Return the transformer as it is now, whatever becomes of it before a chunk is computed."""
+        config = getattr(self, "_sklearn_output_config", {})
+        container = config.get("transform", get_config()["transform_output"])
+        # A dataframe of scikit-learn would load all rows at once.
+        if container != "default":
+            raise ValueError(f'Rows of dask collections are dask arrays: set_output(transform="{container}") is not.')
+        return copy(self).set_output(transform="default")  # whatever is the default of a worker
+
+    def _names(self):
+        return getattr(self, "feature_names_in_", None)
+
+    @abstractmethod
+    def _takes_missing(self):
+        """Whether rows may have missing values, as the parameters say."""
+
+    @abstractmethod
+    def _of_rows(self, rows, dtype):
+        """Transform validated rows, dense or CSR, and return them in a dtype."""
+
+    @abstractmethod
+    def _matches_parameters(self):
+        """Whether what it does is what the parameters say: it is not fitted, or they are those of the last fit."""
+
+
+def _is_sparse(X):
+    return sp.issparse(X._meta if is_lazy(X) else X)
+
+
+def in_order(given, names, what, *, of_all=True):
+    """Return values that are given by the names of columns in the order of the columns, None where there is none."""
+    if names is None:
+        raise ValueError(f"{what} go by names, but X has no names of columns: pass a DataFrame, or list them in order.")
+    if of_all and (missing := [name for name in names if name not in given]):
+        raise ValueError(f"{what} are missing for the columns {missing}.")
+    if unknown := [name for name in given if name not in names]:
+        raise ValueError(f"{what} are given for {unknown}, which X does not have.")
+    return [given.get(name) for name in names]
+
+
+def bounds_of_columns(bounds, n_features, names):
+    """Bounds of each column, of shape (n_features, 2)."""
+    if isinstance(bounds, Mapping):
+        bounds = in_order(bounds, names, "bounds")
+    else:
+        bounds = np.asarray(bounds, dtype=object).tolist()
+        if all(np.ndim(number) == 0 for number in bounds):  # one pair for all columns
+            return np.tile(low_and_high(bounds, "bounds"), (n_features, 1))
+    if len(bounds) != n_features:
+        raise ValueError(f"bounds hold {len(bounds)} pairs, but X has {n_features} columns.")
+    columns = range(n_features) if names is None else names
+    return np.array(
+        [low_and_high(pair, f"bounds of column {name!r}") for name, pair in zip(columns, bounds, strict=True)]
+    )
+
+
+def low_and_high(pair, whose):
+    """Check a low and a high number, and return them as floats."""
+    try:
+        low, high = map(float, pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"{whose} must be two numbers, low and high; got {pair!r}.") from None
+    if low > high:
+        raise ValueError(f"{whose} are {low:g} and {high:g}: low and high exchanged?")
+    # Beyond that scale and offset are no floats, or leave nothing of the values.
+    if not 1e-100 < high - low < 1e100:
+        raise ValueError(f"{whose} must be finite, low below high by 1e-100 to 1e100; got {low:g} and {high:g}.")
+    return low, high
