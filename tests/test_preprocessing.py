@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import KBinsDiscretizer, MinMaxScaler, OneHotEncoder
 
@@ -428,6 +429,16 @@ def test_a_private_linear_model_of_bins_is_a_private_additive_model():
         assert report.total.epsilon == 1.0 and model.score(X, y) > 0.85
     line = make_pipeline(PublicScaler(bounds, fill="middle"), AMPClassifier(epsilon=1.0)).fit(X, y)
     assert privacy_report(line).total.epsilon == 1.0 and line.score(X, y) < 0.7
+
+
+@pytest.mark.parametrize("transformer", [PublicScaler([(0, 1)] * 2), PublicBinner([(0, 1)] * 2)], ids=str)
+def test_a_fit_that_fails_leaves_nothing_of_the_last_one(transformer):
+    fitted = clone(transformer).fit(TABLE)
+    for rows in (np.ones((2, 3)), TABLE.iloc[:, :1], np.full((2, 2), np.inf)):
+        with pytest.raises(ValueError, match=r"pairs|infinity"):
+            fitted.fit(rows)
+        with pytest.raises(NotFittedError):
+            fitted.transform(rows)
 
 
 # Lazy rows

@@ -28,6 +28,9 @@ class DataIndependentTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEst
 
     def _validate(self, X, *, reset):
         """Validate rows; of a dask collection, rows of its width, names and types, with none of its values."""
+        if reset:  # a fit that fails leaves nothing of an earlier one, of other columns
+            for name in [name for name in vars(self) if name.endswith("_")]:
+                delattr(self, name)
         # A stand-in of columns that can be empty may be so itself: missing values are looked for in each chunk.
         finite = not is_lazy(X) and ("allow-nan" if self._takes_missing() else True)
         given = stand_in(X) if is_lazy(X) else X
@@ -55,6 +58,10 @@ class DataIndependentTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEst
 
     def _names(self):
         return getattr(self, "feature_names_in_", None)
+
+    @abstractmethod
+    def __sklearn_is_fitted__(self):
+        """Whether the last fit came to its end: that `n_features_in_` is there does not tell."""
 
     @abstractmethod
     def _takes_missing(self):

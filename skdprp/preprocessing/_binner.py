@@ -130,10 +130,10 @@ class PublicBinner(PythonNumbersMixin, DataIndependentTransformer):
             increase.
         """
         self._validate(X, reset=True)
-        self.bin_edges_ = self._edges_of_columns()
-        self.n_bins_ = np.array([len(edges) - 1 for edges in self.bin_edges_])
         # What comes out follows from the fit, whatever becomes of the parameters.
         self._fitted_as = (self.encode, self.missing)
+        self.bin_edges_ = self._edges_of_columns()
+        self.n_bins_ = np.array([len(edges) - 1 for edges in self.bin_edges_])
         return self
 
     @silent
@@ -178,6 +178,9 @@ class PublicBinner(PythonNumbersMixin, DataIndependentTransformer):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"] if self.dtype is None else []
         return tags
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "n_bins_")
 
     def _takes_missing(self):
         return self.missing == "bin"
@@ -228,7 +231,7 @@ class PublicBinner(PythonNumbersMixin, DataIndependentTransformer):
         return [_increasing(some, f"edges of column {name!r}") for name, some in zip(columns, edges, strict=True)]
 
     def _matches_parameters(self):
-        if not hasattr(self, "bin_edges_"):
+        if not self.__sklearn_is_fitted__():
             return True
         told, fitted = self._edges_of_columns(), self.bin_edges_
         are_equal = len(told) == len(fitted) and all(map(np.array_equal, told, fitted))

@@ -128,9 +128,9 @@ class PublicScaler(DataIndependentTransformer):
         # Where zero stays zero it does so exactly, and not up to rounding, for the sake of sparse rows.
         scale, zero_stays = (b - a) / (high - low), a * high == b * low
         self.bounds_, self.scale_, self.offset_ = bounds, scale, np.where(zero_stays, 0.0, a - low * scale)
-        self.feature_range_ = (float(a), float(b))
         if not is_lazy(X):  # of which each chunk is looked at
             self._check_rows(rows)
+        self.feature_range_ = (float(a), float(b))
         return self
 
     @silent
@@ -175,6 +175,9 @@ class PublicScaler(DataIndependentTransformer):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "feature_range_")
+
     def _takes_missing(self):
         return self.fill is not None
 
@@ -194,7 +197,7 @@ class PublicScaler(DataIndependentTransformer):
         return (values - self.offset_[column]) / self.scale_[column]
 
     def _matches_parameters(self):
-        if not hasattr(self, "bounds_"):
+        if not self.__sklearn_is_fitted__():
             return True
         bounds = bounds_of_columns(self.bounds, self.n_features_in_, self._names())
         return (

@@ -188,10 +188,10 @@ def _what_it_does(estimator):
             raise ValueError("Which random projection it is depends on its fit.")
         components = estimator.components_
         return [components.data, components.indices, components.indptr] if sp.issparse(components) else components
-    if type(estimator) is PublicScaler and hasattr(estimator, "bounds_"):
+    if type(estimator) is PublicScaler and estimator.__sklearn_is_fitted__():
         # As floats, whatever the parameters are.
         return [estimator.bounds_, estimator.feature_range_, estimator.fill_]
-    if type(estimator) is PublicBinner and hasattr(estimator, "bin_edges_"):
+    if type(estimator) is PublicBinner and estimator.__sklearn_is_fitted__():
         return [estimator.bin_edges_, estimator._fitted_as]
     parameters = estimator.get_params(deep=False)
     if "transformer_weights" in parameters:  # the branches are maps of their own
