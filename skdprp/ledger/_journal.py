@@ -120,6 +120,17 @@ class Journal:
         """Call a function of all lines."""
         return self._held(os.O_RDONLY, lambda _, lines: look(lines))
 
+    def take(self, look):
+        """Call a function of all lines, and remove the file: who waits to append to it is refused."""
+        _refuse_if_interrupted()
+
+        def _use(_, lines):
+            seen = look(lines)
+            self.path.unlink()
+            return seen
+
+        return self._held(os.O_RDWR, _use)
+
     def write(self, use):
         """Hold the file for oneself, and call a function of its lines and of a function that appends one."""
         _refuse_if_interrupted()
@@ -142,6 +153,8 @@ class Journal:
 
     def _read(self, descriptor, is_sure):
         status, (number, end) = os.fstat(descriptor), self._seen
+        if not status.st_nlink:
+            raise FileNotFoundError  # it was removed before this one had the lock
         if (status.st_dev, status.st_ino) != self._identity[1:]:
             raise LedgerError(f"{self.path} is another file than the ledger was opened with: nothing is released.")
         if status.st_size < end:

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import lru_cache
-from pathlib import Path
 from tempfile import mkstemp
 from uuid import uuid4
 
@@ -47,14 +46,17 @@ class _Book:
                 raise self.journal.damaged(index + 2, repr(error)) from None
             self._known[index : index + 1] = [one]  # once, even if what interrupted this did so
 
+    def _look(self, lines):
+        self._catch_up(lines)
+        return tuple(self.entries), self.limit
+
     def read(self):
         """Return all entries and the limit."""
+        return self.journal.read(self._look)
 
-        def _look(lines):
-            self._catch_up(lines)
-            return tuple(self.entries), self.limit
-
-        return self.journal.read(_look)
+    def take(self):
+        """Return all entries and the limit, and remove the file."""
+        return self.journal.take(self._look)
 
     def check(self, entry):
         """Refuse an entry that cannot be written, or would pass the limit."""
@@ -223,12 +225,6 @@ def current_rows():
     return parts
 
 
-def _remove(path, *, owner):
-    """Remove a journal, but not from a forked child that leaves the block, nor where an interruption left it open."""
-    if os.getpid() == owner and os.path.realpath(path) not in {journal[0] for journal in open_journals().values()}:
-        Path(path).unlink(missing_ok=True)
-
-
 class PrivacyLedger:
     """Record every release while it is open, by all processes that belong to this one.
 
@@ -279,7 +275,7 @@ class PrivacyLedger:
     def __init__(self, path=None):
         self.path = path
         self._open, self._identity, self._marker = ExitStack(), None, None
-        self._kept = (), None
+        self._kept = (), None  # entries and limit of a file that is removed, None before
 
     def __enter__(self):
         if self._book():
@@ -289,19 +285,26 @@ class PrivacyLedger:
             if path is None:
                 descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
                 os.close(descriptor)
-                stack.callback(_remove, path, owner=os.getpid())
+                stack.callback(self._keep, path, owner=os.getpid())
             identity = begin(path)
             _Book(identity).read()  # a file that is no ledger is refused before anything is released
+            self._identity, self._kept = identity, None
             self._marker = stack.enter_context(marked(identity))
-            self._identity, self._open = identity, stack.pop_all()
+            self._open = stack.pop_all()
         return self
 
     def __exit__(self, *error):
-        try:
-            if self.path is None:
-                self._kept = self._read()
-        finally:
-            self._open.close()
+        self._open.close()
+
+    def _keep(self, path, *, owner):
+        """Remove a file of this block only, once it is closed, and keep what was in it.
+
+        Not in a forked child that leaves the block, nor where an interruption left it open. A file that was not removed
+        is read when somebody asks.
+        """
+        if os.getpid() == owner and os.path.realpath(path) not in {journal[0] for journal in open_journals().values()}:
+            kept = _Book(existing(path)).take()
+            self._kept = self._kept or kept  # of the block before, where this one was not begun
 
     def __repr__(self):
         return repr(self.total()) if self._is_readable() else f"PrivacyLedger({self.path!r}), not begun"
@@ -320,7 +323,9 @@ class PrivacyLedger:
     def _read(self):
         if book := self._book():
             return book.read()
-        return self._kept if self.path is None else _Book(self._identity or existing(self.path)).read()
+        if self.path is None and self._kept:
+            return self._kept
+        return _Book(self._identity or existing(self.path)).read()
 
     @property
     def entries(self):
