@@ -267,16 +267,18 @@ class Block:
     def _enter(self, frame):
         if self._frame is not None:
             raise RuntimeError("This block is entered already: make one for each `with`.")
-        while frame.f_globals.get("__name__") == "contextlib":  # an ExitStack
-            frame = frame.f_back
         self.outer = self._variable.get()
         self._variable.set(self)
-        self._frame, self._process = frame, os.getpid()
+        self._frame, self._process = _holder(frame), os.getpid()
 
     def __exit__(self, *error):
         self._frame = None
         if self._variable.get() is self:
             self._variable.set(self.outer)
+
+    def is_of(self, frame):
+        """Whether it was entered in that very frame."""
+        return self._frame is _holder(frame)
 
     def holds(self):
         """Whether this block runs here and now."""
@@ -289,6 +291,13 @@ class Block:
                 return False
             frame = frame.f_back
         return frame is not None
+
+
+def _holder(frame):
+    """Frame that a block is entered in, which an ExitStack may do for it."""
+    while frame.f_globals.get("__name__") == "contextlib":
+        frame = frame.f_back
+    return frame
 
 
 def _interrupts(frame):

@@ -135,7 +135,8 @@ def _books(journals):
 def entry(guarantee, estimator="release"):
     """Enter a release into every open ledger, and then draw the noise of it inside a `with` block.
 
-    The estimators of this library do so themselves. Releases inside the block belong to this one.
+    The estimators of this library do so themselves. Releases inside the block belong to this one, but for other entries
+    of the same function.
 
     Parameters
     ----------
@@ -178,14 +179,15 @@ class _Release(EntryBlock):
         self._guarantee, self._estimator = guarantee, estimator
 
     def __enter__(self):
-        guarantee, outer, rows = self._guarantee, current_entry(), current_rows()
+        guarantee, outer, rows, frame = self._guarantee, current_entry(), current_rows(), sys._getframe(1)
         if is_seeded() and isinstance(guarantee, PrivacyGuarantee):
             guarantee = guarantee.mark_seeded()
         books = _books(open_journals())
         self.written = frozenset(books)
         self.seeded = getattr(guarantee, "seeded", False)
         missing = self.written
-        if outer is not None and outer.absorbs:  # its own, but for ledgers that were opened since
+        # A release in a function below belongs to the outer one, but for ledgers that were opened since.
+        if outer is not None and outer.absorbs and not outer.is_of(frame):
             missing, self.absorbs = self.written - outer.written, True
             self.seeded = outer.seeded and (self.seeded or not missing)
         time = datetime.now(UTC).isoformat(timespec="seconds")
@@ -197,7 +199,7 @@ class _Release(EntryBlock):
             book.check(new)
         for book, new in todo:
             book.append(new)
-        self._enter(sys._getframe(1))
+        self._enter(frame)
         return self
 
 
