@@ -71,6 +71,15 @@ def _lives(process):
 
 
 _LINEAGE = set()
+_USERS = set()  # that this process and its ancestors were ever seen to be
+
+
+def _users_of(pid):
+    """Users that Linux says a process is, or can become again."""
+    with suppress(OSError):
+        status = Path(f"/proc/{pid}/status").read_bytes().decode(errors="replace")
+        return next((line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")), [])
+    return []
 
 
 @lru_cache(maxsize=1)
@@ -79,6 +88,7 @@ def _lineage(pid, parent):
     seen = []
     while pid > 0 and (process := _process(pid)) not in seen:
         seen.append(process)
+        _USERS.update(_users_of(pid))
         pid, parent = parent, int((_facts_of(parent) or ["", 0])[1])  # elsewhere than on Linux, the parent is the last
     _LINEAGE.update(seen)
     return _LINEAGE
@@ -99,6 +109,13 @@ _TOLD = set(_told())  # markers that came with the environment or with a pickle
 def _markers():
     """Directory of the markers, which is this user's; the same whatever TMPDIR a process has."""
     return f"/tmp/skdprp-open-{getattr(os, 'geteuid', int)()}"  # there is none on Windows
+
+
+def _directories():
+    """Directories of the markers of all users that a ledger may belong to: this process may be another one by now."""
+    _lineage(os.getpid(), os.getppid())
+    _USERS.add(str(getattr(os, "geteuid", int)()))
+    return {_markers(), *(f"/tmp/skdprp-open-{user}" for user in list(_USERS))}
 
 
 def _is_safe(directory):
@@ -142,7 +159,7 @@ def open_journals():
     """
     try:
         journals = {}
-        for marker in {*_OWN, *_TOLD, *_of_lineage(_markers())}:
+        for marker in {*_OWN, *_TOLD}.union(*map(_of_lineage, _directories())):
             # Whatever becomes of the marker of a ledger that was opened here, it is open until it is closed.
             is_own = marker in _OWN and _owner(marker) == _process_itself(os.getpid())
             journal = _OWN.get(marker) if is_own else _journal_of(marker)
@@ -172,14 +189,17 @@ def _tell():
 
 
 def _stamp():
-    """What is another one when a ledger was opened in between, by this process or by another one of this user."""
-    known = {*_OWN, *_TOLD}
+    """What is another one when a ledger was opened in between, by this process or an ancestor."""
+    return {*_OWN, *_TOLD}, {directory: _changed(directory) for directory in _directories()}
+
+
+def _changed(directory):
     try:
-        changed = os.stat(_markers()).st_mtime_ns
+        changed = os.stat(directory).st_mtime_ns
     except FileNotFoundError:
-        return known, 0
+        return 0
     # Two changes within a step of the clock look like one: nothing equals an object.
-    return known, changed if time.time_ns() - changed > _SETTLED else object()
+    return changed if time.time_ns() - changed > _SETTLED else object()
 
 
 @contextmanager
@@ -204,11 +224,11 @@ def _mark(marker, text):
     directory = os.path.dirname(marker)
     while True:
         with suppress(FileExistsError):
-            os.mkdir(directory, mode=0o711)
+            os.mkdir(directory, mode=0o755)
         if _is_safe(directory) is False:
             raise PermissionError(f"{directory} belongs to somebody else, who could say which ledgers are open.")
         with suppress(FileNotFoundError):
-            os.chmod(directory, 0o711)  # processes of other users that were told of a marker look for it by its name
+            os.chmod(directory, 0o755)  # descendants that are other users by now look for markers, too
             _sweep(directory)
             return os.symlink(text, marker)
 
