@@ -227,6 +227,9 @@ def current_rows():
     return parts
 
 
+_OPEN = set()  # ledgers, which are open until their blocks are left, whether or not anybody else refers to them
+
+
 class PrivacyLedger:
     """Record every release while it is open, by all processes that belong to this one.
 
@@ -292,11 +295,13 @@ class PrivacyLedger:
             _Book(identity).read()  # a file that is no ledger is refused before anything is released
             self._identity, self._kept = identity, None
             self._marker = stack.enter_context(marked(identity))
+            _OPEN.add(self)
             self._open = stack.pop_all()
         return self
 
     def __exit__(self, *error):
         self._open.close()
+        _OPEN.discard(self)
 
     def _keep(self, path, *, owner):
         """Remove a file of this block only, once it is closed, and keep what was in it.
