@@ -22,6 +22,17 @@ def _line(facts):
     return json.dumps(facts, allow_nan=False).encode() + b"\n"
 
 
+def _descriptor(path, flags):
+    """Open a file under a number that nobody prints to, even where standard output was closed."""
+    descriptor = os.open(path, flags, 0o600)
+    if descriptor > 2:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)
+
+
 def _under_lock(path, flags, use):
     """Call a function of a descriptor of a file while nobody else has its lock, and of whether that is so for sure.
 
@@ -30,7 +41,7 @@ def _under_lock(path, flags, use):
     """
     # A descriptor of its own each time: locks belong to descriptors, and threads shall wait for each other.
     is_sure = not is_interrupted()
-    with open(path, "rb", buffering=0, opener=lambda path, _: os.open(path, flags, 0o600)) as file:
+    with open(path, "rb", buffering=0, opener=lambda path, _: _descriptor(path, flags)) as file:
         try:
             if is_sure:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX)
