@@ -44,7 +44,8 @@ def _under_lock(path, flags, use):
     with open(path, "rb", buffering=0, opener=lambda path, _: _descriptor(path, flags)) as file:
         try:
             if is_sure:
-                fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+                # NFS has no exclusive locks of files that are only read.
+                fcntl.flock(file.fileno(), fcntl.LOCK_SH if flags == os.O_RDONLY else fcntl.LOCK_EX)
             return use(file.fileno(), is_sure)
         finally:  # a process that was forked meanwhile shares the lock, and would hold it on
             fcntl.flock(file.fileno(), fcntl.LOCK_UN)

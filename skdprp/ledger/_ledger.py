@@ -61,7 +61,7 @@ class _Book:
     def check(self, entry):
         """Refuse an entry that cannot be written, or would pass the limit."""
         _facts_of(entry)
-        self.journal.read(lambda lines: self._check(lines, entry))
+        self.journal.write(lambda lines, append: self._check(lines, entry))  # no two threads add up at once
 
     def _check(self, lines, entry):
         self._catch_up(lines[:2])
