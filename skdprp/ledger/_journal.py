@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,6 +21,21 @@ class LedgerError(RuntimeError):
 
 def _line(facts):
     return json.dumps(facts, allow_nan=False).encode() + b"\n"
+
+
+_HELD = {}  # files of journals -> threads that have them open
+
+
+def _let_go():
+    """Close in a forked child what other threads held, which are not there: it would keep the lock of a dead parent."""
+    for file, thread in list(_HELD.items()):
+        if thread != threading.get_ident():
+            file.close()
+            del _HELD[file]
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 def _descriptor(path, flags):
@@ -43,11 +59,13 @@ def _under_lock(path, flags, use):
     is_sure = not is_interrupted()
     with open(path, "rb", buffering=0, opener=lambda path, _: _descriptor(path, flags)) as file:
         try:
+            _HELD[file] = threading.get_ident()
             if is_sure:
                 # NFS has no exclusive locks of files that are only read.
                 fcntl.flock(file.fileno(), fcntl.LOCK_SH if flags == os.O_RDONLY else fcntl.LOCK_EX)
             return use(file.fileno(), is_sure)
         finally:  # a process that was forked meanwhile shares the lock, and would hold it on
+            _HELD.pop(file, None)
             fcntl.flock(file.fileno(), fcntl.LOCK_UN)
 
 
