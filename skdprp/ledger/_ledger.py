@@ -1,6 +1,7 @@
 """PrivacyLedger, and the entries that releases make."""
 
 import json
+import math
 import os
 import sys
 from contextlib import ExitStack
@@ -398,6 +399,8 @@ class PrivacyLedger:
         """
         adjacency = adjacency if isinstance(adjacency, Adjacency) else Adjacency(adjacency)
         budget = PrivacyGuarantee(epsilon, delta, adjacency=adjacency)
+        if not math.isfinite(budget.epsilon):
+            raise ValueError(f"A limit is finite, got epsilon={epsilon}.")
         if composition not in ("basic", "gaussian") or (composition == "gaussian" and not 0 < delta < 1):
             raise ValueError('composition is "basic", or "gaussian" with 0 < delta < 1.')
         if not (book := self._book()):
