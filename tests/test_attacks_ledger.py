@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import ctypes
+import errno
+import fcntl
 import math
 import multiprocessing
 import os
@@ -427,7 +429,7 @@ def test_another_user_cannot_say_which_ledgers_are_open():
     def victim():
         as_a_fresh_process()
         os.setuid(65534)
-        recording._markers = lambda: str(markers)
+        recording._directories = lambda: {str(markers)}
         with contextlib.suppress(Exception):
             publish()
         os._exit(0)
@@ -1095,3 +1097,231 @@ def test_a_name_of_a_release_that_cannot_be_counted_is_refused_before_the_releas
         with contextlib.suppress(TypeError, ValueError, LedgerError), entry(PURE, name):
             pass
         ledger.total()
+
+
+# Who is not seen, and what is lost
+
+
+def publishes_as_another_user(ready, go, done):
+    os.setuid(65534)
+    ready.set()
+    go.wait(20)
+    done.put(publish_once(None))
+    done.close()
+    done.join_thread()
+    os._exit(0)
+
+
+def test_a_descendant_that_is_another_user_by_now_makes_no_release_without_an_entry(tmp_path):
+    """A service that drops its privileges, or `sudo`: it looked for the markers of its own user only.
+
+    It was not told of the ledger, for it is older, or its environment was cleared. Those that were told are refused.
+    """
+    if os.geteuid():
+        pytest.skip("only root can become another user")
+    fork = multiprocessing.get_context("fork")
+    ready, go, done = fork.Event(), fork.Event(), fork.Queue()
+    process = fork.Process(target=publishes_as_another_user, args=(ready, go, done))
+    process.start()
+    ready.wait(20)
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        go.set()
+        n_released = done.get(timeout=20)
+        assert len(ledger.entries) >= n_released
+    process.join()
+
+
+def leaves_with(act, line, *, code=""):
+    """Leave a block with something done before one line of that; return the ledger, and whether there was such a line.
+
+    Counted are lines of the ledger and its journal, or of functions of one name.
+    """
+    n_lines = 0
+
+    def trace(frame, event, _):
+        nonlocal n_lines
+        if not frame.f_code.co_filename.endswith(("_ledger.py", "_journal.py")):
+            return None
+        n_lines += event == "line" and frame.f_code.co_name.startswith(code)
+        if n_lines == line and event == "line":
+            n_lines += 1
+            act()
+        return trace
+
+    ledger, before = PrivacyLedger(), sys.gettrace()
+    try:
+        with ledger:
+            publish()
+            sys.settrace(trace)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(before)
+    return ledger, n_lines > line
+
+
+def publish_in_a_thread(entered):
+    """Publish in another thread, and note in which ledgers."""
+
+    def _publish():
+        with contextlib.suppress(*REFUSALS), entry(PURE) as release:
+            add_laplace([1.0], scale=4.0)
+            entered.extend(release.written)
+
+    thread = threading.Thread(target=_publish)
+    thread.start()
+    thread.join()
+
+
+@in_a_context_of_its_own
+def test_what_is_entered_while_a_ledger_without_a_path_is_closed_is_in_its_total():
+    """Between the last look at its file and its end, as happens in most blocks in which threads go on publishing."""
+    line, is_reached = 1, True
+    while is_reached:
+        entered = []
+        ledger, is_reached = leaves_with(lambda entered=entered: publish_in_a_thread(entered), line, code="__exit__")
+        assert len(ledger.entries) == 1 + len(entered), line
+        line += 1
+    assert line > 3
+
+
+def leaves_interrupted():
+    line, is_reached = 1, True
+    while is_reached:
+        ledger, is_reached = leaves_with(interrupt, line)
+        with contextlib.suppress(LedgerError):
+            assert len(ledger.entries) == 1, line
+        line += 1
+    os._exit(0 if line > 10 else 2)
+
+
+def test_no_interruption_of_leaving_a_block_makes_its_releases_none():
+    """By Ctrl+C a second time: "Nothing was released.", said the ledger, and its file was removed."""
+    assert in_fork(leaves_interrupted, seconds=20) == 0
+
+
+@pytest.mark.parametrize("how", ["swept away", "in a fork"])
+def test_a_ledger_that_cannot_know_does_not_say_that_nothing_was_released(how, monkeypatch, tmp_path):
+    """Its file was removed as too old by what clears /tmp, or its block was left by another process."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    fork = multiprocessing.get_context("fork")
+    left, said, ledger = fork.Event(), fork.Queue(), PrivacyLedger()
+
+    def looks():
+        left.wait(20)
+        try:
+            said.put(len(ledger.entries))
+        except LedgerError:
+            said.put(1)
+
+    with contextlib.suppress(LedgerError), ledger:
+        publish()
+        process = fork.Process(target=looks)
+        process.start()
+        for path in tmp_path.iterdir() if how == "swept away" else ():
+            path.unlink()
+    left.set()
+    if how == "in a fork":
+        assert said.get(timeout=20) == 1
+    else:
+        with contextlib.suppress(LedgerError):
+            assert len(ledger.entries) == 1
+    process.join()
+
+
+def begin_a_ledger(path):
+    stack = contextlib.ExitStack()
+    stack.enter_context(PrivacyLedger(path))
+
+
+def publishes_in_what_was_begun(path):
+    begin_a_ledger(path)
+    with contextlib.suppress(*REFUSALS):
+        publish()
+    os._exit(len(PrivacyLedger(path).entries))
+
+
+def test_a_ledger_that_nobody_holds_any_more_is_open_until_its_block_is_left(tmp_path):
+    """A function that opens it for a whole program: it was closed, without a word, as the function returned."""
+    assert in_fork(publishes_in_what_was_begun, tmp_path / "spent.jsonl") == 1
+
+
+def test_two_entries_of_one_with_statement_are_two():
+    """The second was taken for a part of the first, and passed the limit: 5.0 was released, and 0.5 entered."""
+    more = PrivacyGuarantee(5.0, 0.0, adjacency=PURE.adjacency)
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0)
+        with contextlib.suppress(LedgerError):
+            with entry(PURE, "count"), entry(more, "sum"):
+                add_laplace([1.0], scale=0.2)
+            assert ledger.total()[0].adaptive.epsilon == 5.5
+
+
+# Files and locks of others
+
+
+def prints_while_it_writes(path):
+    with PrivacyLedger(path):
+        os.close(1)
+        os.close(2)
+        written = os.fsync
+
+        def printing(descriptor):  # as another thread, or BLAS
+            for number in (1, 2):
+                with contextlib.suppress(OSError):
+                    os.write(number, b"a row\n")
+            written(descriptor)
+
+        os.fsync = printing
+        publish()
+    os._exit(0)
+
+
+def test_nothing_is_printed_into_a_ledger(tmp_path):
+    """A daemon that has closed standard output: the file was opened as number 1, and a line of text damaged it."""
+    assert in_fork(prints_while_it_writes, tmp_path / "spent.jsonl") == 0
+    assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) == 1
+
+
+def ends_while_a_thread_writes(path, end):
+    writing = threading.Event()
+    with PrivacyLedger(path):
+        os.fsync = lambda _: (writing.set(), time.sleep(60))
+        threading.Thread(target=publish, daemon=True).start()
+        writing.wait()
+        if not os.fork():
+            end.wait(20)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def opens_soon(path):
+    with PrivacyLedger(path):
+        os._exit(0)
+
+
+def test_a_lock_ends_with_the_process_that_took_it(tmp_path):
+    """One that was killed while a thread wrote: a child forked meanwhile held the lock, for as long as it lived."""
+    path, end = tmp_path / "spent.jsonl", multiprocessing.get_context("fork").Event()
+    if not (owner := os.fork()):
+        ends_while_a_thread_writes(path, end)
+    os.waitpid(owner, 0)
+    opened = in_fork(opens_soon, path, seconds=1)
+    end.set()
+    assert opened == 0
+
+
+def test_no_exclusive_lock_is_asked_for_where_a_file_is_only_read(monkeypatch, tmp_path):
+    """NFS has none of such: no ledger could be opened in a home directory of a cluster."""
+    lock = fcntl.flock
+
+    def as_on_nfs(descriptor, operation):
+        is_read_only = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+        if operation & fcntl.LOCK_EX and is_read_only:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", as_on_nfs)
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        publish()
+        assert len(ledger.entries) == 1

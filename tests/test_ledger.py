@@ -648,7 +648,8 @@ def test_a_limit_is_fixed_before_the_first_release(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"epsilon": -1.0}, {"delta": 2.0}, {"composition": "gaussian"}, {"composition": "x"}]
+    "wrong",
+    [{"epsilon": -1.0}, {"epsilon": float("inf")}, {"delta": 2.0}, {"composition": "gaussian"}, {"composition": "x"}],
 )
 def test_there_is_no_such_limit(wrong):
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match=r"epsilon|composition"):
