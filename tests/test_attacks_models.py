@@ -1310,7 +1310,7 @@ def random_map(rng, depth):
 def test_no_row_is_sketched_more_often_than_a_report_of_random_steps_says(released):
     """Compositions of compositions, of which about half have a sum: none of a thousand was an undercount."""
     rng, known = np.random.default_rng(0), 0
-    for _ in range(30):
+    for _ in range(16):
         released.clear()
         try:
             fitted = make_pipeline(random_map(rng, 3), random_map(rng, 2), LogisticRegression()).fit(X, Y)
@@ -1320,7 +1320,7 @@ def test_no_row_is_sketched_more_often_than_a_report_of_random_steps_says(releas
         counts = max((count for value, count in released.items() if value in X[:, 0]), default=0)
         assert charged(report) >= counts
         known += counts > 0 and report.private is not None
-    assert known > 5
+    assert known > 3
 
 
 def test_no_cell_of_a_column_of_whole_numbers_rounds_the_others(tmp_path):
