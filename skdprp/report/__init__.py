@@ -48,9 +48,10 @@ def privacy_report(estimator, *, ledger=None):
 
     Notes
     -----
-    What comes after a private sketch is post-processing and costs nothing, but may learn from labels as they are. Steps
-    that learn from rows without noise are not covered, nor is what follows them: their private successors assume rows
-    that reach them by a map that was not fitted on them. Data-independent steps are :class:`~skdprp.PublicScaler`,
+    What comes after a private sketch is post-processing and costs nothing, but may learn from labels as they are. What
+    was fitted before, and is frozen or a parameter of a step there, may have seen the rows: it is none. Steps that
+    learn from rows without noise are not covered, nor is what follows them: their private successors assume rows that
+    reach them by a map that was not fitted on them. Data-independent steps are :class:`~skdprp.PublicScaler`,
     :class:`~skdprp.PublicBinner` and those of scikit-learn that are known to treat each row by itself. The columns of a
     ColumnTransformer are composed as if a change could reach all of them; there is no total where a branch with a
     sketch is given one several times.

@@ -63,16 +63,36 @@ def has_guarantee(estimator):
 
 def holds_private(estimator):
     """Whether parameters, attributes or functions of an estimator are, or hold, private estimators, at any depth."""
-    seen, found = {id(estimator): estimator}, _held_by(estimator)
+    held = _all_held_by(_held_by(estimator), seen={id(estimator): estimator})
+    return any(has_guarantee(one) or is_of_library(one) for one in held)
+
+
+def holds_fitted(estimator):
+    """Whether parameters of an estimator are, or hold, estimators that are fitted: it clones those that it fits."""
+    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else vars(estimator)
+    return any(map(_is_fitted, _all_held_by(list(parameters.values()), seen={})))
+
+
+def _is_fitted(thing):
+    """Whether a thing is an estimator with attributes of a fit, as scikit-learn spells them, or says that it is one."""
+    if not (hasattr(thing, "fit") and hasattr(thing, "get_params")):
+        return False
+    if any(name.endswith("_") and not name.startswith("__") for name in getattr(thing, "__dict__", ())):
+        return True
+    # Those of scikit-learn that learn nothing are always fitted, by what they say.
+    is_other = type(thing).__module__.partition(".")[0] not in ("sklearn", "skdprp")
+    return is_other and hasattr(thing, "__sklearn_is_fitted__") and bool(thing.__sklearn_is_fitted__())
+
+
+def _all_held_by(found, *, seen):
+    """Yield what was found and what it refers to, at any depth."""
     while found:
         one = found.pop()
         if isinstance(one, _PLAIN) or id(one) in seen:
             continue
-        if has_guarantee(one) or is_of_library(one):
-            return True
+        yield one
         seen[id(one)] = one
         found += _held_by(one)
-    return False
 
 
 def _held_by(thing):

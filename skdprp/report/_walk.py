@@ -36,7 +36,15 @@ from ..preprocessing import PublicBinner
 from ._data_independent import PUBLIC, chooses_by_name, is_data_independent, map_label, remark_on, varies_in_zeros
 from ._lines import ReportedStep
 from ._search import NotKnown, is_search, is_watched, releases_of_search
-from ._structure import COMPOSITES, branches, has_guarantee, holds_private, is_of_library, may_release_more
+from ._structure import (
+    COMPOSITES,
+    branches,
+    has_guarantee,
+    holds_fitted,
+    holds_private,
+    is_of_library,
+    may_release_more,
+)
 
 _SPREADING = (
     AdditiveChi2Sampler,
@@ -89,6 +97,7 @@ _APPLIES = (
     "applies private estimators, and on which rows they were fitted is not known: let them see the rows before, report"
     " the steps after them, and compose() the guarantees if both are of the same rows"
 )
+_FITTED_BEFORE = "holds what was fitted before, perhaps on the rows without noise: have it fitted in its place"
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = "rows that were sketched are not sketched again: each transform, predict or score of them is one release more"
 _DIFFER = "; guarantees differ, this is the last"
@@ -135,7 +144,7 @@ def walk(estimator, name, flow, *, passes_on=False):
 
 def _of_estimator(estimator, name, flow, *, passes_on):
     if type(estimator) is FrozenEstimator:
-        return walk(estimator.estimator, name, flow)
+        return _of_frozen(estimator.estimator, name, flow)
     if type(estimator) is Pipeline:
         return _of_pipeline(estimator, name, flow, passes_on=passes_on)
     name = name or type(estimator).__name__.lower()
@@ -143,6 +152,15 @@ def _of_estimator(estimator, name, flow, *, passes_on):
         return _of_search(estimator, name, flow)
     steps = branches(estimator)
     return _of_branches(estimator, steps, name, flow) if steps else _of_step(estimator, name, flow)
+
+
+def _of_frozen(estimator, name, flow):
+    """Report on what was fitted before: after a sketch, too, it may have been fitted on the rows themselves."""
+    if not flow.released:
+        return walk(estimator, name, flow)
+    part = walk(estimator, name, Flow())
+    saw_labels = name if part.charges or part.not_covered else ""
+    return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or saw_labels))
 
 
 def _fits_and_transforms_at_once(estimator):
@@ -256,6 +274,9 @@ def _repeats_columns(estimator, branch):
 
 def _of_step(estimator, name, flow):
     kind = type(estimator).__name__
+    if flow.released and holds_fitted(estimator):
+        part = replace(_uncovered(name, kind, _FITTED_BEFORE), is_known=not holds_private(estimator))
+        return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or name))
     # What sees only released rows may inherit, learn and release what it likes: that is post-processing.
     if may_release_more(estimator) and not flow.released:
         return _uncovered(name, kind, _INHERITS)
