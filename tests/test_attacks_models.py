@@ -1285,11 +1285,32 @@ class OfTwoStrengths(AMPClassifier):
         super().__init__(epsilon=0.1 if is_strict else 8.0, delta=1e-6, classes=[0, 1])
 
 
-def test_a_search_over_what_a_constructor_reads_is_charged_for_the_epsilon_of_its_fits():
+@pytest.mark.parametrize("grid", [[True], [False, True], [True, False]])
+@pytest.mark.parametrize("last", [False, True])
+def test_a_search_over_what_a_constructor_reads_is_charged_for_the_epsilon_of_its_fits(grid, last):
     """A search sets a parameter and calls no constructor again: three fits of 8.0 were reported as (0.3, 3e-6)."""
-    search = GridSearchCV(OfTwoStrengths(is_strict=False), {"is_strict": [True]}, cv=KFold(3)).fit(X, Y)
+    options = {"cv": KFold(3), "refit": lambda results: last * (len(grid) - 1)}
+    search = GridSearchCV(OfTwoStrengths(is_strict=False), {"is_strict": grid}, **options).fit(X, Y)
     private = privacy_report(search).private
     assert private is None or private.epsilon >= 3 * search.best_estimator_.guarantee_.epsilon
+
+
+class SketchOfTwoStrengths(DPOPORP):
+    """A sketch with another constructor."""
+
+    def __init__(self, *, is_strict=True):
+        self.is_strict = is_strict
+        super().__init__(4, epsilon=0.1 if is_strict else 8.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("grid", [[True], [False, True], [True, False]])
+def test_a_search_over_what_the_constructor_of_a_sketch_reads_is_charged_for_its_epsilon(grid):
+    """All fits are of 8.0, and so is the best, whatever the others say of themselves."""
+    model = make_pipeline(SketchOfTwoStrengths(is_strict=False), LogisticRegression())
+    grid = {"sketchoftwostrengths__is_strict": grid}
+    search = GridSearchCV(model, grid, cv=KFold(3), refit=lambda results: 0).fit(X, Y)
+    private = privacy_report(search).private
+    assert private is None or private.epsilon >= 8.0
 
 
 def test_the_column_of_the_intercept_does_not_tell_an_entry_by_its_last_bits():

@@ -31,7 +31,7 @@ from sklearn.model_selection import (
 from .._calibration import within_reach
 from .._noise import left_a_seed
 from ..guarantee import Adjacency, Definition
-from ._structure import all_steps, has_guarantee, is_of_library
+from ._structure import all_steps, has_guarantee, has_own_constructor, is_of_library
 
 _SEARCHES = (GridSearchCV, RandomizedSearchCV)
 _BY_PLACE = (KFold, RepeatedKFold, LeaveOneOut, LeavePOut, ShuffleSplit, TimeSeriesSplit, PredefinedSplit)
@@ -86,6 +86,8 @@ def releases_of_search(search, refit, walk):
         raise NotKnown(_UNKNOWN) from error
     if any(_coverage(candidate) != _coverage(refit) for candidate in candidates):
         raise NotKnown(_UNKNOWN)
+    if not _states_as_much(candidates[search.best_index_], refit):
+        raise NotKnown(_UNKNOWN)
     lines, charges = [], []
     # Of each step that releases something, what each candidate released at it: a fit of the refit's steps.
     groups_of_steps = zip(*(candidate.charges for candidate in candidates), strict=True)
@@ -133,6 +135,16 @@ def _check_records(search, refit):
 def _coverage(part):
     """What is covered, step by step, and what is not."""
     return [(line.step, line.status) for line in part.steps], part.not_covered, part.is_known
+
+
+def _states_as_much(best, refit):
+    """Whether the best candidate, as it follows from parameters, has the guarantees of the refit, which had them."""
+    pairs = [pair for groups in zip(best.charges, refit.charges, strict=True) for pair in zip(*groups, strict=True)]
+    return all(
+        (stated.epsilon, stated.definition) == (known.epsilon, known.definition)
+        and stated.delta >= known.delta  # one that a model chooses is larger in a fold, which has fewer rows
+        for stated, known in pairs
+    )
 
 
 def _splitter(search, charges):
@@ -202,7 +214,9 @@ def _candidates(search, refit, cv):
     private = {path: step for path, step in fitted.items() if not _sees_released(path, refit)}
     fitted_with = {}
     for path, step in private.items():
-        if not is_of_library(step) or getattr(step, "_calibrated_for", None) is None:
+        # A fit sets parameters of a clone and calls no constructor again, which a class of yours may expect.
+        is_recorded = is_of_library(step) and not has_own_constructor(step)
+        if not is_recorded or getattr(step, "_calibrated_for", None) is None:
             raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
         fitted_with |= {f"{path}__{name}".removeprefix("__"): value for name, value in step._calibrated_for.items()}
     for own in _own_parameters(search, refit, private):

@@ -129,6 +129,12 @@ def is_of_library(estimator):
     return is_ours and not _own_names(estimator)
 
 
+def has_own_constructor(estimator):
+    """Whether a private estimator of this library has another constructor."""
+    kind = type(estimator)
+    return kind.__init__ is not _library_class(kind).__init__
+
+
 def may_release_more(estimator):
     """Whether an estimator inherits a guarantee of this library, and adds to what was proved to keep it."""
     is_private = hasattr(estimator, "epsilon") or has_guarantee(estimator)
