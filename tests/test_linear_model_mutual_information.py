@@ -53,6 +53,29 @@ def test_projection_has_its_distribution(wide):
     assert abs(np.mean(normal[1:] * normal[:-1])) < 6 / np.sqrt(4 * len(rows))
 
 
+@pytest.mark.parametrize("n_components", [6, 40])
+def test_no_bit_of_what_gets_no_noise_depends_on_an_entry(n_components):
+    """S 1 and S y, by triangle and by blocks of S."""
+    X, y = make_data(60, 5)
+    model, released = MIDPRegressor(n_components=n_components, fit_intercept=True), set()
+    for rows in (X, -X, np.zeros_like(X), np.ones_like(X), sp.csr_array(X)):
+        with reproducible_noise(0):
+            sketch, targets = model.sketch(rows, y)
+        released.add((sketch[:, -1].tobytes(), targets.tobytes()))
+    assert len(released) == 1
+
+
+def test_the_columns_of_a_projection_belong_together():
+    """The rows of all columns, those that are computed by themselves too, have one Gram matrix as covariance."""
+    X, y = make_data(60, 3)
+    X[:, 0] += 0.5
+    model = MIDPRegressor(n_components=40, epsilon=60.0, fit_intercept=True)
+    rows = np.vstack([np.column_stack(model.sketch(X, y)) for _ in range(500)])
+    A = np.column_stack([np.clip(X, -1, 1), np.ones(60), y])
+    normal = rows @ np.linalg.inv(np.linalg.cholesky(A.T @ A)).T
+    assert np.allclose(normal.T @ normal / len(rows), np.eye(5), atol=6 * np.sqrt(2 / len(rows)))
+
+
 def test_additive_release_has_its_distribution():
     X, y = make_data()
     model = MIDPRegressor(mechanism="additive", max_abs=0.5)

@@ -384,7 +384,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         if n_components is not None:
             mechanism = f"secret projection to {n_components} rows, {mechanism}"
             source = "proof in skdprp.mechanisms.information_scale"
-            assumptions += ("S X and S y are real numbers: the last bits of the float S y are not protected",)
+            assumptions += ("S X is of real numbers: that its floats are rounded, far below the noise, is not counted",)
             if self.min_residual > 0:
                 others = "the other columns and y" + " and the constant" * self.fit_intercept
                 residual = f"the residual of each column on {others}, less any row,"

@@ -69,14 +69,15 @@ def project(X, public, *, n_components, max_abs, scale):
 
     Notes
     -----
-    If the table A has at most n' columns, its factor R takes its place: ``S A = (S Q) R``, and S Q, the product of a
-    Gaussian matrix and orthonormal columns, is again a matrix of independent standard normal variates. The
-    distribution of the release is the same, and as many variates as it has entries are drawn instead of ``n' n``.
+    If the table has at most n' columns, a factor takes its place. With ``public = Q1 R`` and ``X = Q1 A + Q2 B``, where
+    the columns of Q1 and Q2 are orthonormal, ``S public = G1 R`` and ``S X = G1 A + G2 B``. ``[G1, G2] = S [Q1, Q2]``,
+    the product of a Gaussian matrix and orthonormal columns, is again a matrix of independent standard normal variates.
+    The joint distribution of the release is the same, and at most as many variates as it has entries are drawn instead
+    of ``n' n``. R is computed without X, so that no bit of ``S public``, which gets no noise, depends on X.
     """
     n_samples, n_features = X.shape
     if n_features + public.shape[1] <= n_components:
-        R = triangle(noisy_blocks(X, public, max_abs=max_abs, scale=0.0))
-        projected = _secret_columns(n_components, 0, len(R)) @ R
+        projected = _project_factors(X, public, n_components=n_components, max_abs=max_abs)
     else:
         projected = np.zeros((n_components, n_features + public.shape[1]))
         for rows in gen_batches(n_samples, max(1, _BLOCK_ENTRIES // n_components)):
@@ -87,6 +88,21 @@ def project(X, public, *, n_components, max_abs, scale):
     _noise.add_gaussian(noisy, scale)  # a scale of 0 is that of the published calibration alone
     projected[:, :n_features] = noisy
     return projected
+
+
+def _project_factors(X, public, *, n_components, max_abs):
+    """``[G1 A + G2 B, G1 R]`` of the factors of the table with its public columns first."""
+    n_public = public.shape[1]
+    R = _without_signs(triangle(public[rows] for rows in _row_blocks(public)))
+    blocks = noisy_blocks(X, public, max_abs=max_abs, scale=0.0)
+    joint = _without_signs(triangle(np.roll(block, n_public, axis=1) for block in blocks))
+    G = _secret_columns(n_components, 0, len(joint))
+    return np.hstack([G @ joint[:, n_public:], G[:, :n_public] @ R])
+
+
+def _without_signs(R):
+    """Turn the rows of a triangle to a diagonal that is not negative, for triangles of one matrix to be the same."""
+    return np.where(np.diag(R) < 0, -1.0, 1.0)[:, None] * R
 
 
 def _row_blocks(X):
