@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from decimal import Decimal, getcontext
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 
 import joblib
 import numpy as np
@@ -1197,6 +1197,7 @@ def test_the_labels_of_all_rows_are_no_list_of_classes(kind):
         kind(delta=1e-6, classes=Y).fit(X, Y)
 
 
+THEIRS = None  # a module
 FITTED = {}  # private models that functions of this module apply
 
 
@@ -1239,6 +1240,44 @@ def test_a_map_that_scores_rows_by_a_private_model_may_name_it_further_within(sc
     report = privacy_report(make_pipeline(FunctionTransformer(scores), model()).fit(X, Y))
     assert report.total is None
     assert report.private is None or report.private.epsilon > 8.0
+
+
+def score_by_modules(rows):
+    """Apply a private model of a module within a module, each of which names the other."""
+    return THEIRS.inner.first.predict_proba(rows)
+
+
+def score_by_import(rows):
+    """Apply a private model of a module that is imported when it is called."""
+    import their_inner
+
+    return their_inner.first.predict_proba(rows)
+
+
+@pytest.mark.parametrize("scores", [score_by_modules, score_by_import])
+def test_a_map_may_find_a_private_model_in_another_module(scores, monkeypatch):
+    """Names of a module are followed, of a module within it, too, and where modules name each other there is an end."""
+    inner, outer = ModuleType("their_inner"), ModuleType("their_outer")
+    inner.first = AMPClassifier(epsilon=9.0, delta=1e-6, classes=[0, 1]).fit(X, Y)
+    inner.inner = outer.inner = inner
+    inner.THEIRS = outer
+    monkeypatch.setitem(sys.modules, "their_inner", inner)
+    monkeypatch.setitem(globals(), "THEIRS", outer)
+    assert privacy_report(make_pipeline(FunctionTransformer(scores), model()).fit(X, Y)).total is None
+
+
+def clipped(rows):
+    """Clip rows by their own method."""
+    return rows.clip(-1, 1)
+
+
+def test_an_attribute_is_no_name_of_a_module_and_functions_are_assumed_to_apply_no_model(monkeypatch):
+    """A model of the module that has the name of a method of arrays is none that the function applies."""
+    fitted = AMPClassifier(epsilon=9.0, delta=1e-6, classes=[0, 1]).fit(X, Y)
+    monkeypatch.setitem(globals(), "clip", fitted)
+    for function in (clipped, np.tanh):
+        total = privacy_report(make_pipeline(FunctionTransformer(function), model()).fit(X, Y)).total
+        assert ("applies no model that was fitted on these rows" in repr(total.assumptions)) == (function is clipped)
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,13 @@ def _are_alike(spline, other):
     return spline.k == other.k and np.array_equal(spline.t, other.t) and np.array_equal(spline.c, other.c)
 
 
+def calls_own_function(estimator):
+    """Whether a data-independent step calls a function that is of no library."""
+    if type(estimator) not in (FunctionTransformer, HashingVectorizer):
+        return False
+    return any(callable(value) and not _is_of_library(value) for value in estimator.get_params(deep=False).values())
+
+
 def _fills_with_a_constant(imputer):
     """Whether an imputer fills in what it is told, in every column, and was told so when it was fitted."""
     if imputer.strategy != "constant" or not imputer.keep_empty_features or imputer.add_indicator:
@@ -233,7 +240,7 @@ def _own_label(thing):
 def _spelled_function(function):
     """Write out a function of a library, by its place, its code and what it has captured."""
     # What any other one does may depend on a file that it reads, or on what a name in a text is by now.
-    if not _is_in_library(function.__globals__.get("__name__")):
+    if not is_in_library(function.__globals__.get("__name__")):
         return _own_label(function)
     facts = [function.__code__, function.__closure__, function.__defaults__, function.__kwdefaults__]
     return f"{function.__module__}.{function.__qualname__}{_pickled(facts, owner=function)}"
@@ -241,8 +248,9 @@ def _spelled_function(function):
 
 def _is_of_library(thing):
     """Whether a class or function, or the class of anything else, is one of a library."""
-    return _is_in_library((thing if hasattr(thing, "__qualname__") else type(thing)).__module__)
+    return is_in_library((thing if hasattr(thing, "__qualname__") else type(thing)).__module__)
 
 
-def _is_in_library(module):
+def is_in_library(module):
+    """Whether a module, by its name, is of a library that is known here."""
     return isinstance(module, str) and module.partition(".")[0] in _LIBRARIES

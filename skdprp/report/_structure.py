@@ -1,8 +1,10 @@
 """What is inside of an estimator, and whose class it is."""
 
+import dis
 import gc
+import sys
 from numbers import Number
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 
 import numpy as np
 from sklearn.compose import ColumnTransformer
@@ -13,10 +15,12 @@ from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 
 from ..guarantee import PrivacyGuarantee
+from ._data_independent import is_in_library
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, *_SAME_ROWS)
 _PLAIN = (str, bytes, Number, type, ModuleType, type(None))  # what holds no estimator of its own
+_LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 # What every class statement leaves in a class, whatever it defines.
 _RELEASES_NOTHING = {
     "__init__",
@@ -96,15 +100,43 @@ def _all_held_by(found, *, seen):
 
 
 def _held_by(thing):
-    """List what an object, a container, or a function or method refers to."""
+    """List what an object with its class, a container, or a function or method refers to."""
     if isinstance(thing, np.ndarray):
         return thing.ravel().tolist() if thing.dtype == object else []
     held = gc.get_referents(thing)  # in lists, closures, methods, partial functions and slots as well
     if not isinstance(thing, FunctionType):
+        own = (kind for kind in type(thing).__mro__ if not _is_common(kind.__module__))
+        return held + [value for kind in own for value in vars(kind).values()]
+    held = [one for one in held if one is not thing.__globals__ and one is not thing.__builtins__]
+    if _is_common(thing.__globals__.get("__name__")):
         return held
-    # Of all names of its module, those that it looks up.
-    looked_up = [thing.__globals__[name] for name in thing.__code__.co_names if name in thing.__globals__]
-    return looked_up + [one for one in held if one is not thing.__globals__ and one is not thing.__builtins__]
+    return held + [one for code in _codes_in(thing.__code__) for one in _looked_up(code, thing.__globals__)]
+
+
+def _is_common(module):
+    """Whether a module, by its name, is of a library that holds no models of anybody."""
+    return is_in_library(module) or str(module).partition(".")[0] in sys.stdlib_module_names
+
+
+def _codes_in(code):
+    """Yield the code of a function, and of functions, classes and generators within it."""
+    yield code
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _codes_in(one)
+
+
+def _looked_up(code, namespace):
+    """List what code looks up: of all names of its module, those that it loads; of other modules, those it names."""
+    steps = list(dis.get_instructions(code))
+    found = [namespace[step.argval] for step in steps if step.opname in _LOADS and step.argval in namespace]
+    found += [sys.modules.get(step.argval) for step in steps if step.opname == "IMPORT_NAME"]
+    modules = {}
+    for one in found:  # grows by what modules within modules are named
+        if isinstance(one, ModuleType) and one.__name__ not in modules and not _is_common(one.__name__):
+            modules[one.__name__] = one
+            found += [vars(one)[name] for name in code.co_names if name in vars(one)]
+    return found
 
 
 def _library_class(kind):

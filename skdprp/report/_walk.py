@@ -33,7 +33,15 @@ from sklearn.random_projection import BaseRandomProjection
 from .._label import RELEASED_AT
 from ..guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
 from ..preprocessing import PublicBinner
-from ._data_independent import PUBLIC, chooses_by_name, is_data_independent, map_label, remark_on, varies_in_zeros
+from ._data_independent import (
+    PUBLIC,
+    calls_own_function,
+    chooses_by_name,
+    is_data_independent,
+    map_label,
+    remark_on,
+    varies_in_zeros,
+)
 from ._lines import ReportedStep
 from ._search import NotKnown, is_search, is_watched, releases_of_search
 from ._structure import (
@@ -379,11 +387,14 @@ def _after_maps(guarantee, maps):
     """State a guarantee of rows that passed maps: distances are those of the rows that leave them."""
     if not maps:
         return guarantee
-    assumption = f"{', '.join(name for name, _ in maps)}: treats each row by itself"
+    mapped = [f"{', '.join(name for name, _ in maps)}: treats each row by itself"]
+    functions = [name for name, step in maps if calls_own_function(step)]
+    if functions:  # what a function applies can be hidden from any search of it
+        mapped.append(f"{', '.join(functions)}: applies no model that was fitted on these rows")
     adjacency = guarantee.adjacency
     if adjacency is not None and adjacency.is_distance:
         adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))
-    assumptions = dict.fromkeys([*guarantee.assumptions, assumption, TYPES_ARE_PUBLIC])
+    assumptions = dict.fromkeys([*guarantee.assumptions, *mapped, TYPES_ARE_PUBLIC])
     return replace(guarantee, adjacency=adjacency, assumptions=tuple(assumptions))
 
 
