@@ -1322,6 +1322,32 @@ def test_noise_is_on_again_when_the_contract_has_been_checked():
     assert contexts and not any(np.array_equal(context.run(add_gaussian, values, 1.0), values) for context in contexts)
 
 
+def test_no_release_without_noise_goes_unmarked():
+    """A generator that began in a seed before a check, and ended in it, took the mark away and left the noise off.
+
+    Rows left as their projection, under a guarantee of epsilon = 0.1 that said nothing of a seed.
+    """
+    X = np.arange(8.0).reshape(2, 4)
+    sketch = DPOPORP(4, epsilon=0.1, random_state=0).fit(X)
+    seeded, unmarked = [], []
+
+    class Dropping(DPOPORP):
+        def transform(self, X_of_the_check):
+            seeded.clear()
+            is_bare = np.array_equal(sketch.transform(X), sketch.projection_.project(X))
+            unmarked.append(is_bare and not sketch.guarantee_.seeded)
+            return super().transform(X_of_the_check)
+
+    def check():
+        seeded.append(seeded_numbers(0))
+        next(seeded[0])
+        with contextlib.suppress(AssertionError):
+            dict(_private_checks(Dropping(4)))["storage_is_irrelevant"]()
+
+    contextvars.copy_context().run(check)
+    assert unmarked and not any(unmarked)
+
+
 # Rows that are scaled twice, and signs that are never flipped
 
 
