@@ -63,7 +63,7 @@ def within_reach(guarantee):
     below 2^-288 (see `_noise`), those of m numbers ``m (1 + e^epsilon) 2^-288`` at most in both orders of the
     neighbours: no more than 2^-33 of delta, or 2^-96 where delta is 0, is taken as nothing.
     """
-    if guarantee.definition is not Definition.DP or guarantee.epsilon == math.inf:
+    if guarantee.definition not in (Definition.DP, Definition.INDIVIDUAL_DP) or guarantee.epsilon == math.inf:
         return guarantee
     allowed = math.log(guarantee.delta) - 33 * math.log(2) if guarantee.delta else -96 * math.log(2)
     if max(guarantee.epsilon, 1.0) <= allowed + 288 * math.log(2) - _LOG_OF_MOST_NUMBERS:

@@ -9,8 +9,9 @@ from numbers import Real
 import numpy as np
 
 _AS_ASKED = 6
-_UNBOUNDED = "scale", "sensitivity", "lipschitz", "max_norm", "min_eigenvalue", "n_changed"
-_LARGEST = {"changed": 1, "rate": 1} | dict.fromkeys(_UNBOUNDED, inf)
+_UNBOUNDED = "scale", "sensitivity", "lipschitz", "max_norm", "min_eigenvalue", "n_changed", "penalty", "log_det"
+_LARGEST = {"changed": 1, "rate": 1} | dict.fromkeys((*_UNBOUNDED, "release_shift", "accuracy"), inf)
+_LEAST = {"n_outputs": 1, "n_vertices": 1, "n_classes": 2}  # all others 0
 
 
 def to_python(number):
@@ -37,10 +38,11 @@ def with_python_numbers(function):
     @wraps(function)
     def _call(*args, **known):
         known = {name: to_python(value) for name, value in known.items()}
-        for name in _LARGEST.keys() & known.keys():
+        for name in (_LARGEST.keys() | _LEAST.keys()) & known.keys():
             # Of what is no scale or probability a formula would return a number, and a false guarantee with it.
-            if isinstance(known[name], Real) and not 0 <= known[name] <= _LARGEST[name]:
-                raise ValueError(f"{name} must be between 0 and {_LARGEST[name]:g}, got {known[name]}.")
+            least, largest = _LEAST.get(name, 0), _LARGEST.get(name, inf)
+            if isinstance(known[name], Real) and not least <= known[name] <= largest:
+                raise ValueError(f"{name} must be between {least} and {largest:g}, got {known[name]}.")
         return function(*map(to_python, args), **known)
 
     return _call

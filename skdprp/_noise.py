@@ -28,7 +28,7 @@ from threading import get_ident
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv, ndtri
 
-from ._recording import check_recorded
+from ._recording import Block, check_recorded, innermost
 
 _BLOCK = 1 << 15  # values at a time, which stay in the cache with what is drawn for them
 _LOW_63 = np.uint64(2**63 - 1)
@@ -37,26 +37,38 @@ _GRID_BITS = 10  # of the scale above the grid: finer costs privacy in sampling,
 _EDGE_MARGIN = np.float32(2.0**-8)  # see _rounded_to_gaussian
 SAMPLING_LOSS = 2.0**-31  # see above: the loss by rounding of each value that is released
 _SCALES = 2.0**-500, 2.0**500  # of which all values up to 2**500 are multiples of a normal float, up to a fraction
-_SEEDED = ContextVar("seeded noise of this context: ((process id, thread), generator)", default=(None, None))
+_SEEDED = ContextVar("innermost block of seeded noise", default=None)
 _LAST_SEEDED = ContextVar("last seeded draw of this context, by a name that no other draw has", default=b"")
-_TAPE = ContextVar("tape of this context: ((process id, thread), what noise is added to)", default=(None, None))
 
 
-def here():
+def _here():
     """Name this thread of this process: forks inherit a context, and threads where they are started in a copy of it."""
     return os.getpid(), get_ident()
 
 
+class SeededBlock(Block):
+    """Noise is drawn from a seed, or left out where there is a tape: see `testing._tape`."""
+
+    def __init__(self, seed, *, tape=None):
+        super().__init__(_SEEDED)
+        self.generator, self.tape, self._owner = np.random.default_rng(seed), tape, _here()
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        _mark_searches()
+
+    def holds(self):
+        """Whether it is not left, in its thread: also where it waits in a generator, such as a fixture of a test."""
+        return self._frame is not None and self._owner == _here()
+
+
 def _seeded_generator():
-    """Return the generator of this context, unless another process or thread has inherited it."""
-    owner, generator = _SEEDED.get()
-    return generator if owner == here() else None
+    return next((block.generator for block in innermost(_SEEDED)), None)
 
 
 def _tape():
-    """Return the list for what noise is added to instead, in the very thread that records it: see `testing._tape`."""
-    owner, tape = _TAPE.get()
-    return tape if owner == here() else None
+    """Return the list for what noise is added to instead."""
+    return next((block.tape for block in innermost(_SEEDED) if block.tape is not None), None)
 
 
 def is_seeded():
@@ -95,12 +107,8 @@ def reproducible_noise(seed):
     >>> sketch.guarantee_
     (1.0, 1e-06)-DP per transform, l1 change of 1.0 [seeded: not private]
     """
-    token = _SEEDED.set((here(), np.random.default_rng(seed)))
-    try:
+    with SeededBlock(seed):
         yield
-    finally:
-        _SEEDED.reset(token)
-        _mark_searches()
 
 
 def _mark_searches():

@@ -293,8 +293,8 @@ class Block:
 
     def __exit__(self, *error):
         self._frame = None
-        if self._variable.get() is self:
-            self._variable.set(self.outer)
+        while (block := self._variable.get()) is not None and block._frame is None:  # also those left out of order
+            self._variable.set(block.outer)
 
     def is_of(self, frame):
         """Whether it was entered in that very frame."""

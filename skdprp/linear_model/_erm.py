@@ -99,7 +99,8 @@ class Problem:
         """
         fixed, per_weight = self._rounding(penalty, largest)
         rounding = fixed + per_weight * self.largest_weights(penalty, largest)
-        return float(np.sqrt(self.n_outputs) * (self.target_gradient + rounding))
+        bound = float(np.sqrt(self.n_outputs) * (self.target_gradient + rounding))
+        return np.inf if np.isnan(bound) else bound  # of a penalty that overflowed
 
     def _rounding(self, penalty, largest):
         """What rounding may hide of one gradient: a number, and one for each unit of the norm of the weights."""

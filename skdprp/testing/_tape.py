@@ -4,7 +4,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .._noise import _TAPE, here, reproducible_noise
+from .._noise import SeededBlock
 
 SHARE_OF_NOISE = 2.0**-10  # what rounding may move, and what counts as no noise at all
 
@@ -15,13 +15,8 @@ def taped():
 
     In this thread alone: whatever is released elsewhere meanwhile has its noise. Seeded estimators use no other thread.
     """
-    tape = []
-    with reproducible_noise(0):  # which marks all that is released without noise
-        token = _TAPE.set((here(), tape))
-        try:
-            yield tape
-        finally:
-            _TAPE.reset(token)
+    with SeededBlock(0, tape=[]) as block:  # which marks all that is released without noise
+        yield block.tape
 
 
 def tape_of(function):
