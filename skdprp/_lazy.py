@@ -30,6 +30,7 @@ def map_rows(function, X, nothing):
 
     The function is called on whole rows, and not on empty chunks, of which `nothing` comes: its type is that of all.
     """
+    nothing = _of_dask(nothing)
     on_chunk = partial(_on_chunk, function, nothing)
     if is_frame(X):
         return X.map_partitions(on_chunk, meta=nothing)
@@ -39,4 +40,9 @@ def map_rows(function, X, nothing):
 
 
 def _on_chunk(function, nothing, chunk):
-    return function(chunk) if chunk.shape[0] else nothing
+    return _of_dask(function(chunk)) if chunk.shape[0] else nothing
+
+
+def _of_dask(rows):
+    """Return sparse rows as a matrix of scipy: of its sparse arrays, only new versions of dask know what they are."""
+    return sp.csr_matrix(rows) if sp.issparse(rows) else rows
