@@ -1,15 +1,21 @@
 """Steps that are known to treat each row by itself and to learn nothing: which they are, and which one it is."""
 
+import builtins
 import hashlib
 import io
 import marshal
 import pickle
+import sys
+from contextlib import suppress
 from contextvars import ContextVar
+from numbers import Number
+from operator import attrgetter
 from types import CellType, CodeType, FunctionType
 from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
+from scipy import special
 from sklearn.base import clone
 from sklearn.compose import make_column_selector
 from sklearn.feature_extraction import FeatureHasher
@@ -129,10 +135,32 @@ def _are_alike(spline, other):
 
 
 def calls_own_function(estimator):
-    """Whether a data-independent step calls a function that is of no library."""
+    """Whether a data-independent step may call a function that is of no library."""
     if type(estimator) not in (FunctionTransformer, HashingVectorizer):
         return False
-    return any(callable(value) and not _is_of_library(value) for value in estimator.get_params(deep=False).values())
+    return not all(map(_is_plain, estimator.get_params(deep=False).values()))
+
+
+def _is_plain(value):
+    """Whether a value is or holds no function, but those of libraries, and nothing that could hide one."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype != object
+    return value is None or isinstance(value, str | bytes | Number) or _stands_in_library(value)
+
+
+def _stands_in_library(function):
+    """Whether a library has a function under its name: what wraps one, or is bound to it, may say that it is the same."""
+    module = getattr(function, "__module__", None)
+    places = (builtins, np, special) if module is None else (sys.modules.get(module),) * is_in_library(module)
+    for place in places:  # universal functions and methods of builtin types name no module
+        with suppress(AttributeError):
+            if attrgetter(getattr(function, "__qualname__", function.__name__))(place) is function:
+                return True
+    return False
 
 
 def _fills_with_a_constant(imputer):

@@ -295,6 +295,8 @@ def _of_step(estimator, name, flow):
     if is_data_independent(estimator):
         if holds_private(estimator):  # a function, or a method of one, that was fitted before
             return replace(_uncovered(name, kind, _APPLIES), is_known=False)
+        if not flow.released and holds_fitted(estimator):
+            return _uncovered(name, kind, _FITTED_BEFORE)
         remark = remark_on(estimator)
         remark += _WARNS * (not flow.released and type(estimator) not in PUBLIC)
         remark += _SPREADS * (_is_spreading(estimator) and not flow.released)
