@@ -16,12 +16,19 @@ from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
-from sklearn.feature_selection import RFECV, SelectKBest, chi2, f_classif
+from sklearn.feature_selection import RFE, RFECV, SelectKBest, chi2, f_classif
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import RidgeClassifier
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    KFold,
+    TunedThresholdClassifierCV,
+    cross_validate,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
@@ -96,7 +103,9 @@ def test_a_fixed_map_before_a_private_model_costs_nothing():
 CONSTANT = SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True)
 
 
-@pytest.mark.parametrize("step", [GaussianRandomProjection(8), FunctionTransformer(np.sqrt), CONSTANT])
+@pytest.mark.parametrize(
+    "step", [GaussianRandomProjection(8), RBFSampler(gamma=0.1), FunctionTransformer(np.sqrt), CONSTANT]
+)
 def test_maps_that_learn_nothing_keep_the_guarantee(step):
     assert privacy_report(make_pipeline(step, MODEL).fit(X, Y)).total.epsilon == 0.5
 
@@ -167,6 +176,13 @@ def test_one_against_the_rest_pays_for_every_class():
     facts = {"assumptions": total.assumptions, "given": total.given}
     assert dataclasses.replace(report.total, **facts) == total
     assert 0.5 < report.total.epsilon < 1.5
+
+
+def test_a_fixed_threshold_is_post_processing():
+    """It is public, and what it is a threshold of follows from the released weights."""
+    report = privacy_report(FixedThresholdClassifier(MODEL, threshold=0.3).fit(X, Y))
+    assert [step.step for step in report.steps] == ["fixedthresholdclassifier.estimator"]
+    assert (report.total.epsilon, report.total.delta) == (0.5, 1e-6)
 
 
 def test_a_search_over_sketches_releases_candidates_times_folds_and_the_refit():
@@ -406,6 +422,11 @@ SPREADS = "; one change before it may move several coordinates after it"
         (PCA(), "learns from the rows without noise"),
         (KBinsDiscretizer(), "learns from the rows without noise; use PublicBinner"),
         (SplineTransformer(), "learns from the rows without noise; give its knots"),
+        (RBFSampler(gamma="scale"), "learns from the rows without noise; give its gamma as a number"),
+        (RBFSampler(), f"learns nothing from the rows{WARNS}{SPREADS}"),
+        (Nystroem(), "learns from the rows without noise; use RBFSampler"),
+        (TunedThresholdClassifierCV(MODEL), "learns from the rows without noise; use FixedThresholdClassifier"),
+        (RFE(MODEL), "keeps the last: a PrivacyLedger counts them all"),
         (SplineTransformer(knots=[[0], [1]]), f"learns nothing from the rows{WARNS}{SPREADS}"),
         (Mystery(), "may learn from the rows without noise"),
         (Normalizer(), f"learns nothing from the rows{WARNS}{SPREADS}"),
@@ -538,6 +559,7 @@ def test_subclasses_may_learn_whatever_they_inherit_from(step):
         (SimpleImputer(add_indicator=True), {"strategy": "constant", "fill_value": 0.0, "add_indicator": False}),
         (SplineTransformer(4), {"knots": np.tile([[0], [0.5], [1]], X.shape[1])}),
         (SplineTransformer(4), {"knots": [[0], [1]]}),
+        (RBFSampler(gamma="scale"), {"gamma": 1.0}),
         (SplineTransformer(knots=KNOTS), {"degree": 1}),
         (PublicScaler((0, 1)), {"feature_range": (-5, 5)}),
         (PublicScaler((0, 1)), {"bounds": (0, 2)}),
@@ -598,6 +620,8 @@ ALL = slice(0, X.shape[1])
         (scaled(3), scaled(3)),  # equal code may read a file, or call what does
         (FunctionTransformer(np.sqrt), FunctionTransformer(np.square)),
         (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=1)),
+        (RBFSampler(random_state=0), RBFSampler(random_state=1)),
+        (RBFSampler(gamma=1.0, random_state=0), RBFSampler(gamma=2.0, random_state=0)),
         (PolynomialFeatures(2), PolynomialFeatures(1)),
         (*(make_column_transformer((Normalizer(), columns), sparse_threshold=0) for columns in ([0, 1], [2, 3])),),
         (make_union("passthrough"), make_union("passthrough", "passthrough")),
@@ -630,6 +654,7 @@ def test_distances_after_different_maps_do_not_compose(step, other):
         (PublicBinner((0, 1), n_bins=2), PublicBinner(edges=[0, 0.5, 1])),
         (FunctionTransformer(np.square), FunctionTransformer(np.square)),
         (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=0)),
+        (RBFSampler(random_state=0), RBFSampler(random_state=0)),
         (HashingVectorizer(), HashingVectorizer()),
     ],
 )

@@ -25,8 +25,8 @@ def privacy_report(estimator, *, ledger=None):
     ----------
     estimator : estimator or dict
         An estimator, Pipeline, FeatureUnion, ColumnTransformer, one-vs-rest, multi-output or voting ensemble, a
-        GridSearchCV or RandomizedSearchCV, or the result of ``cross_validate(..., return_estimator=True)``; fitted.
-
+        classifier with a fixed threshold, a GridSearchCV or RandomizedSearchCV, or the result of
+        ``cross_validate(..., return_estimator=True)``; fitted.
     ledger : PrivacyLedger or None, default=None
         The ledger that was open at the fit, and at nothing else: it counts the releases that a report can but infer.
         There is no total then unless both agree.

@@ -21,7 +21,7 @@ from sklearn.compose import make_column_selector
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.kernel_approximation import AdditiveChi2Sampler, RBFSampler
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
@@ -35,17 +35,23 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from ..preprocessing import PublicBinner, PublicScaler
 
-_PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
+# What each has drawn at random, and nothing else, makes it the map that it is.
+_DRAWN = {
+    GaussianRandomProjection: ("components_",),
+    SparseRandomProjection: ("components_",),
+    RBFSampler: ("random_weights_", "random_offset_"),
+}
 # Whatever their parameters are. A class is known by its exact type: a subclass may fit what it likes.
 _ROW_BY_ROW = (
-    *_PROJECTIONS,
     AdditiveChi2Sampler,
     Binarizer,
     FeatureHasher,
     FunctionTransformer,
+    GaussianRandomProjection,
     HashingVectorizer,
     Normalizer,
     PolynomialFeatures,
+    SparseRandomProjection,
 )
 # Of this library: their warnings and errors tell of no row.
 PUBLIC = (PublicBinner, PublicScaler)
@@ -71,6 +77,7 @@ def is_data_independent(estimator):
         kind in _ROW_BY_ROW
         # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
         or (kind in PUBLIC and _does_as_told(estimator))
+        or (kind is RBFSampler and _has_given_gamma(estimator))
         or (kind is SplineTransformer and _has_given_knots(estimator))
         or (kind is SimpleImputer and _fills_with_a_constant(estimator))
         or (kind in _SAFER_UNKNOWN and _encodes_given_categories(estimator))
@@ -90,7 +97,8 @@ def varies_in_zeros(estimator):
         return estimator.sparse_output and (estimator.handle_unknown != "error" or estimator.drop is not None)
     if type(estimator) is SplineTransformer:
         return estimator.sparse_output
-    return type(estimator) not in (OrdinalEncoder, GaussianRandomProjection, PublicBinner) and estimator != "drop"
+    is_even = type(estimator) in (OrdinalEncoder, GaussianRandomProjection, RBFSampler, PublicBinner)
+    return not is_even and estimator != "drop"
 
 
 def remark_on(estimator):
@@ -115,6 +123,11 @@ def _does_as_told(estimator):
         return estimator._matches_parameters()
     except ValueError:
         return False
+
+
+def _has_given_gamma(sampler):
+    """Whether a sampler of random features is told their scale, and was so when it was fitted."""
+    return sampler.gamma != "scale" and getattr(sampler, "_gamma", sampler.gamma) == sampler.gamma
 
 
 def _has_given_knots(splines):
@@ -153,7 +166,7 @@ def _is_plain(value):
 
 
 def _stands_in_library(function):
-    """Whether a library has a function under its name: what wraps one, or is bound to it, may say that it is the same."""
+    """Whether a library has a function under its own name: what wraps one, or is bound to one, may say so too."""
     module = getattr(function, "__module__", None)
     places = (builtins, np, special) if module is None else (sys.modules.get(module),) * is_in_library(module)
     for place in places:  # universal functions and methods of builtin types name no module
@@ -218,11 +231,11 @@ def _spelled(thing):
 
 def _what_it_does(estimator):
     """Parameters that make a map what it is, or what it has drawn."""
-    if type(estimator) in _PROJECTIONS:
-        if not hasattr(estimator, "components_"):
+    if type(estimator) in _DRAWN:
+        drawn = [getattr(estimator, name, None) for name in _DRAWN[type(estimator)]]
+        if drawn[0] is None:
             raise ValueError("Which random projection it is depends on its fit.")
-        components = estimator.components_
-        return [components.data, components.indices, components.indptr] if sp.issparse(components) else components
+        return [[one.data, one.indices, one.indptr] if sp.issparse(one) else one for one in drawn]
     if type(estimator) is PublicScaler and estimator.__sklearn_is_fitted__():
         # As floats, whatever the parameters are.
         return [estimator.bounds_, estimator.feature_range_, estimator.fill_]

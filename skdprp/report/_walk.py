@@ -7,9 +7,11 @@ from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.kernel_approximation import AdditiveChi2Sampler, Nystroem, RBFSampler
+from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -63,6 +65,7 @@ _SPREADING = (
     Normalizer,
     OneHotEncoder,
     PolynomialFeatures,
+    RBFSampler,
     SplineTransformer,
 )
 _CURES = (
@@ -74,6 +77,9 @@ _CURES = (
     (CountVectorizer, "use HashingVectorizer"),
     (KBinsDiscretizer, "use PublicBinner"),
     (SplineTransformer, "give its knots"),
+    (RBFSampler, "give its gamma as a number"),
+    (Nystroem, "use RBFSampler"),
+    (TunedThresholdClassifierCV, "use FixedThresholdClassifier"),
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
@@ -101,6 +107,7 @@ _UNRECORDED = (
 )
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
+_ELIMINATES = "fits its estimator anew at each elimination, and keeps the last: a PrivacyLedger counts them all"
 _APPLIES = (
     "applies private estimators, and on which rows they were fitted is not known: let them see the rows before, report"
     " the steps after them, and compose() the guarantees if both are of the same rows"
@@ -306,6 +313,8 @@ def _of_step(estimator, name, flow):
     if flow.released:
         step = ReportedStep(name, kind, "post-processing", _LABELS)
         return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
+    if type(estimator) is RFE and holds_private(estimator):  # ranks are of weights that were released
+        return replace(_uncovered(name, kind, _ELIMINATES), is_known=False)
     learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else _MAY_LEARN
     part = _uncovered(name, kind, learned, _cure(estimator))
     if holds_private(estimator):
