@@ -306,6 +306,20 @@ def test_a_trusted_function_is_an_assumption():
     assert "functiontransformer: treats each row by itself" in report.total.assumptions
 
 
+def halved(values):
+    return values / 2
+
+
+def test_functions_are_assumed_to_apply_no_model_on_either_side_of_a_sketch():
+    """What they load from a file nobody sees, and it leaves with what they return."""
+    assumption = "functiontransformer: applies no model that was fitted on these rows"
+    for steps in ((FunctionTransformer(halved), NOISY), (NOISY, FunctionTransformer(halved))):
+        assert assumption in privacy_report(make_pipeline(*steps).fit(X, Y)).total.assumptions
+    assert (
+        assumption not in privacy_report(make_pipeline(NOISY, FunctionTransformer(np.sign)).fit(X, Y)).total.assumptions
+    )
+
+
 @pytest.mark.parametrize("name", ["released", "rows"])
 def test_names_of_steps_mean_nothing(name):
     pipeline = Pipeline([(name, StandardScaler()), ("model", MODEL)]).fit(X, Y)

@@ -414,4 +414,5 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
                 delta, scale=scale, n_components=n_components, max_abs=self.max_abs, min_residual=self.min_residual
             )
         by_bits = f"(0, {printed_up(information_delta(self.epsilon), digits=4)})-DP"
-        return f"implies {by_bits} and ({printed_up(ideal + 2 * loss, digits=4)}, {_DELTA:g})-DP of one entry"
+        by_mechanism = f"({printed_up(ideal + 2 * loss, digits=4)}, {_DELTA:g})-DP of one entry"
+        return f"one release alone implies {by_bits} and {by_mechanism}"

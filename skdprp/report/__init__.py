@@ -134,7 +134,7 @@ def privacy_report(estimator, *, ledger=None):
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None and not has_guarantee(estimator):
-        private = replace(private, assumptions=(*private.assumptions, _AS_FITTED))
+        private = replace(private, assumptions=(*private.assumptions, *part.assumed, _AS_FITTED))
     counted = INFERRED
     if ledger is not None:
         counted, disagreement = _compare(part.steps, ledger)

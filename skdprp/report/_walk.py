@@ -107,6 +107,7 @@ _UNRECORDED = (
 )
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
+_APPLIES_NONE = "{}: applies no model that was fitted on these rows"
 _ELIMINATES = "fits its estimator anew at each elimination, and keeps the last: a PrivacyLedger counts them all"
 _APPLIES = (
     "applies private estimators, and on which rows they were fitted is not known: let them see the rows before, report"
@@ -138,6 +139,7 @@ class Part:
     not_covered: tuple[str, ...] = ()
     flow: Flow = field(default_factory=Flow)
     is_known: bool = True
+    assumed: tuple[str, ...] = ()  # of steps that see only what was released
 
     def __add__(self, other):
         return Part(
@@ -146,6 +148,7 @@ class Part:
             self.not_covered + other.not_covered,
             other.flow,
             self.is_known and other.is_known,
+            self.assumed + other.assumed,
         )
 
 
@@ -309,7 +312,8 @@ def _of_step(estimator, name, flow):
         remark += _SPREADS * (_is_spreading(estimator) and not flow.released)
         status = "post-processing" if flow.released else "data-independent"
         step = ReportedStep(name, kind, status, remark)
-        return Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))))
+        assumed = (_APPLIES_NONE.format(name),) if flow.released and calls_own_function(estimator) else ()
+        return Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))), assumed=assumed)
     if flow.released:
         step = ReportedStep(name, kind, "post-processing", _LABELS)
         return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
@@ -401,7 +405,7 @@ def _after_maps(guarantee, maps):
     mapped = [f"{', '.join(name for name, _ in maps)}: treats each row by itself"]
     functions = [name for name, step in maps if calls_own_function(step)]
     if functions:  # what a function applies can be hidden from any search of it
-        mapped.append(f"{', '.join(functions)}: applies no model that was fitted on these rows")
+        mapped.append(_APPLIES_NONE.format(", ".join(functions)))
     adjacency = guarantee.adjacency
     if adjacency is not None and adjacency.is_distance:
         adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))
