@@ -233,6 +233,18 @@ def test_report_shows_as_text_html_and_frame():
     assert "that its solver failed" in unwrapped(report) and "given: the set of labels" in unwrapped(report)
 
 
+def test_all_data_independent_steps_are_printed_in_one_line_with_what_is_to_be_known_of_them():
+    steps = {f"step{number}": Normalizer() for number in range(3)} | {"scaler": PublicScaler((0, 1)), "model": MODEL}
+    report = privacy_report(Pipeline(list(steps.items())).fit(X, Y))
+    assert statuses(report) == ["data-independent"] * 4 + ["private"]
+    table, _, conclusions = repr(report).partition("\n\n")
+    assert len(table.splitlines()) == 2 and table.splitlines()[1].startswith("model")
+    assert " ".join(conclusions.split()).startswith(
+        f"data-independent: step0, step1, step2 (learns nothing from the rows{WARNS}{SPREADS}), "
+        "scaler (its bounds are trusted to be public) total:"
+    )
+
+
 @pytest.mark.parametrize("step", [FunctionTransformer(np.square), PolynomialFeatures(2), Normalizer()])
 def test_after_a_fixed_map_neighbours_are_rows_as_they_leave_it(step):
     report = privacy_report(make_pipeline(step, NOISY, RidgeClassifier()).fit(X, Y))

@@ -212,7 +212,7 @@ def map_label(name, thing):
     What cannot be written out in full, as a function that is of no library, has a label of its own, which is the same
     within one report only. A random projection that is not fitted raises ValueError, as nothing says which it will be.
     """
-    return f"{name} ({hashlib.sha256(_spelled(thing).encode()).hexdigest()[:12]})"
+    return f"{name} (map {hashlib.sha256(_spelled(thing).encode()).hexdigest()[:12]})"
 
 
 def _spelled(thing):
