@@ -20,6 +20,7 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
+    in_given_type,
     silent,
     validate_data,
     without_values,
@@ -239,7 +240,8 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             `epsilon` is so small that noise cannot be sampled well enough.
         """
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
-        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        X = in_given_type(X, rows)
         calibration = model._calibrate(X, "the sketch")
         with calibration.recorded(self):
             if calibration.mechanism.n_components is None:
