@@ -266,6 +266,7 @@ def test_no_penalty_is_too_small_for_finite_weights(alpha, intercept):
 @pytest.mark.parametrize(("n_components", "epsilon", "delta"), [(10, 1.0, 1e-6), (500, 0.2, 1e-9)])
 def test_several_projections_are_one_with_more_components(adjacency, n_components, epsilon, delta):
     """Which has an exact profile of its own: no total may lie below that, and little above it."""
+    pytest.importorskip("dp_accounting")
     options = {"n_components": n_components, "epsilon": epsilon, "delta": delta, "adjacency": adjacency}
     model = ridge(mechanism="projection", **options).fit(X, Y[:, 0])
     total = compose(*[model.guarantee_] * 3)
