@@ -106,6 +106,20 @@ def test_sparse_targets_are_read_or_refused_whatever_they_are(estimator):
     assert len(kinds) == 1
 
 
+@pytest.mark.parametrize(
+    "estimator", [ridge(mechanism="moments"), ridge(mechanism="descent"), DPMoments(target_bounds=(0, 1))]
+)
+@pytest.mark.parametrize("bounds", [(0, 1), [(0, 1)] * 3])
+def test_targets_in_sparse_columns_are_read_or_refused_whatever_they_are(estimator, bounds):
+    """A frame of them is no sparse matrix before it is validated, and one after: the error counted the first row."""
+    kinds = set()
+    for first in np.tri(4, 3, -1):
+        targets = sp.csr_matrix(np.vstack([first, np.ones((59, 3))]))
+        frame = pd.DataFrame.sparse.from_spmatrix(targets)
+        kinds.add(outcome(lambda y=frame: clone(estimator).set_params(target_bounds=bounds).fit(X, y) and 0.0))
+    assert len(kinds) == 1
+
+
 def test_more_components_than_features_are_refused_before_the_release():
     """The number of features is public: a ledger was charged for a fit that cannot be."""
     came_out, n_entries = outcome(lambda: DPPCA(5).fit(X))
