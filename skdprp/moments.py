@@ -386,9 +386,11 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset}
         if self.target_bounds is None:
             return validate_data(self, X, **options), None
-        if sp.issparse(y):
+        if not sp.issparse(y):
+            X, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
+        if sp.issparse(y):  # also of a frame of sparse columns
             raise TypeError("y is sparse: make it dense, by y.toarray().")
-        return validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
+        return X, y
 
     def _columns(self, X, y):
         low, high = ((), ()) if y is None else target_limits(self.target_bounds, n_targets=y[0].size)

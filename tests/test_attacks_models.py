@@ -1484,6 +1484,7 @@ def test_a_function_that_a_library_wraps_is_assumed_to_apply_no_model_either(wra
     assert total is None or "applies no model that was fitted on these rows" in repr(total.assumptions)
 
 
+@pytest.mark.filterwarnings("ignore:n_components=4 is more than the 2 features")
 @pytest.mark.parametrize("last", [model(), sketch()], ids=["model", "sketch"])
 @pytest.mark.parametrize(
     "method",

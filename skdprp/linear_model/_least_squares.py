@@ -12,6 +12,7 @@ _RIDGE_FOR_POSTERIOR = 0.7  # ridge for the posterior mean, whose filter it is n
 _PRIOR_OF_A_MEAN = 0.1  # variance of the mean of a target, about the middle of its bounds
 _SIZES = np.geomspace(1e-10, 1e4, 71)[:, None]  # of the variance of one weight
 _FEW_ROWS = 100.0  # for each weight, in units of the noise
+_ZERO = 1e-100
 _LEVEL = 2.0  # of a logarithm of a likelihood, below its largest, down to which a size is not ruled out
 
 
@@ -149,9 +150,9 @@ class NormalEquations:
     def solve(self, target, alpha):
         """Weights and intercept of the ridge regression of a target."""
         values, vectors = self.spectrum
-        # The pseudo-inverse, where no penalty holds an eigenvalue of 0.
+        # The pseudo-inverse, where no penalty holds an eigenvalue of 0, or one whose inverse is no float.
         weights = vectors @ np.divide(
-            self.projected[:, target], values + alpha, out=np.zeros_like(values), where=values + alpha > 0
+            self.projected[:, target], values + alpha, out=np.zeros_like(values), where=values + alpha > _ZERO
         )
         return weights, self.target_mean[target] - self.row_mean @ weights
 

@@ -82,7 +82,8 @@ def privacy_report(estimator, *, ledger=None):
       stratified for classifiers. They are added up for sketches alone: the split is a function of the labels, the
       number of rows and `random_state`, neighbours at a distance from each other have all of these in common, and so
       each row lies in the same folds of both.
-    - A scorer that is a function may sketch a row any number of times: ``make_scorer`` makes one that does it once.
+    - A scorer that is a function may sketch a row, or fit on it, any number of times: ``make_scorer`` makes one that
+      predicts once.
     - What a candidate was must follow from its parameters and from the refit.
     - A result of :func:`~sklearn.model_selection.cross_validate` says neither how it was split nor scored:
       ``GridSearchCV(model, {}, cv=KFold(5))`` does the same and records it.

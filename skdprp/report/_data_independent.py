@@ -244,7 +244,7 @@ def _what_it_does(estimator):
     parameters = estimator.get_params(deep=False)
     if "transformer_weights" in parameters:  # the branches are maps of their own
         columns = [columns for *_, columns in parameters.get("transformers", [])]
-        return [parameters["transformer_weights"], columns]
+        return [parameters["transformer_weights"], columns, sorted(estimator.get_params())]
     return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
 
 

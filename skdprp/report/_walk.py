@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field, replace
 
+from sklearn import get_config
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
@@ -40,6 +41,7 @@ from ._data_independent import (
     calls_own_function,
     chooses_by_name,
     is_data_independent,
+    is_in_library,
     map_label,
     remark_on,
     varies_in_zeros,
@@ -108,6 +110,7 @@ _UNRECORDED = (
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
 _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
+_INDEX = "{}: the index of a frame is public, which the frames that it returns have"
 _ELIMINATES = "fits its estimator anew at each elimination, and keeps the last: a PrivacyLedger counts them all"
 _APPLIES = (
     "applies private estimators, and on which rows they were fitted is not known: let them see the rows before, report"
@@ -233,6 +236,8 @@ def _of_branches(estimator, steps, name, flow):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
         part += added
         flows.append(part.flow)
+    if _keeps_index(estimator) and any(charge.per == "transform" for group in part.charges for charge in group):
+        part = replace(part, assumed=(*part.assumed, _INDEX.format(name)))
     if isinstance(estimator, _KEEP_LABELS):
         charges = tuple(tuple(_given_the_labels(charge, estimator) for charge in group) for group in part.charges)
         part = replace(part, charges=charges)
@@ -265,6 +270,12 @@ def _given_the_labels(guarantee, ensemble):
         return replace(guarantee, given=" and ".join(f"{fact} of each output" for fact in given))
     assumptions = dict.fromkeys([*guarantee.assumptions, _ALIKE])
     return replace(guarantee, given=" and ".join(given), assumptions=tuple(assumptions))
+
+
+def _keeps_index(estimator):
+    """Whether scikit-learn makes frames of what leaves an estimator, with the index of those that come in."""
+    config = getattr(estimator, "_sklearn_output_config", {})
+    return config.get("transform", get_config()["transform_output"]) == "pandas"
 
 
 def _keeps_density(estimator, steps, flows):
@@ -316,7 +327,8 @@ def _of_step(estimator, name, flow):
         return Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))), assumed=assumed)
     if flow.released:
         step = ReportedStep(name, kind, "post-processing", _LABELS)
-        return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
+        assumed = () if is_in_library(type(estimator).__module__) else (_APPLIES_NONE.format(name),)
+        return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name), assumed=assumed)
     if type(estimator) is RFE and holds_private(estimator):  # ranks are of weights that were released
         return replace(_uncovered(name, kind, _ELIMINATES), is_known=False)
     learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else _MAY_LEARN
