@@ -459,6 +459,21 @@ def test_a_ledger_stays_the_same_file_in_another_working_directory(monkeypatch, 
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
+def test_a_ledger_that_is_opened_again_in_another_working_directory_is_the_same_file(monkeypatch, tmp_path):
+    """Between two blocks of one object: a limit of 1.0 was in the first file, and 3.5 were released."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    ledger, done = PrivacyLedger("spent.jsonl"), []
+    with ledger:
+        ledger.limit(1.0)
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with ledger, contextlib.suppress(LedgerError):
+        for _ in range(3):
+            publish(done)
+    assert len(done) == len(ledger.entries) == 2
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
 def test_a_name_that_was_mistyped_is_no_ledger_in_which_nothing_was_released(tmp_path):
     """To look at it made a file, with which the next mistake looked right."""
     with contextlib.suppress(LedgerError, FileNotFoundError):

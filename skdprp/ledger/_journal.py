@@ -86,7 +86,6 @@ def begin(path):
     """Make a journal, unless there is one, and return what tells it from other files: its path, device and inode."""
     if fcntl is None:
         raise NotImplementedError("A ledger needs the file locks of POSIX: Linux, macOS, or WSL on Windows.")
-    path = os.path.realpath(os.fsdecode(path))
     _refuse_if_interrupted()
 
     def _begin(descriptor, _):
@@ -110,7 +109,6 @@ def _keep_name(path):
 
 def existing(path):
     """Return what tells a journal from other files, if there is one."""
-    path = os.path.realpath(os.fsdecode(path))
     try:
         status = os.stat(path)
     except OSError as error:

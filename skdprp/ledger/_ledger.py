@@ -279,7 +279,7 @@ class PrivacyLedger:
     """
 
     def __init__(self, path=None):
-        self.path = path
+        self.path = None if path is None else os.path.realpath(os.fsdecode(path))  # wherever it is opened again
         self._open, self._identity, self._marker = ExitStack(), None, None
         self._kept = (), None  # entries and limit of a file that is removed, None before
 
@@ -291,6 +291,7 @@ class PrivacyLedger:
             if path is None:
                 descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
                 os.close(descriptor)
+                path = os.path.realpath(path)
                 stack.callback(self._keep, path, owner=os.getpid())
             identity = begin(path)
             _Book(identity).read()  # a file that is no ledger is refused before anything is released
@@ -310,7 +311,7 @@ class PrivacyLedger:
         Not in a forked child that leaves the block, nor where an interruption left it open. A file that was not removed
         is read when somebody asks.
         """
-        if os.getpid() == owner and os.path.realpath(path) not in {journal[0] for journal in open_journals().values()}:
+        if os.getpid() == owner and path not in {journal[0] for journal in open_journals().values()}:
             kept = _Book(existing(path)).take()
             self._kept = self._kept or kept  # of the block before, where this one was not begun
 
