@@ -844,7 +844,7 @@ def test_markers_of_owners_that_were_killed_are_swept_by_who_opens_next(tmp_path
 
 def test_a_directory_that_has_just_changed_may_change_again_unseen(monkeypatch, tmp_path):
     """Within one step of the clock of its file system: two ledgers opened, and somebody looked in between."""
-    monkeypatch.setattr(recording, "_markers", lambda: str(tmp_path))
+    monkeypatch.setattr(recording, "_directories", lambda: {str(tmp_path)})
     os.utime(tmp_path, (1, 1))
     assert recording._stamp() == recording._stamp()
     later = time.time() + 1000
