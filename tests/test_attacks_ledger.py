@@ -527,6 +527,16 @@ def test_half_a_line_on_a_full_disk_is_taken_back(tmp_path):
     assert len(PrivacyLedger(path).entries) == 1
 
 
+def test_nothing_is_released_after_a_line_that_is_damaged_while_the_ledger_is_open(tmp_path):
+    """Without a limit only the first lines were looked at: there was no total from then on, and nothing said so."""
+    with PrivacyLedger(tmp_path / "spent.jsonl"):
+        publish()
+        with open(tmp_path / "spent.jsonl", "a") as file:
+            file.write("printed\n")
+        with pytest.raises(LedgerError, match="Line 3 .* damaged"):
+            publish()
+
+
 def test_each_spelling_of_a_path_is_the_same_ledger(tmp_path):
     """By way of symbolic links and of a parent directory, one inside the other: one entry, and one book."""
     (tmp_path / "directory").mkdir()

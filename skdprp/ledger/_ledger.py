@@ -65,9 +65,8 @@ class _Book:
         self.journal.write(lambda lines, append: self._check(lines, entry))  # no two threads add up at once
 
     def _check(self, lines, entry):
-        self._catch_up(lines[:2])
+        self._catch_up(lines)
         if self.limit is not None:
-            self._catch_up(lines)
             self.limit.check(self.entries, entry)
 
     def append(self, entry):
