@@ -14,7 +14,7 @@ from uuid import uuid4
 from .._noise import is_seeded
 from .._recording import Block, EntryBlock, current_entry, innermost, marked, open_journals
 from ..guarantee import Adjacency, PrivacyGuarantee
-from ._journal import Journal, LedgerError, begin, existing
+from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import Limit
 from ._totals import Entry, totals
 
@@ -329,7 +329,8 @@ class PrivacyLedger:
         return _books(journals)[self._identity] if self._marker in journals else None
 
     def _read(self):
-        if book := self._book():
+        # What a handler of a signal reads without the lock changes nothing that other threads have read under it.
+        if (book := self._book()) and not is_interrupted():
             return book.read()
         if self.path is None and self._kept:
             return self._kept
