@@ -703,6 +703,16 @@ def test_parts_of_one_ledger_are_no_parts_of_another(tmp_path):
     assert patients.total()[0].guarantee.epsilon >= 1.5
 
 
+def test_what_is_in_two_parts_of_one_division_is_not_released():
+    """Of rows that were in "b", 1.0 was released, and 0.5 counted: once as a part of "a", and once beside it."""
+    with PrivacyLedger() as ledger:
+        with ledger.part("a"), pytest.raises(LedgerError, match="two parts of one division"), ledger.part("b"):
+            publish()
+        with ledger.part("a"), ledger.part("a"), ledger.part("b", division="of a"):
+            publish()
+    assert [released.rows for released in ledger.entries] == [(("rows", "a"), ("of a", "b"))]
+
+
 @in_a_context_of_its_own
 def test_generators_inside_of_parts_do_not_make_parts_of_what_follows():
     """Two of them in turn: all that followed was of the first part, and disjoint from others."""

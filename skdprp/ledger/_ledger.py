@@ -193,7 +193,12 @@ class _Release(EntryBlock):
         time = datetime.now(UTC).isoformat(timespec="seconds")
         todo = []
         for identity in missing:
-            own = tuple((division, part) for path, division, part in rows if path in ("", identity[0]))
+            own = tuple(dict.fromkeys((division, part) for path, division, part in rows if path in ("", identity[0])))
+            if len(dict(own)) < len(own):
+                raise LedgerError(
+                    f"Rows are declared to be of two parts of one division, {own}, which have no row in common: name "
+                    "another division for parts of a part. Nothing is released."
+                )
             todo.append((books[identity], Entry(uuid4().hex, time, self._estimator, guarantee, own)))
         for book, new in todo[1:] and todo:  # what one refuses is entered into none
             book.check(new)
@@ -419,7 +424,8 @@ class PrivacyLedger:
         name : str
             Name of the part, such as "train".
         division : str, default="rows"
-            Name of the division: parts of different divisions may have rows in common.
+            Name of the division: parts of different divisions may have rows in common, and those of one are not
+            inside of each other.
 
         Returns
         -------
