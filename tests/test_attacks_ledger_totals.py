@@ -227,6 +227,17 @@ def test_chunks_with_rows_in_common_add_up_or_the_total_says_so(release):
     assert total.epsilon > 1.0 or any("in common" in fact or "disjoint" in fact for fact in total.assumptions)
 
 
+def test_parts_of_rows_are_no_parts_of_patients():
+    """One patient had a row in each of ten chunks of 0.5, and the total said 0.5, of one patient."""
+    patient = PrivacyGuarantee(0.5, 0.0, unit="one patient", adjacency=Adjacency("replace_one"))
+    with PrivacyLedger() as ledger:
+        for year in range(10):
+            with ledger.part(f"year {year}"), entry(patient):
+                pass
+    assert ledger.total()[0].guarantee.epsilon == ledger.total()[0].adaptive.epsilon == 5.0
+    assert "one patient" in compose(patient, patient, disjoint=True).assumptions[-1]
+
+
 def test_a_total_of_parts_assumes_what_a_composition_of_disjoint_rows_does():
     """Two equal releases of two parts were printed as one of all rows, that assumes nothing of which rows are where."""
     one = PrivacyGuarantee(1.0, 0.0, adjacency=Adjacency("replace_one"))
