@@ -1346,7 +1346,7 @@ def goes_on_without_its_parent(path, how, done):
         done.put(released)
         done.close()
         done.join_thread()
-        os._exit(0)
+    os._exit(0)
 
 
 @pytest.mark.parametrize("how", ["ends", "is killed"])
