@@ -463,21 +463,6 @@ def test_a_ledger_stays_the_same_file_in_another_working_directory(monkeypatch, 
     assert os.listdir(tmp_path / "elsewhere") == []
 
 
-def test_a_ledger_that_is_opened_again_in_another_working_directory_is_the_same_file(monkeypatch, tmp_path):
-    """Between two blocks of one object: a limit of 1.0 was in the first file, and 3.5 were released."""
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path)
-    ledger, done = PrivacyLedger("spent.jsonl"), []
-    with ledger:
-        ledger.limit(1.0)
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    with ledger, contextlib.suppress(LedgerError):
-        for _ in range(3):
-            publish(done)
-    assert len(done) == len(ledger.entries) == 2
-    assert os.listdir(tmp_path / "elsewhere") == []
-
-
 def test_a_name_that_was_mistyped_is_no_ledger_in_which_nothing_was_released(tmp_path):
     """To look at it made a file, with which the next mistake looked right."""
     with contextlib.suppress(LedgerError, FileNotFoundError):
@@ -531,16 +516,6 @@ def test_half_a_line_on_a_full_disk_is_taken_back(tmp_path):
     assert len(PrivacyLedger(path).entries) == 1
 
 
-def test_nothing_is_released_after_a_line_that_is_damaged_while_the_ledger_is_open(tmp_path):
-    """Without a limit only the first lines were looked at: there was no total from then on, and nothing said so."""
-    with PrivacyLedger(tmp_path / "spent.jsonl"):
-        publish()
-        with open(tmp_path / "spent.jsonl", "a") as file:
-            file.write("printed\n")
-        with pytest.raises(LedgerError, match="Line 3"):
-            publish()
-
-
 def test_each_spelling_of_a_path_is_the_same_ledger(tmp_path):
     """By way of symbolic links and of a parent directory, one inside the other: one entry, and one book."""
     (tmp_path / "directory").mkdir()
@@ -590,56 +565,6 @@ def read_by_a_signal(path):
 def test_a_handler_of_a_signal_may_read_the_ledger(tmp_path):
     """One that shows the total from time to time waited for the lock of the entry that it had interrupted."""
     assert in_fork(read_by_a_signal, tmp_path / "spent.jsonl") == 0
-
-
-def test_what_a_handler_of_a_signal_reads_hides_no_entry_from_other_threads(monkeypatch, tmp_path):
-    """It read without the lock, and an entry was made; a thread read that, and the handler put back what it had read.
-
-    All that while another entry waits for the lock: the thread checked the limit without the entry in between.
-    """
-    handled, checked, pread, flock, check = [], [], os.pread, fcntl.flock, _ledger._Book._check
-    is_reading, is_read = threading.Event(), threading.Event()
-
-    def publish_in_a_thread():
-        with contextlib.suppress(LedgerError):
-            publish()
-
-    thread, fork = threading.Thread(target=publish_in_a_thread), multiprocessing.get_context("fork")
-    go = fork.Event()
-    other = fork.Process(target=lambda: go.wait(20) and publish())
-
-    def checks(self, *args):
-        if threading.current_thread() is thread:
-            checked.append(is_reading.set() or is_read.wait(20))
-        check(self, *args)
-
-    def reads(*args):
-        text = pread(*args)
-        if not text and handled and not is_reading.is_set() and threading.current_thread() is not thread:
-            go.set()
-            other.join()
-            thread.start()
-            is_reading.wait(20)
-        return text
-
-    def waits(*args):
-        if not handled:
-            handled.append(1)  # a signal comes, whose handler shows what was released
-            assert len(ledger.entries) == 1
-            is_read.set()
-            thread.join()
-        flock(*args)
-
-    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
-        ledger.limit(1.0)
-        publish()
-        other.start()
-        for owner, name, new in ((os, "pread", reads), (fcntl, "flock", waits), (_ledger._Book, "_check", checks)):
-            monkeypatch.setattr(owner, name, new)
-        with contextlib.suppress(LedgerError):
-            publish()
-        assert checked == [True]
-        assert ledger.total()[0].guarantee.epsilon == 1.0
 
 
 def opened_by_a_signal(path):
