@@ -1370,6 +1370,32 @@ def test_a_block_that_goes_on_in_a_forked_child_enters_what_is_released_in_it(ho
     assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) >= released
 
 
+def begins_another_in_a_fork(path, how, said, go):
+    if not (owner := os.fork()):
+        with PrivacyLedger(path):
+            if not os.fork():
+                go.wait(60)
+                subprocess.run([sys.executable, "-c", DESCENDANT, said])
+                os._exit(0)
+            if how == "ends":
+                os._exit(0)
+        os._exit(0)
+    os.waitpid(owner, 0)
+    go.set()
+
+
+@pytest.mark.parametrize(("how", "expected"), [("ends", "refused"), ("leaves", "published")])
+def test_what_a_forked_child_begins_sees_the_ledgers_that_are_open_to_the_child(how, expected, tmp_path):
+    """Its parent ended inside of the block, so that it goes on in the child, or left it."""
+    said, go = tmp_path / "said", multiprocessing.get_context("fork").Event()
+    begins_another_in_a_fork(tmp_path / "spent.jsonl", how, said, go)
+    deadline = time.monotonic() + 60
+    while not (said.exists() and said.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert said.read_text() == expected
+
+
 def publishes_with_another_tmp():
     libc = ctypes.CDLL(None)
     is_refused = libc.unshare(0x00020000)  # CLONE_NEWNS, and then mounts that nobody else sees

@@ -903,6 +903,6 @@ def test_a_directory_of_markers_that_is_removed_before_a_marker_is_in_it_is_made
         return is_safe(directory)
 
     monkeypatch.setattr(_recording, "_is_safe", removed_first)
-    _recording._mark(str(marker), "text")
-    assert os.readlink(marker) == "text"
+    _recording._mark(str(marker), ("path", 1, 2))
+    assert os.readlink(marker) == "1 2 path"
     assert len(looked) == 3

@@ -12,7 +12,7 @@ from tempfile import mkstemp
 from uuid import uuid4
 
 from .._noise import is_seeded
-from .._recording import Block, EntryBlock, current_entry, innermost, marked, open_journals
+from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, open_journals
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import Limit
@@ -284,7 +284,7 @@ class PrivacyLedger:
 
     def __init__(self, path=None):
         self.path = None if path is None else os.path.realpath(os.fsdecode(path))  # wherever it is opened again
-        self._open, self._identity, self._marker = ExitStack(), None, None
+        self._open, self._identity, self._name = ExitStack(), None, None
         self._kept = (), None  # entries and limit of a file that is removed, None before
 
     def __enter__(self):
@@ -300,7 +300,7 @@ class PrivacyLedger:
             identity = begin(path)
             _Book(identity).read()  # a file that is no ledger is refused before anything is released
             self._identity, self._kept = identity, None
-            self._marker = stack.enter_context(marked(identity))
+            self._name = stack.enter_context(marked(identity))
             _OPEN.add(self)
             self._open = stack.pop_all()
         return self
@@ -331,7 +331,7 @@ class PrivacyLedger:
     def _book(self):
         """Return what was read of it, or None where it is not open."""
         journals = open_journals()
-        return _books(journals)[self._identity] if self._marker in journals else None
+        return _books(journals)[self._identity] if self._name in map(ledger_of, journals) else None
 
     def _read(self):
         # What a handler of a signal reads without the lock changes nothing that other threads have read under it.
