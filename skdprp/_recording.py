@@ -135,8 +135,23 @@ def _owner(marker):
 
 
 def ledger_of(marker):
-    """Name of a ledger, which all of its markers have in common."""
-    return marker.rpartition("-")[2]
+    """Name of a ledger, which all of its markers have in common, with the place that it was opened at."""
+    return os.path.basename(marker).split("-", 3)[-1]
+
+
+def _place():
+    """Machine, as it runs now, and its /tmp: a sandbox or a container may have one of its own."""
+    boot = tmp = ""
+    with suppress(OSError):  # elsewhere than on Linux, or where there is no /tmp
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().partition("-")[0]
+        tmp = "{0.st_dev}.{0.st_ino}".format(os.stat("/tmp"))
+    return boot, tmp
+
+
+def _is_hidden(marker):
+    """Whether a marker is of this machine, and of another /tmp: nobody here can tell whether it is there."""
+    (boot, tmp), (opened, *there) = _place(), ledger_of(marker).split("-")
+    return opened == boot != "" and there[:1] != [tmp]
 
 
 def _marker(directory, ledger):
@@ -159,6 +174,8 @@ def _journal_of(marker):
     try:
         device, inode, path = os.readlink(marker).split(" ", 2)
     except FileNotFoundError:
+        if _is_hidden(marker):
+            raise PermissionError(f"{marker} is in another /tmp; {_ENVIRONMENT} has it from a process before") from None
         return None
     if _is_safe(os.path.dirname(marker)) is False:
         raise PermissionError(f"{marker} lies where anybody could have put it")
@@ -187,7 +204,7 @@ def open_journals():
 
 def adopt(markers):
     """Take over the open ledgers that came with a pickle."""
-    if new := set(markers) - {*_OWN, *_TOLD}:
+    if new := {marker for marker in markers if not _is_hidden(marker)} - {*_OWN, *_TOLD}:
         _TOLD.update(new)
         _tell()
 
@@ -217,7 +234,7 @@ def _changed(directory):
 @contextmanager
 def marked(journal):
     """Mark a journal as open, under the name of a ledger."""
-    marker = _marker(_markers(), uuid4().hex)
+    marker = _marker(_markers(), "-".join((*_place(), uuid4().hex)))
     try:
         _mark(marker, journal)
         _OWN[marker] = journal, mmap(-1, 1)

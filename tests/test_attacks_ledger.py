@@ -1396,22 +1396,29 @@ def test_what_a_forked_child_begins_sees_the_ledgers_that_are_open_to_the_child(
     assert said.read_text() == expected
 
 
-def publishes_with_another_tmp():
+def publishes_with_another_tmp(begins):
     libc = ctypes.CDLL(None)
     is_refused = libc.unshare(0x00020000)  # CLONE_NEWNS, and then mounts that nobody else sees
     is_refused |= libc.mount(b"none", b"/", None, 0x44000, None)
     if is_refused | libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None):
         os._exit(77)
+    begins()
     with contextlib.suppress(*REFUSALS):
         publish()
         os._exit(1)
     os._exit(0)
 
 
-def test_a_descendant_with_another_tmp_makes_no_release_without_an_entry(tmp_path):
+def is_told():
+    as_a_fresh_process()
+    recording._TOLD.update(recording._told())
+
+
+@pytest.mark.parametrize("begins", [int, is_told])
+def test_a_descendant_with_another_tmp_makes_no_release_without_an_entry(begins, tmp_path):
     """A sandbox with a /tmp of its own: a marker that cannot be seen there was taken for that of a closed ledger."""
     with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
-        done = in_fork(publishes_with_another_tmp) if sys.platform.startswith("linux") else 77
+        done = in_fork(publishes_with_another_tmp, begins) if sys.platform.startswith("linux") else 77
         if done == 77:
             pytest.skip("only root on Linux may mount")
         assert done in (0, 1)
