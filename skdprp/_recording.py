@@ -271,7 +271,7 @@ def _sweep(directory):
 
 def _unmark(marker):
     """Close a ledger for all that are in its block; a forked child that leaves that closes nothing of its parent's."""
-    directory, ledger = os.path.split(marker)[0], ledger_of(marker)
+    directory, ledger = os.path.dirname(marker), ledger_of(marker)
     mine, names = _marker(directory, ledger), []
     if mine == marker and mine in _OWN:
         _OWN[mine][1][0] = 1

@@ -175,7 +175,10 @@ class Journal:
         try:
             return _under_lock(self.path, flags, _use)
         except FileNotFoundError:
-            raise LedgerError(f"{self.path} is gone: bring it back as it was. Nothing is released.") from None
+            raise LedgerError(
+                f"{self.path} is gone: bring it back as it was, or remove its link from /tmp/skdprp-open-* if nobody "
+                "has it open. Nothing is released."
+            ) from None
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be read ({error}): nothing is released.") from error
 
