@@ -1370,6 +1370,30 @@ def test_a_block_that_goes_on_in_a_forked_child_enters_what_is_released_in_it(ho
     assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) >= released
 
 
+def leaves_without_its_parent(path, done):
+    with PrivacyLedger(path) as ledger:
+        parent = os.getpid()
+        if os.fork():
+            os._exit(0)
+        while os.getppid() == parent:
+            time.sleep(0.01)
+        publish()
+    publish()  # outside of any block
+    done.put(len(ledger.entries))
+    done.close()
+    done.join_thread()
+    os._exit(0)
+
+
+def test_a_forked_child_whose_parent_has_ended_leaves_the_block_for_good(tmp_path):
+    """What it publishes after that is no concern of the ledger."""
+    done = multiprocessing.get_context("fork").Queue()
+    if not (owner := os.fork()):
+        leaves_without_its_parent(tmp_path / "spent.jsonl", done)
+    os.waitpid(owner, 0)
+    assert done.get(timeout=20) == 1
+
+
 def begins_another_in_a_fork(path, how, said, go):
     if not (owner := os.fork()):
         with PrivacyLedger(path):
