@@ -256,6 +256,7 @@ class _Pickler(pickle.Pickler):
     """Writes out functions by what they do, and no class that may be defined anew under the same name."""
 
     def reducer_override(self, thing):
+        """Write a function, or what it holds, by what it does, and anything else of no library by a label."""
         if isinstance(thing, FunctionType):
             return str, (_spelled_function(thing),)
         if isinstance(thing, CodeType):

@@ -79,6 +79,7 @@ def _csr_in_parts(X):
 
 
 def frame_of(X, index=None):
+    """Return rows as a data frame of pandas, which is loaded here."""
     import pandas as pd
 
     return pd.DataFrame(X, index=index)
