@@ -335,6 +335,12 @@ def test_what_cannot_be_counted_is_refused_and_nothing_released(X, parameters, k
     assert not ledger.entries
 
 
+def test_more_rows_than_are_summed_exactly_are_refused():
+    with pytest.raises(ValueError, match="not exact"):
+        DPHistograms()._calibrate(2**36, (Listed(("a",)),))
+    assert DPHistograms()._calibrate(2**36 - 1, (Listed(("a",)),)).guarantee.epsilon == 1.0
+
+
 # The release
 
 

@@ -190,6 +190,8 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         sensitivity = histograms_sensitivity(sum(one.norm_squared for one in columns), adjacency=self.adjacency)
         if not sensitivity:
             raise ValueError("All columns have listed categories, and nothing is to be counted: use OneHotEncoder.")
+        if n_samples >= 2**36:  # from where on sums are not exact
+            raise ValueError("Counts of so many rows are not exact: release parts of them.")
         n_changed = sum(one.n_changed for one in columns)
         target, n_unlisted = sampled_target(self.epsilon, delta, n_changed=n_changed), columns.count(Unlisted())
         scale, threshold = thresholded_counts_scale(*target, sensitivity=sensitivity, n_columns=n_unlisted)
