@@ -379,6 +379,14 @@ def low_and_high(pair, whose):
     return low, high
 
 
+def in_given_type(X, rows):
+    """Return validated rows in the type that they came in, on which the noise of a model may depend."""
+    typed = rows.astype(float_type(X, rows), copy=False)
+    if typed is not rows and not np.isfinite(typed.data).all():
+        raise ValueError("Repeated entries of X add up to more than float32 holds.")
+    return typed
+
+
 def _numbers(y):
     if _has_times(y):
         raise TypeError(TIMES.format("y"))
