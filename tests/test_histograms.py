@@ -200,7 +200,7 @@ def test_a_category_of_one_row_is_not_named():
     """With a probability of at most delta / 8, and those of many rows are, with all but certainty."""
     towns = ["Hull"] * 500 + ["York"] * 400 + ["Atlantis"]
     for _ in range(20):
-        release = DPHistograms(delta=1e-9).fit(pd.DataFrame({"town": towns})).histograms_
+        release = DPHistograms(delta=1e-11).fit(pd.DataFrame({"town": towns})).histograms_
         assert list(release.counts("town")) == ["Hull", "York"]
 
 

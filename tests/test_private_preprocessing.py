@@ -76,8 +76,8 @@ def test_each_row_has_a_single_one_for_each_column():
         assert np.array_equal(encoded.sum(axis=1), np.full(4000, 4.0)) and (norms == binner.max_norm_).all()
         assert np.isin(encoded.data, 1.0).all()
     names = binner.get_feature_names_out().tolist()
-    found = binner.transform(later[:4])[:, names.index("town_infrequent")]
-    assert found.toarray().ravel().tolist() == [1, 0, 1, 1]
+    found = binner.transform(later[:4]).toarray()[:, names.index("town_infrequent")]
+    assert found.tolist() == [1, 0, 1, 1]
     ordinal = binner.set_params(encode="ordinal").fit(frame)
     assert np.linalg.norm(ordinal.transform(later), axis=1).max() <= ordinal.max_norm_
 
@@ -90,7 +90,7 @@ def test_bins_are_those_of_a_public_binner_with_the_released_edges():
 
 
 def test_a_name_of_one_row_has_no_bin():
-    binner = DPBinner(delta=1e-6).fit(table())
+    binner = DPBinner(delta=1e-12).fit(table())
     assert "Atlantis" not in binner.categories_[3] and set(binner.categories_[3]) >= {"York", "Hull"}
     assert binner.categories_[:3] == [None] * 3 and binner.bin_edges_[3] is None
 
@@ -106,10 +106,9 @@ def test_there_are_fewer_bins_where_noise_would_decide(silenced_noise):
 
 
 def test_a_table_of_few_rows_and_one_of_constants_have_one_bin_a_column():
-    """But for a constant, which is told from zero."""
+    """And one for missing values."""
     assert DPBinner().fit(np.arange(10.0)[:, None]).n_bins_.tolist() == [2]
-    binner = DPBinner(delta=1e-6).fit(np.full((50_000, 1), 7.0))
-    assert len(set(binner.set_params(encode="ordinal").transform([[7.0], [7.0]]).toarray().ravel())) <= 2
+    assert DPBinner(delta=1e-6).fit(np.full((50_000, 1), 7.0)).n_bins_.tolist() == [2]
 
 
 @given(st.floats(-1e9, 1e9), st.floats(0, 1e6), st.floats(0, 1e6))
@@ -278,7 +277,7 @@ def test_a_pipeline_has_one_total_and_the_ledger_agrees():
 
 
 def test_two_binners_side_by_side_add_up_in_squares():
-    frame = table()
+    frame = table()[["age", "gain"]]
     steps = [("a", DPBinner(epsilon=0.5, delta=1e-6), ["age"]), ("b", DPBinner(epsilon=0.5, delta=1e-6), ["gain"])]
     report = privacy_report(ColumnTransformer(steps, sparse_threshold=0).fit(frame))
     assert 0.5 < report.private.epsilon < 0.8 and report.private.method == "closed form"
