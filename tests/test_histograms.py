@@ -352,6 +352,13 @@ def test_the_release_is_entered_and_charged_as_it_is_stated():
     assert fitted.guarantee_.profile(0.5) <= 1e-6 < fitted.guarantee_.profile(0.5 * (1 - 1e-4))
 
 
+def test_what_is_told_is_assumed_to_be_public():
+    for parameters in ({}, {"bounds": {"age": (0, 99)}}, {"categories": {"town": ["York"]}}, {"categories": ["age"]}):
+        assumed = DPHistograms(delta=1e-6, **parameters).fit(table()).guarantee_.assumptions
+        is_told = any(isinstance(given, dict) for given in parameters.values())
+        assert ("bounds and listed categories do not come from the data" in assumed) == is_told
+
+
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_rows_that_count_or_not_need_less_noise(adjacency):
     one, other = (DPHistograms(delta=1e-6, adjacency=name).fit(table()) for name in ("replace_one", adjacency))

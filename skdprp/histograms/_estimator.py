@@ -197,6 +197,7 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         scale, threshold = thresholded_counts_scale(*target, sensitivity=sensitivity, n_columns=n_unlisted)
         named = name_probability(scale=scale, threshold=threshold, n_columns=n_unlisted) if n_unlisted else 0.0
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
+        is_told = self.bounds is not None or any(type(one) is Listed for one in columns)
         above = f", categories above {printed_down(threshold, 6)}" * bool(n_unlisted)
         guarantee = PrivacyGuarantee(
             self.epsilon,
@@ -208,6 +209,7 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             assumptions=(
                 f"the number of rows{blank} is public, and sets delta_ and the noise",
                 "no step before was fitted on the rows without noise",
+                *["bounds and listed categories do not come from the data"] * is_told,
             ),
             not_covered=("that a fit was refused", "how long a fit took", "rows shown to the fitted estimator"),
             source="exact Gaussian profile; proofs in histograms_sensitivity and thresholded_counts_profile",
