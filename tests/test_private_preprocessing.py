@@ -86,7 +86,36 @@ def test_bins_are_those_of_a_public_binner_with_the_released_edges():
     frame = table()[["age", "income", "gain"]]
     binner = DPBinner(6, delta=1e-6, sparse_output=False).fit(frame)
     public = PublicBinner(edges=list(binner.bin_edges_), sparse_output=False).fit(frame)
-    assert np.array_equal(binner.transform(frame), public.transform(frame))
+    is_used = ["unused" not in name for name in binner.get_feature_names_out()]
+    assert np.array_equal(binner.transform(frame)[:, is_used], public.transform(frame))
+    assert not binner.transform(frame)[:, np.logical_not(is_used)].any()
+
+
+@pytest.mark.parametrize("encode", ["onehot", "ordinal"])
+def test_no_row_and_no_noise_decides_how_many_columns_come_out(encode):
+    """A model that follows is calibrated by their number: it must be known before the release."""
+    constant = table().assign(age=40.0, gain=np.nan, town="York")
+    for rows in (table(), constant, table(50)):
+        for epsilon in (0.1, 1.0, 30.0):
+            binner = DPBinner(7, max_categories=2, encode=encode, epsilon=epsilon, delta=1e-6).fit(rows)
+            assert binner.n_bins_.tolist() == [8, 8, 8, 4]
+            n_columns = 4 if encode == "ordinal" else 28
+            assert binner.transform(rows).shape[1] == len(binner.get_feature_names_out()) == n_columns
+            assert binner.max_norm_ == (np.sqrt(7**2 * 3 + 3**2) if encode == "ordinal" else 2.0)
+
+
+def test_values_that_fill_bins_make_no_more_of_them_than_there_may_be(silenced_noise):
+    """Each of them begins and ends a bin."""
+    values = np.concatenate([np.repeat([3.0, 5.0, 9.0], 2000), np.linspace(0, 20, 4000)])[:, None]
+    for n_bins in (1, 2, 3, 4, 6):
+        assert len(DPBinner(n_bins, **SURE).fit(values).bin_edges_[0]) - 1 <= n_bins
+
+
+def test_the_most_frequent_categories_have_bins(silenced_noise):
+    names = pd.DataFrame({"town": np.repeat(["York", "Bath", "Hull", "Ely"], [900, 3000, 2000, 400])})
+    binner = DPBinner(max_categories=2, **SURE).fit(names)
+    assert binner.categories_ == [("Bath", "Hull")]
+    assert binner.transform(names).sum(axis=0).tolist() == [3000, 2000, 1300, 0]
 
 
 def test_a_name_of_one_row_has_no_bin():
@@ -98,17 +127,18 @@ def test_a_name_of_one_row_has_no_bin():
 def test_there_are_fewer_bins_where_noise_would_decide(silenced_noise):
     """Noise is taken off here, and its standard deviation counted on all the same."""
     X = np.random.default_rng(0).normal(size=(3000, 1))
-    counts = [DPBinner(30, epsilon=epsilon, delta=1e-6).fit(X).n_bins_[0] - 1 for epsilon in (0.01, 0.1, 0.5, 2, 50)]
+    fits = [DPBinner(30, epsilon=epsilon, delta=1e-6).fit(X) for epsilon in (0.01, 0.1, 0.5, 2, 50)]
+    counts = [len(fit.bin_edges_[0]) - 1 for fit in fits]
     assert counts == sorted(counts) and counts[0] == 1 and 3 < counts[2] < 30 and counts[-1] == 30
     fitted = DPBinner(30, epsilon=0.5, delta=1e-6).fit(X)
-    filled = np.asarray(fitted.transform(X).sum(axis=0)).ravel()[:-1]
+    filled = np.asarray(fitted.transform(X).sum(axis=0)).ravel()[: counts[2]]
     assert filled.min() > 2 * fitted.histograms_.columns[0].deviation
 
 
 def test_a_table_of_few_rows_and_one_of_constants_have_one_bin_a_column():
     """And one for missing values."""
-    assert DPBinner().fit(np.arange(10.0)[:, None]).n_bins_.tolist() == [2]
-    assert DPBinner(delta=1e-6).fit(np.full((50_000, 1), 7.0)).n_bins_.tolist() == [2]
+    for binner in (DPBinner().fit(np.arange(10.0)[:, None]), DPBinner(delta=1e-6).fit(np.full((50_000, 1), 7.0))):
+        assert binner.bin_edges_[0].tolist() == [-np.inf, np.inf]
 
 
 @given(st.floats(-1e9, 1e9), st.floats(0, 1e6), st.floats(0, 1e6))

@@ -73,6 +73,11 @@ class CategoryCounts:
     others: float | None = None
 
     @property
+    def is_listed(self):
+        """Whether the categories come from a list, and not from the rows."""
+        return self.counts is None or self.others is not None
+
+    @property
     def values(self):
         """All that was released of listed categories, ndarray."""
         return np.array([] if self.counts is None else [*self.counts, self.others, self.missing])

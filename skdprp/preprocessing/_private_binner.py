@@ -34,8 +34,8 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     Parameters
     ----------
     n_bins : int, default=20
-        Number of bins of a column of numbers, as equally filled as noise lets them be. There are fewer where noise
-        would decide where they begin, and where one value fills several.
+        Largest number of bins of a column of numbers, as equally filled as noise lets them be. Fewer are used where
+        noise would decide where they begin, and where one value fills several.
     bounds : tuple (low, high), dict or None, default=None
         Least and largest value of all columns of numbers, or of some by their names: public, never read from the data.
         None takes numbers of any size, see :class:`~skdprp.DPHistograms`.
@@ -43,6 +43,9 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         Categories by the names of their columns, as lists that do not come from the data, which costs nothing; or None
         in the place of a list, for those that are frequent. A list names columns of categories without listing any. Of
         a dataframe, columns that hold no numbers are categories in any case.
+    max_categories : int, default=20
+        Largest number of categories that have a bin of their own in a column where they are not listed: the most
+        frequent ones, by their released counts.
     encode : {"onehot", "ordinal"}, default="onehot"
         A column for each bin, with a single 1 for each value; or the number of the bin, from 0.
     epsilon : float, default=1.0
@@ -65,7 +68,8 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     categories_ : list of tuple or None
         Categories with a bin of their own, of each column of categories; None for numbers.
     n_bins_ : ndarray of shape (n_features,)
-        Number of bins of each column, with those of infrequent categories and of missing values.
+        Number of bins of each column, with those of infrequent categories and of missing values, and those that are not
+        used. It does not depend on the rows.
     max_norm_ : float
         Norm of each one-hot row, or the largest norm of a row of numbers of bins.
     histograms_ : Histograms
@@ -95,6 +99,10 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     Edges are the roundest numbers within a standard deviation, and bins that came out with less than half of their
     share are united with a neighbour. Categories that are not among the released ones have one bin together.
 
+    How many columns come out follows from the parameters, and not from the release: bins that are not used are columns
+    of zeros. If it did, the noise of this release would decide how a model that follows is calibrated, and no sum of
+    privacy losses that are fixed beforehand would cover both.
+
     Examples
     --------
     >>> import numpy as np
@@ -104,10 +112,10 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     >>> binner = DPBinner(4, delta=1e-6).fit(table)
     >>> binner.guarantee_
     (1.0, 1e-06)-DP, one row replaced
-    >>> binner.get_feature_names_out()[4:].tolist()
-    ['age_nan', 'town_Hull', 'town_York', 'town_infrequent', 'town_nan']
+    >>> binner.get_feature_names_out()[[4, 5, 6, 7, -2, -1]].tolist()
+    ['age_nan', 'town_Hull', 'town_York', 'town_unused_2', 'town_infrequent', 'town_nan']
     >>> binner.transform(table).shape, round(binner.max_norm_, 3)
-    ((200000, 9), 1.414)
+    ((200000, 27), 1.414)
     """
 
     _released = "bin_edges_, categories_ and histograms_, from which they follow"
@@ -116,6 +124,7 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     _parameter_constraints: dict = {
         **HISTOGRAMS_CONSTRAINTS,
         "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "max_categories": [Interval(Integral, 1, None, closed="left")],
         "encode": [StrOptions({"onehot", "ordinal"})],
         "sparse_output": ["boolean"],
     }
@@ -126,6 +135,7 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         *,
         bounds=None,
         categories=None,
+        max_categories=20,
         encode="onehot",
         epsilon=1.0,
         delta=None,
@@ -136,6 +146,7 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         self.n_bins = n_bins
         self.bounds = bounds
         self.categories = categories
+        self.max_categories = max_categories
         self.encode = encode
         self.epsilon = epsilon
         self.delta = delta
@@ -149,10 +160,9 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         are_numbers = [isinstance(column, NumberHistogram) for column in columns]
         pairs = list(zip(columns, are_numbers, strict=True))
         self.bin_edges_ = [_edges_at_quantiles(one, self.n_bins) if number else None for one, number in pairs]
-        self.categories_ = [None if number else column.categories for column, number in pairs]
-        # Missing values have a bin in each column, and infrequent categories in theirs.
-        edges = zip(self.bin_edges_, self.categories_, strict=True)
-        self.n_bins_ = np.array([len(names) + 2 if of is None else len(of) for of, names in edges])
+        self.categories_ = [None if number else self._most_frequent(column) for column, number in pairs]
+        # Missing values have a bin in each column, and infrequent categories in theirs; some may not be used.
+        self.n_bins_ = np.array([self.n_bins + 1 if number else self._n_bins_of(column) for column, number in pairs])
         self._fitted_as = self.encode
         largest = self.n_bins_ - 1.0 if self.encode == "ordinal" else np.ones(len(columns))
         self.max_norm_ = float(np.linalg.norm(largest))
@@ -183,7 +193,12 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
             without_values(codes, values, categories) if edges is None else places_between(edges, values)
             for edges, categories, values in learned
         ]
-        return self._of_places(np.column_stack(places))
+        # Those for missing and infrequent ones come last, behind the bins that are not used.
+        moved = (
+            np.where(numbers < n_used, numbers, numbers + n_unused)
+            for numbers, (n_used, n_unused) in zip(places, self._n_used(), strict=True)
+        )
+        return self._of_places(np.column_stack(list(moved)))
 
     def get_feature_names_out(self, input_features=None):
         """Name the columns that come out: of one-hot rows after what is in each bin.
@@ -201,13 +216,30 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         names = super().get_feature_names_out(input_features)
         if self._fitted_as == "ordinal":
             return names
-        learned = zip(names, self.bin_edges_, self.categories_, strict=True)
-        named = [
-            f"{name}_{values}"
-            for name, edges, categories in learned
-            for values in (_names_of_categories(categories) if edges is None else _names_between(edges))
-        ]
+        named = []
+        for name, edges, categories, (n_used, n_unused) in zip(
+            names, self.bin_edges_, self.categories_, self._n_used(), strict=True
+        ):
+            bins = _names_of_categories(categories) if edges is None else _names_between(edges)
+            bins[n_used:n_used] = [f"unused_{place}" for place in range(n_used, n_used + n_unused)]
+            named += [f"{name}_{values}" for values in bins]
         return np.array(named, dtype=object)
+
+    def _n_used(self):
+        """Number of bins of each column that hold numbers, or categories of their own, and how many are not used."""
+        for edges, categories, n_bins in zip(self.bin_edges_, self.categories_, self.n_bins_.tolist(), strict=True):
+            n_used, n_behind = (len(categories), 2) if edges is None else (len(edges) - 1, 1)
+            yield n_used, n_bins - n_used - n_behind
+
+    def _most_frequent(self, column):
+        """Categories that have a bin of their own, in the order of their names or of their list."""
+        if column.is_listed or len(column.categories) <= self.max_categories:
+            return column.categories
+        kept = np.sort(np.argsort(column.counts)[-self.max_categories :])
+        return tuple(column.categories[place] for place in kept)
+
+    def _n_bins_of(self, column):
+        return (len(column.categories) if column.is_listed else self.max_categories) + 2
 
     def __dask_tokenize__(self):
         return uuid4().hex  # as its state, it is equal to no other
@@ -231,7 +263,11 @@ def _edges_at_quantiles(histogram, n_bins):
         # Where any number would do, as far as noise tells, the roundest is taken.
         first, place, after = np.searchsorted(sums[:-1], level + deviation * np.array([-1, 0, 1]))
         found.add(_roundest(*cells[np.clip([first, place, max(after - 1, place)], 0, len(cells) - 1)]))
-    return np.concatenate([[-np.inf], _well_filled(sorted(found), cells, sums, share / 2), [np.inf]])
+    kept = _well_filled(sorted(found), cells, sums, share / 2)
+    while len(kept) >= n_bins:  # where single values that fill a bin each have two edges
+        below = np.array([0.0, *sums[np.searchsorted(cells, kept)], sums[-1]])
+        kept.pop(int(np.argmin(below[2:] - below[:-2])))
+    return np.concatenate([[-np.inf], kept, [np.inf]])
 
 
 def _well_filled(edges, cells, sums, least):
@@ -271,4 +307,5 @@ def _names_between(edges):
 def _names_of_categories(categories):
     """Name categories, in quotes where names would be alike, then those that are infrequent and missing."""
     names = [*map(str, categories), "infrequent", "nan"]
-    return names if len(set(names)) == len(names) else [*map(repr, categories), "infrequent", "nan"]
+    are_clear = len(set(names)) == len(names) and not any(name.startswith("unused_") for name in names)
+    return names if are_clear else [*map(repr, categories), "infrequent", "nan"]
