@@ -5,13 +5,14 @@ from ._version import __version__ as __version__
 from .audit import audit_epsilon, membership_inference_auc, worst_neighbours
 from .decomposition import DPPCA
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
+from .histograms import DPHistograms
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from .ledger import PrivacyLedger
 from .linear_model import AMPClassifier, DPRidge, MIDPRegressor, ProductNoiseOutputPerturbation
 from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
-from .preprocessing import PublicBinner, PublicScaler
+from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler
 from .release_file import load_moments, load_release, save_moments, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
@@ -20,10 +21,13 @@ __all__ = [
     "DPOPORP",
     "DPPCA",
     "AMPClassifier",
+    "DPBinner",
+    "DPHistograms",
     "DPMoments",
     "DPRandomProjection",
     "DPRidge",
     "DPSGDClassifier",
+    "DPScaler",
     "DPSignOPORP",
     "DPSignRP",
     "MIDPRegressor",

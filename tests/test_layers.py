@@ -12,14 +12,14 @@ PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"_adjacency", "_digits", "_recording", "_version"},
     {"_kernels", "_lazy", "_noise", "_validation"},
-    {"_threads", "_label", "random_projection", "losses", "preprocessing", "mechanisms"},
+    {"_threads", "_label", "random_projection", "losses", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},
     {"ledger"},
     {"_calibration"},
     {"moments", "similarity"},
-    {"decomposition", "sketch", "linear_model"},
-    {"neural_network"},
+    {"decomposition", "sketch", "linear_model", "histograms"},
+    {"neural_network", "preprocessing"},
     {"audit", "inspection", "out_of_core", "release_file", "report"},
     {"testing", "_command"},
 ]
