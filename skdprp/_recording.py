@@ -234,17 +234,20 @@ def _changed(directory):
 @contextmanager
 def marked(journal):
     """Mark a journal as open, under the name of a ledger."""
-    marker = _marker(_markers(), "-".join((*_place(), uuid4().hex)))
+    marker, is_left_to_children = _marker(_markers(), "-".join((*_place(), uuid4().hex))), False
     try:
         _mark(marker, journal)
         _OWN[marker] = journal, mmap(-1, 1)
         _tell()
         yield ledger_of(marker)
+    except SystemExit:  # so a process ends that has become a daemon by a fork
+        is_left_to_children = True
+        raise
     finally:
         try:
-            _unmark(marker)
+            _unmark(marker, is_left_to_children)
         finally:  # what an interruption may have left: a ledger is open everywhere or nowhere
-            _unmark(marker)
+            _unmark(marker, is_left_to_children)
 
 
 def _mark(marker, journal):
@@ -269,11 +272,11 @@ def _sweep(directory):
                 os.unlink(f"{directory}/{name}")
 
 
-def _unmark(marker):
+def _unmark(marker, is_left_to_children=False):
     """Close a ledger for all that are in its block; a forked child that leaves that closes nothing of its parent's."""
     directory, ledger = os.path.dirname(marker), ledger_of(marker)
     mine, names = _marker(directory, ledger), []
-    if mine == marker and mine in _OWN:
+    if mine == marker and mine in _OWN and not is_left_to_children:
         _OWN[mine][1][0] = 1
         with suppress(OSError):  # somebody cleared the directory
             names = [name for name in os.listdir(directory) if ledger_of(name) == ledger]

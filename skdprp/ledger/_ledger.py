@@ -285,12 +285,15 @@ class PrivacyLedger:
     def __init__(self, path=None):
         self.path = None if path is None else os.path.realpath(os.fsdecode(path))  # wherever it is opened again
         self._open, self._identity, self._name = ExitStack(), None, None
+        self._claims = {}  # of the block that has it open, or is about to
         self._kept = (), None  # entries and limit of a file that is removed, None before
 
     def __enter__(self):
-        if self._book():
-            raise LedgerError("This ledger is open already.")
+        claim = object()
+        if self._claims.setdefault("block", claim) is not claim:  # at once: another thread may be about to open it
+            raise LedgerError("This ledger is open already: make one of the same path for each block.")
         with ExitStack() as stack:
+            stack.callback(self._claims.clear)
             path = self.path
             if path is None:
                 descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
@@ -306,8 +309,8 @@ class PrivacyLedger:
         return self
 
     def __exit__(self, *error):
-        self._open.close()
         _OPEN.discard(self)
+        self._open.__exit__(*error)
 
     def _keep(self, path, *, owner):
         """Remove a file of this block only, once it is closed, and keep what was in it.
