@@ -8,6 +8,7 @@ from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from .ledger import PrivacyLedger
 from .linear_model import AMPClassifier, DPRidge, MIDPRegressor, ProductNoiseOutputPerturbation
+from .model_selection import DPSearchCV, set_budget
 from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
@@ -24,6 +25,7 @@ __all__ = [
     "DPRandomProjection",
     "DPRidge",
     "DPSGDClassifier",
+    "DPSearchCV",
     "DPSignOPORP",
     "DPSignRP",
     "MIDPRegressor",
@@ -45,6 +47,7 @@ __all__ = [
     "privacy_report",
     "save_moments",
     "save_release",
+    "set_budget",
     "similarity",
     "transform_chunks",
     "worst_neighbours",

@@ -20,6 +20,7 @@ from ._label import (
 from .composition import PrivacyLoss, Profile, approximate_profile, largest_profile
 from .mechanisms import (
     gaussian_profile,
+    private_search_profile,
     secret_projection_profile,
     spherical_profile,
     subsampled_gaussian_profile,
@@ -52,6 +53,7 @@ _PROFILES = {
         laplace_profile,
         largest_profile,
         objective_perturbation_profile,
+        private_search_profile,
         product_perturbation_profile,
         randomised_response_profile,
         secret_projection_profile,

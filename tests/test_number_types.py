@@ -20,6 +20,7 @@ from skdprp import (
     DPMoments,
     DPRandomProjection,
     DPRidge,
+    DPSearchCV,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -85,6 +86,9 @@ ARGUMENTS = {
             "release_shift": 0.00299835205078125,
         },
         "pinsker_delta": {"epsilon": EPSILON},
+        "private_search_profile": {"epsilon": EPSILON, "n_trials": 3.30078125, "trial_epsilon": 0.5}
+        | {"trial_delta": DELTA, "trial_distance": 0.0999755859375},
+        "private_search_trial": TARGET | {"n_trials": 3.30078125},
         "product_perturbation_profile": {
             "epsilon": EPSILON,
             "scale": 3.69921875,
@@ -293,6 +297,7 @@ ESTIMATORS = [
     DPRidge(**REGRESSION),
     DPRidge(**REGRESSION, alpha=B),
     DPRidge(**REGRESSION, mechanism="projection"),
+    DPSearchCV(DPRidge(**REGRESSION), {}, epsilon=EPSILON, delta=DELTA, n_trials=B, max_loss=A, test_size=0.25, random_state=0),
 ]
 
 
@@ -303,6 +308,8 @@ def released(estimator):
         warnings.simplefilter("ignore", PrivacyWarning)
         estimator.fit(rows, Y)
         facts = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+        if "best_estimator_" in facts:
+            facts["best_estimator_"] = facts["best_estimator_"].coef_
         return facts | ({"release": estimator.transform(rows)} if hasattr(estimator, "transform") else {})
 
 
