@@ -297,7 +297,9 @@ ESTIMATORS = [
     DPRidge(**REGRESSION),
     DPRidge(**REGRESSION, alpha=B),
     DPRidge(**REGRESSION, mechanism="projection"),
-    DPSearchCV(DPRidge(**REGRESSION), {}, epsilon=EPSILON, delta=DELTA, n_trials=B, max_loss=A, test_size=0.25, random_state=0),
+    DPSearchCV(
+        DPRidge(**REGRESSION), {}, epsilon=EPSILON, delta=DELTA, n_trials=B, max_loss=A, test_size=0.25, random_state=0
+    ),
 ]
 
 

@@ -101,7 +101,7 @@ def test_a_public_sequence_of_candidates_would_not_be_private():
     assert public[0] - np.exp(epsilon) * public[1] > 2 * stated(trials, m, loss + 0.01, epsilon)
 
 
-@given(st.floats(0.05, 10.0), st.floats(1e-9, 1e-2), st.floats(0.01, 50.0))
+@given(st.floats(0.05, 200.0), st.floats(1e-9, 1e-2), st.floats(0.01, 50.0))
 @few
 def test_a_calibration_meets_its_target(epsilon, delta, n_trials):
     try:

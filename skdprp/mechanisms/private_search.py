@@ -117,7 +117,7 @@ def private_search_trial(epsilon, delta, *, n_trials, trial_distance=None):
     require_positive_delta(delta)
 
     def _profile_of_gaussian_trials(scale):
-        distance = gaussian_profile(0.0, scale=scale) * (1 + _ROOM)
+        distance = min(1.0, gaussian_profile(0.0, scale=scale) * (1 + _ROOM))
         left = epsilon - n_trials * distance
         if left < _LEAST_SHARE * epsilon:  # a large delta would leave nothing of epsilon to calibrate a trial to
             return 1.0
@@ -126,7 +126,7 @@ def private_search_trial(epsilon, delta, *, n_trials, trial_distance=None):
 
     if trial_distance is None:
         scale = calibrated(_profile_of_gaussian_trials, delta, start=1.0)
-        trial_distance = gaussian_profile(0.0, scale=scale) * (1 + _ROOM)
+        trial_distance = min(1.0, gaussian_profile(0.0, scale=scale) * (1 + _ROOM))
     trial_epsilon = epsilon - n_trials * trial_distance
     if trial_epsilon <= 0:
         raise ValueError(f"epsilon={epsilon} is too small for n_trials={n_trials}: run fewer trials.")
