@@ -9,7 +9,7 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import get_scorer
+from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import ParameterGrid, train_test_split
 from sklearn.pipeline import Pipeline
 from sklearn.utils import column_or_1d, get_tags
@@ -20,6 +20,7 @@ from . import _noise
 from ._calibration import Calibration, snapshot, take_over
 from ._digits import printed_down, printed_up, with_python_numbers
 from ._label import GuaranteeDisplayMixin
+from ._lazy import is_lazy
 from ._recording import EntryBlock, UnrecordedNoiseError, open_journals
 from ._validation import (
     FLOATS,
@@ -54,6 +55,9 @@ _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
 _LOSSES = ("neg_log_loss", "neg_mean_squared_error")
 _LARGEST_LOG_LOSS = 4.0  # that of a probability of 0.02
 _NO_CHANGE = 1 - 2.0**-50  # of shares of a delta, which add up to no more than that
+_THE_LABELS = "the set of labels"
+_NOT_COVERED = ("how long a fit took", "that fits failed", "what steps print")
+_LAZY = "X is a dask collection, of which the number of rows is not known here: compute it, or give an array."
 _NOT_PRICED = "{} does not say before a fit what it will guarantee: only DP models and transformers of this library do."
 
 
@@ -229,6 +233,8 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     if len(private) == 1 and not hasattr(private[0], "_calibration_of"):  # a sketch, whose delta may have to be 0
         private[0].set_params(epsilon=epsilon, **({} if delta is None else {"delta": delta}))
         return estimator
+    if is_lazy(X):
+        raise TypeError(_LAZY)
     n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
     delta = 1.0 / max(n_samples, 2) ** 2 if delta is None else delta
     labels = [] if y is None else without_values(_of_one_type, y, name="y")
@@ -358,8 +364,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Neighbours differ in one row and its label, replaced by another at its place, or counting or blank there.
     classes : array-like or None, default=None
-        All labels that there may be, if they do not come from the data. With None, the guarantee holds given the set of
-        labels in y.
+        All labels that there may be, if they do not come from the data. None takes those of the model; if it lists none
+        either, the guarantee holds given the set of labels in y.
     random_state : int, RandomState instance or None, default=None
         Seed of the split, which is public: it goes by the places of the rows alone. Candidates and noise have no seed.
 
@@ -425,7 +431,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"])],
         "param_grid": [dict, list],
-        "n_trials": [Interval(Real, 0, 1000, closed="right")],
+        "n_trials": [Interval(Real, 1e-9, 1000, closed="both")],
         "epsilon": POSITIVE,
         "delta": [Interval(Real, 0, 1, closed="neither"), None],
         "scoring": [StrOptions({"accuracy", *_LOSSES}), None],
@@ -491,6 +497,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         """
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
+        model.classes = model._listed_classes()
         y = model._validate(X, y)
         delta = 1.0 / max(len(y), 2) ** 2 if model.delta is None else model.delta
         # By places alone: a split that looked at labels would move other rows if one is replaced.
@@ -515,6 +522,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def _validate(self, X, y):
         """Check rows as their first step will, and labels or targets, which are returned."""
+        if is_lazy(X):
+            raise TypeError(_LAZY)
         classifies = is_classifier(self.estimator)
         y = without_values(_of_one_type, y, name="y") if classifies else y
         if options := self._options_of_rows():
@@ -526,6 +535,11 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             return y
         self.classes_, codes = _encode(y, self.classes)
         return self.classes_[codes]
+
+    def _listed_classes(self):
+        """Labels that are listed here, or else in the model."""
+        listed = (getattr(step, "classes", None) for step in (self, *_private_steps(self.estimator)))
+        return next((classes for classes in listed if classes is not None), None)
 
     def _options_of_rows(self):
         """How to check rows as the first step will; empty where that takes texts."""
@@ -555,11 +569,13 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             found.append(_Candidate(params, candidate, rehearsal))
         return found
 
+    def _scoring(self):
+        default = "accuracy" if is_classifier(self.estimator) else "neg_mean_squared_error"
+        return default if self.scoring is None else self.scoring
+
     def _score(self):
         """What models are scored by."""
-        scoring, max_loss = self.scoring, self.max_loss
-        if scoring is None:
-            scoring = "accuracy" if is_classifier(self.estimator) else "neg_mean_squared_error"
+        scoring, max_loss = self._scoring(), self.max_loss
         if (scoring == "neg_mean_squared_error") == is_classifier(self.estimator):
             raise ValueError(f"scoring={scoring!r} is not for a {get_tags(self.estimator).estimator_type}.")
         if scoring == "neg_mean_squared_error" and max_loss is None:
@@ -586,6 +602,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         trial = dict(zip(("trial_epsilon", "trial_delta", "trial_distance"), target, strict=True))
         profile = Profile.of(private_search_profile, n_trials=self.n_trials, **trial)
         totals = [candidate.total for candidate in candidates]
+        given = [total.given for total in totals if total.given]
+        if is_classifier(self.estimator) and self.classes is None:
+            given.append(_THE_LABELS)
         union = {
             fact: tuple(dict.fromkeys(text for total in totals for text in getattr(total, fact)))
             for fact in ("assumptions", "not_covered")
@@ -596,7 +615,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             delta,
             adjacency=reduce(Adjacency.narrower, (total.adjacency for total in totals)),
             per="fit",
-            given=" and ".join(dict.fromkeys(total.given for total in totals if total.given)),
+            given=" and ".join(dict.fromkeys(given)),
             released="best_estimator_, best_params_ and best_score_",
             mechanism=f"best of a secret number of trials of {len(candidates)} candidates, of mean {self.n_trials:g}; "
             f"each ({trial_epsilon}, {trial_delta})-DP, its score with Gaussian noise, "
@@ -606,7 +625,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 "candidates and bounds were not chosen in view of the rows",
                 "random_state was not, either",
             ),
-            not_covered=(*union["not_covered"], "that fits failed, and what steps print"),
+            not_covered=tuple(dict.fromkeys([*union["not_covered"], *_NOT_COVERED])),
             source="proof in skdprp.mechanisms.private_search_profile",
             loss=PrivacyLoss(profiles=(profile,)),
         )
@@ -689,9 +708,13 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         -------
         float
         """
-        check_is_fitted(self)
-        default = "accuracy" if is_classifier(self.estimator) else "neg_mean_squared_error"
-        return without_values(get_scorer(self.scoring or default), self, X, y, name="y")
+        scoring = self._scoring()
+        if scoring == "neg_log_loss":
+            return -without_values(log_loss, y, self.predict_proba(X), labels=self.classes_, name="y")
+        predicted = self.predict(X)
+        if scoring == "accuracy":
+            return without_values(accuracy_score, y, predicted, name="y")
+        return -without_values(mean_squared_error, y, predicted, name="y")
 
     def __sklearn_tags__(self):
         tags, searched = super().__sklearn_tags__(), get_tags(self.estimator)

@@ -3,7 +3,9 @@
 
 import json
 import warnings
+from functools import partial
 
+import dask.array
 import numpy as np
 import pandas as pd
 import pytest
@@ -124,6 +126,13 @@ def test_a_budget_reads_nothing_but_what_is_public(binary):
     with PrivacyLedger() as ledger:
         set_budget(clone(PIPELINES[0]), X, y, epsilon=2.0)
     assert ledger.entries == ()
+
+
+def test_lazy_rows_are_refused(binary):
+    rows = dask.array.from_array(binary[0])
+    for function in (partial(set_budget, AMPClassifier()), DPSearchCV(AMPClassifier(), {}).fit):
+        with pytest.raises(TypeError, match="X is a dask collection"):
+            function(rows, binary[1])
 
 
 def test_without_a_total_there_is_no_budget(binary):
@@ -251,6 +260,9 @@ def test_a_search_takes_what_its_first_step_takes(binary):
     )
     search = DPSearchCV(make_pipeline(columns, AMPClassifier()), {}, **fit).fit(colours, y)
     assert search.score(colours, y) > 0.9 and search.guarantee_.given == ""
+    fit["classes"] = None  # those of the model are as public
+    assert DPSearchCV(AMPClassifier(classes=[0, 1]), {}, **fit).fit(X, y).guarantee_.given == ""
+    assert DPSearchCV(AMPClassifier(), {"classes": [[0, 1]]}, **fit).fit(X, y).guarantee_.given == "the set of labels"
     texts = np.array(["a cold day", "a warm night"], dtype=object)[y]
     model = make_pipeline(HashingVectorizer(n_features=64), AMPClassifier())
     assert DPSearchCV(model, {}, **fit).fit(list(texts), y).score(list(texts), y) > 0.9
@@ -388,7 +400,7 @@ def audited(n_trials):
 
 
 def test_an_attack_finds_nothing(seeded):
-    assert not audited(200).exceeds(CLAIM)
+    assert not audited(300).exceeds(CLAIM)
 
 
 def test_an_attack_catches_the_noise_of_a_single_fit(seeded, monkeypatch):
@@ -396,7 +408,7 @@ def test_an_attack_catches_the_noise_of_a_single_fit(seeded, monkeypatch):
     monkeypatch.setattr(
         model_selection, "private_search_trial", lambda epsilon, delta, n_trials, trial_distance: (epsilon, delta, 1.0)
     )
-    assert audited(200).exceeds(CLAIM)
+    assert audited(300).exceeds(CLAIM)
 
 
 def test_an_attack_catches_scores_without_noise(seeded, monkeypatch):
