@@ -543,11 +543,13 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def _options_of_rows(self):
         """How to check rows as the first step will; empty where that takes texts."""
-        leaves = [step for _, step in all_steps(self.estimator) if hasattr(step, "fit")]
-        if not get_tags(leaves[0]).input_tags.two_d_array:
+        first, leaves = self.estimator, [step for _, step in all_steps(self.estimator) if hasattr(step, "transform")]
+        while type(first) is Pipeline:
+            first = next((step for _, step in first.steps if hasattr(step, "fit")))
+        if not get_tags(first).input_tags.two_d_array:
             return {}
-        takes_nan = any(get_tags(step).input_tags.allow_nan for step in leaves if hasattr(step, "transform"))
-        dtype = FLOATS if type(leaves[0]).__module__.startswith("skdprp.") else None  # others may take categories
+        takes_nan = any(get_tags(step).input_tags.allow_nan for step in leaves)
+        dtype = FLOATS if type(first).__module__.startswith("skdprp.") else None  # others may take categories
         return {"accept_sparse": True, "dtype": dtype, "ensure_all_finite": "allow-nan" if takes_nan else True}
 
     def _candidates(self, X, n_samples):

@@ -253,8 +253,8 @@ def test_a_search_takes_what_its_first_step_takes(binary):
     colours = pd.DataFrame({"colour": np.array(["red", "blue"], dtype=object)[y], "size": X[:, 0]})
     columns = ColumnTransformer(
         [
-            ("colour", OneHotEncoder(categories=[["blue", "red"]], handle_unknown="ignore"), ["colour"]),
             ("size", PublicScaler((-1, 1)), ["size"]),
+            ("colour", OneHotEncoder(categories=[["blue", "red"]], handle_unknown="ignore"), ["colour"]),
         ],
         sparse_threshold=0,
     )
