@@ -117,11 +117,11 @@ class _Rehearsal:
         return safe or epsilon  # at which they add up to it
 
     def set_targets(self, estimator, epsilon, delta):
-        """Give all steps of another estimator, which was cloned for this, their shares of a target."""
+        """Give the steps of the estimator that was cloned for this their shares of a target."""
         for step in self.steps:
-            targets = {"epsilon": epsilon * step.share, "delta": delta * step.share}
+            prefix = f"{step.path}__" if step.path else ""
             estimator.set_params(
-                **{f"{step.path}__{name}".removeprefix("__"): value for name, value in targets.items()}
+                **{f"{prefix}epsilon": epsilon * step.share, f"{prefix}delta": delta * step.share},
             )
         return estimator
 
@@ -137,11 +137,9 @@ def _rehearse(estimator, X, n_samples, n_outputs):
     shape, dtype = (n_samples, rows.shape[1]), rows.dtype
     private = []
     for path, step in all_steps(model):
-        if step is not last and not has_guarantee(step):
+        if not _is_private(step):
             continue
         if not hasattr(step, "_calibration_of"):
-            if step is last and not hasattr(step, "epsilon"):
-                continue
             raise TypeError(_NOT_PRICED.format(type(step).__name__))
         seen = shape if step is last else (n_samples, step.n_features_in_)
         private.append((path, step, seen, dtype, n_outputs(step)))
@@ -241,7 +239,6 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     labels = without_values(np.asarray, labels, name="y")
     n_targets = 0 if y is None else labels[:1].size
     rehearsal = _rehearse(estimator, _head(X), n_samples, partial(_n_outputs, len(np.unique(labels)), n_targets))
-
     shared = rehearsal.largest_target(epsilon, delta)
     total = rehearsal.report(shared, delta).private
     if total is None or total.epsilon > epsilon or total.delta > delta:
@@ -545,7 +542,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         """How to check rows as the first step will; empty where that takes texts."""
         first, leaves = self.estimator, [step for _, step in all_steps(self.estimator) if hasattr(step, "transform")]
         while type(first) is Pipeline:
-            first = next((step for _, step in first.steps if hasattr(step, "fit")))
+            first = next(step for _, step in first.steps if hasattr(step, "fit"))
         if not get_tags(first).input_tags.two_d_array:
             return {}
         takes_nan = any(get_tags(step).input_tags.allow_nan for step in leaves)
@@ -624,8 +621,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             f"scale {printed_down(score.scale, 6)}",
             assumptions=(
                 *union["assumptions"],
-                "candidates and bounds were not chosen in view of the rows",
-                "random_state was not, either",
+                "candidates, bounds and random_state were not chosen in view of the rows",
             ),
             not_covered=tuple(dict.fromkeys([*union["not_covered"], *_NOT_COVERED])),
             source="proof in skdprp.mechanisms.private_search_profile",
@@ -638,8 +634,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         """A model that learned nothing, where all trials failed."""
         if is_classifier(self.estimator):
             return DummyClassifier().fit(np.zeros((len(self.classes_), 1)), self.classes_)
-        bounds = [step.target_bounds for step in _private_steps(self.estimator) if getattr(step, "target_bounds", None)]
-        return DummyRegressor().fit(np.zeros((1, 1)), [np.mean(bounds[-1])])
+        bounds = [getattr(step, "target_bounds", None) for step in _private_steps(self.estimator)][-1]
+        return DummyRegressor().fit(np.zeros((1, 1)), [0.0 if bounds is None else np.mean(bounds)])
 
     @silent
     def predict(self, X):
@@ -729,8 +725,13 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         return tags
 
 
+def _is_private(step):
+    """Whether a step has a budget; of scikit-learn's, some have an epsilon that is none."""
+    return hasattr(step, "epsilon") and not type(step).__module__.startswith("sklearn.")
+
+
 def _private_steps(estimator):
-    return [step for _, step in all_steps(estimator) if hasattr(step, "epsilon")]
+    return [step for _, step in all_steps(estimator) if _is_private(step)]
 
 
 def _guarantees(estimator):
@@ -739,7 +740,8 @@ def _guarantees(estimator):
 
 
 def _is_of_rows(guarantee):
-    return guarantee.per == "fit" and guarantee.definition is Definition.DP and not guarantee.adjacency.is_distance
+    is_dp = guarantee.per == "fit" and guarantee.definition is Definition.DP and guarantee.adjacency is not None
+    return is_dp and not guarantee.adjacency.is_distance
 
 
 def _trial(candidates, score, X, y, X_held_out, y_held_out):

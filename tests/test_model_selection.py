@@ -18,6 +18,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.svm import SVR
 
 from skdprp import (
     DPOPORP,
@@ -94,6 +95,7 @@ def test_one_estimator_gets_the_whole_budget(binary):
     assert set_budget(AMPClassifier(), *binary).delta == 1 / 300**2
     sketched = set_budget(make_pipeline(Normalizer(), DPOPORP(4), LogisticRegression()), *binary, epsilon=3.0)
     assert sketched["dpoporp"].epsilon == 3.0
+    assert set_budget(make_pipeline(DPOPORP(4), SVR(epsilon=0.5)), *binary, epsilon=3.0)["svr"].epsilon == 0.5
 
 
 PIPELINES = [
@@ -313,7 +315,7 @@ FAILING = FunctionTransformer(lambda X: X if len(X) <= model_selection._FEW_ROWS
 
 @pytest.mark.parametrize(
     ("model", "default"),
-    [(AMPClassifier(), DummyClassifier), (DPRidge(target_bounds=(2, 4)), DummyRegressor)],
+    [(AMPClassifier(), DummyClassifier), (DPRidge(target_bounds=np.array([2, 4])), DummyRegressor)],
 )
 def test_failures_are_results_and_no_errors(model, default, binary):
     """The worst of all; a model that learned nothing, if there is no other."""
