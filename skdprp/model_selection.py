@@ -36,11 +36,11 @@ from ._validation import (
     validate_data,
     without_values,
 )
-from .composition import PrivacyLoss, Profile
-from .guarantee import Adjacency, Definition, PrivacyGuarantee, sum_up
+from .composition import PrivacyLoss, Profile, searched_profile
+from .guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
 from .ledger import LedgerError, entry
 from .linear_model._base import _encode, _of_one_type
-from .mechanisms import gaussian_scale, private_search_profile, private_search_trial, sampled_target
+from .mechanisms import gaussian_scale, private_search_trial, sampled_target
 from .report import privacy_report
 from .report._structure import all_steps, has_guarantee, is_of_library
 
@@ -566,6 +566,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 if getattr(step, "classes", self) is None:
                     step.set_params(classes=self.classes_)
             found.append(_Candidate(params, candidate, rehearsal))
+        if not found:
+            raise ValueError("param_grid has no candidate: {} has one, the estimator as it is.")
         return found
 
     def _scoring(self):
@@ -598,9 +600,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def _calibrate(self, delta, target, candidates, score, n_held_out):
         """State what holds of the search."""
-        trial = dict(zip(("trial_epsilon", "trial_delta", "trial_distance"), target, strict=True))
-        profile = Profile.of(private_search_profile, n_trials=self.n_trials, **trial)
         totals = [candidate.total for candidate in candidates]
+        losses = tuple(dict.fromkeys([score.loss, *map(loss_of, totals)]))  # of a row that is held out, or fitted on
+        profile = Profile.of(searched_profile, n_trials=self.n_trials, trial_distance=target[2], losses=losses)
         given = [total.given for total in totals if total.given]
         if is_classifier(self.estimator) and self.classes is None:
             given.append(_THE_LABELS)

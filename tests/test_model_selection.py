@@ -35,6 +35,8 @@ from skdprp import (
     PublicBinner,
     PublicScaler,
     audit_epsilon,
+    compose,
+    inspection,
     model_selection,
     privacy_report,
     set_budget,
@@ -160,13 +162,26 @@ def test_a_search_is_one_release_that_states_one_guarantee(binary):
     guarantee = search.guarantee_
     assert [(one.estimator, one.guarantee) for one in ledger.entries] == [("DPSearchCV", guarantee)]
     assert (guarantee.epsilon, guarantee.delta, guarantee.given) == (2.0, 1e-5, "the set of labels")
-    assert guarantee.profile(2.0) <= 1e-5 * (1 + 1e-9) and guarantee.per == "fit"
+    assert 1e-5 * (1 - 1e-4) <= guarantee.loss.profile(2.0) <= 1e-5 and guarantee.per == "fit"
     assert PrivacyGuarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
     report = privacy_report(search, ledger=ledger)
     assert report.total.epsilon == 2.0 and [step.releases for step in report.steps] == [1]
     # A part of what was chosen has no guarantee of its own.
     steps = search.best_estimator_
     assert [steps[0].guarantee_, steps[0].moments_.guarantee, steps[1].guarantee_] == 3 * [guarantee]
+
+
+def test_searches_compose_by_the_loss_of_their_trials(regression):
+    """Far below the sum of their epsilons, as the loss of a Gaussian trial is known at every epsilon."""
+    search = DPSearchCV(RIDGE, {}, epsilon=1.0, delta=1e-6, n_trials=3, max_loss=4.0).fit(*regression)
+    assert compose(search.guarantee_, search.guarantee_).epsilon < 1.85
+    assert [search.guarantee_.profile(epsilon) > 0 for epsilon in (0.0, 1.0, 2.0)] == [True, True, True]
+
+
+def test_a_display_varies_the_budget_of_the_search(binary):
+    search = make_pipeline(Normalizer(), DPSearchCV(AMPClassifier(), {}, n_trials=1))
+    assert inspection._private_parameter(search) == "dpsearchcv__epsilon"
+    assert inspection._private_parameter(search[-1]) == "epsilon"
 
 
 def test_a_search_has_the_interface_of_scikit_learn(three_classes):
@@ -242,6 +257,7 @@ def test_candidates_of_several_families_share_one_trial(binary):
     search = DPSearchCV(pipeline, grid, epsilon=2.0, n_trials=3, adjacency="add_remove", random_state=0).fit(X, y)
     assert search.guarantee_.adjacency.relation == "add_remove" and search.best_params_["ampclassifier"] in models
     assert models[0].epsilon == 3.0  # what was given stays as it is
+    assert search.delta_ * 0.9 <= search.guarantee_.loss.profile(2.0) <= search.delta_
     spent, *_ = private_search_trial(2.0, search.delta_, n_trials=3)
     assert all(step.epsilon <= spent for step in model_selection._private_steps(search.best_estimator_))
 
@@ -296,13 +312,14 @@ def test_missing_values_reach_a_step_that_fills_them(binary):
         (AMPClassifier(), {"scoring": "neg_mean_squared_error"}, ValueError, "is not for a classifier"),
         (AMPClassifier(C=100.0), {}, ValueError, "is too small for C=100.0"),
         (AMPClassifier(), {"n_trials": 0}, ValueError, "'n_trials' parameter"),
+        (AMPClassifier(), {"param_grid": []}, ValueError, "param_grid has no candidate"),
         (AMPClassifier(), {"classes": [0, 2]}, ValueError, "y has labels that are not among"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_cannot_be_searched_is_refused_before_anything_is_released(estimator, options, error, message, binary):
     with PrivacyLedger() as ledger, pytest.raises(error, match=message):
-        DPSearchCV(estimator, {}, **{"n_trials": 2} | options).fit(*binary)
+        DPSearchCV(estimator, **{"param_grid": {}, "n_trials": 2} | options).fit(*binary)
     assert ledger.entries == ()
 
 

@@ -69,6 +69,12 @@ ARGUMENTS = {
     composition: {
         "approximate_profile": {"epsilon": 0.5, "epsilon0": EPSILON, "delta0": DELTA},
         "largest_profile": {"epsilon": EPSILON, "losses": (LOSS,)},
+        "searched_profile": {
+            "epsilon": A,
+            "n_trials": 3.30078125,
+            "trial_distance": 0.0999755859375,
+            "losses": (LOSS,),
+        },
     },
     mechanisms: {
         "amplified": TARGET | {"rate": 0.0999755859375},
