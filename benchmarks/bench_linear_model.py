@@ -106,7 +106,7 @@ def parse_arguments():
     problems.add_data(parser)
     parser.add_argument("--draws", type=int, default=10, help="fits to average over (default: 10)")
     parser.add_argument("--epsilon", type=float, nargs="+", default=EPSILONS, help="privacy levels")
-    parser.add_argument("--loss", default="log_loss", help="loss of the private classifiers (default: log_loss)")
+    parser.add_argument("--loss", default="auto", help="loss of the private classifiers (default: auto)")
     parser.add_argument("--only", nargs="+", default=["a9a", "mnist", "breast_cancer", "digits"], help="data sets")
     parser.add_argument("--grid", action="store_true", help="also find the best C on a grid")
     parser.add_argument("--output", action="store_true", help="also score ProductNoiseOutputPerturbation")

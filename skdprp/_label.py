@@ -28,7 +28,7 @@ RELEASED_AT = {
     "fit": "once for each call of fit",
     "transform": "once for each row at each call of transform, or of lazy rows each time that they are computed",
 }
-_DIGEST = re.compile(r" \([0-9a-f]{12}\)")  # by which reports tell maps of one name apart: too long for one line
+_DIGEST = re.compile(r" \(map [0-9a-f]{12}\)")  # by which reports tell maps of one name apart: too long for one line
 _CELL = "text-align:left;vertical-align:top"
 _FRAME = (
     "display:inline-block;border:2px solid currentColor;border-radius:4px;padding:.4em .8em;margin:.3em 0;"

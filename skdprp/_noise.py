@@ -241,8 +241,8 @@ def _add(values, scale, rounded):
         tape.append((rounded.__name__, scale, values.copy()))
         return
     flat = _flat_view(values)
-    if scale == 0:  # no neighbour changes these values
-        return
+    if scale == 0:  # no neighbour changes these values, and they are released all the same
+        return check_recorded(seeded=False)
     grid = _grid(scale)
     for block in np.array_split(flat, max(1, round(flat.size / _BLOCK))):  # a short last one would cost as much
         _add_on_grid(block, partial(rounded, steps=scale / grid), grid)

@@ -1,10 +1,12 @@
 """Which ledgers are open, as every process of this machine sees it, and which entry noise is drawn for.
 
-A ledger is open while its marker exists and its owner lives. The marker is a symbolic link that leads nowhere: its name
-says whose it is, and its text which journal; it is made and removed at once, and read without opening a file. The owner
-is known by its process id and when it began. A process knows the ledgers that it opened, or was forked from; those of
-all that it ever saw among its ancestors, by their markers; those in its environment, which reach descendants whose
-parents have ended; and those that came to it with a pickled estimator.
+A ledger is open while a marker of it exists and the owner of that lives: the process that opened it, or one that was
+forked inside of its block, for which the block goes on. The marker is a symbolic link that leads nowhere: its name says
+whose it is, and its text which journal; it is made and removed at once, and read without opening a file. The owner is
+known by its process id and when it began. A process knows the ledgers that it opened, or that were open when it was
+forked, for which a byte that both share says whether they are closed; those of all that it ever saw among its
+ancestors, by their markers; those in its environment, which reach descendants whose parents have ended; and those that
+came to it with a pickled estimator.
 """
 
 import os
@@ -15,6 +17,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from inspect import CO_VARARGS
+from mmap import mmap
 from pathlib import Path
 from uuid import uuid4
 
@@ -102,7 +105,7 @@ def _told():
     return list(filter(None, os.environ.get(_ENVIRONMENT, "").split(os.pathsep)))
 
 
-_OWN = {}  # marker -> journal, of the ledgers that were opened here, or before a fork
+_OWN = {}  # marker of this process -> journal, and a byte that is 1 when whoever opened the ledger has closed it
 _TOLD = set(_told())  # markers that came with the environment or with a pickle
 
 
@@ -131,6 +134,31 @@ def _owner(marker):
     return tuple(os.path.basename(marker).split("-")[:3])
 
 
+def ledger_of(marker):
+    """Name of a ledger, which all of its markers have in common, with the place that it was opened at."""
+    return os.path.basename(marker).split("-", 3)[-1]
+
+
+def _place():
+    """Machine, as it runs now, and its /tmp: a sandbox or a container may have one of its own."""
+    boot = tmp = ""
+    with suppress(OSError):  # elsewhere than on Linux, or where there is no /tmp
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().partition("-")[0]
+        tmp = "{0.st_dev}.{0.st_ino}".format(os.stat("/tmp"))
+    return boot, tmp
+
+
+def _is_hidden(marker):
+    """Whether a marker is of this machine, and of another /tmp: nobody here can tell whether it is there."""
+    (boot, tmp), (opened, *there) = _place(), ledger_of(marker).split("-")
+    return opened == boot != "" and there[:1] != [tmp]
+
+
+def _marker(directory, ledger):
+    """Marker of a ledger that this process has."""
+    return f"{directory}/{'-'.join(_process_itself(os.getpid()))}-{ledger}"
+
+
 def _of_lineage(directory):
     """Markers in a directory that belong to this process or its ancestors."""
     if not _is_safe(directory):
@@ -146,6 +174,8 @@ def _journal_of(marker):
     try:
         device, inode, path = os.readlink(marker).split(" ", 2)
     except FileNotFoundError:
+        if _is_hidden(marker):
+            raise PermissionError(f"{marker} is in another /tmp; {_ENVIRONMENT} has it from a process before") from None
         return None
     if _is_safe(os.path.dirname(marker)) is False:
         raise PermissionError(f"{marker} lies where anybody could have put it")
@@ -160,10 +190,9 @@ def open_journals():
     try:
         journals = {}
         for marker in {*_OWN, *_TOLD}.union(*map(_of_lineage, _directories())):
-            # Whatever becomes of the marker of a ledger that was opened here, it is open until it is closed.
-            is_own = marker in _OWN and _owner(marker) == _process_itself(os.getpid())
-            journal = _OWN.get(marker) if is_own else _journal_of(marker)
-            if journal is not None:
+            # Whatever becomes of the marker, what was opened here, or before a fork, is open until it is closed.
+            journal, closed = _OWN.get(marker) or (_journal_of(marker), b"\0")
+            if journal is not None and not closed[0]:
                 journals[marker] = journal
             else:  # for good
                 _TOLD.discard(marker)
@@ -175,7 +204,7 @@ def open_journals():
 
 def adopt(markers):
     """Take over the open ledgers that came with a pickle."""
-    if new := set(markers) - {*_OWN, *_TOLD}:
+    if new := {marker for marker in markers if not _is_hidden(marker)} - {*_OWN, *_TOLD}:
         _TOLD.update(new)
         _tell()
 
@@ -204,14 +233,13 @@ def _changed(directory):
 
 @contextmanager
 def marked(journal):
-    """Mark a journal as open."""
-    path, device, inode = journal
-    marker = f"{_markers()}/{'-'.join(_process_itself(os.getpid()))}-{uuid4().hex}"
+    """Mark a journal as open, under the name of a ledger."""
+    marker = _marker(_markers(), "-".join((*_place(), uuid4().hex)))
     try:
-        _mark(marker, f"{device} {inode} {path}")
-        _OWN[marker] = journal
+        _mark(marker, journal)
+        _OWN[marker] = journal, mmap(-1, 1)
         _tell()
-        yield marker
+        yield ledger_of(marker)
     finally:
         try:
             _unmark(marker)
@@ -219,9 +247,9 @@ def marked(journal):
             _unmark(marker)
 
 
-def _mark(marker, text):
+def _mark(marker, journal):
     """Make a marker, and the directory, which another process may remove in between."""
-    directory = os.path.dirname(marker)
+    directory, (path, device, inode) = os.path.dirname(marker), journal
     while True:
         with suppress(FileExistsError):
             os.mkdir(directory, mode=0o755)
@@ -230,7 +258,7 @@ def _mark(marker, text):
         with suppress(FileNotFoundError):
             os.chmod(directory, 0o755)  # descendants that are other users by now look for markers, too
             _sweep(directory)
-            return os.symlink(text, marker)
+            return os.symlink(f"{device} {inode} {path}", marker)
 
 
 def _sweep(directory):
@@ -242,14 +270,20 @@ def _sweep(directory):
 
 
 def _unmark(marker):
-    if _owner(marker) != _process_itself(os.getpid()):
-        return  # a forked child that leaves closes nothing of its parent's
-    with suppress(OSError):  # somebody cleared the directory
-        os.unlink(marker)
-    _OWN.pop(marker, None)
+    """Close a ledger for all that are in its block; a forked child that leaves that closes nothing of its parent's."""
+    directory, ledger = os.path.dirname(marker), ledger_of(marker)
+    mine, names = _marker(directory, ledger), []
+    if mine == marker and mine in _OWN:
+        _OWN[mine][1][0] = 1
+        with suppress(OSError):  # somebody cleared the directory
+            names = [name for name in os.listdir(directory) if ledger_of(name) == ledger]
+    for name in (os.path.basename(mine), *names):
+        with suppress(OSError):
+            os.unlink(f"{directory}/{name}")
+    _OWN.pop(mine, None)
     _tell()
     with suppress(OSError):  # others are open
-        os.rmdir(os.path.dirname(marker))  # as a release finds out fastest that none is
+        os.rmdir(directory)  # as a release finds out fastest that none is
 
 
 def _look_up():
@@ -260,9 +294,23 @@ def _look_up():
         _lineage(os.getpid(), os.getppid())
 
 
+def _inherit():
+    """Mark in a forked child what is open: who opened it may end while the child, and what it begins, goes on."""
+    _look_up()
+    for theirs, (journal, closed) in list(_OWN.items()):
+        marker = _marker(os.path.dirname(theirs), ledger_of(theirs))
+        _OWN[marker] = _OWN.pop(theirs)
+        _TOLD.add(theirs)
+        with suppress(OSError):  # of another user by now: what it begins is told of the marker of its parent
+            _mark(marker, journal)
+        if closed[0]:  # in between
+            _unmark(marker)
+    _tell()
+
+
 _look_up()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_look_up)
+    os.register_at_fork(after_in_child=_inherit)
 
 
 # What holds in a `with` block

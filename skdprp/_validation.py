@@ -333,6 +333,14 @@ def float_type(X, rows):
     return np.dtype(np.float32) if sp.issparse(X) and X.dtype == np.float32 else rows.dtype
 
 
+def in_given_type(X, rows):
+    """Return validated rows in the type that they came in, on which the noise of a model may depend."""
+    typed = rows.astype(float_type(X, rows), copy=False)
+    if typed is not rows and not np.isfinite(typed.data).all():
+        raise ValueError("Repeated entries of X add up to more than float32 holds.")
+    return typed
+
+
 def _numbers(y):
     if _has_times(y):
         raise TypeError(_TIMES.format("y"))

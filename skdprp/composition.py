@@ -180,7 +180,14 @@ class PrivacyLoss:
         ImportError
             If there is no closed form and dp-accounting is not installed.
         """
-        return _least_epsilon(self.profile, delta)
+        return max(_least_epsilon(profile, delta) for profile in self._one_by_one())
+
+    def _one_by_one(self):
+        """Profiles that this one is the largest of: each is composed once for many values, and not anew for each."""
+        losses = dict(self.profiles[0].parameters).get("losses", ()) if self.profiles else ()
+        if not losses or self != PrivacyLoss(profiles=self.profiles[:1]):
+            return [self.profile]
+        return [profile for loss in losses for profile in loss._one_by_one()]
 
     def _ideal_profile(self, epsilon):
         """Delta of noise that is sampled exactly, at any epsilon, also a negative one."""
@@ -260,7 +267,7 @@ def _grid_step(reaches):
 def _reach(profile):
     """Return an epsilon from which on the profile is constant, or negligible, or where we stop to look."""
     floor = max(_NEGLIGIBLE, profile(_LARGEST_REACH) * (1 + 1e-9))  # above the limit, or it were never reached
-    return min(_least_epsilon(profile, floor) * (1 + 1e-9), _LARGEST_REACH)
+    return min(PrivacyLoss(profiles=(profile,)).epsilon(floor) * (1 + 1e-9), _LARGEST_REACH)
 
 
 @lru_cache(maxsize=64)
@@ -269,7 +276,8 @@ def _from_profile(profile, reach, step):
     from dp_accounting.pld import pld_pmf, privacy_loss_distribution
 
     epsilons = np.linspace(0.0, reach, _NODES)
-    deltas = np.array([profile(epsilon) for epsilon in epsilons])
+    profiles = PrivacyLoss(profiles=(profile,))._one_by_one()
+    deltas = np.max([[profile(epsilon) for epsilon in epsilons] for profile in profiles], axis=0)
     both = np.append(-epsilons[:0:-1], epsilons)
     convex = _convex_minorant(np.exp(both), np.append(_mirrored(epsilons, deltas)[:0:-1], deltas))
     grid = np.arange(-int(reach / step), int(np.ceil(reach / step)) + 1)

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._validation import FLOATS, Interval, clip_rows, silent, validate_array, validate_data
+from ._validation import FLOATS, Interval, clip_rows, float_type, silent, validate_array, validate_data
 from .moments import MOMENTS_CONSTRAINTS, PrivateMoments
 
 __all__ = ["DPPCA"]
@@ -147,9 +147,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
             In the type of X, if that is float32 or float64.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        projected = clip_rows(X, self.moments_.columns.max_norm) @ self.components_.T - self.mean_ @ self.components_.T
-        return projected.astype(X.dtype, copy=False)
+        rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        clipped = clip_rows(rows, self.moments_.columns.max_norm)
+        projected = clipped @ self.components_.T - self.mean_ @ self.components_.T
+        return projected.astype(float_type(X, rows), copy=False)
 
     @silent
     def inverse_transform(self, X):

@@ -40,7 +40,7 @@ __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "com
 _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 # Scales and releases are of the type of the rows, which one value may change; an encoder keeps that of each column.
 TYPES_ARE_PUBLIC = "the types of the columns are public"
-_DISJOINT = ("which rows each release saw does not depend on what is in them",)
+_DISJOINT = "no two releases saw the same unit ({}), and which rows each of them saw does not depend on what is in them"
 _MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {
@@ -458,8 +458,8 @@ def compose(*guarantees, delta=None, disjoint=False):
         Failure probability at which the total is stated; None for the sum of all deltas. A larger one may give a much
         smaller epsilon, also where all deltas are 0.
     disjoint : bool, default=False
-        Whether each release has seen its own rows only, and which rows that are does not depend on what is in them:
-        then the total is that of the weakest release.
+        Whether each release has seen its own rows only, all rows of a unit among them, and which rows that
+        are does not depend on what is in them: then the total is that of the weakest release.
 
     Returns
     -------
@@ -518,7 +518,8 @@ def compose(*guarantees, delta=None, disjoint=False):
         released=_joined(guarantee.released for guarantee in guarantees),
         mechanism=_joined(guarantee.mechanism for guarantee in guarantees),
         n_releases=sum(guarantee.n_releases for guarantee in guarantees),
-        assumptions=_union(guarantee.assumptions for guarantee in guarantees) + _DISJOINT * disjoint,
+        assumptions=_union(guarantee.assumptions for guarantee in guarantees)
+        + (_DISJOINT.format(guarantees[0].unit),) * disjoint,
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
         audited_epsilon=None,  # an attack on one release says nothing about the total, but for what follows

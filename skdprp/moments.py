@@ -248,7 +248,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None):
-        """Release private moments of rows and targets, and learn from them.
+        """Release what is learnt from rows and targets.
 
         Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
 
@@ -271,11 +271,11 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             If X or y is not finite or of the wrong shape, or a parameter does not fit the others. Nothing is released
             then.
         """
-        return self._fit([(X, y)])
+        return self._fit_rows(X, y)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_chunks(self, chunks):
-        """Release private moments of a table that comes in chunks, in one pass and under one guarantee.
+        """Release what is learnt from a table that comes in chunks, in one pass and under one guarantee.
 
         Parameters
         ----------
@@ -291,9 +291,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         Raises
         ------
         ValueError
-            As `fit`, or if there are no chunks. Nothing is released then.
+            As `fit`, if there are no chunks, or if a descent is asked for, which needs many passes. Nothing is released
+            then.
         """
-        return self._fit(chunk if isinstance(chunk, tuple) else (chunk, None) for chunk in chunks)
+        return self._fit_chunks(chunk if isinstance(chunk, tuple) else (chunk, None) for chunk in chunks)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_moments(self, moments):
@@ -330,7 +331,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         take_over(self, model)
         return self
 
-    def _fit(self, chunks):
+    def _fit_rows(self, X, y):
+        return self._fit_chunks([(X, y)])
+
+    def _fit_chunks(self, chunks):
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
         n_samples, columns, sums = model._sum(chunks)
@@ -382,9 +386,11 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset}
         if self.target_bounds is None:
             return validate_data(self, X, **options), None
-        if sp.issparse(y):
+        if not sp.issparse(y):
+            X, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
+        if sp.issparse(y):  # also of a frame of sparse columns
             raise TypeError("y is sparse: make it dense, by y.toarray().")
-        return validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
+        return X, y
 
     def _columns(self, X, y):
         low, high = ((), ()) if y is None else target_limits(self.target_bounds, n_targets=y[0].size)

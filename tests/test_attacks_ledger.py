@@ -9,6 +9,7 @@ import math
 import multiprocessing
 import os
 import pickle
+import random
 import resource
 import shutil
 import signal
@@ -30,12 +31,15 @@ from skdprp import (
     DPSGDClassifier,
     PrivacyGuarantee,
     PrivacyLedger,
+    transform_chunks,
 )
 from skdprp import _recording as recording
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
-from skdprp.ledger import LedgerError, UnrecordedNoiseError, _ledger, entry
-from skdprp.mechanisms import add_laplace
+from skdprp.ledger import Entry, LedgerError, UnrecordedNoiseError, _ledger, entry
+from skdprp.ledger._totals import totals
+from skdprp.mechanisms import add_gaussian, add_laplace
+from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
 from skdprp.testing import reproducible_noise
 
 X = np.random.default_rng(0).normal(size=(12, 4))
@@ -628,6 +632,16 @@ def test_parts_of_one_ledger_are_no_parts_of_another(tmp_path):
     assert patients.total()[0].guarantee.epsilon >= 1.5
 
 
+def test_what_is_in_two_parts_of_one_division_is_not_released():
+    """Of rows that were in "b", 1.0 was released, and 0.5 counted: once as a part of "a", and once beside it."""
+    with PrivacyLedger() as ledger:
+        with ledger.part("a"), pytest.raises(LedgerError, match="two parts of one division"), ledger.part("b"):
+            publish()
+        with ledger.part("a"), ledger.part("a"), ledger.part("b", division="of a"):
+            publish()
+    assert [released.rows for released in ledger.entries] == [(("rows", "a"), ("of a", "b"))]
+
+
 @in_a_context_of_its_own
 def test_generators_inside_of_parts_do_not_make_parts_of_what_follows():
     """Two of them in turn: all that followed was of the first part, and disjoint from others."""
@@ -829,7 +843,7 @@ def test_markers_of_owners_that_were_killed_are_swept_by_who_opens_next(tmp_path
 
 def test_a_directory_that_has_just_changed_may_change_again_unseen(monkeypatch, tmp_path):
     """Within one step of the clock of its file system: two ledgers opened, and somebody looked in between."""
-    monkeypatch.setattr(recording, "_markers", lambda: str(tmp_path))
+    monkeypatch.setattr(recording, "_directories", lambda: {str(tmp_path)})
     os.utime(tmp_path, (1, 1))
     assert recording._stamp() == recording._stamp()
     later = time.time() + 1000
@@ -1325,3 +1339,304 @@ def test_no_exclusive_lock_is_asked_for_where_a_file_is_only_read(monkeypatch, t
     with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
         publish()
         assert len(ledger.entries) == 1
+
+
+# Blocks that go on without the process that began them, and what else the ledger did not see or add up
+
+
+def goes_on_without_its_parent(path, how, done):
+    with contextlib.suppress(Exception), PrivacyLedger(path):
+        parent = os.getpid()
+        if os.fork():
+            os._exit(0) if how == "ends" else os.kill(parent, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            while not os.kill(parent, 0):  # until it is no zombie any more, either
+                time.sleep(0.01)
+        released = sum(publish_once(None) for _ in range(3))
+        done.put(released)
+        done.close()
+        done.join_thread()
+    os._exit(0)
+
+
+@pytest.mark.parametrize("how", ["ends", "is killed"])
+def test_a_block_that_goes_on_in_a_forked_child_enters_what_is_released_in_it(how, tmp_path):
+    """A daemon forks inside of the block, and its parent ends: nothing was entered any more, and no limit held."""
+    done = multiprocessing.get_context("fork").Queue()
+    if not (owner := os.fork()):
+        goes_on_without_its_parent(tmp_path / "spent.jsonl", how, done)
+    os.waitpid(owner, 0)
+    released = done.get(timeout=20)
+    assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) >= released
+
+
+def leaves_without_its_parent(path, done):
+    with PrivacyLedger(path) as ledger:
+        parent = os.getpid()
+        if os.fork():
+            os._exit(0)
+        while os.getppid() == parent:
+            time.sleep(0.01)
+        publish()
+    publish()  # outside of any block
+    done.put(len(ledger.entries))
+    done.close()
+    done.join_thread()
+    os._exit(0)
+
+
+def test_a_forked_child_whose_parent_has_ended_leaves_the_block_for_good(tmp_path):
+    """What it publishes after that is no concern of the ledger."""
+    done = multiprocessing.get_context("fork").Queue()
+    if not (owner := os.fork()):
+        leaves_without_its_parent(tmp_path / "spent.jsonl", done)
+    os.waitpid(owner, 0)
+    assert done.get(timeout=20) == 1
+
+
+def begins_another_in_a_fork(path, how, said, go):
+    if not (owner := os.fork()):
+        with PrivacyLedger(path):
+            if not os.fork():
+                go.wait(60)
+                subprocess.run([sys.executable, "-c", DESCENDANT, said])
+                os._exit(0)
+            if how == "ends":
+                os._exit(0)
+        os._exit(0)
+    os.waitpid(owner, 0)
+    go.set()
+
+
+@pytest.mark.parametrize(("how", "expected"), [("ends", "refused"), ("leaves", "published")])
+def test_what_a_forked_child_begins_sees_the_ledgers_that_are_open_to_the_child(how, expected, tmp_path):
+    """Its parent ended inside of the block, so that it goes on in the child, or left it."""
+    said, go = tmp_path / "said", multiprocessing.get_context("fork").Event()
+    begins_another_in_a_fork(tmp_path / "spent.jsonl", how, said, go)
+    deadline = time.monotonic() + 60
+    while not (said.exists() and said.read_text()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert said.read_text() == expected
+
+
+def publishes_with_another_tmp(begins):
+    libc = ctypes.CDLL(None)
+    is_refused = libc.unshare(0x00020000)  # CLONE_NEWNS, and then mounts that nobody else sees
+    is_refused |= libc.mount(b"none", b"/", None, 0x44000, None)
+    if is_refused | libc.mount(b"tmpfs", b"/tmp", b"tmpfs", 0, None):
+        os._exit(77)
+    begins()
+    with contextlib.suppress(*REFUSALS):
+        publish()
+        os._exit(1)
+    os._exit(0)
+
+
+def is_told():
+    as_a_fresh_process()
+    recording._TOLD.update(recording._told())
+
+
+@pytest.mark.parametrize("begins", [int, is_told])
+def test_a_descendant_with_another_tmp_makes_no_release_without_an_entry(begins, tmp_path):
+    """A sandbox with a /tmp of its own: a marker that cannot be seen there was taken for that of a closed ledger."""
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        done = in_fork(publishes_with_another_tmp, begins) if sys.platform.startswith("linux") else 77
+        if done == 77:
+            pytest.skip("only root on Linux may mount")
+        assert done in (0, 1)
+        assert len(ledger.entries) >= done
+
+
+def test_a_ledger_that_is_opened_again_in_another_working_directory_has_the_same_limit(monkeypatch, tmp_path):
+    """Its path was looked up again at each `with`: it went on in another file, in which there was no limit."""
+    (tmp_path / "results").mkdir()
+    monkeypatch.chdir(tmp_path)
+    ledger, released = PrivacyLedger("spent.jsonl"), 0
+    with ledger:
+        ledger.limit(1.0)
+        released += publish_once(None)
+    monkeypatch.chdir(tmp_path / "results")
+    with ledger:
+        released += sum(publish_once(None) for _ in range(3))
+    assert 0.5 * released <= 1.0
+    assert len(ledger.entries) == released
+
+
+def test_a_part_inside_of_another_of_its_division_is_refused_or_counted_for_both():
+    """Rows of "b" saw both releases, for nobody leaves a part by entering another: 0.5 was printed for 1.0."""
+    with PrivacyLedger() as ledger:
+        try:
+            with ledger.part("a"), ledger.part("b"):
+                publish()
+        except (LedgerError, ValueError):
+            return
+        with ledger.part("b"):
+            publish()
+    assert ledger.total()[0].guarantee.epsilon >= 1.0
+
+
+class NoisySums:
+    """Sums over the rows of a chunk, of which a patient has one or several."""
+
+    guarantee = PrivacyGuarantee(0.5, 0.0, unit="one patient", adjacency=Adjacency("replace_one"))
+
+    def transform(self, rows):
+        """Publish for an epsilon of 0.5."""
+        with entry(self.guarantee):
+            return add_laplace(np.asarray(rows).sum(axis=0, keepdims=True), scale=2.0)
+
+
+def visits_in_chunks(ledger):
+    transform_chunks(NoisySums(), [np.ones((1, 1))] * 10)
+
+
+def visits_in_parts(ledger):
+    for year in range(10):
+        with ledger.part(year):
+            NoisySums().transform(np.ones((1, 1)))
+
+
+@pytest.mark.parametrize("release", [visits_in_chunks, visits_in_parts])
+def test_disjoint_rows_are_not_disjoint_patients(release):
+    """Ten visits of one patient, in a release of 0.5 each: the total was 0.5, and assumed disjoint rows only."""
+    with PrivacyLedger() as ledger:
+        release(ledger)
+    total = ledger.total()[0].guarantee
+    assert total is None or total.epsilon >= 5.0 or any("patient" in assumed for assumed in total.assumptions)
+
+
+def test_a_damaged_line_stops_releases_of_a_ledger_without_a_limit(tmp_path):
+    """Only the first line was looked at before a release: what could not be counted any more was published."""
+    with PrivacyLedger(tmp_path / "spent.jsonl"):
+        publish()
+        with (tmp_path / "spent.jsonl").open("a") as file:
+            file.write("not an entry\n")
+        with pytest.raises(LedgerError, match="Line 3"):
+            publish()
+
+
+def test_a_handler_that_reads_without_the_lock_hides_no_line_from_other_threads(monkeypatch, tmp_path):
+    """It had read nothing new, and took back a line that another thread had read since: the limit was passed.
+
+    The main thread waits for the lock, which a process has that appends; a handler of a signal reads meanwhile.
+    """
+    fork, lock, read = multiprocessing.get_context("fork"), fcntl.flock, os.pread
+    go, has_read, looked, state = fork.Event(), threading.Event(), threading.Event(), {"is": "before"}
+
+    def in_another_process():
+        go.wait(20)
+        publish()
+
+    def before_the_limit_is_checked(frame, event, _):
+        if frame.f_code is _ledger._Book._check.__code__:
+            has_read.set()
+            looked.wait(20)
+            sys.settrace(None)
+
+    def second_thread():
+        sys.settrace(before_the_limit_is_checked)
+        publish_once(None)
+
+    def interrupted(descriptor, operation):
+        if state["is"] == "waiting":
+            state["is"] = "looking"
+            _ = ledger.entries  # as the handler does
+            looked.set()
+            thread.join()
+        lock(descriptor, operation)
+
+    def slow(*args):
+        text = read(*args)
+        if state["is"] == "looking" and threading.current_thread() is threading.main_thread() and not text:
+            state["is"] = "after"
+            go.set()
+            process.join()
+            thread.start()
+            has_read.wait(20)
+        return text
+
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        ledger.limit(1.0)
+        publish()
+        assert len(ledger.entries) == 1
+        process, thread = fork.Process(target=in_another_process), threading.Thread(target=second_thread)
+        process.start()
+        monkeypatch.setattr(fcntl, "flock", interrupted)
+        monkeypatch.setattr(os, "pread", slow)
+        state["is"] = "waiting"
+        publish_once(None)
+        assert state["is"] == "after"
+        assert ledger.total()[0].adaptive.epsilon <= 1.0
+
+
+def test_a_limit_that_rounding_makes_infinite_is_a_limit():
+    """Room for rounding took the largest numbers to infinity."""
+    large = PrivacyGuarantee(1.7e308, 0.0, adjacency=Adjacency("replace_one"))
+    with PrivacyLedger() as ledger:
+        ledger.limit(sys.float_info.max)
+        with entry(large):
+            pass
+        with pytest.raises(LedgerError), entry(large):
+            pass
+
+
+@pytest.mark.parametrize("add", [add_gaussian, add_laplace])
+def test_a_value_without_noise_is_no_release_without_an_entry(add):
+    """A scale of 0 drew nothing, so that nobody asked which ledgers are open, and returned the value as it is."""
+    with PrivacyLedger(), pytest.raises((UnrecordedNoiseError, ValueError)):
+        add([42.0], scale=0.0)
+
+
+def test_a_total_of_many_parts_composes_each_of_them_once(monkeypatch):
+    """Of more than 32 parts, each step of a bisection composed all anew: 40 took a minute."""
+    privacy_loss = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution").PrivacyLossDistribution
+    n_parts, calls, compose_itself = 34, [], privacy_loss.self_compose
+
+    def counted(*args):
+        calls.append(1)
+        assert len(calls) <= 8 * n_parts
+        return compose_itself(*args)
+
+    monkeypatch.setattr(privacy_loss, "self_compose", counted)
+    with PrivacyLedger() as ledger:
+        for part in range(n_parts):
+            for epsilon in (0.25 + 0.003 * part, 0.5 - 0.002 * part):
+                with ledger.part(part), entry(PrivacyGuarantee(epsilon, 1e-6, adjacency=Adjacency("replace_one"))):
+                    pass
+    assert 0.5 < ledger.total()[0].guarantee.epsilon < 1.0
+
+
+def costliest(releases):
+    """Square of the ratio that the most exposed row is released with: one part of each division, all of the others."""
+    divisions, own = {}, sum(square for rows, square in releases if not rows)
+    for rows, square in releases:
+        if rows:
+            divisions.setdefault(rows[0][0], {}).setdefault(rows[0][1], []).append((rows[1:], square))
+    return own + sum(max(map(costliest, parts.values())) for parts in divisions.values())
+
+
+def test_a_total_of_gaussian_releases_is_that_of_the_most_exposed_row():
+    """In parts of parts, and at any delta: nowhere below one Gaussian mechanism."""
+    rng, ratios = random.Random(0), [0.1, 0.3, 0.5, 1.0]
+    stated = {ratio: gaussian_epsilon(1e-6, scale=1.0, sensitivity=ratio) for ratio in ratios}
+    for _ in range(40):
+        releases = []
+        for ratio in rng.choices(ratios, k=rng.randint(1, 5)):
+            rows = tuple((rng.choice("AB"), rng.choice("xy")) for _ in range(rng.choice([0, 1, 1, 2])))
+            releases.append((rows, ratio))
+        entries = [
+            Entry(
+                "",
+                "",
+                "",
+                PrivacyGuarantee(stated[ratio], 1e-6, adjacency=PURE.adjacency, loss=PrivacyLoss(ratio)),
+                rows,
+            )
+            for rows, ratio in releases
+        ]
+        total = totals(entries, rng.choice([None, 1e-5, 1e-4]), None)[0].guarantee
+        ratio = math.sqrt(costliest([(rows, ratio**2) for rows, ratio in releases]))
+        exact = gaussian_epsilon(total.delta, scale=1.0, sensitivity=ratio)
+        assert total.epsilon >= exact * (1 - 1e-9)

@@ -25,6 +25,7 @@ from skdprp import (
     privacy_report,
     transform_chunks,
 )
+from skdprp.composition import PrivacyLoss
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import Entry, LedgerError, _filter, _ledger, entry
 from skdprp.ledger._filter import budget, price
@@ -225,6 +226,33 @@ def test_chunks_with_rows_in_common_add_up_or_the_total_says_so(release):
         release(small_sketch())
     total = ledger.total()[0].guarantee
     assert total.epsilon > 1.0 or any("in common" in fact or "disjoint" in fact for fact in total.assumptions)
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        PrivacyGuarantee(1.7e308, 0.0, adjacency=Adjacency("replace_one")),
+        PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("replace_one"), loss=PrivacyLoss(mu=1e200)),
+    ],
+    ids=["epsilon", "ratio"],
+)
+def test_a_release_of_next_to_no_privacy_has_a_price(guarantee):
+    """The square of its ratio was an OverflowError, which says nothing of a limit."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-5, composition="gaussian")
+        with contextlib.suppress(LedgerError), entry(guarantee):
+            pass
+
+
+def test_parts_of_rows_are_no_parts_of_patients():
+    """One patient had a row in each of ten chunks of 0.5, and the total said 0.5, of one patient."""
+    patient = PrivacyGuarantee(0.5, 0.0, unit="one patient", adjacency=Adjacency("replace_one"))
+    with PrivacyLedger() as ledger:
+        for year in range(10):
+            with ledger.part(f"year {year}"), entry(patient):
+                pass
+    assert ledger.total()[0].guarantee.epsilon == ledger.total()[0].adaptive.epsilon == 5.0
+    assert "one patient" in compose(patient, patient, disjoint=True).assumptions[-1]
 
 
 def test_a_total_of_parts_assumes_what_a_composition_of_disjoint_rows_does():

@@ -586,16 +586,16 @@ def share_of_sensitivity(model, n_rows, n_classes):
 
 OUTRIGHT = {"epsilon": 4.0, "delta": 0.1, "fit_intercept": False, "max_norm": 2.0}
 OPPOSED = {
-    AMPClassifier(**OUTRIGHT): (0.65, 0.88, 0.96),
-    AMPClassifier(**OUTRIGHT | {"fit_intercept": True}): (0.65, 0.88, 0.95),
+    AMPClassifier(**OUTRIGHT, loss="log_loss"): (0.65, 0.88, 0.96),
+    AMPClassifier(**OUTRIGHT | {"fit_intercept": True}, loss="log_loss"): (0.65, 0.88, 0.95),
     AMPClassifier(**OUTRIGHT, C=0.01, loss="huber_hinge"): (0.99, 0.99, 0.99),
-    AMPClassifier(**OUTRIGHT, C=0.02, adjacency="add_remove"): (0.65, 0.93, 0.99),
+    AMPClassifier(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.93, 0.99),
     AMPClassifier(**OUTRIGHT, loss="capped_log_loss"): (0.8, 0.93, 0.98),
     AMPClassifier(**OUTRIGHT, C=0.01, loss="capped_log_loss"): (0.98, 0.98, 0.98),
     AMPClassifier(**OUTRIGHT, loss="capped_log_loss", adjacency="add_remove"): (0.99, 0.99, 0.99),
     ProductNoiseOutputPerturbation(**OUTRIGHT, loss="capped_log_loss"): (0.85, 0.85, 0.85),
-    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.25): (0.6, 0.87, 0.95),
-    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.02, adjacency="add_remove"): (0.65, 0.93, 0.99),
+    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.25, loss="log_loss"): (0.6, 0.87, 0.95),
+    ProductNoiseOutputPerturbation(**OUTRIGHT, C=0.02, adjacency="add_remove", loss="log_loss"): (0.65, 0.93, 0.99),
 }
 
 

@@ -298,7 +298,7 @@ def test_chunks_of_dask_are_disjoint_and_each_computation_counts(scheduler):
     cluster = None
     if scheduler == "cluster":  # whose workers are older than the ledger
         distributed = pytest.importorskip("distributed")
-        cluster = distributed.Client(n_workers=1, threads_per_worker=1, dashboard_address=None)
+        cluster = distributed.Client(n_workers=1, threads_per_worker=1, dashboard_address=":0")
     sketch = DPOPORP(4, epsilon=1.0, delta=1e-6).fit(X)
     try:
         with PrivacyLedger() as ledger, dask.config.set(**({} if cluster else {"scheduler": scheduler})):
@@ -903,6 +903,6 @@ def test_a_directory_of_markers_that_is_removed_before_a_marker_is_in_it_is_made
         return is_safe(directory)
 
     monkeypatch.setattr(_recording, "_is_safe", removed_first)
-    _recording._mark(str(marker), "text")
-    assert os.readlink(marker) == "text"
+    _recording._mark(str(marker), ("path", 1, 2))
+    assert os.readlink(marker) == "1 2 path"
     assert len(looked) == 3

@@ -37,7 +37,7 @@ def breast_cancer():
 def test_without_noise_it_is_logistic_regression(estimator, binary, three_classes, silenced_noise):
     """Same objective as LogisticRegression, to the tolerance."""
     for X, y in (binary, three_classes):
-        model = estimator(C=0.02, fit_intercept=False).fit(X, y)
+        model = estimator(loss="log_loss", C=0.02, fit_intercept=False).fit(X, y)
         peer = LogisticRegression(C=0.02, fit_intercept=False, tol=1e-10, max_iter=1000).fit(X, y)
         np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-6)
         np.testing.assert_allclose(model.predict_proba(X), peer.predict_proba(X), atol=1e-6)
@@ -45,11 +45,32 @@ def test_without_noise_it_is_logistic_regression(estimator, binary, three_classe
         np.testing.assert_array_equal(model.predict(X), peer.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
+@pytest.mark.parametrize("estimator", BOTH)
+def test_the_loss_is_capped_unless_there_is_a_softmax_or_a_paper(estimator, binary, three_classes):
+    """Noise and weights are those of the loss that is named, and its probabilities, whatever becomes of `loss`."""
+    published = {"calibration": "published", "epsilon": 0.9} | ({"radius": "gaussian"} if estimator is BOTH[1] else {})
+    cases = [
+        (binary, {}, "capped_log_loss"),
+        (three_classes, {}, "log_loss"),
+        (three_classes, {"multi_class": "ovr"}, "capped_log_loss"),
+        (binary, published, "log_loss"),
+    ]
+    for (X, y), known, loss in cases:
+        with reproducible_noise(0):
+            auto = estimator(**known).fit(X, y)
+        with reproducible_noise(0):
+            named = estimator(loss=loss, **known).fit(X, y)
+        assert auto.loss_ == named.loss_ == loss
+        np.testing.assert_array_equal(auto.coef_, named.coef_)
+        np.testing.assert_array_equal(auto.set_params(loss="log_loss").predict_proba(X), named.predict_proba(X))
+
+
 @pytest.mark.parametrize("estimator", BOTH)
 def test_the_intercept_is_a_penalised_constant_feature(estimator, binary, silenced_noise):
     """It equals the weight of an extra column of 0.3, times 0.3."""
     X, y = binary
-    model = estimator(C=0.1).fit(X, y)
+    model = estimator(loss="log_loss", C=0.1).fit(X, y)
     peer = LogisticRegression(C=0.1, fit_intercept=False, tol=1e-10, max_iter=1000)
     peer.fit(np.column_stack([X, np.full(len(X), 0.3)]), y)
     np.testing.assert_allclose(model.coef_, peer.coef_[:, :-1], atol=1e-6)

@@ -40,7 +40,7 @@ def test_epsilon_too_small_for_c_says_which_c_would_do(three_classes):
 def test_amp_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
     """The profile at the scales that the model reports is at most delta, and is not at smaller scales."""
     X, y = binary
-    model = AMPClassifier(epsilon=epsilon, adjacency=adjacency).fit(X, y)
+    model = AMPClassifier(loss="log_loss", epsilon=epsilon, adjacency=adjacency).fit(X, y)
     assert model.delta_ == model.guarantee_.delta == 1 / 300**2
     log_det = hessian_log_det(LogisticLoss(), max_norm=R, penalty=1 / model.C_)
     known = {"lipschitz": R, "log_det": log_det, "adjacency": adjacency, "release_shift": epsilon / 300}
@@ -74,7 +74,7 @@ def test_amp_with_the_capped_loss_meets_its_guarantee(adjacency, epsilon, binary
 def test_amp_with_product_noise_meets_its_guarantee(adjacency, binary, three_classes):
     """The noise of the release takes one percent; one-vs-rest problems share the rest evenly."""
     for (X, y), known, n_outputs in ((binary, {}, 1), (three_classes, {"multi_class": "ovr"}, 3)):
-        model = AMPClassifier(noise="product", adjacency=adjacency, **known).fit(X, y)
+        model = AMPClassifier(loss="log_loss", noise="product", adjacency=adjacency, **known).fit(X, y)
         log_det = hessian_log_det(LogisticLoss(), max_norm=R, penalty=1 / model.C_)
         for share, holds in ((1.0, True), (0.999, False)):
             delta = product_perturbation_profile(

@@ -16,7 +16,7 @@ def test_output_perturbation_meets_its_guarantee(adjacency, radius, binary, thre
     """The sensitivity is that of the minimiser and the solver; the scale is the least that meets delta."""
     rows = 2 if adjacency == "replace_one" else 1
     for (X, y), factor, n_dims in ((binary, 1.0, 9), (three_classes, np.sqrt(2), 27)):
-        model = ProductNoiseOutputPerturbation(adjacency=adjacency, radius=radius).fit(X, y)
+        model = ProductNoiseOutputPerturbation(loss="log_loss", adjacency=adjacency, radius=radius).fit(X, y)
         assert model.sensitivity_ == pytest.approx(rows * factor * R * model.C_, rel=1e-6)
         assert model.sensitivity_ > rows * factor * R * model.C_
         for share, holds in ((1.0, True), (0.9999, False)):

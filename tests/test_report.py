@@ -16,12 +16,19 @@ from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
-from sklearn.feature_selection import RFECV, SelectKBest, chi2, f_classif
+from sklearn.feature_selection import RFE, RFECV, SelectKBest, chi2, f_classif
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.impute import SimpleImputer
+from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import RidgeClassifier
-from sklearn.model_selection import GridSearchCV, KFold, cross_validate
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    KFold,
+    TunedThresholdClassifierCV,
+    cross_validate,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
@@ -96,7 +103,9 @@ def test_a_fixed_map_before_a_private_model_costs_nothing():
 CONSTANT = SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True)
 
 
-@pytest.mark.parametrize("step", [GaussianRandomProjection(8), FunctionTransformer(np.sqrt), CONSTANT])
+@pytest.mark.parametrize(
+    "step", [GaussianRandomProjection(8), RBFSampler(gamma=0.1), FunctionTransformer(np.sqrt), CONSTANT]
+)
 def test_maps_that_learn_nothing_keep_the_guarantee(step):
     assert privacy_report(make_pipeline(step, MODEL).fit(X, Y)).total.epsilon == 0.5
 
@@ -169,6 +178,13 @@ def test_one_against_the_rest_pays_for_every_class():
     assert 0.5 < report.total.epsilon < 1.5
 
 
+def test_a_fixed_threshold_is_post_processing():
+    """It is public, and what it is a threshold of follows from the released weights."""
+    report = privacy_report(FixedThresholdClassifier(MODEL, threshold=0.3).fit(X, Y))
+    assert [step.step for step in report.steps] == ["fixedthresholdclassifier.estimator"]
+    assert (report.total.epsilon, report.total.delta) == (0.5, 1e-6)
+
+
 def test_a_search_over_sketches_releases_candidates_times_folds_and_the_refit():
     search = GridSearchCV(make_pipeline(NOISY, RidgeClassifier()), {"ridgeclassifier__alpha": [0.1, 1]}, cv=3)
     report = privacy_report(search.fit(X, Y))
@@ -215,6 +231,18 @@ def test_report_shows_as_text_html_and_frame():
         assert "ampclassifier" in text and "(0.5, 1e-06)-DP" in text
     assert "released: coef_ and intercept_" in unwrapped(report)
     assert "that its solver failed" in unwrapped(report) and "given: the set of labels" in unwrapped(report)
+
+
+def test_all_data_independent_steps_are_printed_in_one_line_with_what_is_to_be_known_of_them():
+    steps = {f"step{number}": Normalizer() for number in range(3)} | {"scaler": PublicScaler((0, 1)), "model": MODEL}
+    report = privacy_report(Pipeline(list(steps.items())).fit(X, Y))
+    assert statuses(report) == ["data-independent"] * 4 + ["private"]
+    table, _, conclusions = repr(report).partition("\n\n")
+    assert len(table.splitlines()) == 2 and table.splitlines()[1].startswith("model")
+    assert " ".join(conclusions.split()).startswith(
+        f"data-independent: step0, step1, step2 (learns nothing from the rows{WARNS}{SPREADS}), "
+        "scaler (its bounds are trusted to be public) total:"
+    )
 
 
 @pytest.mark.parametrize("step", [FunctionTransformer(np.square), PolynomialFeatures(2), Normalizer()])
@@ -288,6 +316,20 @@ def test_the_guarantee_of_a_model_after_a_sketch_is_for_labels_if_they_may_diffe
 def test_a_trusted_function_is_an_assumption():
     report = privacy_report(make_pipeline(FunctionTransformer(np.sqrt), MODEL).fit(X, Y))
     assert "functiontransformer: treats each row by itself" in report.total.assumptions
+
+
+def halved(values):
+    return values / 2
+
+
+def test_functions_are_assumed_to_apply_no_model_on_either_side_of_a_sketch():
+    """What they load from a file nobody sees, and it leaves with what they return."""
+    assumption = "functiontransformer: applies no model that was fitted on these rows"
+    for steps in ((FunctionTransformer(halved), NOISY), (NOISY, FunctionTransformer(halved))):
+        assert assumption in privacy_report(make_pipeline(*steps).fit(X, Y)).total.assumptions
+    assert (
+        assumption not in privacy_report(make_pipeline(NOISY, FunctionTransformer(np.sign)).fit(X, Y)).total.assumptions
+    )
 
 
 @pytest.mark.parametrize("name", ["released", "rows"])
@@ -406,6 +448,11 @@ SPREADS = "; one change before it may move several coordinates after it"
         (PCA(), "learns from the rows without noise"),
         (KBinsDiscretizer(), "learns from the rows without noise; use PublicBinner"),
         (SplineTransformer(), "learns from the rows without noise; give its knots"),
+        (RBFSampler(gamma="scale"), "learns from the rows without noise; give its gamma as a number"),
+        (RBFSampler(), f"learns nothing from the rows{WARNS}{SPREADS}"),
+        (Nystroem(), "learns from the rows without noise; use RBFSampler"),
+        (TunedThresholdClassifierCV(MODEL), "learns from the rows without noise; use FixedThresholdClassifier"),
+        (RFE(MODEL), "keeps the last: a PrivacyLedger counts them all"),
         (SplineTransformer(knots=[[0], [1]]), f"learns nothing from the rows{WARNS}{SPREADS}"),
         (Mystery(), "may learn from the rows without noise"),
         (Normalizer(), f"learns nothing from the rows{WARNS}{SPREADS}"),
@@ -538,6 +585,7 @@ def test_subclasses_may_learn_whatever_they_inherit_from(step):
         (SimpleImputer(add_indicator=True), {"strategy": "constant", "fill_value": 0.0, "add_indicator": False}),
         (SplineTransformer(4), {"knots": np.tile([[0], [0.5], [1]], X.shape[1])}),
         (SplineTransformer(4), {"knots": [[0], [1]]}),
+        (RBFSampler(gamma="scale"), {"gamma": 1.0}),
         (SplineTransformer(knots=KNOTS), {"degree": 1}),
         (PublicScaler((0, 1)), {"feature_range": (-5, 5)}),
         (PublicScaler((0, 1)), {"bounds": (0, 2)}),
@@ -598,6 +646,8 @@ ALL = slice(0, X.shape[1])
         (scaled(3), scaled(3)),  # equal code may read a file, or call what does
         (FunctionTransformer(np.sqrt), FunctionTransformer(np.square)),
         (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=1)),
+        (RBFSampler(random_state=0), RBFSampler(random_state=1)),
+        (RBFSampler(gamma=1.0, random_state=0), RBFSampler(gamma=2.0, random_state=0)),
         (PolynomialFeatures(2), PolynomialFeatures(1)),
         (*(make_column_transformer((Normalizer(), columns), sparse_threshold=0) for columns in ([0, 1], [2, 3])),),
         (make_union("passthrough"), make_union("passthrough", "passthrough")),
@@ -630,6 +680,7 @@ def test_distances_after_different_maps_do_not_compose(step, other):
         (PublicBinner((0, 1), n_bins=2), PublicBinner(edges=[0, 0.5, 1])),
         (FunctionTransformer(np.square), FunctionTransformer(np.square)),
         (GaussianRandomProjection(8, random_state=0), GaussianRandomProjection(8, random_state=0)),
+        (RBFSampler(random_state=0), RBFSampler(random_state=0)),
         (HashingVectorizer(), HashingVectorizer()),
     ],
 )

@@ -758,11 +758,12 @@ def test_classes_that_derive_from_those_of_scikit_learn_may_do_what_they_like(re
 
 
 @pytest.mark.parametrize("scoring", [twice, {"a": twice, "b": "accuracy"}, lambda *args: {"a": twice(*args)}])
-def test_scorers_that_are_functions_may_sketch_rows_any_number_of_times(released, scoring):
+def test_scorers_that_are_functions_may_release_rows_any_number_of_times(released, scoring):
     search = GridSearchCV(SKETCHED, {}, cv=KFold(2), scoring=scoring, refit=lambda results: 0).fit(X, Y)
     report = privacy_report(search)
     assert most(released) > 3 and report.private is None and "use make_scorer" in reasons(report)
-    assert privacy_report(GridSearchCV(MODEL, {}, cv=KFold(2), scoring=twice).fit(X, Y)).private.delta == 2e-6
+    report = privacy_report(GridSearchCV(MODEL, {}, cv=KFold(2), scoring=twice).fit(X, Y))
+    assert report.private is None and "use make_scorer" in reasons(report)  # it may fit the model again
 
 
 @pytest.mark.parametrize("model", [SKETCHED, MODEL])

@@ -67,14 +67,18 @@ def budget(epsilon, delta):
 
 def price(guarantee):
     """Price of one release: a Gaussian ratio and a coin that dominate its profile."""
-    by_epsilon = Price(_ratio_of_pure(guarantee.epsilon) ** 2 * _ROUND_UP, guarantee.delta)
+    by_epsilon = Price(_square(_ratio_of_pure(guarantee.epsilon)) * _ROUND_UP, guarantee.delta)
     if guarantee.loss is None:
         return by_epsilon
     dominating = [_dominating(profile) for profile in guarantee.loss.profiles]
-    square = guarantee.loss.mu**2 + sum(ratio**2 for ratio, _ in dominating)
+    square = _square(guarantee.loss.mu) + sum(_square(ratio) for ratio, _ in dominating)
     coins = guarantee.loss.failure_probability + sum(coin for _, coin in dominating)
     by_loss = Price(square * _ROUND_UP, coins * _ROUND_UP, guarantee.loss.sampling)
     return by_epsilon if fits(by_epsilon, by_loss) else by_loss
+
+
+def _square(ratio):
+    return ratio * ratio  # infinite where it is too large: ** raises an error
 
 
 def _ratio_of_pure(epsilon):

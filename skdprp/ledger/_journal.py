@@ -86,7 +86,6 @@ def begin(path):
     """Make a journal, unless there is one, and return what tells it from other files: its path, device and inode."""
     if fcntl is None:
         raise NotImplementedError("A ledger needs the file locks of POSIX: Linux, macOS, or WSL on Windows.")
-    path = os.path.realpath(os.fsdecode(path))
     _refuse_if_interrupted()
 
     def _begin(descriptor, _):
@@ -110,7 +109,6 @@ def _keep_name(path):
 
 def existing(path):
     """Return what tells a journal from other files, if there is one."""
-    path = os.path.realpath(os.fsdecode(path))
     try:
         status = os.stat(path)
     except OSError as error:
@@ -177,7 +175,10 @@ class Journal:
         try:
             return _under_lock(self.path, flags, _use)
         except FileNotFoundError:
-            raise LedgerError(f"{self.path} is gone: bring it back as it was. Nothing is released.") from None
+            raise LedgerError(
+                f"{self.path} is gone: bring it back as it was, or remove its link from /tmp/skdprp-open-* if nobody "
+                "has it open. Nothing is released."
+            ) from None
         except OSError as error:
             raise LedgerError(f"{self.path} cannot be read ({error}): nothing is released.") from error
 

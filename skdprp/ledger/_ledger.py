@@ -12,9 +12,9 @@ from tempfile import mkstemp
 from uuid import uuid4
 
 from .._noise import is_seeded
-from .._recording import Block, EntryBlock, current_entry, innermost, marked, open_journals
+from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, open_journals
 from ..guarantee import Adjacency, PrivacyGuarantee
-from ._journal import Journal, LedgerError, begin, existing
+from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import Limit
 from ._totals import Entry, totals
 
@@ -65,9 +65,8 @@ class _Book:
         self.journal.write(lambda lines, append: self._check(lines, entry))  # no two threads add up at once
 
     def _check(self, lines, entry):
-        self._catch_up(lines[:2])
+        self._catch_up(lines)
         if self.limit is not None:
-            self._catch_up(lines)
             self.limit.check(self.entries, entry)
 
     def append(self, entry):
@@ -194,7 +193,12 @@ class _Release(EntryBlock):
         time = datetime.now(UTC).isoformat(timespec="seconds")
         todo = []
         for identity in missing:
-            own = tuple((division, part) for path, division, part in rows if path in ("", identity[0]))
+            own = tuple(dict.fromkeys((division, part) for path, division, part in rows if path in ("", identity[0])))
+            if len(dict(own)) < len(own):
+                raise LedgerError(
+                    f"Rows are declared to be of two parts of one division, {own}, which have no row in common: name "
+                    "another division for parts of a part. Nothing is released."
+                )
             todo.append((books[identity], Entry(uuid4().hex, time, self._estimator, guarantee, own)))
         for book, new in todo[1:] and todo:  # what one refuses is entered into none
             book.check(new)
@@ -279,8 +283,8 @@ class PrivacyLedger:
     """
 
     def __init__(self, path=None):
-        self.path = path
-        self._open, self._identity, self._marker = ExitStack(), None, None
+        self.path = None if path is None else os.path.realpath(os.fsdecode(path))  # wherever it is opened again
+        self._open, self._identity, self._name = ExitStack(), None, None
         self._kept = (), None  # entries and limit of a file that is removed, None before
 
     def __enter__(self):
@@ -291,11 +295,12 @@ class PrivacyLedger:
             if path is None:
                 descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
                 os.close(descriptor)
+                path = os.path.realpath(path)
                 stack.callback(self._keep, path, owner=os.getpid())
             identity = begin(path)
             _Book(identity).read()  # a file that is no ledger is refused before anything is released
             self._identity, self._kept = identity, None
-            self._marker = stack.enter_context(marked(identity))
+            self._name = stack.enter_context(marked(identity))
             _OPEN.add(self)
             self._open = stack.pop_all()
         return self
@@ -310,7 +315,7 @@ class PrivacyLedger:
         Not in a forked child that leaves the block, nor where an interruption left it open. A file that was not removed
         is read when somebody asks.
         """
-        if os.getpid() == owner and os.path.realpath(path) not in {journal[0] for journal in open_journals().values()}:
+        if os.getpid() == owner and path not in {journal[0] for journal in open_journals().values()}:
             kept = _Book(existing(path)).take()
             self._kept = self._kept or kept  # of the block before, where this one was not begun
 
@@ -326,10 +331,11 @@ class PrivacyLedger:
     def _book(self):
         """Return what was read of it, or None where it is not open."""
         journals = open_journals()
-        return _books(journals)[self._identity] if self._marker in journals else None
+        return _books(journals)[self._identity] if self._name in map(ledger_of, journals) else None
 
     def _read(self):
-        if book := self._book():
+        # What a handler of a signal reads without the lock changes nothing that other threads have read under it.
+        if (book := self._book()) and not is_interrupted():
             return book.read()
         if self.path is None and self._kept:
             return self._kept
@@ -418,7 +424,8 @@ class PrivacyLedger:
         name : str
             Name of the part, such as "train".
         division : str, default="rows"
-            Name of the division: parts of different divisions may have rows in common.
+            Name of the division: parts of different divisions may have rows in common, and those of one are not
+            inside of each other.
 
         Returns
         -------

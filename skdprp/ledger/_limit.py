@@ -1,13 +1,14 @@
 """The limit of a ledger: a budget that no entry passes."""
 
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 from ..guarantee import Adjacency, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
 from ._totals import Spent, same_neighbours
 
-_ROUNDING = 1 + 2.0**-40  # of sums: ten times 0.1 is 1.0
+_ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
 
 
 @dataclass(frozen=True)
@@ -69,5 +70,5 @@ class Limit:
 
     def _allows(self, costs):
         if self.composition == "basic":
-            return _filter.fits(costs, (self.epsilon * _ROUNDING, self.delta * _ROUNDING))
+            return _filter.fits(costs, [Fraction(most) * _ROUNDING for most in (self.epsilon, self.delta)])
         return _filter.fits(costs, _filter.budget(self.epsilon, self.delta))

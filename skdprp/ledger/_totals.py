@@ -16,6 +16,7 @@ _EACH_ONCE = (
     "a row of the data set is in each release once at most, and which rows, folds and maps a release sees does not "
     "depend on other rows or labels"
 )
+_WITHIN_A_ROW = ("one row", "one entry of X", "one entry of X; y is not protected")
 _NO_ROW_IN_COMMON = (
     "parts of a division, and chunks of one collection, have no row in common, and which rows are in which does not "
     "depend on what is in them"
@@ -185,6 +186,8 @@ def totals(entries, delta, limit):
 def _total(entries, kind, delta, limit):
     covering = [entry for entry in entries if same_neighbours(entry.guarantee, kind)]
     missing = [entry for entry in entries if not same_neighbours(entry.guarantee, kind)]
+    if kind.unit not in _WITHIN_A_ROW:  # a patient may have rows in each part
+        covering = [replace(entry, rows=()) for entry in covering]
     violated = [entry for entry in covering if entry.guarantee.violation]
     is_distance = kind.adjacency is not None and kind.adjacency.is_distance
     facts = {

@@ -25,6 +25,7 @@ from .._validation import (
     UncachedMixin,
     _fit_context,
     clip_rows,
+    in_given_type,
     silent,
     validate_data,
     without_values,
@@ -36,7 +37,7 @@ CLASSIFIER_CONSTRAINTS = {
     "epsilon": POSITIVE,
     "delta": [Interval(Real, 0, 1, closed="left"), None],
     "C": [*POSITIVE, StrOptions({"auto"})],
-    "loss": [StrOptions(set(BINARY_LOSSES))],
+    "loss": [StrOptions({"auto", *BINARY_LOSSES})],
     "multi_class": [StrOptions({"auto", "multinomial", "ovr"})],
     "calibration": [StrOptions({"exact", "published"})],
     "max_norm": [Interval(Real, 1e-50, 1e50, closed="both")],  # fourth powers of norms stay in float64
@@ -55,7 +56,7 @@ LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or
 
 
 def _has_probabilities(estimator):
-    if estimator.loss in ("log_loss", "capped_log_loss"):
+    if estimator.loss != "huber_hinge":
         return True
     raise AttributeError(f"Probabilities need loss='log_loss' or 'capped_log_loss', got {estimator.loss!r}.")
 
@@ -154,7 +155,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         parameters = model.get_params(deep=False)  # asked now: a callback may set others
         y = without_values(_of_one_type, y, name="y")
-        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
+        rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
+        X = in_given_type(X, rows)
         classes, codes = _encode(y, model.classes)
         problem = model._problem(X.shape, X.dtype, len(classes))
         calibration = model._calibration_of(X.shape, X.dtype, len(classes))
@@ -334,7 +336,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         check_is_fitted(self)
         if self._is_multinomial(len(self.coef_)):
             return super().predict_proba(X)
-        scores, loss = self.decision_function(X), BINARY_LOSSES[self.loss]()
+        scores, loss = self.decision_function(X), BINARY_LOSSES[self.loss_]()
         if scores.ndim == 1:
             return np.exp(loss.log_probability(np.column_stack([-scores, scores])))
         # By logarithms, relative to the largest, so that scores far below zero do not become 0 / 0.
@@ -344,7 +346,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         return Problem(
             *shape,
             n_classes,
-            self.loss,
+            self._loss_of(n_classes),
             multinomial=self._is_multinomial(n_classes),
             max_norm=self.max_norm,
             intercept=constant_feature(self.fit_intercept, self.max_norm),
@@ -353,9 +355,17 @@ class PrivateLinearClassifier(PrivateClassifier):
 
     def _is_multinomial(self, n_classes):
         """Whether one softmax covers all classes; two classes always have one score."""
-        if self.multi_class == "multinomial" and self.loss != "log_loss":
+        has_softmax = self.loss in ("auto", "log_loss")
+        if self.multi_class == "multinomial" and not has_softmax:
             raise ValueError(f"multi_class='multinomial' needs loss='log_loss': use 'auto' or 'ovr' for {self.loss!r}.")
-        return n_classes > 2 and self.multi_class != "ovr" and self.loss == "log_loss"
+        return n_classes > 2 and self.multi_class != "ovr" and has_softmax
+
+    def _loss_of(self, n_classes):
+        """Which loss is minimised: if "auto", the capped one, of which there is no softmax, and no paper."""
+        if self.loss != "auto":
+            return self.loss
+        is_capped = not self._is_multinomial(n_classes) and self.calibration != "published"
+        return "capped_log_loss" if is_capped else "log_loss"
 
     def _minimise(self, problem, X, codes, *, penalty, perturbation, largest):
         """Clip the rows, without which no sensitivity is finite, and minimise on them."""

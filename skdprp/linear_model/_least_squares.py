@@ -12,6 +12,7 @@ _RIDGE_FOR_POSTERIOR = 0.7  # ridge for the posterior mean, whose filter it is n
 _PRIOR_OF_A_MEAN = 0.1  # variance of the mean of a target, about the middle of its bounds
 _SIZES = np.geomspace(1e-10, 1e4, 71)[:, None]  # of the variance of one weight
 _FEW_ROWS = 100.0  # for each weight, in units of the noise
+_ZERO = 1e-100
 _LEVEL = 2.0  # of a logarithm of a likelihood, below its largest, down to which a size is not ruled out
 
 
@@ -35,8 +36,8 @@ class NormalEquations:
         Standard deviation of the noise beside the diagonal of `gram`; sqrt(2) of it is on the diagonal.
     constant, target_weight : float
         The constant feature, and the factor of the targets, in the table whose moments had that noise.
-    sampling : float
-        Factor of the variance that residuals have in the sums: more than 1 where a projection has sampled the rows.
+    n_components : float
+        Number of rows of a secret projection that was released; infinite where noise was added to moments.
     """
 
     n_samples: int
@@ -48,7 +49,7 @@ class NormalEquations:
     noise: float
     constant: float
     target_weight: float
-    sampling: float
+    n_components: float
 
     @property
     def rows_for_each_weight(self):
@@ -76,7 +77,7 @@ class NormalEquations:
             noise=moments.noise.scale / np.sqrt(2) / row**2,
             constant=constant,
             target_weight=weight,
-            sampling=1 + moments.n_samples / n_components,
+            n_components=n_components,
         )
 
     @cached_property
@@ -108,10 +109,16 @@ class NormalEquations:
         centred = self.cross - self.n_samples * np.outer(self.row_mean, self.target_mean)
         return self.spectrum[1].T @ centred
 
-    def noise_of_equations(self, target, size):
-        """Variance of the noise of each equation ``b - A w`` of a target, at weights of a mean square `size`."""
-        offset = (self.target_mean[target] / self.constant) ** 2 if self.constant else 0.0
-        return self.noise**2 * (self.target_weight**-2 + offset + (len(self.gram) + 1) * size)
+    def noise_of_equations(self, residual, size):
+        """Factors a and c of ``a A + c I``, the covariance of the noise of the equations ``b - A w``, but for ``w w'``.
+
+        With q the square of the norm of (w, the intercept, -1), and r the variance of a residual. Noise on moments has
+        ``a = 0`` and ``c = noise^2 q``. A projection to k rows releases a Wishart matrix of the table with noise of
+        variance ``s^2 = noise sqrt(k)`` on each entry: of ``a = (n r + s^2 q) / k`` and ``c = s^2 a``.
+        """
+        hidden = self.noise / np.sqrt(self.n_components)
+        along = self.n_samples * residual / self.n_components + hidden * size
+        return along, self.n_samples * residual * hidden + self.noise**2 * size
 
     def penalty(self, target):
         """Penalty that the noise of a target asks for, and the largest variance of a weight that is not ruled out.
@@ -119,16 +126,19 @@ class NormalEquations:
         Notes
         -----
         Empirical Bayes: with weights of independent N(0, t), residuals of variance r and l the eigenvalues of A, each
-        of the numbers ``V'b`` has the variance ``t l^2 + r l + v(t)``, v that of `noise_of_equations`. Of all t, the
-        likeliest is taken; r is what t leaves of the released sum of squares. The posterior mean
-        ``V'b l / (l^2 + l r / t + v / t)`` shrinks small eigenvalues to nothing; the ridge
-        ``0.7 (sqrt(v / t) + r / t)`` stands for it.
+        of the numbers ``V'b`` has the variance ``t l^2 + (r + a) l + c``, a and c of `noise_of_equations`. Of all t,
+        the likeliest is taken; r is what t leaves of the released sum of squares. The posterior mean
+        ``V'b l / (l^2 + l (r + a) / t + c / t)`` shrinks small eigenvalues to nothing; the ridge
+        ``0.7 (sqrt(c / t) + (r + a) / t)`` stands for it.
         """
         values, b = self.spectrum[0], self.projected[:, target]
         total = np.clip(self.squares[target] / self.n_samples - self.target_mean[target] ** 2, 0.0, 1.0)
         residual = np.maximum(total - _SIZES * values.sum() / self.n_samples, 0.0)
-        noise = self.noise_of_equations(target, _SIZES)
-        residual = residual * self.sampling
+        offset = (self.target_mean[target] / self.constant) ** 2 if self.constant else 0.0
+        along, noise = self.noise_of_equations(
+            residual, self.target_weight**-2 + offset + (len(self.gram) + 1) * _SIZES
+        )
+        residual = residual + along
         variance = _SIZES * values**2 + residual * values + noise
         loss = (np.log(variance) + b**2 / variance).sum(axis=1) / 2
         best = np.argmin(loss)
@@ -140,9 +150,9 @@ class NormalEquations:
     def solve(self, target, alpha):
         """Weights and intercept of the ridge regression of a target."""
         values, vectors = self.spectrum
-        # The pseudo-inverse, where no penalty holds an eigenvalue of 0.
+        # The pseudo-inverse, where no penalty holds an eigenvalue of 0, or one whose inverse is no float.
         weights = vectors @ np.divide(
-            self.projected[:, target], values + alpha, out=np.zeros_like(values), where=values + alpha > 0
+            self.projected[:, target], values + alpha, out=np.zeros_like(values), where=values + alpha > _ZERO
         )
         return weights, self.target_mean[target] - self.row_mean @ weights
 
@@ -162,13 +172,15 @@ class NormalEquations:
         constant = intercept / self.constant if self.constant else 0.0
         inverse = 1 / np.maximum(values + alpha, np.finfo(float).tiny)
         size = weights @ weights + constant**2 + self.target_weight**-2
-        bias = 2 * self.noise**2 * (inverse.sum() * size + inverse @ (vectors.T @ weights) ** 2)
         w, row_sums, target_sums = weights, self.row_sums, self.target_sums
         square = w @ self.gram @ w - 2 * w @ self.cross[:, target] + self.squares[target]
         if row_sums is not None:
             square += 2 * intercept * (w @ row_sums - target_sums[target]) + self.n_samples * intercept**2
-        deviation = np.sqrt(2) * self.noise * size / self.n_samples
-        return float((square + bias) / self.n_samples), float(deviation)
+        along, noise = self.noise_of_equations(max(square, 0.0) / self.n_samples, size)
+        bias = 2 * (inverse @ (along * values + noise) + self.noise**2 * inverse @ (vectors.T @ weights) ** 2)
+        # Of a quadratic form of the moments; that of a projection is in proportion to the form itself.
+        deviation = np.sqrt(2) * (self.noise * size + max(square, 0.0) / np.sqrt(self.n_components))
+        return float((square + bias) / self.n_samples), float(deviation / self.n_samples)
 
     def covariance(self, target, alpha, size):
         """Covariance of weights and intercept, and the variance of a residual.
@@ -177,7 +189,8 @@ class NormalEquations:
         -----
         The sandwich of ridge regression with the noise in its middle: ``J (r A + V + alpha^2 size I) J``, J the inverse
         of ``A + alpha I``, with an intercept that is not penalised; r is the variance of a residual, one standard
-        deviation of its noise above what is estimated, and V the covariance of the noise of the equations. The last
+        deviation of its noise above what is estimated, and ``V = a A + c I + noise^2 u u'`` the covariance of the noise
+        of the equations, see `noise_of_equations`, u the weights with the intercept. The last
         term is the square of what shrinkage takes from weights of variance `size`: it makes intervals right on
         average over weights, and not for each.
         """
@@ -187,15 +200,17 @@ class NormalEquations:
         residual = float(np.clip(max(estimate, 0.0) + deviation, 0.0, 4.0))
         d, k = len(weights), self.constant
         u = np.append(weights, intercept / k) if k else weights
-        noise = self.noise**2 * ((self.target_weight**-2 + u @ u) * np.eye(len(u)) + np.outer(u, u))
+        along, beside = self.noise_of_equations(residual, self.target_weight**-2 + u @ u)
+        noise = beside * np.eye(len(u)) + self.noise**2 * np.outer(u, u)
         gram = (vectors * values) @ vectors.T
         if k:
-            noise[d, d] = self.noise**2 * (self.target_weight**-2 + weights @ weights)  # the number of rows has none
+            if np.isinf(self.n_components):  # the number of rows is known; a projection has noise on it, too
+                noise[d, d] = self.noise**2 * (self.target_weight**-2 + weights @ weights)
             mean = np.append(self.row_mean, 0.0)
             gram = np.pad(gram, (0, 1)) + self.n_samples * np.outer(mean, mean)
             gram[d, :] = gram[:, d] = self.n_samples * k * np.append(self.row_mean, k)
         penalty = np.append(np.full(d, alpha), np.zeros(len(u) - d))
         inverse = np.linalg.pinv(gram + np.diag(penalty), hermitian=True)
-        covariance = inverse @ (self.sampling * residual * gram + noise + np.diag(penalty**2 * size)) @ inverse
+        covariance = inverse @ ((residual + along) * gram + noise + np.diag(penalty**2 * size)) @ inverse
         units = np.append(np.ones(d), np.full(len(u) - d, k))
         return covariance * np.outer(units, units), residual

@@ -20,6 +20,7 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
+    in_given_type,
     silent,
     validate_data,
     without_values,
@@ -239,7 +240,8 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
             `epsilon` is so small that noise cannot be sampled well enough.
         """
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
-        X, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, y_numeric=True)
+        X = in_given_type(X, rows)
         calibration = model._calibrate(X, "the sketch")
         with calibration.recorded(self):
             if calibration.mechanism.n_components is None:
@@ -414,4 +416,5 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
                 delta, scale=scale, n_components=n_components, max_abs=self.max_abs, min_residual=self.min_residual
             )
         by_bits = f"(0, {printed_up(information_delta(self.epsilon), digits=4)})-DP"
-        return f"implies {by_bits} and ({printed_up(ideal + 2 * loss, digits=4)}, {_DELTA:g})-DP of one entry"
+        by_mechanism = f"({printed_up(ideal + 2 * loss, digits=4)}, {_DELTA:g})-DP of one entry"
+        return f"one release alone implies {by_bits} and {by_mechanism}"

@@ -67,12 +67,13 @@ class AMPClassifier(PrivateLinearClassifier):
         Inverse of the penalty, as in LogisticRegression: the objective is the sum of the losses plus
         ``|w|**2 / (2 C)``, with the intercept penalised. "auto" depends on the numbers of rows, features and classes,
         `epsilon`, `delta`, `adjacency` and the other parameters only, never on the values of the data.
-    loss : {"log_loss", "capped_log_loss", "huber_hinge"}, default="log_loss"
+    loss : {"auto", "log_loss", "capped_log_loss", "huber_hinge"}, default="auto"
         Logistic regression; logistic regression in which rows on the wrong side pull no harder than by 1/2, which needs
-        half the noise; or a support vector machine with a smoothed hinge.
+        half the noise; or a support vector machine with a smoothed hinge. "auto" is the capped one for two classes and
+        one-vs-rest problems, and "log_loss" for a softmax and for published calibrations.
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
-        One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax for
-        log_loss, except in published calibrations.
+        One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax,
+        unless the loss has none, or the calibration is published.
     noise : {"gaussian", "product"}, default="gaussian"
         Distribution of the linear term: Gaussian, or a random radius times a random direction. Calibrated exactly, the
         radius is Gamma distributed, which is less noise for few weights; as published it is the half-normal of [2]_.
@@ -111,6 +112,8 @@ class AMPClassifier(PrivateLinearClassifier):
         What the paper claims; for ``calibration="published"`` only.
     C_, delta_ : float
         The values used.
+    loss_ : str
+        The loss that was minimised.
     scale_ : float
         Scale of the linear term: standard deviation of Gaussian noise, scale of the radius of product noise.
     release_scale_ : float
@@ -161,7 +164,7 @@ class AMPClassifier(PrivateLinearClassifier):
         epsilon=1.0,
         delta=None,
         C="auto",
-        loss="log_loss",
+        loss="auto",
         multi_class="auto",
         noise="gaussian",
         calibration="exact",
@@ -350,7 +353,7 @@ class AMPClassifier(PrivateLinearClassifier):
         )
         # (3) The noise of the release, which hides how far the solver is from the minimiser.
         _noise.add_gaussian(weights, noise.release_scale)
-        return problem.coefficients(weights)
+        return {**problem.coefficients(weights), "loss_": problem.loss}
 
 
 def balanced_penalty(problem, noise_scale):

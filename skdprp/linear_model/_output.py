@@ -52,12 +52,13 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         Inverse of the penalty, as in LogisticRegression: the objective is the sum of the losses plus
         ``|w|**2 / (2 C)``, with the intercept penalised. "auto" depends on the numbers of rows, features and classes,
         `epsilon`, `delta`, `adjacency` and the other parameters only, never on the values of the data.
-    loss : {"log_loss", "capped_log_loss", "huber_hinge"}, default="log_loss"
+    loss : {"auto", "log_loss", "capped_log_loss", "huber_hinge"}, default="auto"
         Logistic regression; logistic regression in which rows on the wrong side pull no harder than by 1/2, which needs
-        half the noise; or a support vector machine with a smoothed hinge.
+        half the noise; or a support vector machine with a smoothed hinge. "auto" is the capped one for two classes and
+        one-vs-rest problems, and "log_loss" for a softmax and for published calibrations.
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
-        One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax for
-        log_loss.
+        One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax,
+        unless the loss has none.
     radius : {"gamma", "chi1", "gaussian"}, default="gamma"
         Distribution of the radius. "gamma" is the multivariate Laplace noise, never more than Gaussian noise and much
         less for few weights; "gaussian" is Gaussian noise; "chi1" is the half-normal radius of [1]_, which for the same
@@ -97,6 +98,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         What the paper claims; for ``calibration="published"`` only.
     C_, delta_ : float
         The values used.
+    loss_ : str
+        The loss that was minimised.
     sensitivity_ : float
         Distance between the solutions of two neighbours.
     scale_ : float
@@ -145,7 +148,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         epsilon=1.0,
         delta=None,
         C="auto",
-        loss="log_loss",
+        loss="auto",
         multi_class="auto",
         radius="gamma",
         calibration="exact",
@@ -242,7 +245,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
             _noise.add_gaussian(weights, noise.scale)
         else:
             _noise.add_spherical(weights, noise.scale, shape=noise.radius[0], power=noise.radius[1])
-        return problem.coefficients(weights)
+        return {**problem.coefficients(weights), "loss_": problem.loss}
 
 
 def _loss(scale, sensitivity, n_dims, radius):

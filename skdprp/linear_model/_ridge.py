@@ -17,7 +17,6 @@ from .._validation import (
     FLOATS,
     Interval,
     StrOptions,
-    _fit_context,
     clip_rows,
     silent,
     validate_data,
@@ -187,33 +186,9 @@ class DPRidge(RegressorMixin, PrivateMoments):
         self.mechanism = mechanism
         self.n_components = n_components
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
-        """Release private weights.
-
-        Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped to it. Partitions of a dask collection are summed where they
-            are, on the scheduler in use.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), or a dask collection
-            Targets. Those outside `target_bounds` are clipped to them.
-
-        Returns
-        -------
-        self : object
-            The fitted regressor.
-
-        Raises
-        ------
-        ValueError
-            If X or y is not finite or of the wrong shape, or a parameter does not fit the others. Nothing is released
-            then.
-        """
+    def _fit_rows(self, X, y):
         if not self._descends(X):
-            return self._fit([(X, y)])
+            return super()._fit_rows(X, y)
         if self.alpha != "auto" or is_lazy(X):
             raise ValueError(_NO_DESCENT)
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
@@ -237,29 +212,10 @@ class DPRidge(RegressorMixin, PrivateMoments):
         take_over(self, model)
         return self
 
-    def fit_chunks(self, chunks):
-        """Release private weights of a table that comes in chunks, in one pass and under one guarantee.
-
-        Parameters
-        ----------
-        chunks : iterable of (X, y)
-            Rows and their targets, as `fit` takes them: slices of a memmap, parts of a file read by a generator. The
-            order and the size of the chunks make no difference beyond rounding, which the guarantee counts.
-
-        Returns
-        -------
-        self : object
-            The fitted regressor.
-
-        Raises
-        ------
-        ValueError
-            As `fit`, if there are no chunks, or if a descent is asked for, which needs many passes. Nothing is released
-            then.
-        """
+    def _fit_chunks(self, chunks):
         if self.mechanism == "descent":
             raise ValueError(_NO_DESCENT)
-        return super().fit_chunks(chunks)
+        return super()._fit_chunks(chunks)
 
     def path(self, alphas):
         """Solve for several penalties on the moments that were released, which costs no privacy.

@@ -25,8 +25,8 @@ def privacy_report(estimator, *, ledger=None):
     ----------
     estimator : estimator or dict
         An estimator, Pipeline, FeatureUnion, ColumnTransformer, one-vs-rest, multi-output or voting ensemble, a
-        GridSearchCV or RandomizedSearchCV, or the result of ``cross_validate(..., return_estimator=True)``; fitted.
-
+        classifier with a fixed threshold, a GridSearchCV or RandomizedSearchCV, or the result of
+        ``cross_validate(..., return_estimator=True)``; fitted.
     ledger : PrivacyLedger or None, default=None
         The ledger that was open at the fit, and at nothing else: it counts the releases that a report can but infer.
         There is no total then unless both agree.
@@ -82,7 +82,8 @@ def privacy_report(estimator, *, ledger=None):
       stratified for classifiers. They are added up for sketches alone: the split is a function of the labels, the
       number of rows and `random_state`, neighbours at a distance from each other have all of these in common, and so
       each row lies in the same folds of both.
-    - A scorer that is a function may sketch a row any number of times: ``make_scorer`` makes one that does it once.
+    - A scorer that is a function may sketch a row, or fit on it, any number of times: ``make_scorer`` makes one that
+      predicts once.
     - What a candidate was must follow from its parameters and from the refit.
     - A result of :func:`~sklearn.model_selection.cross_validate` says neither how it was split nor scored:
       ``GridSearchCV(model, {}, cv=KFold(5))`` does the same and records it.
@@ -134,7 +135,7 @@ def privacy_report(estimator, *, ledger=None):
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None and not has_guarantee(estimator):
-        private = replace(private, assumptions=(*private.assumptions, _AS_FITTED))
+        private = replace(private, assumptions=(*private.assumptions, *part.assumed, _AS_FITTED))
     counted = INFERRED
     if ledger is not None:
         counted, disagreement = _compare(part.steps, ledger)

@@ -1,21 +1,27 @@
 """Steps that are known to treat each row by itself and to learn nothing: which they are, and which one it is."""
 
+import builtins
 import hashlib
 import io
 import marshal
 import pickle
+import sys
+from contextlib import suppress
 from contextvars import ContextVar
+from numbers import Number
+from operator import attrgetter
 from types import CellType, CodeType, FunctionType
 from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
+from scipy import special
 from sklearn.base import clone
 from sklearn.compose import make_column_selector
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.kernel_approximation import AdditiveChi2Sampler, RBFSampler
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
@@ -29,17 +35,23 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from ..preprocessing import PublicBinner, PublicScaler
 
-_PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
+# What each has drawn at random, and nothing else, makes it the map that it is.
+_DRAWN = {
+    GaussianRandomProjection: ("components_",),
+    SparseRandomProjection: ("components_",),
+    RBFSampler: ("random_weights_", "random_offset_"),
+}
 # Whatever their parameters are. A class is known by its exact type: a subclass may fit what it likes.
 _ROW_BY_ROW = (
-    *_PROJECTIONS,
     AdditiveChi2Sampler,
     Binarizer,
     FeatureHasher,
     FunctionTransformer,
+    GaussianRandomProjection,
     HashingVectorizer,
     Normalizer,
     PolynomialFeatures,
+    SparseRandomProjection,
 )
 # Of this library: their warnings and errors tell of no row.
 PUBLIC = (PublicBinner, PublicScaler)
@@ -65,6 +77,7 @@ def is_data_independent(estimator):
         kind in _ROW_BY_ROW
         # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
         or (kind in PUBLIC and _does_as_told(estimator))
+        or (kind is RBFSampler and _has_given_gamma(estimator))
         or (kind is SplineTransformer and _has_given_knots(estimator))
         or (kind is SimpleImputer and _fills_with_a_constant(estimator))
         or (kind in _SAFER_UNKNOWN and _encodes_given_categories(estimator))
@@ -84,7 +97,8 @@ def varies_in_zeros(estimator):
         return estimator.sparse_output and (estimator.handle_unknown != "error" or estimator.drop is not None)
     if type(estimator) is SplineTransformer:
         return estimator.sparse_output
-    return type(estimator) not in (OrdinalEncoder, GaussianRandomProjection, PublicBinner) and estimator != "drop"
+    is_even = type(estimator) in (OrdinalEncoder, GaussianRandomProjection, RBFSampler, PublicBinner)
+    return not is_even and estimator != "drop"
 
 
 def remark_on(estimator):
@@ -111,6 +125,11 @@ def _does_as_told(estimator):
         return False
 
 
+def _has_given_gamma(sampler):
+    """Whether a sampler of random features is told their scale, and was so when it was fitted."""
+    return sampler.gamma != "scale" and getattr(sampler, "_gamma", sampler.gamma) == sampler.gamma
+
+
 def _has_given_knots(splines):
     """Whether splines are told all knots, and were so when they were fitted."""
     if isinstance(splines.knots, str):
@@ -129,10 +148,32 @@ def _are_alike(spline, other):
 
 
 def calls_own_function(estimator):
-    """Whether a data-independent step calls a function that is of no library."""
+    """Whether a data-independent step may call a function that is of no library."""
     if type(estimator) not in (FunctionTransformer, HashingVectorizer):
         return False
-    return any(callable(value) and not _is_of_library(value) for value in estimator.get_params(deep=False).values())
+    return not all(map(_is_plain, estimator.get_params(deep=False).values()))
+
+
+def _is_plain(value):
+    """Whether a value is or holds no function, but those of libraries, and nothing that could hide one."""
+    if isinstance(value, dict):
+        return all(map(_is_plain, value.values()))
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(map(_is_plain, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype != object
+    return value is None or isinstance(value, str | bytes | Number) or _stands_in_library(value)
+
+
+def _stands_in_library(function):
+    """Whether a library has a function under its own name: what wraps one, or is bound to one, may say so too."""
+    module = getattr(function, "__module__", None)
+    places = (builtins, np, special) if module is None else (sys.modules.get(module),) * is_in_library(module)
+    for place in places:  # universal functions and methods of builtin types name no module
+        with suppress(AttributeError):
+            if attrgetter(getattr(function, "__qualname__", function.__name__))(place) is function:
+                return True
+    return False
 
 
 def _fills_with_a_constant(imputer):
@@ -171,7 +212,7 @@ def map_label(name, thing):
     What cannot be written out in full, as a function that is of no library, has a label of its own, which is the same
     within one report only. A random projection that is not fitted raises ValueError, as nothing says which it will be.
     """
-    return f"{name} ({hashlib.sha256(_spelled(thing).encode()).hexdigest()[:12]})"
+    return f"{name} (map {hashlib.sha256(_spelled(thing).encode()).hexdigest()[:12]})"
 
 
 def _spelled(thing):
@@ -190,11 +231,11 @@ def _spelled(thing):
 
 def _what_it_does(estimator):
     """Parameters that make a map what it is, or what it has drawn."""
-    if type(estimator) in _PROJECTIONS:
-        if not hasattr(estimator, "components_"):
+    if type(estimator) in _DRAWN:
+        drawn = [getattr(estimator, name, None) for name in _DRAWN[type(estimator)]]
+        if drawn[0] is None:
             raise ValueError("Which random projection it is depends on its fit.")
-        components = estimator.components_
-        return [components.data, components.indices, components.indptr] if sp.issparse(components) else components
+        return [[one.data, one.indices, one.indptr] if sp.issparse(one) else one for one in drawn]
     if type(estimator) is PublicScaler and estimator.__sklearn_is_fitted__():
         # As floats, whatever the parameters are.
         return [estimator.bounds_, estimator.feature_range_, estimator.fill_]
@@ -203,7 +244,7 @@ def _what_it_does(estimator):
     parameters = estimator.get_params(deep=False)
     if "transformer_weights" in parameters:  # the branches are maps of their own
         columns = [columns for *_, columns in parameters.get("transformers", [])]
-        return [parameters["transformer_weights"], columns]
+        return [parameters["transformer_weights"], columns, sorted(estimator.get_params())]
     return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
 
 
@@ -215,6 +256,7 @@ class _Pickler(pickle.Pickler):
     """Writes out functions by what they do, and no class that may be defined anew under the same name."""
 
     def reducer_override(self, thing):
+        """Write a function, or what it holds, by what it does, and anything else of no library by a label."""
         if isinstance(thing, FunctionType):
             return str, (_spelled_function(thing),)
         if isinstance(thing, CodeType):

@@ -7,6 +7,7 @@ from .._label import as_html, method_line, wrap
 from ..guarantee import PrivacyGuarantee
 
 INFERRED = "inferred from what was fitted; a PrivacyLedger records what is released when it is released"
+_DATA_INDEPENDENT = "data-independent"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
 
 
@@ -91,7 +92,7 @@ class PrivacyReport:
         return pd.DataFrame([step.cells() for step in self.steps], columns=_COLUMNS)
 
     def __repr__(self):
-        table = [_COLUMNS, *(step.cells() for step in self.steps)]
+        table = [_COLUMNS, *self._printed_cells()]
         widths = [max(len(cells[i]) for cells in table) for i in range(len(_COLUMNS))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table]
         facts = [wrap(f"{name}: {fact}", indent=4) for name, fact in self._conclusions().items()]
@@ -100,15 +101,27 @@ class PrivacyReport:
     def _repr_html_(self):
         head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in _COLUMNS)
         rows = (
-            "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in step.cells())
-            for step in self.steps
+            "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in cells)
+            for cells in self._printed_cells()
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         return f"<table><tr>{head}</tr>{body}</table>" + as_html("Privacy of the whole", self._conclusions())
 
+    def _printed_cells(self):
+        """Lines of all steps but the data-independent ones, of which a wide table has dozens that say the same."""
+        return [step.cells() for step in self.steps if step.status != _DATA_INDEPENDENT]
+
+    def _maps(self):
+        """Names of the data-independent steps, by what is to be known of them."""
+        names = {}
+        for step in self.steps:
+            if step.status == _DATA_INDEPENDENT:
+                names.setdefault(step.remark, []).append(step.step)
+        return ", ".join(f"{', '.join(steps)} ({remark})" for remark, steps in names.items())
+
     def _conclusions(self):
         """What holds of the whole, under the names that a printed guarantee has for it."""
-        facts = {"total": "none" if self.total is None else repr(self.total)}
+        facts = {_DATA_INDEPENDENT: self._maps(), "total": "none" if self.total is None else repr(self.total)}
         uncovered = self.not_covered
         if self.not_covered:
             facts["private steps alone"] = "none" if self.private is None else repr(self.private)

@@ -47,7 +47,7 @@ _NO_REFIT = "what the candidates guarantee is not known without a refit: search 
 _OTHER_SEARCH = "what it fitted was not recorded: use GridSearchCV or RandomizedSearchCV"
 _OTHER_FIT = "its results, its folds and its refit are not those of one fit: fit it again"
 _WATCHED = "callbacks may sketch rows again to score them: fit it without them"
-_ANY_SCORER = "a scorer that is a function may sketch rows any number of times: use make_scorer"
+_ANY_SCORER = "a scorer that is a function may sketch rows, or fit on them, any number of times: use make_scorer"
 _NOT_RECORDED = "what {} guaranteed in each fold was not recorded: fit it in folds by hand and compose"
 _SEED_WAS_LEFT = "noise of its folds may come from a seed that was left within its fit: fit a clone outside of seeds"
 _N_UNKNOWN = "delta=None depends on the number of rows of a fold, which is not known: give delta"
@@ -172,8 +172,10 @@ def _counts_in_folds(search, cv, group):
     A sketch is drawn once for each scorer, though scikit-learn lets scorers share predictions: not those that failed.
     """
     trained, held_out = len(group), 0  # a model releases nothing of what it predicts for held-out rows
+    n_scorers = _n_scorers(search)
     if group[0].per == "transform":
-        n_scorers = _n_scorers(search)
+        if is_watched(search):
+            raise NotKnown(_WATCHED)
         trained += n_scorers * any(name.startswith("mean_train_") for name in search.cv_results_)
         held_out = n_scorers
     calls = search.n_splits_ * (trained + held_out)
@@ -185,9 +187,7 @@ def _counts_in_folds(search, cv, group):
 
 
 def _n_scorers(search):
-    """Number of scorers, each of which predicts once."""
-    if is_watched(search):
-        raise NotKnown(_WATCHED)
+    """Number of scorers, each of which predicts once, and fits nothing."""
     scorers = search.scorer_.values() if isinstance(search.scorer_, Mapping) else [search.scorer_]
     if any(type(scorer) not in _PREDICT_ONCE for scorer in scorers):
         raise NotKnown(_ANY_SCORER)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -18,7 +19,7 @@ from ..guarantee import PrivacyGuarantee
 from ._data_independent import is_in_library
 
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
-COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, *_SAME_ROWS)
+COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, FixedThresholdClassifier, *_SAME_ROWS)
 _PLAIN = (str, bytes, Number, type, ModuleType, type(None))  # what holds no estimator of its own
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 # What every class statement leaves in a class, whatever it defines.
@@ -44,6 +45,8 @@ def branches(estimator):
         unfitted = [*estimator.transformers, ("remainder", estimator.remainder, None)]
         steps = getattr(estimator, "transformers_", unfitted)
         return [(name, step) for name, step, columns in steps if np.size(columns) or isinstance(columns, slice)]
+    if kind is FixedThresholdClassifier:
+        return [("estimator", getattr(estimator, "estimator_", estimator.estimator))]
     return list(enumerate(getattr(estimator, "estimators_", []))) if kind in _SAME_ROWS else []
 
 

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass, field, replace
 
+from sklearn import get_config
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction import FeatureHasher
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.feature_selection import RFE
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
-from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.kernel_approximation import AdditiveChi2Sampler, Nystroem, RBFSampler
+from sklearn.model_selection import TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -38,6 +41,7 @@ from ._data_independent import (
     calls_own_function,
     chooses_by_name,
     is_data_independent,
+    is_in_library,
     map_label,
     remark_on,
     varies_in_zeros,
@@ -63,6 +67,7 @@ _SPREADING = (
     Normalizer,
     OneHotEncoder,
     PolynomialFeatures,
+    RBFSampler,
     SplineTransformer,
 )
 _CURES = (
@@ -74,6 +79,9 @@ _CURES = (
     (CountVectorizer, "use HashingVectorizer"),
     (KBinsDiscretizer, "use PublicBinner"),
     (SplineTransformer, "give its knots"),
+    (RBFSampler, "give its gamma as a number"),
+    (Nystroem, "use RBFSampler"),
+    (TunedThresholdClassifierCV, "use FixedThresholdClassifier"),
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
@@ -101,6 +109,9 @@ _UNRECORDED = (
 )
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
+_APPLIES_NONE = "{}: applies no model that was fitted on these rows"
+_INDEX = "{}: the index of a frame is public, which the frames that it returns have"
+_ELIMINATES = "fits its estimator anew at each elimination, and keeps the last: a PrivacyLedger counts them all"
 _APPLIES = (
     "applies private estimators, and on which rows they were fitted is not known: let them see the rows before, report"
     " the steps after them, and compose() the guarantees if both are of the same rows"
@@ -131,6 +142,7 @@ class Part:
     not_covered: tuple[str, ...] = ()
     flow: Flow = field(default_factory=Flow)
     is_known: bool = True
+    assumed: tuple[str, ...] = ()  # of steps that see only what was released
 
     def __add__(self, other):
         return Part(
@@ -139,6 +151,7 @@ class Part:
             self.not_covered + other.not_covered,
             other.flow,
             self.is_known and other.is_known,
+            self.assumed + other.assumed,
         )
 
 
@@ -223,6 +236,8 @@ def _of_branches(estimator, steps, name, flow):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
         part += added
         flows.append(part.flow)
+    if _keeps_index(estimator) and any(charge.per == "transform" for group in part.charges for charge in group):
+        part = replace(part, assumed=(*part.assumed, _INDEX.format(name)))
     if isinstance(estimator, _KEEP_LABELS):
         charges = tuple(tuple(_given_the_labels(charge, estimator) for charge in group) for group in part.charges)
         part = replace(part, charges=charges)
@@ -255,6 +270,12 @@ def _given_the_labels(guarantee, ensemble):
         return replace(guarantee, given=" and ".join(f"{fact} of each output" for fact in given))
     assumptions = dict.fromkeys([*guarantee.assumptions, _ALIKE])
     return replace(guarantee, given=" and ".join(given), assumptions=tuple(assumptions))
+
+
+def _keeps_index(estimator):
+    """Whether scikit-learn makes frames of what leaves an estimator, with the index of those that come in."""
+    config = getattr(estimator, "_sklearn_output_config", {})
+    return config.get("transform", get_config()["transform_output"]) == "pandas"
 
 
 def _keeps_density(estimator, steps, flows):
@@ -295,15 +316,21 @@ def _of_step(estimator, name, flow):
     if is_data_independent(estimator):
         if holds_private(estimator):  # a function, or a method of one, that was fitted before
             return replace(_uncovered(name, kind, _APPLIES), is_known=False)
+        if not flow.released and holds_fitted(estimator):
+            return _uncovered(name, kind, _FITTED_BEFORE)
         remark = remark_on(estimator)
         remark += _WARNS * (not flow.released and type(estimator) not in PUBLIC)
         remark += _SPREADS * (_is_spreading(estimator) and not flow.released)
         status = "post-processing" if flow.released else "data-independent"
         step = ReportedStep(name, kind, status, remark)
-        return Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))))
+        assumed = (_APPLIES_NONE.format(name),) if flow.released and calls_own_function(estimator) else ()
+        return Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))), assumed=assumed)
     if flow.released:
         step = ReportedStep(name, kind, "post-processing", _LABELS)
-        return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name))
+        assumed = () if is_in_library(type(estimator).__module__) else (_APPLIES_NONE.format(name),)
+        return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name), assumed=assumed)
+    if type(estimator) is RFE and holds_private(estimator):  # ranks are of weights that were released
+        return replace(_uncovered(name, kind, _ELIMINATES), is_known=False)
     learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else _MAY_LEARN
     part = _uncovered(name, kind, learned, _cure(estimator))
     if holds_private(estimator):
@@ -390,7 +417,7 @@ def _after_maps(guarantee, maps):
     mapped = [f"{', '.join(name for name, _ in maps)}: treats each row by itself"]
     functions = [name for name, step in maps if calls_own_function(step)]
     if functions:  # what a function applies can be hidden from any search of it
-        mapped.append(f"{', '.join(functions)}: applies no model that was fitted on these rows")
+        mapped.append(_APPLIES_NONE.format(", ".join(functions)))
     adjacency = guarantee.adjacency
     if adjacency is not None and adjacency.is_distance:
         adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))

@@ -28,11 +28,31 @@ def _storage_is_irrelevant(case):
     return ""
 
 
+def _one_row_sets_no_type(case):
+    """Repeated entries of float32 are summed in float64: in one row they must not change the noise of all."""
+    if not get_tags(case.estimator).input_tags.sparse:
+        return ""
+    release, X = released_of(case), sp.csr_array(case.X.astype(np.float32))
+    first = X.indptr[1]
+    twice = sp.csr_array(
+        (
+            np.concatenate([X.data[:first] / 2, X.data[:first] / 2, X.data[first:]]),
+            np.concatenate([X.indices[:first], X.indices]),
+            np.append(0, X.indptr[1:] + first),
+        ),
+        shape=X.shape,
+    )
+    tape, other = tape_of(lambda: release(X)), tape_of(lambda: release(twice))
+    alike = same_tape(tape, other or []) if tape else _indistinct(release, X, twice)
+    return "" if alike else "releases something else of float32 rows if one has repeated entries: keep their type."
+
+
 def released_of(case):
     """A function from rows to what is released of them, in numbers."""
     if case.at_transform:
         return lambda X: dense(case.fitted.transform(X))
-    return lambda X: flat(case.new(**case.public_seed).fit(X, *case.data[1:]), case.noisy)
+    noisy = case.noisy  # which is found out by fits, none of them to be recorded
+    return lambda X: flat(case.new(**case.public_seed).fit(X, *case.data[1:]), noisy)
 
 
 def _indistinct(release, a, b):
@@ -59,6 +79,7 @@ def _csr_in_parts(X):
 
 
 def frame_of(X, index=None):
+    """Return rows as a data frame of pandas, which is loaded here."""
     import pandas as pd
 
     return pd.DataFrame(X, index=index)
@@ -128,6 +149,7 @@ def _index_is_not_released(case):
 
 CHECKS = (
     _storage_is_irrelevant,
+    _one_row_sets_no_type,
     _other_rows_are_irrelevant,
     _index_is_not_released,
 )
