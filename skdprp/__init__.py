@@ -5,6 +5,7 @@ from ._version import __version__ as __version__
 from .audit import audit_epsilon, membership_inference_auc, worst_neighbours
 from .decomposition import DPPCA
 from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
+from .histograms import DPHistograms
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from .ledger import PrivacyLedger
 from .linear_model import AMPClassifier, DPRidge, MIDPRegressor, ProductNoiseOutputPerturbation
@@ -12,7 +13,7 @@ from .model_selection import DPSearchCV, set_budget
 from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
-from .preprocessing import PublicBinner, PublicScaler
+from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler
 from .release_file import load_moments, load_release, save_moments, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
@@ -21,10 +22,13 @@ __all__ = [
     "DPOPORP",
     "DPPCA",
     "AMPClassifier",
+    "DPBinner",
+    "DPHistograms",
     "DPMoments",
     "DPRandomProjection",
     "DPRidge",
     "DPSGDClassifier",
+    "DPScaler",
     "DPSearchCV",
     "DPSignOPORP",
     "DPSignRP",

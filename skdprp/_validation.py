@@ -27,6 +27,7 @@ __all__ = [
     "POSITIVE",
     "PRIVACY_CONSTRAINTS",
     "SKETCH_CONSTRAINTS",
+    "TIMES",
     "HasMethods",
     "Interval",
     "Options",
@@ -36,10 +37,15 @@ __all__ = [
     "_fit_context",
     "canonical_csr",
     "clip_rows",
+    "dense_frame",
     "float_type",
+    "in_order",
+    "is_frame",
+    "low_and_high",
     "silent",
     "validate_array",
     "validate_data",
+    "validate_schema",
     "warn_at_caller",
     "without_values",
 ]
@@ -143,7 +149,7 @@ _MISSING = (
     "{} contains NaN: fill missing values by constants that do not come from the data{}, before the private step."
 )
 _IMPUTER = ", for instance SimpleImputer(strategy='constant', fill_value=0, keep_empty_features=True)"
-_TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."
+TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."
 _TEXT = "{} has text where numbers should be: encode it by listed categories."
 _WITHHELD = "{} cannot be read ({}; what it says is withheld, for it may quote the data)."
 _QUOTES = ("Complex data not supported", "Expected 2D array")  # the rest of these is the array itself
@@ -153,7 +159,7 @@ _SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, type
     r"The feature names should match|Sparse data was passed|Only sparse matrices with|This \w+ estimator requires y|"
     r"Expected (2D input|a 2-dimensional container|sequence or array-like, got <class)|y should be a 1d array, got an|"
     r"(float|int)\(\) argument must be|setting an array element with a sequence|Unknown label type|"
-    r"Classification metrics can't handle"
+    r"Classification metrics can't handle|X has categories that are neither"
 )
 
 
@@ -185,6 +191,19 @@ def validate_data(estimator, X, y="no_validation", **options):
         return _as_numbers(X), without_values(_numbers, y, name="y") if is_numeric else y
 
 
+def validate_schema(estimator, X, *, reset):
+    """Take over, or compare, the number and the names of the columns of a table, whatever is in it."""
+    options = {"skip_check_array": True}
+    if not is_frame(X):  # which has two dimensions anyway
+        options = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
+    without_values(validation.validate_data, estimator, X, reset=reset, **options)
+
+
+def is_frame(X):
+    """Whether X is a dataframe, of pandas, polars or dask, whose columns have types of their own."""
+    return hasattr(X, "columns") and hasattr(X, "dtypes")
+
+
 @silent
 def validate_array(X, **options):
     """Validate rows that belong to no fitted width, as :func:`validate_data` does."""
@@ -197,11 +216,14 @@ def _canonical(X):
         return without_values(canonical_csr, X)
     # numpy takes them for the number of their ticks, and what is missing for the least of all numbers, -2^63.
     if _has_times(X if hasattr(X, "dtype") or hasattr(X, "dtypes") else without_values(np.asarray, X)):
-        raise TypeError(_TIMES.format("X"))
+        raise TypeError(TIMES.format("X"))
     # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
     is_filled = hasattr(X, "iloc") and X.ndim == 2 and any(getattr(dtype, "fill_value", 0) != 0 for dtype in X.dtypes)
-    if not is_filled:
-        return X
+    return dense_frame(X) if is_filled else X
+
+
+def dense_frame(X):
+    """Return a dataframe of pandas without sparse columns."""
     columns = (X.iloc[:, i] for i in range(X.shape[1]))
     dense = [column.sparse.to_dense() if hasattr(column.dtype, "fill_value") else column for column in columns]
     return sys.modules["pandas"].concat(dense, axis=1).set_axis(X.columns, axis=1)
@@ -333,6 +355,31 @@ def float_type(X, rows):
     return np.dtype(np.float32) if sp.issparse(X) and X.dtype == np.float32 else rows.dtype
 
 
+def in_order(given, names, what, *, of_all=True):
+    """Return values that are given by the names of columns in the order of the columns, None where there is none."""
+    if names is None:
+        raise ValueError(f"{what} go by names, but X has no names of columns: pass a DataFrame, or list them in order.")
+    if of_all and (missing := [name for name in names if name not in given]):
+        raise ValueError(f"{what} are missing for the columns {missing}.")
+    if unknown := [name for name in given if name not in names]:
+        raise ValueError(f"{what} are given for {unknown}, which X does not have.")
+    return [given.get(name) for name in names]
+
+
+def low_and_high(pair, whose):
+    """Check a low and a high number, and return them as floats."""
+    try:
+        low, high = map(float, pair)
+    except (TypeError, ValueError):
+        raise ValueError(f"{whose} must be two numbers, low and high; got {pair!r}.") from None
+    if low > high:
+        raise ValueError(f"{whose} are {low:g} and {high:g}: low and high exchanged?")
+    # Beyond that scale and offset are no floats, or leave nothing of the values.
+    if not 1e-100 < high - low < 1e100:
+        raise ValueError(f"{whose} must be finite, low below high by 1e-100 to 1e100; got {low:g} and {high:g}.")
+    return low, high
+
+
 def in_given_type(X, rows):
     """Return validated rows in the type that they came in, on which the noise of a model may depend."""
     typed = rows.astype(float_type(X, rows), copy=False)
@@ -343,7 +390,7 @@ def in_given_type(X, rows):
 
 def _numbers(y):
     if _has_times(y):
-        raise TypeError(_TIMES.format("y"))
+        raise TypeError(TIMES.format("y"))
     y = y.astype(np.float64, copy=False)
     validation.assert_all_finite(y, input_name="y")
     return y
@@ -364,7 +411,7 @@ def _public(error, name):
     if message.startswith(_QUOTES):
         first = re.split("[:\\n]", message)[0]
         return first + _RESHAPE * first.startswith("Expected")
-    return message if _SAFE.match(message) or message == _TIMES.format(name) else withheld
+    return message if _SAFE.match(message) or message == TIMES.format(name) else withheld
 
 
 def warn_at_caller(message, category):

@@ -12,6 +12,7 @@ from .mechanisms._numerics import rows_that_differ
 
 __all__ = [
     "component_sensitivity",
+    "histograms_sensitivity",
     "l1_sensitivity",
     "l2_sensitivity",
     "minimiser_sensitivity",
@@ -187,3 +188,36 @@ def moments_sensitivity(*, max_norm=1.0, adjacency="replace_one", accuracy=0.0):
     4.0
     """
     return float(np.sqrt(rows_that_differ(adjacency)) * max_norm**2 * (1 + 2.0**-50) + 2 * accuracy)
+
+
+@with_python_numbers
+def histograms_sensitivity(norms_squared, *, adjacency="replace_one"):
+    """Largest l2 distance between sums of rows of codes, one code for each column of a table.
+
+    Parameters
+    ----------
+    norms_squared : float
+        Sum over the columns of the largest squared norm of a code; codes have no negative entries.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        What one row may do.
+
+    Returns
+    -------
+    float
+        ``sqrt(k norms_squared)``, with k = 1 for a row that counts or is blank and 2 for one replaced.
+
+    Notes
+    -----
+    A value of column j adds its code v_j to the sum of that column: a unit vector, where values are counted, or a
+    column of C, where sums are released that make prefix sums. A row more moves the sums by
+    ``sqrt(sum_j |v_j|^2)``. Of a row that is replaced, ``|v_j - w_j|^2 = |v_j|^2 + |w_j|^2 - 2 v_j'w_j`` is at most
+    ``|v_j|^2 + |w_j|^2``, as entries are not negative: attained where two codes have no entry in common, as those of
+    a missing value and of one in the first cell.
+
+    Examples
+    --------
+    >>> from skdprp.sensitivity import histograms_sensitivity
+    >>> round(histograms_sensitivity(8.0), 9), round(histograms_sensitivity(9.0, adjacency="add_remove"), 9)
+    (4.0, 3.0)
+    """
+    return float(np.sqrt(rows_that_differ(adjacency) * norms_squared) * (1 + 2.0**-50))

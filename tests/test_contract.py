@@ -20,9 +20,12 @@ from skdprp import (
     DPOPORP,
     DPPCA,
     AMPClassifier,
+    DPBinner,
+    DPHistograms,
     DPMoments,
     DPRandomProjection,
     DPRidge,
+    DPScaler,
     DPSearchCV,
     DPSGDClassifier,
     DPSignOPORP,
@@ -77,6 +80,11 @@ OURS = [
     MIDPRegressor(),
     MIDPRegressor(mechanism="additive", fit_intercept=True),
     MIDPRegressor(calibration="published"),
+    DPHistograms(bounds=(-1, 1), n_cells=8),
+    DPHistograms(bounds=(-1, 1), n_cells=8, categories={0: [0, 1]}, adjacency="add_remove"),
+    DPBinner(3, bounds=(-1, 1), n_cells=8),
+    DPBinner(3, bounds=(-1, 1), n_cells=8, encode="ordinal", categories={0: [0, 1]}),
+    DPScaler(bounds=(-1, 1), n_cells=8),
     DPMoments(),
     DPPCA(),
     DPRidge(target_bounds=(-1, 1)),
@@ -648,6 +656,11 @@ CONTROLLED = [
     (DPSGDClassifier(epsilon=4.0, delta=0.1, n_epochs=1), TWO_CLASSES, FITTED),
     (MIDPRegressor(epsilon=0.3, mechanism="additive"), SPIKE, REGRESSED),
     (DPMoments(delta=0.1), {"X": np.zeros((20, 1))}, {"n_trials": 5000, "distinguishers": ["likelihood"]}),
+    (
+        DPHistograms(bounds=(-1, 1), n_cells=4, delta=0.1),
+        {"X": np.zeros((20, 1))},
+        {"n_trials": 5000, "distinguishers": ["likelihood"]},
+    ),
 ]
 
 

@@ -29,6 +29,7 @@ from skdprp.mechanisms import (
     secret_projection_scale,
     spherical_profile,
     spherical_scale,
+    thresholded_counts_scale,
 )
 from skdprp.mechanisms._numerics import rounded_up
 from skdprp.mechanisms.gaussian_laplace import kenthapadi_bound_scale, laplace_profile
@@ -61,6 +62,7 @@ from skdprp.testing import reproducible_noise
         lambda sensitivity: kenthapadi_bound_scale(0.5, 1e-5, max_change=sensitivity, n_features=9, n_components=4),
         lambda sensitivity: information_scale(0.5, max_abs=sensitivity),
         lambda sensitivity: secret_projection_scale(0.5, 1e-5, n_components=4, max_norm=sensitivity),
+        partial(thresholded_counts_scale, 0.5, 1e-5, n_columns=3),
     ],
 )
 def test_scales_that_noise_cannot_have_are_refused(calibrate, sensitivity):
@@ -79,6 +81,8 @@ def test_delta_of_one_is_no_target(delta):
         objective_perturbation_scale,
         partial(softmax_perturbation_scale, n_classes=3),
         partial(product_perturbation_scale, n_dims=3),
+        partial(thresholded_counts_scale, sensitivity=1.0, n_columns=0),
+        partial(thresholded_counts_scale, sensitivity=1.0, n_columns=3),
         partial(secret_projection_scale, n_components=4),
         partial(secret_projection_scale, n_components=4, min_eigenvalue=1.0),
     ):

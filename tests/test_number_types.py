@@ -17,9 +17,12 @@ from skdprp import (
     DPOPORP,
     DPPCA,
     AMPClassifier,
+    DPBinner,
+    DPHistograms,
     DPMoments,
     DPRandomProjection,
     DPRidge,
+    DPScaler,
     DPSearchCV,
     DPSGDClassifier,
     DPSignOPORP,
@@ -62,7 +65,9 @@ SPHERICAL = {"n_dims": 6, "shape": 6, "power": 1.0}
 TARGET = {"epsilon": EPSILON, "delta": DELTA}
 STEPS = {"rate": 0.0999755859375, "n_steps": 100}
 LOSS = composition.PrivacyLoss(mu=0.25)
-SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "check_spherical", "project_secretly"}
+SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "check_spherical", "project_secretly"} | {
+    "add_thresholded_noise"
+}
 
 # Valid arguments of every public function that takes numbers.
 ARGUMENTS = {
@@ -84,6 +89,7 @@ ARGUMENTS = {
         "gaussian_profile": {"epsilon": EPSILON, "scale": 3.69921875, "sensitivity": A},
         "information_delta": {"epsilon": EPSILON},
         "laplace_profile": {"epsilon": EPSILON, "scale": A, "sensitivity": A},
+        "name_probability": {"scale": 3.69921875, "threshold": 17.703125, "n_columns": 3},
         "objective_perturbation_profile": {
             "epsilon": EPSILON,
             "scale": 3.69921875,
@@ -156,14 +162,19 @@ ARGUMENTS = {
         "sampled_steps_target": TARGET | {"n_changed": 100},
         "sampled_target": TARGET | {"n_changed": 100},
         "secret_projection_scale": TARGET | {"n_components": 100, "max_norm": A, "min_eigenvalue": B},
+        "shift_of_epsilon": {"probability": DELTA},
         "sign_change_probability": {"relative_change": 0.0999755859375},
         "softmax_perturbation_scale": TARGET | {"n_classes": 3, "max_norm": A, "log_det": 0.0999755859375},
+        "thresholded_counts_profile": {"epsilon": EPSILON, "scale": 3.69921875, "threshold": 17.703125}
+        | {"sensitivity": A, "n_columns": 3},
+        "thresholded_counts_scale": TARGET | {"sensitivity": A, "n_columns": 3},
         "spherical_scale": TARGET | {"sensitivity": A, **SPHERICAL},
     },
     sensitivity: {
         "component_sensitivity": {"projection": PROJECTION, "max_change": A},
         "l1_sensitivity": {"projection": PROJECTION, "adjacency": "l1", "max_change": A},
         "l2_sensitivity": {"projection": PROJECTION, "adjacency": "l2", "max_change": A},
+        "histograms_sensitivity": {"norms_squared": A},
         "moments_sensitivity": {"max_norm": A, "accuracy": 0.00299835205078125},
         "minimiser_sensitivity": {
             "loss": HuberHingeLoss(B),
@@ -300,6 +311,9 @@ ESTIMATORS = [
     MIDPRegressor(epsilon=EPSILON, calibration="published", n_components=10),
     DPMoments(epsilon=EPSILON, delta=DELTA, max_norm=A),
     DPPCA(3, epsilon=EPSILON, delta=DELTA, max_norm=A),
+    DPHistograms(epsilon=EPSILON, delta=DELTA, bounds=(-B, B), n_cells=8, categories=[0]),
+    DPBinner(3, epsilon=EPSILON, delta=DELTA, bounds=(-B, B), n_cells=8, sparse_output=False),
+    DPScaler(epsilon=EPSILON, delta=DELTA, bounds=(-B, B), n_cells=8),
     DPRidge(**REGRESSION),
     DPRidge(**REGRESSION, alpha=B),
     DPRidge(**REGRESSION, mechanism="projection"),

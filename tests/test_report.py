@@ -438,15 +438,15 @@ SPREADS = "; one change before it may move several coordinates after it"
 @pytest.mark.parametrize(
     ("step", "remark"),
     [
-        (StandardScaler(), "learns from the rows without noise; use PublicScaler"),
-        (OneHotEncoder(), "learns from the rows without noise; list its categories"),
+        (StandardScaler(), "learns from the rows without noise; use PublicScaler or DPScaler"),
+        (OneHotEncoder(), "learns from the rows without noise; list its categories, or use DPBinner"),
         (OneHotEncoder(categories=[[0, 1]], min_frequency=2), "leave out min_frequency and max_categories"),
         (SimpleImputer(strategy="constant"), "set keep_empty_features=True"),
         (SimpleImputer(strategy="constant", keep_empty_features=True, add_indicator=True), "leave out add_indicator"),
         (SimpleImputer(), 'set strategy="constant", keep_empty_features=True'),
         (CountVectorizer(), "use HashingVectorizer"),
         (PCA(), "learns from the rows without noise"),
-        (KBinsDiscretizer(), "learns from the rows without noise; use PublicBinner"),
+        (KBinsDiscretizer(), "learns from the rows without noise; use PublicBinner or DPBinner"),
         (SplineTransformer(), "learns from the rows without noise; give its knots"),
         (RBFSampler(gamma="scale"), "learns from the rows without noise; give its gamma as a number"),
         (RBFSampler(), f"learns nothing from the rows{WARNS}{SPREADS}"),

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .._adjacency import Relation
 from .._validation import without_values
 from ..guarantee import PrivacyWarning
+from ..histograms import PrivateHistograms
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor
 from ..linear_model._objective import AMPClassifier
@@ -49,6 +50,7 @@ def worst_neighbours(estimator, X, y=None):
         opposite (``adjacency="replace_one"``), or that row and nothing ("add_remove"), beside others that put the
         weight where both are on the wrong side. For moments, `X` and y whose last row is as long as it may be, or one
         at a right angle to it, or blank; for a descent, one with the target at the other end of its bounds. For
+        histograms of numbers, `X` whose last row is in the first cell of each column, or missing, or not there. For
         `MIDPRegressor`, `X` with one entry at plus and at minus `max_abs`.
 
     Raises
@@ -292,6 +294,16 @@ def _with_last(X, y, row, target):
     """Rows and targets with another last one."""
     X = np.vstack([X[:-1], row])
     return (X,) if y is None else (X, np.concatenate([y[:-1], np.reshape(target, y[:1].shape)]))
+
+
+@worst_neighbours.register
+def _of_histograms(estimator: PrivateHistograms, X, y=None):
+    """Have a row last whose numbers are in the first cell of each column, and the same missing, or no such row."""
+    X = X.toarray() if sp.issparse(X) else without_values(np.array, X, dtype=np.float64)
+    X[-1] = -np.finfo(np.float64).max
+    if estimator.adjacency == Relation.ADD_REMOVE:
+        return (X,), (X[:-1],)
+    return (X,), (np.vstack([X[:-1], np.full_like(X[-1], np.nan)]),)
 
 
 @worst_neighbours.register

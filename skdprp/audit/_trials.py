@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._adjacency import Relation
 from .._validation import without_values
+from ..histograms import PrivateHistograms
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor
 from ..losses import LogisticLoss, SoftmaxLoss
@@ -225,6 +226,25 @@ def _released_moments(estimator):
 def _upper(matrix):
     """Entries on and above the diagonal."""
     return matrix[np.triu_indices(len(matrix))]
+
+
+@trials_of.register
+def _of_histograms(estimator: PrivateHistograms, a, b, *, rows_are_trials=None, output=None):
+    """Look at the sums of counts themselves, with what is planned from the number of rows."""
+    a, b = _as_arguments(a), _as_arguments(b)
+    _require_one_width(a[0], b[0])
+    fitted = clone(estimator).fit(*a)
+    estimator = clone(estimator).set_params(delta=fitted.delta_)
+    if output:
+        return Trials(partial(_fit_and_take, estimator, output), a, b, {}, fitted.delta_)
+    sums = [clone(estimator)._exact_sums(*data) for data in (a, b)]
+    known = {"likelihood": lambda outputs: outputs.reshape(len(outputs), -1) @ (sums[1] - sums[0])}
+    return Trials(partial(_fit_and_take, estimator, _released_sums), a, b, known, fitted.delta_)
+
+
+def _released_sums(estimator):
+    """Noisy sums in the order in which they were counted, of numbers and of categories that were listed."""
+    return np.concatenate([column.values for column in estimator.histograms_.columns])
 
 
 @trials_of.register

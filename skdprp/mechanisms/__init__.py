@@ -26,6 +26,7 @@ from .published import published_product_noise_scale
 from .radial import spherical_profile, spherical_scale
 from .randomised_response import flip_probability
 from .secret_projection import secret_projection_profile, secret_projection_scale
+from .thresholded_counts import thresholded_counts_profile, thresholded_counts_scale
 
 # What the guide teaches, and where printed guarantees are proved. The rest of each file is for the estimators.
 __all__ = [
@@ -51,4 +52,6 @@ __all__ = [
     "spherical_profile",
     "spherical_scale",
     "subsampled_gaussian_profile",
+    "thresholded_counts_profile",
+    "thresholded_counts_scale",
 ]

@@ -1,6 +1,8 @@
-"""Transformers that learn nothing from the rows: their bounds and edges do not come from the data."""
+"""Transformers for what comes before a model: by public bounds and edges, or by private histograms of the columns."""
 
 from ._binner import PublicBinner
+from ._private_binner import DPBinner
+from ._private_scaler import DPScaler
 from ._scaler import PublicScaler
 
-__all__ = ["PublicBinner", "PublicScaler"]
+__all__ = ["DPBinner", "DPScaler", "PublicBinner", "PublicScaler"]

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import is_lazy, map_rows, stand_in
-from .._validation import FLOATS, float_type, validate_data
+from .._validation import FLOATS, float_type, in_order, low_and_high, validate_data
 
 
 class DataIndependentTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
@@ -80,17 +80,6 @@ def _is_sparse(X):
     return sp.issparse(X._meta if is_lazy(X) else X)
 
 
-def in_order(given, names, what, *, of_all=True):
-    """Return values that are given by the names of columns in the order of the columns, None where there is none."""
-    if names is None:
-        raise ValueError(f"{what} go by names, but X has no names of columns: pass a DataFrame, or list them in order.")
-    if of_all and (missing := [name for name in names if name not in given]):
-        raise ValueError(f"{what} are missing for the columns {missing}.")
-    if unknown := [name for name in given if name not in names]:
-        raise ValueError(f"{what} are given for {unknown}, which X does not have.")
-    return [given.get(name) for name in names]
-
-
 def bounds_of_columns(bounds, n_features, names):
     """Bounds of each column, of shape (n_features, 2)."""
     if isinstance(bounds, Mapping):
@@ -105,17 +94,3 @@ def bounds_of_columns(bounds, n_features, names):
     return np.array(
         [low_and_high(pair, f"bounds of column {name!r}") for name, pair in zip(columns, bounds, strict=True)]
     )
-
-
-def low_and_high(pair, whose):
-    """Check a low and a high number, and return them as floats."""
-    try:
-        low, high = map(float, pair)
-    except (TypeError, ValueError):
-        raise ValueError(f"{whose} must be two numbers, low and high; got {pair!r}.") from None
-    if low > high:
-        raise ValueError(f"{whose} are {low:g} and {high:g}: low and high exchanged?")
-    # Beyond that scale and offset are no floats, or leave nothing of the values.
-    if not 1e-100 < high - low < 1e100:
-        raise ValueError(f"{whose} must be finite, low below high by 1e-100 to 1e100; got {low:g} and {high:g}.")
-    return low, high

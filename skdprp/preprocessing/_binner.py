@@ -6,8 +6,8 @@ from numbers import Integral
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import FLOATS, Interval, Options, PythonNumbersMixin, StrOptions, _fit_context, silent
-from ._base import DataIndependentTransformer, bounds_of_columns, in_order
+from .._validation import FLOATS, Interval, Options, PythonNumbersMixin, StrOptions, _fit_context, in_order, silent
+from ._base import DataIndependentTransformer, bounds_of_columns
 
 
 class PublicBinner(PythonNumbersMixin, DataIndependentTransformer):
@@ -189,26 +189,15 @@ class PublicBinner(PythonNumbersMixin, DataIndependentTransformer):
         dtype, (encode, missing) = np.dtype(self.dtype or dtype), self._fitted_as
         rows = rows.toarray() if sp.issparse(rows) else rows
         if encode == "ordinal":
-            return self._places(rows, np.zeros_like(self.n_bins_), dtype)
-        ends = np.cumsum(self.n_bins_ + (missing == "bin"))
-        shape = rows.shape[0], int(ends[-1])
-        # Indices of 32 bits are what most of scipy and scikit-learn is fast with, and some of it insists on.
-        index = np.int32 if max(rows.size, shape[1]) < 2**31 else np.int64
-        ones = self._places(rows, np.append(0, ends[:-1]), index)
-        if not self.sparse_output:
-            dense = np.zeros(shape, dtype)
-            np.put_along_axis(dense, ones, 1, axis=1)
-            return dense
-        pointers = np.arange(0, rows.size + 1, rows.shape[1], dtype=index)
-        return sp.csr_array((np.ones(rows.size, dtype), ones.ravel(), pointers), shape=shape)
+            return self._places(rows, dtype)
+        places = self._places(rows, np.intp)
+        return one_hot(places, self.n_bins_ + (missing == "bin"), sparse_output=self.sparse_output, dtype=dtype)
 
-    def _places(self, rows, first, dtype):
-        """Number of the bin of each value, counted from `first` of its column."""
+    def _places(self, rows, dtype):
+        """Number of the bin of each value, in its column."""
         places = np.empty(rows.shape, dtype)
         for column, edges in enumerate(self.bin_edges_):
-            # The outer edges separate nothing. NaN is sorted behind all numbers, into a bin of its own.
-            inner = np.append(edges[1:-1], np.nan)
-            places[:, column] = first[column] + inner.searchsorted(rows[:, column], side="right")
+            places[:, column] = places_between(edges, rows[:, column])
         return places
 
     def _edges_of_columns(self):
@@ -236,6 +225,27 @@ class PublicBinner(PythonNumbersMixin, DataIndependentTransformer):
         told, fitted = self._edges_of_columns(), self.bin_edges_
         are_equal = len(told) == len(fitted) and all(map(np.array_equal, told, fitted))
         return are_equal and self._fitted_as == (self.encode, self.missing)
+
+
+def places_between(edges, values):
+    """Number of the bin of each value, of which nan has the last one."""
+    # The outer edges separate nothing. NaN is sorted behind all numbers, into a bin of its own.
+    return np.append(edges[1:-1], np.nan).searchsorted(values, side="right")
+
+
+def one_hot(places, n_bins, *, sparse_output, dtype):
+    """Rows with a single 1 for each column, given the numbers of bins; sparse or dense."""
+    ends = np.cumsum(n_bins)
+    shape = len(places), int(ends[-1])
+    # Indices of 32 bits are what most of scipy and scikit-learn is fast with, and some of it insists on.
+    index = np.int32 if max(places.size, shape[1]) < 2**31 else np.int64
+    ones = (places + np.append(0, ends[:-1])).astype(index)
+    if not sparse_output:
+        dense = np.zeros(shape, dtype)
+        np.put_along_axis(dense, ones, 1, axis=1)
+        return dense
+    pointers = np.arange(0, places.size + 1, places.shape[1], dtype=index)
+    return sp.csr_array((np.ones(places.size, dtype), ones.ravel(), pointers), shape=shape)
 
 
 def _increasing(edges, whose):

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import is_lazy
-from .._validation import FLOATS, StrOptions, _fit_context, float_type, silent, validate_array
-from ._base import DataIndependentTransformer, bounds_of_columns, in_order, low_and_high
+from .._validation import FLOATS, StrOptions, _fit_context, float_type, in_order, low_and_high, silent, validate_array
+from ._base import DataIndependentTransformer, bounds_of_columns
 
 
 class PublicScaler(DataIndependentTransformer):

@@ -73,11 +73,11 @@ _SPREADING = (
 _CURES = (
     (
         (MaxAbsScaler, MinMaxScaler, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler),
-        "use PublicScaler",
+        "use PublicScaler or DPScaler",
     ),
     (SimpleImputer, 'set strategy="constant", keep_empty_features=True'),
     (CountVectorizer, "use HashingVectorizer"),
-    (KBinsDiscretizer, "use PublicBinner"),
+    (KBinsDiscretizer, "use PublicBinner or DPBinner"),
     (SplineTransformer, "give its knots"),
     (RBFSampler, "give its gamma as a number"),
     (Nystroem, "use RBFSampler"),
@@ -354,7 +354,7 @@ def _cure(estimator):
     """What to do about a step that learns from the rows; "" where there is no general answer."""
     if isinstance(estimator, OneHotEncoder | OrdinalEncoder):
         listed = not isinstance(estimator.categories, str)
-        return "leave out min_frequency and max_categories" if listed else "list its categories"
+        return "leave out min_frequency and max_categories" if listed else "list its categories, or use DPBinner"
     if isinstance(estimator, SimpleImputer) and estimator.strategy == "constant":
         if not estimator.keep_empty_features:
             return "drops columns that are empty: set keep_empty_features=True"

@@ -1,0 +1,311 @@
+"""Binning of columns by private quantiles, and of categories by private counts."""
+
+from copy import copy
+from numbers import Integral
+from uuid import uuid4
+
+import numpy as np
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .._lazy import is_lazy, map_rows, stand_in
+from .._validation import Interval, StrOptions, silent, validate_schema, without_values
+from ..histograms import PrivateHistograms
+from ..histograms._columns import codes
+from ..histograms._estimator import HISTOGRAMS_CONSTRAINTS, values_of
+from ..histograms._release import NumberHistogram
+from ._binner import one_hot, places_between
+
+_LEAST_SHARE = 4.0  # standard deviations of the noise of a cumulative count, of which a bin has at least half
+_TINY = np.finfo(np.float64).tiny  # where the cell of 0 ends
+
+
+class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
+    """Bins of all columns of a table, at private quantiles and of frequent categories, with one for missing values.
+
+    Where ``KBinsDiscretizer`` and ``OneHotEncoder`` stood, on a table of which neither bounds nor categories are known:
+    a linear model on one-hot rows learns a curve for each column of numbers, and a number for each category. `fit`
+    releases histograms, from which edges and categories follow; what `transform` returns is **not private**: it is made
+    of each row as it is, for a private step that follows.
+
+    Each one-hot row has norm ``n_features**0.5``, whatever its values: give that to the model that follows as its
+    ``max_norm``.
+
+    Parameters
+    ----------
+    n_bins : int, default=20
+        Largest number of bins of a column of numbers, as equally filled as noise lets them be. Fewer are used where
+        noise would decide where they begin, and where one value fills several.
+    bounds : tuple (low, high), dict or None, default=None
+        Least and largest value of all columns of numbers, or of some by their names: public, never read from the data.
+        None takes numbers of any size, see :class:`~skdprp.DPHistograms`.
+    categories : dict, list of names or None, default=None
+        Categories by the names of their columns, as lists that do not come from the data, which costs nothing; or None
+        in the place of a list, for those that are frequent. A list names columns of categories without listing any. Of
+        a dataframe, columns that hold no numbers are categories in any case.
+    max_categories : int, default=20
+        Largest number of categories that have a bin of their own in a column where they are not listed: the most
+        frequent ones, by their released counts.
+    encode : {"onehot", "ordinal"}, default="onehot"
+        A column for each bin, with a single 1 for each value; or the number of the bin, from 0.
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row.
+    delta : float or None, default=None
+        Failure probability; None is 1 / n_samples**2.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row, replaced by another at its place, or counting or blank there: a weaker guarantee
+        at less noise. The number of places for rows is public in both.
+    n_cells : int, default=4096
+        Largest number of cells between bounds, at which bins may begin.
+    sparse_output : bool, default=True
+        Whether one-hot rows are sparse.
+
+    Attributes
+    ----------
+    bin_edges_ : list of ndarray or None
+        Edges of the bins of each column of numbers, as of :class:`~skdprp.PublicBinner`, the outer ones infinite; None
+        for categories.
+    categories_ : list of tuple or None
+        Categories with a bin of their own, of each column of categories; None for numbers.
+    n_bins_ : ndarray of shape (n_features,)
+        Number of bins of each column, with those of infrequent categories and of missing values, and those that are not
+        used. It does not depend on the rows.
+    max_norm_ : float
+        Norm of each one-hot row, or the largest norm of a row of numbers of bins.
+    histograms_ : Histograms
+        What was released; all else follows from it.
+    delta_ : float
+        The value used.
+    scale_ : float
+        Standard deviation of the noise of each released value.
+    threshold_ : float
+        What the noisy count of a category has to exceed for it to have a bin; infinite where all are listed.
+    guarantee_ : PrivacyGuarantee
+        What holds of this release.
+    n_features_in_ : int
+        Number of columns seen in fit.
+    feature_names_in_ : ndarray of str
+        Names of the columns, when X has string names.
+
+    See Also
+    --------
+    PublicBinner : Edges that do not come from the data, which cost nothing.
+    DPHistograms : The release by itself.
+
+    Notes
+    -----
+    The number of bins of a column is at most its number of values over 4 standard deviations of the noise of a
+    cumulative count. A single value that fills a bin, such as the 0 of a sum that few have, has one for itself.
+    Edges are the roundest numbers within a standard deviation, and bins that came out with less than half of their
+    share are united with a neighbour. Categories that are not among the released ones have one bin together.
+
+    How many columns come out follows from the parameters, and not from the release: bins that are not used are columns
+    of zeros. If it did, the noise of this release would decide how a model that follows is calibrated, and no sum of
+    privacy losses that are fixed beforehand would cover both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from skdprp import DPBinner
+    >>> table = pd.DataFrame({"age": np.tile(np.arange(20, 60), 5000), "town": ["York", "Hull"] * 100_000})
+    >>> binner = DPBinner(4, delta=1e-6).fit(table)
+    >>> binner.guarantee_
+    (1.0, 1e-06)-DP, one row replaced
+    >>> binner.get_feature_names_out()[[4, 5, 6, 7, -2, -1]].tolist()
+    ['age_nan', 'town_Hull', 'town_York', 'town_unused_2', 'town_infrequent', 'town_nan']
+    >>> binner.transform(table).shape, round(binner.max_norm_, 3)
+    ((200000, 27), 1.414)
+    """
+
+    _released = "bin_edges_, categories_ and histograms_, from which they follow"
+    _counts_listed = False
+
+    _parameter_constraints: dict = {
+        **HISTOGRAMS_CONSTRAINTS,
+        "n_bins": [Interval(Integral, 1, None, closed="left")],
+        "max_categories": [Interval(Integral, 1, None, closed="left")],
+        "encode": [StrOptions({"onehot", "ordinal"})],
+        "sparse_output": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        n_bins=20,
+        *,
+        bounds=None,
+        categories=None,
+        max_categories=20,
+        encode="onehot",
+        epsilon=1.0,
+        delta=None,
+        adjacency="replace_one",
+        n_cells=4096,
+        sparse_output=True,
+    ):
+        self.n_bins = n_bins
+        self.bounds = bounds
+        self.categories = categories
+        self.max_categories = max_categories
+        self.encode = encode
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+        self.n_cells = n_cells
+        self.sparse_output = sparse_output
+
+    def _learn(self, histograms):
+        """Find edges at quantiles, and categories that were released."""
+        columns = histograms.columns
+        are_numbers = [isinstance(column, NumberHistogram) for column in columns]
+        pairs = list(zip(columns, are_numbers, strict=True))
+        self.bin_edges_ = [_edges_at_quantiles(one, self.n_bins) if number else None for one, number in pairs]
+        self.categories_ = [None if number else self._most_frequent(column) for column, number in pairs]
+        # Missing values have a bin in each column, and infrequent categories in theirs; some may not be used.
+        self.n_bins_ = np.array([self.n_bins + 1 if number else self._n_bins_of(column) for column, number in pairs])
+        self._fitted_as = self.encode
+        largest = self.n_bins_ - 1.0 if self.encode == "ordinal" else np.ones(len(columns))
+        self.max_norm_ = float(np.linalg.norm(largest))
+
+    @silent
+    def transform(self, X):
+        """Put each value into its bin. What is returned is **not private**: it is made of each row as it is.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dataframe, dask dataframe or array} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        {ndarray, CSR sparse, dask array} of shape (n_samples, n_features_out)
+            Ones in the columns of the bins, or numbers of bins. Those of a dask collection are a lazy dask array in the
+            same chunks of rows.
+        """
+        check_is_fitted(self)
+        if is_lazy(X):
+            validate_schema(self, stand_in(X), reset=False)
+            nothing = self._of_places(np.empty((0, self.n_features_in_), np.intp))
+            return map_rows(copy(self).set_output(transform="default").transform, X, nothing)
+        validate_schema(self, X, reset=False)
+        learned = zip(self.bin_edges_, self.categories_, values_of(X, self.histograms_), strict=True)
+        places = [
+            without_values(codes, values, categories) if edges is None else places_between(edges, values)
+            for edges, categories, values in learned
+        ]
+        # Those for missing and infrequent ones come last, behind the bins that are not used.
+        moved = (
+            np.where(numbers < n_used, numbers, numbers + n_unused)
+            for numbers, (n_used, n_unused) in zip(places, self._n_used(), strict=True)
+        )
+        return self._of_places(np.column_stack(list(moved)))
+
+    def get_feature_names_out(self, input_features=None):
+        """Name the columns that come out: of one-hot rows after what is in each bin.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the columns that come in, where X had none at the fit; None for x0, x1 and so on.
+
+        Returns
+        -------
+        ndarray of str
+            The names.
+        """
+        names = super().get_feature_names_out(input_features)
+        if self._fitted_as == "ordinal":
+            return names
+        named = []
+        for name, edges, categories, (n_used, n_unused) in zip(
+            names, self.bin_edges_, self.categories_, self._n_used(), strict=True
+        ):
+            bins = _names_of_categories(categories) if edges is None else _names_between(edges)
+            bins[n_used:n_used] = [f"unused_{place}" for place in range(n_used, n_used + n_unused)]
+            named += [f"{name}_{values}" for values in bins]
+        return np.array(named, dtype=object)
+
+    def _n_used(self):
+        """Number of bins of each column that hold numbers, or categories of their own, and how many are not used."""
+        for edges, categories, n_bins in zip(self.bin_edges_, self.categories_, self.n_bins_.tolist(), strict=True):
+            n_used, n_behind = (len(categories), 2) if edges is None else (len(edges) - 1, 1)
+            yield n_used, n_bins - n_used - n_behind
+
+    def _most_frequent(self, column):
+        """Categories that have a bin of their own, in the order of their names or of their list."""
+        if column.is_listed or len(column.categories) <= self.max_categories:
+            return column.categories
+        kept = np.sort(np.argsort(column.counts)[-self.max_categories :])
+        return tuple(column.categories[place] for place in kept)
+
+    def _n_bins_of(self, column):
+        return (len(column.categories) if column.is_listed else self.max_categories) + 2
+
+    def __dask_tokenize__(self):
+        return uuid4().hex  # as its state, it is equal to no other
+
+    def _of_places(self, places):
+        if self._fitted_as == "ordinal":
+            return places.astype(np.float64)
+        return one_hot(places, self.n_bins_, sparse_output=self.sparse_output, dtype=np.float64)
+
+
+def _edges_at_quantiles(histogram, n_bins):
+    """Edges of bins that are as equally filled as noise lets them be, the outer ones infinite."""
+    sums, deviation = histogram.cumulative(), histogram.deviation
+    share = sums[-1] / np.clip(np.floor(sums[-1] / (_LEAST_SHARE * deviation)), 1, n_bins)
+    levels = np.arange(share, sums[-1] - share / 2, share)
+    places = np.searchsorted(sums[1:], levels)
+    is_heavy = sums[places + 1] - sums[places] >= share
+    cells = histogram.cells.edges
+    found = set(cells[places[is_heavy]]) | set(np.append(cells, np.inf)[places[is_heavy] + 1])
+    for level in levels[~is_heavy]:
+        # Where any number would do, as far as noise tells, the roundest is taken.
+        first, place, after = np.searchsorted(sums[:-1], level + deviation * np.array([-1, 0, 1]))
+        found.add(_roundest(*cells[np.clip([first, place, max(after - 1, place)], 0, len(cells) - 1)]))
+    kept = _well_filled(sorted(found), cells, sums, share / 2)
+    while len(kept) >= n_bins:  # where single values that fill a bin each have two edges
+        below = np.array([0.0, *sums[np.searchsorted(cells, kept)], sums[-1]])
+        kept.pop(int(np.argmin(below[2:] - below[:-2])))
+    return np.concatenate([[-np.inf], kept, [np.inf]])
+
+
+def _well_filled(edges, cells, sums, least):
+    """Leave out edges that would leave less than so many values on either side."""
+    kept, below = [], 0.0
+    for edge in edges:
+        sum_here = sums[np.searchsorted(cells, edge)]
+        if sum_here - below >= least and sums[-1] - sum_here >= least:
+            kept.append(edge)
+            below = sum_here
+    return kept
+
+
+def _roundest(low, middle, high):
+    """Number with the fewest digits from `low` to `high`, near the middle if it can be."""
+    if low < 0 < high:
+        return 0.0
+    rounded = (float(f"{number:.{digits}e}") for digits in range(17) for number in (middle, high, low))
+    return next(number for number in rounded if low <= number <= high)
+
+
+def _names_between(edges):
+    """Name bins by the values in them, with as many digits as tell the edges apart."""
+    inner = edges[1:-1]
+    texts = [f"{edge:.17g}" for edge in inner]
+    for n_digits in range(6, 17):
+        short = [f"{edge:.{n_digits}g}" for edge in inner]
+        if len(set(short)) == len(short):
+            texts = short
+            break
+    opening = ["(-inf", *("(0" if edge == _TINY else f"[{text}" for edge, text in zip(inner, texts, strict=True))]
+    closing = ["0]" if edge == _TINY else f"{text})" for edge, text in zip(inner, texts, strict=True)]
+    names = [f"{begin}, {end}" for begin, end in zip(opening, [*closing, "inf)"], strict=True)]
+    return [*("0" if name == "[0, 0]" else name for name in names), "nan"]
+
+
+def _names_of_categories(categories):
+    """Name categories, in quotes where names would be alike, then those that are infrequent and missing."""
+    names = [*map(str, categories), "infrequent", "nan"]
+    are_clear = len(set(names)) == len(names) and not any(name.startswith("unused_") for name in names)
+    return names if are_clear else [*map(repr, categories), "infrequent", "nan"]
