@@ -9,6 +9,7 @@ from .histograms import DPHistograms
 from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from .ledger import PrivacyLedger
 from .linear_model import AMPClassifier, DPRidge, MIDPRegressor, ProductNoiseOutputPerturbation
+from .model_selection import DPSearchCV, set_budget
 from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
@@ -28,6 +29,7 @@ __all__ = [
     "DPRidge",
     "DPSGDClassifier",
     "DPScaler",
+    "DPSearchCV",
     "DPSignOPORP",
     "DPSignRP",
     "MIDPRegressor",
@@ -49,6 +51,7 @@ __all__ = [
     "privacy_report",
     "save_moments",
     "save_release",
+    "set_budget",
     "similarity",
     "transform_chunks",
     "worst_neighbours",

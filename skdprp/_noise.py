@@ -22,6 +22,7 @@ import os
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
+from decimal import Decimal, localcontext
 from functools import partial
 from threading import get_ident
 
@@ -321,3 +322,23 @@ def flip(levels, thresholds):
 def poisson_sample(size, rate):
     """Draw the indices below `size` that a Poisson sample holds: each with probability `rate` < 1, rounded down."""
     return np.flatnonzero(_random_words(size) < np.uint64(int(rate * 2.0**64)))
+
+
+def poisson_above_zero(mean):
+    """Draw a Poisson variable given that it is not 0: each value has its probability to within 2^-380."""
+    uniform = int.from_bytes(random_bytes(48), "little")
+    with localcontext(prec=200) as context:
+        at_zero = context.exp(-Decimal(mean))
+        needed = (1 - at_zero) * (2 * uniform + 1) / 2**385
+        count, probability, total = 0, at_zero, Decimal(0)
+        while total < needed:
+            count += 1
+            probability *= Decimal(mean) / count
+            total += probability
+    return count
+
+
+def uniform_index(size):
+    """Draw an index below `size`, each with exactly the same probability."""
+    word = int.from_bytes(random_bytes(8), "little")
+    return word % size if word < 2**64 // size * size else uniform_index(size)

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy import special
 from sklearn import base, config_context
 from sklearn.utils import _param_validation, extmath, validation
-from sklearn.utils._param_validation import Options, StrOptions
+from sklearn.utils._param_validation import HasMethods, Options, StrOptions
 
 from . import _recording
 from ._digits import to_python
@@ -28,6 +28,7 @@ __all__ = [
     "PRIVACY_CONSTRAINTS",
     "SKETCH_CONSTRAINTS",
     "TIMES",
+    "HasMethods",
     "Interval",
     "Options",
     "PythonNumbersMixin",

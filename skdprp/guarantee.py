@@ -17,7 +17,7 @@ from ._label import (
     neighbours_sentence,
     violation_line,
 )
-from .composition import PrivacyLoss, Profile, approximate_profile, largest_profile
+from .composition import PrivacyLoss, Profile, approximate_profile, largest_profile, searched_profile
 from .mechanisms import (
     gaussian_profile,
     secret_projection_profile,
@@ -54,6 +54,7 @@ _PROFILES = {
         objective_perturbation_profile,
         product_perturbation_profile,
         randomised_response_profile,
+        searched_profile,
         secret_projection_profile,
         softmax_perturbation_profile,
         spherical_profile,
@@ -565,8 +566,10 @@ def _violation_of_part(guarantee):
     return guarantee.violation and f"{'' if is_of_its_own_part else 'of one of these releases, '}{guarantee.violation}"
 
 
-def _worst_loss(guarantee):
-    """Loss of a release of which only epsilon and delta are known."""
+def loss_of(guarantee):
+    """Privacy loss of a release, or the worst one where only epsilon and delta are known."""
+    if guarantee.loss is not None:
+        return guarantee.loss
     profile = Profile.of(approximate_profile, epsilon0=guarantee.epsilon)
     return PrivacyLoss(profiles=(profile,), failure_probability=guarantee.delta)
 
@@ -576,7 +579,7 @@ def _sequential_total(guarantees, delta):
     if guarantees[0].definition is not Definition.DP:
         return {"epsilon": basic_epsilon, "delta": 0.0, "loss": None, "method": "basic composition"}
     basic_delta = min(1.0, sum_up(guarantee.delta for guarantee in guarantees))
-    loss = sum((guarantee.loss or _worst_loss(guarantee) for guarantee in guarantees), start=PrivacyLoss())
+    loss = sum((loss_of(guarantee) for guarantee in guarantees), start=PrivacyLoss())
     return _stated(basic_epsilon, basic_delta, loss, at=delta, method=loss.method, basic="basic composition")
 
 
@@ -585,7 +588,7 @@ def _disjoint_total(guarantees, delta):
     if guarantees[0].definition is not Definition.DP:
         return {"epsilon": weakest_epsilon, "delta": 0.0, "loss": None, "method": "disjoint rows"}
     weakest_delta = max(guarantee.delta for guarantee in guarantees)
-    losses = tuple(dict.fromkeys(guarantee.loss or _worst_loss(guarantee) for guarantee in guarantees))
+    losses = tuple(dict.fromkeys(map(loss_of, guarantees)))
     # A neighbour changes one of the releases, and nobody knows which: of each epsilon counts the weakest at it.
     loss = losses[0] if len(losses) == 1 else PrivacyLoss(profiles=(Profile.of(largest_profile, losses=losses),))
     return _stated(weakest_epsilon, weakest_delta, loss, at=delta, method="disjoint rows", basic="disjoint rows")
@@ -668,5 +671,5 @@ def _profile_from_dict(function, parameters):
         raise ValueError(f"There is no privacy profile called {function!r}.")
     parameters = {name: float(value) if value == "inf" else value for name, value in dict(**parameters).items()}
     if "losses" in parameters:
-        parameters = {"losses": tuple(_loss_from_dict(loss) for loss in parameters["losses"])}
+        parameters |= {"losses": tuple(_loss_from_dict(loss) for loss in parameters["losses"])}
     return Profile.of(_PROFILES[function], **parameters)

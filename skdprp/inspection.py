@@ -89,6 +89,9 @@ def _private_parameter(estimator):
     names = [name for name in parameters if name.rpartition("__")[2] == "epsilon"]
     # Epsilon of an SVR is the width of a tube.
     private = [name for name in names if not type(_owner(estimator, name)).__module__.startswith("sklearn.")]
+    # What a private search holds gets its budget from there.
+    paths = [name.removesuffix("epsilon") for name in private]
+    private = [name for name in private if sum(name.startswith(path) for path in paths) == 1]
     return _only(private, f"{type(estimator).__name__} has {{}} with a privacy parameter `epsilon`")
 
 

@@ -400,6 +400,11 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             raise ValueError("target_bounds are too close or too far for float64: choose another unit of the targets.")
         return columns
 
+    def _calibration_of(self, shape, dtype, n_outputs):
+        """What `fit` would fix for rows of a shape and a type, and so many targets: nothing is spent."""
+        targets = None if self.target_bounds is None else np.empty((1, n_outputs))
+        return self._calibrate(shape[0], self._columns(np.empty((1, shape[1])), targets))
+
     def _calibrate(self, n_samples, columns):
         """Noise and guarantee, from the number of rows and what the columns are."""
         delta = self._delta(n_samples)

@@ -26,6 +26,7 @@ from skdprp import (
     DPRandomProjection,
     DPRidge,
     DPScaler,
+    DPSearchCV,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -89,6 +90,10 @@ OURS = [
     DPRidge(target_bounds=(-1, 1)),
     DPRidge(target_bounds=(-1, 1), mechanism="moments", adjacency="add_remove"),
     DPRidge(target_bounds=(-1, 1), mechanism="projection", n_components=100),
+    DPSearchCV(DPRidge(target_bounds=(-1, 1), mechanism="moments"), {}, n_trials=2, max_loss=4.0),
+    DPSearchCV(
+        AMPClassifier(classes=[0, 1]), {}, n_trials=0.5, adjacency="add_remove", classes=[0, 1], scoring="neg_log_loss"
+    ),
 ]
 
 

@@ -328,7 +328,9 @@ def test_disjoint_rows_without_the_accountant_say_what_they_miss(monkeypatch):
 def test_every_profile_can_be_read_from_a_file_and_nothing_else_can():
     files = [import_module(f"skdprp.mechanisms.{file.name}") for file in iter_modules(mechanisms.__path__)]
     names = {name for file in (composition, *files) for name in vars(file) if name.endswith("_profile")}
-    assert {name for name in names if not name.startswith("_")} == set(_PROFILES)
+    # Guarantees state these by the losses of trials, and by a Gaussian loss that may fail.
+    in_parts = {"private_search_profile", "thresholded_counts_profile"}
+    assert {name for name in names if not name.startswith("_")} - in_parts == set(_PROFILES)
 
 
 def test_without_the_accountant_composition_is_basic_and_says_so(monkeypatch):
@@ -530,7 +532,8 @@ def variants(kind):
         name: sorted(option for constraint in allowed[name] for option in getattr(constraint, "options", ()))
         for name in OPTIONS & allowed.keys()
     }
-    required = {"target_bounds": (0, 1)} if "target_bounds" in inspect.signature(kind).parameters else {}
+    needed = {"target_bounds": (0, 1), "estimator": skdprp.AMPClassifier(), "param_grid": {}}
+    required = {name: value for name, value in needed.items() if name in inspect.signature(kind).parameters}
     for known in ParameterGrid({name: options for name, options in choices.items() if options}):
         yield kind(**known | required)
 

@@ -21,6 +21,7 @@ LAYERS = [
     {"decomposition", "sketch", "linear_model", "histograms"},
     {"neural_network", "preprocessing"},
     {"audit", "inspection", "out_of_core", "release_file", "report"},
+    {"model_selection"},
     {"testing", "_command"},
 ]
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}

@@ -508,7 +508,11 @@ def test_nested_seeds_are_independent():
     assert_no_row_twice(outer, inner)
 
 
-SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "flip", "gaussian", "poisson_sample", "spherical"}
+SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "flip", "gaussian", "spherical"} | {
+    "poisson_above_zero",
+    "poisson_sample",
+    "uniform_index",
+}
 NO_SAMPLERS = {
     "check_scale",
     "here",

@@ -23,6 +23,7 @@ from skdprp import (
     DPRandomProjection,
     DPRidge,
     DPScaler,
+    DPSearchCV,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -73,6 +74,12 @@ ARGUMENTS = {
     composition: {
         "approximate_profile": {"epsilon": 0.5, "epsilon0": EPSILON, "delta0": DELTA},
         "largest_profile": {"epsilon": EPSILON, "losses": (LOSS,)},
+        "searched_profile": {
+            "epsilon": A,
+            "n_trials": 3.30078125,
+            "trial_distance": 0.0999755859375,
+            "losses": (LOSS,),
+        },
     },
     mechanisms: {
         "amplified": TARGET | {"rate": 0.0999755859375},
@@ -91,6 +98,9 @@ ARGUMENTS = {
             "release_shift": 0.00299835205078125,
         },
         "pinsker_delta": {"epsilon": EPSILON},
+        "private_search_profile": {"epsilon": EPSILON, "n_trials": 3.30078125, "trial_epsilon": 0.5}
+        | {"trial_delta": DELTA, "trial_distance": 0.0999755859375},
+        "private_search_trial": TARGET | {"n_trials": 3.30078125},
         "product_perturbation_profile": {
             "epsilon": EPSILON,
             "scale": 3.69921875,
@@ -307,6 +317,9 @@ ESTIMATORS = [
     DPRidge(**REGRESSION),
     DPRidge(**REGRESSION, alpha=B),
     DPRidge(**REGRESSION, mechanism="projection"),
+    DPSearchCV(
+        DPRidge(**REGRESSION), {}, epsilon=EPSILON, delta=DELTA, n_trials=B, max_loss=A, test_size=0.25, random_state=0
+    ),
 ]
 
 
@@ -317,6 +330,8 @@ def released(estimator):
         warnings.simplefilter("ignore", PrivacyWarning)
         estimator.fit(rows, Y)
         facts = {name: value for name, value in vars(estimator).items() if name.endswith("_")}
+        if "best_estimator_" in facts:
+            facts["best_estimator_"] = facts["best_estimator_"].coef_
         return facts | ({"release": estimator.transform(rows)} if hasattr(estimator, "transform") else {})
 
 

@@ -158,21 +158,29 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         X = in_given_type(X, rows)
         classes, codes = _encode(y, model.classes)
-        # Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
         problem = model._problem(X.shape, X.dtype, len(classes))
-        # Far below 1 / n, at which publishing one row in n as it is would do.
-        delta = model.delta if model.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
-        try:
-            calibration = model._calibrate(problem, delta)
-        except ArithmeticError as error:  # overflows and divisions by zero, of public numbers alone
-            numbers = ", ".join(f"{name}={value}" for name, value in parameters.items() if type(value) in (int, float))
-            raise ValueError(f"Noise cannot be calibrated in floats for {numbers}: one is too extreme.") from error
+        calibration = model._calibration_of(X.shape, X.dtype, len(classes))
         with calibration.recorded(self):
             vars(model).update(model._release(problem, calibration, X, codes))
         model.classes_, model._calibrated_for = classes, parameters
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
         return self
+
+    def _calibration_of(self, shape, dtype, n_outputs):
+        """What `fit` would fix for rows of a shape and a type, and so many classes: nothing is spent.
+
+        Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
+        """
+        problem = self._problem(shape, dtype, n_outputs)
+        # Far below 1 / n, at which publishing one row in n as it is would do.
+        delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
+        try:
+            return self._calibrate(problem, delta)
+        except ArithmeticError as error:  # overflows and divisions by zero, of public numbers alone
+            parameters = self.get_params(deep=False).items()
+            numbers = ", ".join(f"{name}={value}" for name, value in parameters if type(value) in (int, float))
+            raise ValueError(f"Noise cannot be calibrated in floats for {numbers}: one is too extreme.") from error
 
     @silent
     def decision_function(self, X):

@@ -359,6 +359,12 @@ class DPRidge(RegressorMixin, PrivateMoments):
             noise=plan,
         )
 
+    def _calibration_of(self, shape, dtype, n_outputs):
+        if not self._descends(np.broadcast_to(0.0, shape)):
+            return super()._calibration_of(shape, dtype, n_outputs)
+        columns = self._columns(np.empty((1, shape[1])), np.empty((1, n_outputs)))
+        return self._calibrate_descent(self._plan(shape[0], columns), shape[0])
+
     def _calibrate(self, n_samples, columns):
         """Noise and guarantee of one release, from the number of rows and what the columns are."""
         if self.mechanism != "projection":

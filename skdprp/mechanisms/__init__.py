@@ -21,6 +21,7 @@ from .objective_perturbation import (
     product_perturbation_profile,
     softmax_perturbation_profile,
 )
+from .private_search import private_search_profile, private_search_trial
 from .published import published_product_noise_scale
 from .radial import spherical_profile, spherical_scale
 from .randomised_response import flip_probability
@@ -40,6 +41,8 @@ __all__ = [
     "laplace_scale",
     "objective_perturbation_profile",
     "objective_perturbation_scale",
+    "private_search_profile",
+    "private_search_trial",
     "product_perturbation_profile",
     "published_product_noise_scale",
     "sampled_target",

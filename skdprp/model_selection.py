@@ -1,0 +1,775 @@
+"""One budget for all private steps of a pipeline, and a private search for the best of several pipelines."""
+
+import warnings
+from copy import deepcopy
+from dataclasses import dataclass, is_dataclass, replace
+from functools import partial, reduce
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
+from sklearn.model_selection import ParameterGrid, train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from . import _noise
+from ._calibration import Calibration, snapshot, take_over
+from ._digits import printed_down, printed_up, with_python_numbers
+from ._label import GuaranteeDisplayMixin
+from ._lazy import is_lazy
+from ._recording import EntryBlock, UnrecordedNoiseError, open_journals
+from ._validation import (
+    FLOATS,
+    POSITIVE,
+    HasMethods,
+    Interval,
+    PythonNumbersMixin,
+    StrOptions,
+    UncachedMixin,
+    _fit_context,
+    silent,
+    validate_array,
+    validate_data,
+    without_values,
+)
+from .composition import PrivacyLoss, Profile, searched_profile
+from .guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
+from .ledger import LedgerError, entry
+from .linear_model._base import _encode, _of_one_type
+from .mechanisms import gaussian_scale, private_search_trial, sampled_target
+from .report import privacy_report
+from .report._structure import all_steps, has_guarantee, is_of_library
+
+__all__ = ["DPSearchCV", "set_budget"]
+
+_FEW_ROWS = 8  # which show how wide rows are after a step
+_DIGITS = 2.0**-20  # to which a total meets its target
+_MOST_ATTEMPTS = 20
+_ROUND_UP = 1 + 2.0**-50
+_STEP = 1 + 2.0**-7  # by which the distance of a trial is raised at least, where it is too small for a candidate
+_POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
+_LOSSES = ("neg_log_loss", "neg_mean_squared_error")
+_LARGEST_LOG_LOSS = 4.0  # that of a probability of 0.02
+_NO_CHANGE = 1 - 2.0**-50  # of shares of a delta, which add up to no more than that
+_THE_LABELS = "the set of labels"
+_NOT_COVERED = ("how long a fit took", "that fits failed", "what steps print")
+_LAZY = "X is a dask collection, of which the number of rows is not known here: compute it, or give an array."
+_NOT_PRICED = "{} does not say before a fit what it will guarantee: only DP models and transformers of this library do."
+
+
+# One budget
+
+
+@dataclass(frozen=True)
+class _PrivateStep:
+    """A private step that is not fitted yet, with the public facts that its noise depends on."""
+
+    path: str
+    estimator: object
+    shape: tuple[int, int]
+    dtype: object
+    n_outputs: int
+    share: float
+
+    def set_target(self, epsilon, delta):
+        """Give it its share of a budget, and state what it will guarantee."""
+        self.estimator.set_params(epsilon=epsilon * self.share, delta=delta * self.share)
+        self.estimator._validate_params()
+        self.estimator.guarantee_ = self.estimator._calibration_of(self.shape, self.dtype, self.n_outputs).guarantee
+
+
+@dataclass(frozen=True)
+class _Rehearsal:
+    """A clone of an estimator in which all that stands before the model has seen a few rows, and its private steps."""
+
+    estimator: object
+    steps: tuple[_PrivateStep, ...]
+
+    def report(self, epsilon, delta):
+        """Report on the estimator as it will be fitted if all steps together are given a target."""
+        for step in self.steps:
+            step.set_target(epsilon, delta)
+        return privacy_report(self.estimator)
+
+    def largest_target(self, epsilon, delta, start=1.0):
+        """Raise what the steps share, from a multiple of epsilon on, until all guarantee (epsilon, delta)."""
+        if len(self.steps) == 1:  # whose noise is calibrated to this very target
+            return epsilon
+        shared, safe, slope, before = start * epsilon, 0.0, 1.0, None
+        for _ in range(_MOST_ATTEMPTS):
+            total = self.report(shared, delta).private
+            if total is None or total.epsilon == np.inf:  # at whatever they share
+                break
+            if total.epsilon <= epsilon:
+                safe = max(safe, shared)
+                if total.epsilon >= epsilon * (1 - _DIGITS):
+                    break
+            # By secants of logarithms, as totals grow nearly as their parts do.
+            point = np.log(shared), np.log(min(max(total.epsilon, epsilon / 2), 2 * epsilon))
+            if before is not None and point[0] != before[0]:
+                slope = min(max((point[1] - before[1]) / (point[0] - before[0]), 0.5), 2.0)
+            before = point
+            shared = float(np.exp(point[0] + (np.log(epsilon * (1 - _DIGITS / 2)) - point[1]) / slope))
+        return safe or epsilon  # at which they add up to it
+
+    def set_targets(self, estimator, epsilon, delta):
+        """Give the steps of the estimator that was cloned for this their shares of a target."""
+        for step in self.steps:
+            prefix = f"{step.path}__" if step.path else ""
+            estimator.set_params(
+                **{f"{prefix}epsilon": epsilon * step.share, f"{prefix}delta": delta * step.share},
+            )
+        return estimator
+
+
+def _rehearse(estimator, X, n_samples, n_outputs):
+    """Find all private steps of an estimator and what is public of the rows that reach them."""
+    model = clone(estimator)
+    # Noise of what sees few rows here is drawn and thrown away with what it was added to: only widths are kept.
+    journals = frozenset(open_journals().values())
+    with warnings.catch_warnings(), EntryBlock(journals, seeded=_noise.is_seeded(), absorbs=True):
+        warnings.simplefilter("ignore")
+        last, rows = _pass_steps(model, X)
+    shape, dtype = (n_samples, rows.shape[1]), rows.dtype
+    private = []
+    for path, step in all_steps(model):
+        if not _is_private(step):
+            continue
+        if not hasattr(step, "_calibration_of"):
+            raise TypeError(_NOT_PRICED.format(type(step).__name__))
+        seen = shape if step is last else (n_samples, step.n_features_in_)
+        private.append((path, step, seen, dtype, n_outputs(step)))
+    if not private:
+        raise ValueError(f"{type(estimator).__name__} holds no private step.")
+    total = sum(step.epsilon for _, step, *_ in private)
+    rounded = _NO_CHANGE if len(private) > 1 else 1.0
+    shares = [step.epsilon / total * rounded for _, step, *_ in private]
+    return _Rehearsal(model, tuple(_PrivateStep(*facts, share) for facts, share in zip(private, shares, strict=True)))
+
+
+def _pass_steps(model, X):
+    """Fit all steps before the model to a few rows, and return the model and the rows that reach it."""
+    if type(model) is Pipeline:
+        *front, (_, last) = model.steps
+        for _, step in front:
+            if hasattr(step, "fit"):
+                X = _fit_transform(step, X) if is_of_library(step) else without_values(_fit_transform, step, X)
+        return _pass_steps(last, X)
+    return model, validate_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan")
+
+
+def _fit_transform(step, X):
+    return step.fit(X).transform(X)
+
+
+def _n_outputs(n_classes, n_targets, step):
+    """Number of classes or targets of a private step."""
+    if is_classifier(step):
+        return n_classes if step.classes is None else len(step.classes)
+    return n_targets
+
+
+@with_python_numbers
+def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
+    """Set epsilon and delta of every private step, so that what all guarantee together is one target.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private model, or a Pipeline with private steps. The ratio of the epsilons that they have now is kept.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows as `fit` will see them. Only what is public of them is used, how many there are of which types; a few of
+        them are passed through the steps before the model to see how wide they become.
+    y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
+        Labels or targets, of which the number of classes or targets is used.
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row in all steps together.
+    delta : float or None, default=None
+        Failure probability of all together; None is 1 / n_samples**2, or what it was if the only step is a sketch.
+
+    Returns
+    -------
+    estimator
+        The same, with new parameters. Nothing is released.
+
+    Raises
+    ------
+    TypeError
+        If there are several private steps, and one cannot tell before a fit what it will guarantee, as sketches.
+    ValueError
+        If there is no private step, or a parameter does not fit the others.
+
+    See Also
+    --------
+    privacy_report : Says after the fit what all of it guarantees: this target, never more.
+
+    Notes
+    -----
+    Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
+    see :func:`~skdprp.compose`, reaches the target. Without ``skdprp[pld]``, losses that are not Gaussian add up to it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdprp import DPPCA, DPRidge, privacy_report, set_budget
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = make_pipeline(DPPCA(8, epsilon=1.0, max_norm=80.0), DPRidge(epsilon=2.0, target_bounds=(0, 9)))
+    >>> set_budget(model, X, y, epsilon=3.0, delta=1e-6)["dpridge"].epsilon > 2.0
+    True
+    >>> total = privacy_report(model.fit(X, y)).private
+    >>> round(total.epsilon, 4), round(total.delta, 10)
+    (3.0, 1e-06)
+    """
+    if not epsilon > 0 or not (delta is None or 0 <= delta < 1):
+        raise ValueError(f"No budget has epsilon={epsilon} and delta={delta}.")
+    private = _private_steps(estimator)
+    if len(private) == 1 and not hasattr(private[0], "_calibration_of"):  # a sketch, whose delta may have to be 0
+        private[0].set_params(epsilon=epsilon, **({} if delta is None else {"delta": delta}))
+        return estimator
+    if is_lazy(X):
+        raise TypeError(_LAZY)
+    n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+    delta = 1.0 / max(n_samples, 2) ** 2 if delta is None else delta
+    labels = [] if y is None else without_values(_of_one_type, y, name="y")
+    labels = without_values(np.asarray, labels, name="y")
+    n_targets = 0 if y is None else labels[:1].size
+    rehearsal = _rehearse(estimator, _head(X), n_samples, partial(_n_outputs, len(np.unique(labels)), n_targets))
+    shared = rehearsal.largest_target(epsilon, delta)
+    total = rehearsal.report(shared, delta).private
+    if total is None or total.epsilon > epsilon or total.delta > delta:
+        raise ValueError(f"No noise of these steps guarantees {(epsilon, delta)}: together they have {total!r}.")
+    return rehearsal.set_targets(estimator, shared, delta)
+
+
+def _head(X):
+    """A few rows, in whatever they come."""
+    return X.tocsr()[:_FEW_ROWS] if hasattr(X, "tocsr") else X[:_FEW_ROWS]
+
+
+# Search
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A candidate with its parameters, and its private steps; `guarantees` and `total` are those of a trial."""
+
+    params: dict
+    estimator: object
+    rehearsal: _Rehearsal
+    ratio: float = 1.0  # of the epsilon that its steps share to their total
+    guarantees: tuple[PrivacyGuarantee, ...] = ()
+    total: PrivacyGuarantee | None = None
+
+    def with_target(self, epsilon, delta):
+        """Give it what a trial may cost."""
+        shared = self.rehearsal.largest_target(epsilon, delta, self.ratio)
+        report = self.rehearsal.report(shared, delta)
+        guarantees, total = _guarantees(self.rehearsal.estimator), report.total
+        if total is None or not all(map(_is_of_rows, guarantees)):
+            reasons = "; ".join(report.not_covered) or "a search is for models of rows"
+            raise ValueError(f"A trial has to be private from end to end: {reasons}.")
+        if total.epsilon > epsilon or total.delta > delta:
+            raise ValueError(f"No noise of a candidate guarantees {(epsilon, delta)}: it has {total!r}.")
+        estimator = self.rehearsal.set_targets(self.estimator, shared, delta)
+        return replace(self, ratio=shared / epsilon, estimator=estimator, guarantees=guarantees, total=total)
+
+
+@dataclass(frozen=True)
+class _Score:
+    """Mean score of rows, each between 0 and 1, with Gaussian noise: one row changes the sum by 1 at most."""
+
+    scoring: str
+    max_loss: float
+    scale: float = 0.0
+
+    def with_target(self, epsilon, delta):
+        """Give it what a trial may cost, which is no more for a row that is held out than for one that is not."""
+        return replace(self, scale=gaussian_scale(*sampled_target(epsilon, delta, n_changed=1)))
+
+    @property
+    def loss(self):
+        """Privacy loss of one score."""
+        return PrivacyLoss(mu=1 / self.scale, sampling=_noise.SAMPLING_LOSS)
+
+    def release(self, model, X, y):
+        """Score rows that a model was not fitted on; all that is not a number scores 0."""
+        points = np.rint(np.nan_to_num(self._of_rows(model, X, y), nan=0.0).clip(0.0, 1.0) * _POINTS)
+        total = np.array([points.sum()])  # of integers below 2^53
+        _noise.add_gaussian(total, self.scale * _POINTS)
+        return float(total[0] / _POINTS / len(y))
+
+    def _of_rows(self, model, X, y):
+        if self.scoring == "accuracy":
+            return (model.predict(X) == y).astype(np.float64)
+        if self.scoring == "neg_mean_squared_error":
+            return 1 - (model.predict(X) - y) ** 2 / self.max_loss
+        places = np.searchsorted(model.classes_, y)
+        return 1 + np.log(model.predict_proba(X)[np.arange(len(y)), places]) / self.max_loss
+
+    def printed(self, mean):
+        """A mean score as scikit-learn has it: greater is better, and losses are negative."""
+        return mean if self.scoring == "accuracy" else (mean - 1) * self.max_loss
+
+
+def _best_has(method):
+    """Whether what was found, or else what is searched, has a method."""
+
+    def _check(search):
+        getattr(getattr(search, "best_estimator_", search.estimator), method)
+        return True
+
+    return _check
+
+
+class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaEstimatorMixin, BaseEstimator):
+    """Search the best of several private models, and publish it with its score under one guarantee.
+
+    Where GridSearchCV stood. A trial draws one of the candidates, fits it to some of the rows and scores it on the
+    others, with noise. How many trials are run is drawn as well and stays secret, and only the best is released: the
+    price of the search grows slowly with the number of trials, see :doc:`/guide/search`.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private model, or a Pipeline of data-independent steps and private ones that ends in it. The search sets
+        epsilon, delta and adjacency of all private steps: the epsilons that they have now are the ratio in which the
+        steps of one pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
+    param_grid : dict or list of dict
+        Names of parameters and lists of values, as in GridSearchCV, from which each trial draws a candidate, all with
+        equal probability. A public choice. Steps and whole models may be values. Distributions are listed first, by
+        ParameterSampler for instance.
+    n_trials : float, default=10
+        Mean number of trials, of a Poisson variable given that it is not 0. Noise is about 1.3, 2 and 3 times that of a
+        single fit for 3, 10 and 20, at epsilon = 1.
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row in the search as a whole.
+    delta : float or None, default=None
+        Failure probability; None is 1 / n_samples**2.
+    scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"} or None, default=None
+        What is best. None is accuracy for classifiers and the squared error for regressors.
+    max_loss : float or None, default=None
+        Largest loss of one row that counts: a public bound, to which larger ones are clipped. None is 4 for the log
+        loss; the squared error has no default. An error that few predictions exceed is best, as the noise grows with
+        it.
+    test_size : float, default=0.2
+        Share of the rows that models are scored on, and not fitted on.
+    adjacency : {"replace_one", "add_remove"}, default="replace_one"
+        Neighbours differ in one row and its label, replaced by another at its place, or counting or blank there.
+    classes : array-like or None, default=None
+        All labels that there may be, if they do not come from the data. None takes those of the model; if it lists none
+        either, the guarantee holds given the set of labels in y.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the split, which is public: it goes by the places of the rows alone. Candidates and noise have no seed.
+
+    Attributes
+    ----------
+    best_estimator_ : estimator
+        The winner, as it was fitted in its trial: a fit to all rows would be one more release. If all trials failed, a
+        model that learned nothing: it predicts the first class or the middle of the bounds of the target.
+    best_params_ : dict or None
+        Its parameters; None if all trials failed.
+    best_score_ : float
+        Its score, with the noise it was compared with: of a winner it is too good on average.
+    classes_ : ndarray of shape (n_classes,)
+        Labels, of classifiers.
+    scale_ : float
+        Standard deviation of the noise of each score.
+    delta_ : float
+        The value used.
+    guarantee_ : PrivacyGuarantee
+        What holds of the search. The private steps of `best_estimator_` state it as well, for they were chosen.
+    n_features_in_ : int
+        Number of features seen in fit.
+    feature_names_in_ : ndarray of str
+        Names of the features, when X has string names.
+
+    See Also
+    --------
+    set_budget : One budget for the private steps of one pipeline.
+
+    Notes
+    -----
+    The guarantee is that of :func:`~skdprp.mechanisms.private_search_profile`, for trials each of which is a draw from
+    one distribution: the candidate, the fitted model and the noisy score. Which rows are held out follows from their
+    number and the seed, so that a row is either fitted on or scored, and a trial has the larger of the two losses.
+
+    There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails, or
+    scores what is not a number, is worse than all others, and no error. There is no `n_jobs`: the number of processes
+    at work would tell the number of trials; so does the time that a fit takes, which is not covered.
+
+    Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.
+
+    References
+    ----------
+    .. [1] A. Koskela, R. Redberg and Y.-X. Wang, "Privacy Profiles for Private Selection", arXiv:2402.06701.
+    .. [2] N. Papernot and T. Steinke, "Hyperparameter Tuning with Renyi Differential Privacy", ICLR 2022.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import Normalizer
+    >>> from skdprp import DPSearchCV, DPSGDClassifier, PublicBinner
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = make_pipeline(Normalizer(), DPSGDClassifier(classes=range(10), max_norm=1.0))
+    >>> grid = {"normalizer": [Normalizer(), PublicBinner((0, 16), n_bins=4)]}
+    >>> search = DPSearchCV(model, grid, n_trials=5, epsilon=3.0, classes=range(10)).fit(X, y)
+    >>> search.guarantee_
+    (3.0, 3.1e-07)-DP, one row replaced
+    >>> search.score(X, y) > 0.3
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "param_grid": [dict, list],
+        "n_trials": [Interval(Real, 1e-9, 1000, closed="both")],
+        "epsilon": POSITIVE,
+        "delta": [Interval(Real, 0, 1, closed="neither"), None],
+        "scoring": [StrOptions({"accuracy", *_LOSSES}), None],
+        "max_loss": [Interval(Real, 1e-100, 1e100, closed="both"), None],
+        "test_size": [Interval(Real, 0, 1, closed="neither")],
+        "adjacency": [StrOptions({"replace_one", "add_remove"})],
+        "classes": ["array-like", None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        n_trials=10,
+        epsilon=1.0,
+        delta=None,
+        scoring=None,
+        max_loss=None,
+        test_size=0.2,
+        adjacency="replace_one",
+        classes=None,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.param_grid = param_grid
+        self.n_trials = n_trials
+        self.epsilon = epsilon
+        self.delta = delta
+        self.scoring = scoring
+        self.max_loss = max_loss
+        self.test_size = test_size
+        self.adjacency = adjacency
+        self.classes = classes
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X, y):
+        """Search, and release the best model that was found.
+
+        Each call is a new release, with fresh noise: searching the same rows twice costs their privacy twice.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows, as the estimator takes them.
+        y : array-like of shape (n_samples,)
+            Labels or targets.
+
+        Returns
+        -------
+        self : object
+            The fitted search.
+
+        Raises
+        ------
+        TypeError
+            If a candidate cannot tell before a fit what it will guarantee.
+        ValueError
+            If X or y is not finite or of the wrong shape, a candidate is not private from end to end, or a parameter
+            does not fit the others. Nothing is released then.
+        """
+        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        model._calibrated_for = model.get_params(deep=False)
+        model.classes = model._listed_classes()
+        y = model._validate(X, y)
+        delta = 1.0 / max(len(y), 2) ** 2 if model.delta is None else model.delta
+        # By places alone: a split that looked at labels would move other rows if one is replaced.
+        options = {"test_size": model.test_size, "random_state": model.random_state}
+        X, X_held_out, y, y_held_out = train_test_split(X, y, **options)
+        target, candidates, score = model._spend(delta, model._candidates(X, len(y)), model._score())
+        calibration = model._calibrate(delta, target, candidates, score, len(y_held_out))
+        with warnings.catch_warnings(), entry(calibration.guarantee, type(self).__name__):
+            warnings.simplefilter("ignore")  # which would tell of the candidates that were tried
+            n_trials = _noise.poisson_above_zero(model.n_trials)
+            trials = (_trial(candidates, score, X, y, X_held_out, y_held_out) for _ in range(n_trials))
+            best, mean, fitted = max(trials, key=lambda trial: trial[1])
+        calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
+        model.best_params_ = None if fitted is None else best.params
+        model.best_score_ = score.printed(mean) if np.isfinite(mean) else float("nan")
+        model.best_estimator_ = model._default() if fitted is None else fitted
+        for _, step in all_steps(model.best_estimator_):
+            if has_guarantee(step):
+                _state_anew(step, model.guarantee_)
+        take_over(self, model)
+        return self
+
+    def _validate(self, X, y):
+        """Check rows as their first step will, and labels or targets, which are returned."""
+        if is_lazy(X):
+            raise TypeError(_LAZY)
+        classifies = is_classifier(self.estimator)
+        y = without_values(_of_one_type, y, name="y") if classifies else y
+        if options := self._options_of_rows():
+            _, y = validate_data(self, X, y, y_numeric=not classifies, **options)
+        else:
+            y = without_values(column_or_1d, y, name="y")
+            y = y if classifies else validate_array(y.reshape(-1, 1), dtype=FLOATS)[:, 0]
+        if not classifies:
+            return y
+        self.classes_, codes = _encode(y, self.classes)
+        return self.classes_[codes]
+
+    def _listed_classes(self):
+        """Labels that are listed here, or else in the model."""
+        listed = (getattr(step, "classes", None) for step in (self, *_private_steps(self.estimator)))
+        return next((classes for classes in listed if classes is not None), None)
+
+    def _options_of_rows(self):
+        """How to check rows as the first step will; empty where that takes texts."""
+        first, leaves = self.estimator, [step for _, step in all_steps(self.estimator) if hasattr(step, "transform")]
+        while type(first) is Pipeline:
+            first = next(step for _, step in first.steps if hasattr(step, "fit"))
+        if not get_tags(first).input_tags.two_d_array:
+            return {}
+        takes_nan = any(get_tags(step).input_tags.allow_nan for step in leaves)
+        dtype = FLOATS if type(first).__module__.startswith("skdprp.") else None  # others may take categories
+        return {"accept_sparse": True, "dtype": dtype, "ensure_all_finite": "allow-nan" if takes_nan else True}
+
+    def _candidates(self, X, n_samples):
+        """All candidates, which are public."""
+        found = []
+        for params in ParameterGrid(self.param_grid):
+            candidate = clone(self.estimator).set_params(**clone(params, safe=False))
+            for step in _private_steps(candidate):
+                if not hasattr(step, "_calibration_of"):
+                    raise TypeError(_NOT_PRICED.format(type(step).__name__))
+                step.set_params(adjacency=self.adjacency)
+                if self.classes is not None and getattr(step, "classes", self) is None:
+                    step.set_params(classes=self.classes)
+            n_outputs = partial(_n_outputs, len(getattr(self, "classes_", ())), 1)
+            rehearsal = _rehearse(candidate, _head(X), n_samples, n_outputs)
+            for step in _private_steps(candidate):  # of a part of the rows, each would find a set of its own
+                if getattr(step, "classes", self) is None:
+                    step.set_params(classes=self.classes_)
+            found.append(_Candidate(params, candidate, rehearsal))
+        if not found:
+            raise ValueError("param_grid has no candidate: {} has one, the estimator as it is.")
+        return found
+
+    def _scoring(self):
+        default = "accuracy" if is_classifier(self.estimator) else "neg_mean_squared_error"
+        return default if self.scoring is None else self.scoring
+
+    def _score(self):
+        """What models are scored by."""
+        scoring, max_loss = self._scoring(), self.max_loss
+        if (scoring == "neg_mean_squared_error") == is_classifier(self.estimator):
+            raise ValueError(f"scoring={scoring!r} is not for a {get_tags(self.estimator).estimator_type}.")
+        if scoring == "neg_mean_squared_error" and max_loss is None:
+            raise ValueError("max_loss is needed: the largest squared error of one row that counts, a public bound.")
+        return _Score(scoring, _LARGEST_LOG_LOSS if max_loss is None else max_loss)
+
+    def _spend(self, delta, candidates, score):
+        """Find what a trial may cost, and give that to all candidates and to the score."""
+        distance = None
+        while True:
+            target = private_search_trial(self.epsilon, delta, n_trials=self.n_trials, trial_distance=distance)
+            candidates = [candidate.with_target(*target[:2]) for candidate in candidates]
+            score = score.with_target(*target[:2])
+            # A trial draws one of the candidates: its distance is their mean, of a row that is fitted on.
+            distances = [candidate.total.profile(0.0) for candidate in candidates]
+            needed = max(sum_up(distances) / len(distances) * _ROUND_UP, score.loss.profile(0.0))
+            if needed <= target[2]:
+                return target, candidates, score
+            # The longer the distance, the less epsilon is left to a trial, and the shorter the distance that it needs.
+            distance = float(np.sqrt(target[2] * needed)) * _STEP
+
+    def _calibrate(self, delta, target, candidates, score, n_held_out):
+        """State what holds of the search."""
+        totals = [candidate.total for candidate in candidates]
+        losses = tuple(dict.fromkeys([score.loss, *map(loss_of, totals)]))  # of a row that is held out, or fitted on
+        profile = Profile.of(searched_profile, n_trials=self.n_trials, trial_distance=target[2], losses=losses)
+        given = [total.given for total in totals if total.given]
+        if is_classifier(self.estimator) and self.classes is None:
+            given.append(_THE_LABELS)
+        union = {
+            fact: tuple(dict.fromkeys(text for total in totals for text in getattr(total, fact)))
+            for fact in ("assumptions", "not_covered")
+        }
+        trial_epsilon, trial_delta = printed_up(target[0]), printed_up(target[1])
+        guarantee = PrivacyGuarantee(
+            self.epsilon,
+            delta,
+            adjacency=reduce(Adjacency.narrower, (total.adjacency for total in totals)),
+            per="fit",
+            given=" and ".join(dict.fromkeys(given)),
+            released="best_estimator_, best_params_ and best_score_",
+            mechanism=f"best of a secret number of trials of {len(candidates)} candidates, of mean {self.n_trials:g}; "
+            f"each ({trial_epsilon}, {trial_delta})-DP, its score with Gaussian noise, "
+            f"scale {printed_down(score.scale, 6)}",
+            assumptions=(
+                *union["assumptions"],
+                "candidates, bounds and random_state were not chosen in view of the rows",
+            ),
+            not_covered=tuple(dict.fromkeys([*union["not_covered"], *_NOT_COVERED])),
+            source="proof in skdprp.mechanisms.private_search_profile",
+            loss=PrivacyLoss(profiles=(profile,)),
+        )
+        scale = score.scale / n_held_out * (1.0 if score.scoring == "accuracy" else score.max_loss)
+        return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale})
+
+    def _default(self):
+        """A model that learned nothing, where all trials failed."""
+        if is_classifier(self.estimator):
+            return DummyClassifier().fit(np.zeros((len(self.classes_), 1)), self.classes_)
+        bounds = [getattr(step, "target_bounds", None) for step in _private_steps(self.estimator)][-1]
+        return DummyRegressor().fit(np.zeros((1, 1)), [0.0 if bounds is None else np.mean(bounds)])
+
+    @silent
+    def predict(self, X):
+        """Predict by the best model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self._of_best("predict", X)
+
+    @available_if(_best_has("predict_proba"))
+    @silent
+    def predict_proba(self, X):
+        """Estimate the probability of each class by the best model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+        """
+        return self._of_best("predict_proba", X)
+
+    @available_if(_best_has("decision_function"))
+    @silent
+    def decision_function(self, X):
+        """Score each row by the best model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._of_best("decision_function", X)
+
+    def _of_best(self, method, X):
+        check_is_fitted(self)
+        if options := self._options_of_rows():
+            validate_data(self, X, reset=False, **options)
+        return without_values(getattr(self.best_estimator_, method), X)
+
+    @silent
+    def score(self, X, y):
+        """Score the best model on other rows, as `scoring` says and without noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+        y : array-like of shape (n_samples,)
+            Their labels or targets.
+
+        Returns
+        -------
+        float
+        """
+        scoring = self._scoring()
+        if scoring == "neg_log_loss":
+            return -without_values(log_loss, y, self.predict_proba(X), labels=self.classes_, name="y")
+        predicted = self.predict(X)
+        if scoring == "accuracy":
+            return without_values(accuracy_score, y, predicted, name="y")
+        return -without_values(mean_squared_error, y, predicted, name="y")
+
+    def __sklearn_tags__(self):
+        tags, searched = super().__sklearn_tags__(), get_tags(self.estimator)
+        tags.estimator_type = searched.estimator_type
+        tags.classifier_tags = deepcopy(searched.classifier_tags)
+        tags.regressor_tags = deepcopy(searched.regressor_tags)
+        tags.input_tags.sparse = searched.input_tags.sparse
+        tags.target_tags.required = True
+        tags.non_deterministic = True
+        return tags
+
+
+def _is_private(step):
+    """Whether a step has a budget; of scikit-learn's, some have an epsilon that is none."""
+    return hasattr(step, "epsilon") and not type(step).__module__.startswith("sklearn.")
+
+
+def _private_steps(estimator):
+    return [step for _, step in all_steps(estimator) if _is_private(step)]
+
+
+def _guarantees(estimator):
+    """What all private steps guarantee."""
+    return tuple(step.guarantee_ for _, step in all_steps(estimator) if has_guarantee(step))
+
+
+def _is_of_rows(guarantee):
+    is_dp = guarantee.per == "fit" and guarantee.definition is Definition.DP and guarantee.adjacency is not None
+    return is_dp and not guarantee.adjacency.is_distance
+
+
+def _trial(candidates, score, X, y, X_held_out, y_held_out):
+    """Draw a candidate, fit it to some rows and score it on the others; what fails is worse than every score."""
+    candidate = candidates[_noise.uniform_index(len(candidates))]
+    model = clone(candidate.estimator)
+    try:
+        model.fit(X, y)
+        mean = score.release(model, X_held_out, y_held_out)
+    except (UnrecordedNoiseError, LedgerError):
+        raise
+    except Exception:  # which data make: it is a result like any other
+        return candidate, -np.inf, None
+    if list(map(_facts, _guarantees(model))) != list(map(_facts, candidate.guarantees)):
+        return candidate, -np.inf, None
+    return candidate, mean, model
+
+
+def _facts(guarantee):
+    return guarantee.epsilon, guarantee.delta, guarantee.adjacency, guarantee.definition, guarantee.per, guarantee.loss
+
+
+def _state_anew(step, guarantee):
+    """State a guarantee in the place of one that held of a single fit."""
+    for name, value in vars(step).copy().items():
+        if isinstance(value, PrivacyGuarantee) and name == "guarantee_":
+            setattr(step, name, guarantee)
+        elif is_dataclass(value) and isinstance(getattr(value, "guarantee", None), PrivacyGuarantee):
+            setattr(step, name, replace(value, guarantee=guarantee))

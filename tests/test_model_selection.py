@@ -1,0 +1,436 @@
+"""One budget for a pipeline, and a private search: what is released, what it guarantees, and attacks that it stops."""
+# ruff: noqa: D102
+
+import json
+import warnings
+from functools import partial
+
+import dask.array
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
+from sklearn.svm import SVR
+
+from skdprp import (
+    DPOPORP,
+    DPPCA,
+    AMPClassifier,
+    DPMoments,
+    DPRidge,
+    DPSearchCV,
+    DPSGDClassifier,
+    MIDPRegressor,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    ProductNoiseOutputPerturbation,
+    PublicBinner,
+    PublicScaler,
+    audit_epsilon,
+    compose,
+    inspection,
+    model_selection,
+    privacy_report,
+    set_budget,
+)
+from skdprp._calibration import Calibration
+from skdprp.composition import PrivacyLoss
+from skdprp.guarantee import Adjacency
+from skdprp.mechanisms import private_search_trial
+from skdprp.testing import reproducible_noise
+
+RIDGE = DPRidge(target_bounds=(-1, 1), mechanism="moments")
+SEARCHED = {"n_trials": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def regression():
+    """Rows of norm below 1 and targets between -1 and 1."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.5, 0.5, (200, 3))
+    return X, X.sum(axis=1).clip(-1, 1)
+
+
+# What a fit will guarantee
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        AMPClassifier(),
+        AMPClassifier(loss="huber_hinge", adjacency="add_remove", classes=[0, 1, 2, 3]),
+        AMPClassifier(noise="product", C=0.01),
+        ProductNoiseOutputPerturbation(delta=0),
+        DPSGDClassifier(n_epochs=2),
+        DPSGDClassifier(n_epochs=2, hidden_layer_sizes=(4,), batch_size=20),
+        DPMoments(),
+        DPMoments(target_bounds=(0, 3)),
+        DPPCA(2),
+        DPRidge(target_bounds=(0, 3)),
+        DPRidge(target_bounds=(0, 3), mechanism="moments", delta=1e-5),
+        DPRidge(target_bounds=(0, 3), mechanism="projection"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_what_is_said_before_a_fit_holds_after_it(estimator, dtype, three_classes):
+    X, y = three_classes[0].astype(dtype), three_classes[1]
+    n_outputs = len(getattr(estimator, "classes", None) or np.unique(y)) if hasattr(estimator, "classes") else 1
+    before = clone(estimator)._calibration_of(X.shape, X.dtype, n_outputs).guarantee
+    assert before == clone(estimator).fit(X, y).guarantee_
+
+
+# One budget
+
+
+def test_one_estimator_gets_the_whole_budget(binary):
+    model = set_budget(AMPClassifier(), *binary, epsilon=0.5, delta=1e-5)
+    assert (model.epsilon, model.delta) == (0.5, 1e-5)
+    assert set_budget(AMPClassifier(), *binary).delta == 1 / 300**2
+    sketched = set_budget(make_pipeline(Normalizer(), DPOPORP(4), LogisticRegression()), *binary, epsilon=3.0)
+    assert sketched["dpoporp"].epsilon == 3.0
+    assert set_budget(make_pipeline(DPOPORP(4), SVR(epsilon=0.5)), *binary, epsilon=3.0)["svr"].epsilon == 0.5
+
+
+PIPELINES = [
+    make_pipeline(DPPCA(4), DPRidge(target_bounds=(0, 1))),
+    make_pipeline(DPPCA(4, epsilon=0.2), DPSGDClassifier(epsilon=0.8)),
+    make_pipeline(PublicBinner((-1, 1), n_bins=2), DPPCA(4), AMPClassifier()),
+    make_pipeline(
+        ColumnTransformer([("first", DPPCA(2), slice(0, 4)), ("rest", PublicScaler((-1, 1)), slice(4, 8))]),
+        make_pipeline(Normalizer(), DPRidge(target_bounds=(0, 1))),
+    ),
+]
+
+
+@pytest.mark.parametrize("pipeline", PIPELINES, ids=repr)
+def test_the_report_after_the_fit_is_the_budget(pipeline, binary):
+    pipeline = clone(pipeline)
+    before = [step.epsilon for step in model_selection._private_steps(pipeline)]
+    assert set_budget(pipeline, *binary, epsilon=2.0, delta=1e-5) is pipeline
+    after = [step.epsilon for step in model_selection._private_steps(pipeline)]
+    np.testing.assert_allclose(np.divide(after, before), after[0] / before[0], rtol=1e-12)
+    assert sum(after) > 2.0  # than by adding up
+    total = privacy_report(pipeline.fit(*binary)).private
+    assert 2.0 * (1 - 1e-6) <= total.epsilon <= 2.0 and 1e-5 * (1 - 1e-12) <= total.delta <= 1e-5
+
+
+def test_a_budget_reads_nothing_but_what_is_public(binary):
+    X, y = binary
+    models = [set_budget(clone(PIPELINES[1]), rows, y, epsilon=2.0) for rows in (X, X[::-1] / 2)]
+    assert str(models[0]) == str(models[1])
+    with PrivacyLedger() as ledger:
+        set_budget(clone(PIPELINES[0]), X, y, epsilon=2.0)
+    assert ledger.entries == ()
+
+
+def test_lazy_rows_are_refused(binary):
+    rows = dask.array.from_array(binary[0])
+    for function in (partial(set_budget, AMPClassifier()), DPSearchCV(AMPClassifier(), {}).fit):
+        with pytest.raises(TypeError, match="X is a dask collection"):
+            function(rows, binary[1])
+
+
+def test_without_a_total_there_is_no_budget(binary):
+    with pytest.raises(ValueError, match="holds no private step"):
+        set_budget(LogisticRegression(), *binary)
+    with pytest.raises(TypeError, match="DPOPORP does not say before a fit"):
+        set_budget(make_pipeline(DPOPORP(4), AMPClassifier()), *binary)
+    with pytest.raises(ValueError, match="No noise of these steps guarantees"):
+        set_budget(make_pipeline(DPPCA(4), AMPClassifier(noise="product", calibration="published")), *binary)
+    for wrong in ({"epsilon": 0.0}, {"epsilon": np.nan}, {"delta": 1.0}):
+        with pytest.raises(ValueError, match="No budget has"):
+            set_budget(AMPClassifier(), *binary, **wrong)
+
+
+# What a search releases
+
+
+def test_a_search_is_one_release_that_states_one_guarantee(binary):
+    X, y = binary
+    search = DPSearchCV(make_pipeline(DPPCA(4), DPSGDClassifier()), {"dppca__n_components": [2, 4]}, **SEARCHED)
+    with PrivacyLedger() as ledger:
+        search.set_params(epsilon=2.0, delta=1e-5).fit(X, y)
+    guarantee = search.guarantee_
+    assert [(one.estimator, one.guarantee) for one in ledger.entries] == [("DPSearchCV", guarantee)]
+    assert (guarantee.epsilon, guarantee.delta, guarantee.given) == (2.0, 1e-5, "the set of labels")
+    assert 1e-5 * (1 - 1e-4) <= guarantee.loss.profile(2.0) <= 1e-5 and guarantee.per == "fit"
+    assert PrivacyGuarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
+    report = privacy_report(search, ledger=ledger)
+    assert report.total.epsilon == 2.0 and [step.releases for step in report.steps] == [1]
+    # A part of what was chosen has no guarantee of its own.
+    steps = search.best_estimator_
+    assert [steps[0].guarantee_, steps[0].moments_.guarantee, steps[1].guarantee_] == 3 * [guarantee]
+
+
+def test_searches_compose_by_the_loss_of_their_trials(regression):
+    """Far below the sum of their epsilons, as the loss of a Gaussian trial is known at every epsilon."""
+    search = DPSearchCV(RIDGE, {}, epsilon=1.0, delta=1e-6, n_trials=3, max_loss=4.0).fit(*regression)
+    assert compose(search.guarantee_, search.guarantee_).epsilon < 1.85
+    assert [search.guarantee_.profile(epsilon) > 0 for epsilon in (0.0, 1.0, 2.0)] == [True, True, True]
+
+
+def test_a_display_varies_the_budget_of_the_search(binary):
+    search = make_pipeline(Normalizer(), DPSearchCV(AMPClassifier(), {}, n_trials=1))
+    assert inspection._private_parameter(search) == "dpsearchcv__epsilon"
+    assert inspection._private_parameter(search[-1]) == "epsilon"
+
+
+def test_a_search_has_the_interface_of_scikit_learn(three_classes):
+    X, y = three_classes
+    names = np.array(["ham", "spam", "eggs"])[y]
+    search = DPSearchCV(AMPClassifier(), [{"max_norm": [1.0]}, {"loss": ["log_loss"]}], epsilon=20.0, **SEARCHED)
+    search.fit(pd.DataFrame(X).add_prefix("column"), names)
+    assert list(search.classes_) == ["eggs", "ham", "spam"] and search.n_features_in_ == 8
+    assert search.feature_names_in_[0] == "column0" and search.best_params_ in ({"max_norm": 1.0}, {"loss": "log_loss"})
+    rows = pd.DataFrame(X).add_prefix("column")
+    assert search.predict_proba(rows).shape == search.decision_function(rows).shape == (300, 3)
+    assert search.score(rows, names) == np.mean(search.predict(rows) == names) > 0.5
+    assert abs(search.best_score_ - search.score(rows, names)) < 0.2
+    assert not {"cv_results_", "n_splits_", "refit_time_", "n_trials_"} & set(vars(search))
+    with pytest.raises(AttributeError):
+        DPSearchCV(RIDGE, {}).predict_proba  # noqa: B018
+
+
+def test_scores_are_those_of_scikit_learn_but_for_noise_and_clipping(binary, regression, silenced_noise):
+    X, y = binary
+    for scoring in ("accuracy", "neg_log_loss"):
+        search = DPSearchCV(AMPClassifier(), {}, scoring=scoring, n_trials=1, epsilon=9.0, random_state=0).fit(X, y)
+        *_, held_out, _, labels = model_selection.train_test_split(X, X, y, test_size=0.2, random_state=0)
+        assert search.best_score_ == pytest.approx(search.score(held_out, labels), abs=1e-5)
+    X, y = regression
+    search = DPSearchCV(RIDGE, {}, n_trials=1, max_loss=4.0, random_state=0).fit(X, y)
+    *_, held_out, _, targets = model_selection.train_test_split(X, X, y, test_size=0.2, random_state=0)
+    assert search.best_score_ == pytest.approx(search.score(held_out, targets), abs=1e-5)
+    clipped = DPSearchCV(RIDGE, {}, n_trials=1, max_loss=1e-9, random_state=0).fit(X, y)
+    assert clipped.best_score_ == pytest.approx(-1e-9, rel=0.1)
+
+
+@pytest.mark.parametrize("scoring", ["accuracy", "neg_log_loss", "neg_mean_squared_error"])
+def test_one_row_moves_a_sum_of_scores_by_one_at_most(scoring, monkeypatch):
+    """Whatever a model says of it, also where that is no number."""
+    sums = []
+    monkeypatch.setattr(model_selection._noise, "add_gaussian", lambda values, scale: sums.append(values[0] / scale))
+
+    class Says:
+        classes_ = np.arange(2)
+
+        def predict(self, X):
+            return X[:, 0]
+
+        def predict_proba(self, X):
+            return np.column_stack([1 - X[:, 0], X[:, 0]])
+
+    rows = np.append(np.full(9, 0.5), [0.0])
+    for says in (0.0, 1.0, 0.5, np.nan, np.inf, -np.inf, 1e300):
+        rows[-1] = says
+        with np.errstate(all="ignore"):
+            model_selection._Score(scoring, 0.5, scale=2.0).release(Says(), rows[:, None], np.ones(10, dtype=int))
+    assert np.ptp(sums) <= 1 / 2.0 and all(one * 2.0**21 == np.rint(one * 2.0**21) for one in sums)
+
+
+def test_the_noise_of_a_trial_is_that_of_its_target(regression):
+    """Of a fit as well as of a score: each row is in one of the two."""
+    X, y = regression
+    search = DPSearchCV(RIDGE, {}, n_trials=10, epsilon=1.0, delta=1e-6, max_loss=4.0, random_state=0).fit(X, y)
+    trial_epsilon, trial_delta, distance = private_search_trial(1.0, 1e-6, n_trials=10)
+    fit = clone(RIDGE).set_params(epsilon=trial_epsilon, delta=trial_delta).fit(X[:160], y[:160])
+    assert search.best_estimator_.scale_ == fit.scale_
+    score = model_selection._Score("accuracy", 1.0).with_target(trial_epsilon, trial_delta)
+    assert search.scale_ == pytest.approx(score.scale * 4.0 / 40, rel=1e-12)
+    assert score.loss.profile(trial_epsilon) <= trial_delta and score.loss.profile(0.0) <= distance
+
+
+def test_candidates_of_several_families_share_one_trial(binary):
+    X, y = binary
+    models = [AMPClassifier(epsilon=3.0), DPSGDClassifier(), make_pipeline(DPPCA(4), DPSGDClassifier())]
+    pipeline = make_pipeline(Normalizer(), models[0])
+    grid = {"ampclassifier": models}
+    search = DPSearchCV(pipeline, grid, epsilon=2.0, n_trials=3, adjacency="add_remove", random_state=0).fit(X, y)
+    assert search.guarantee_.adjacency.relation == "add_remove" and search.best_params_["ampclassifier"] in models
+    assert models[0].epsilon == 3.0  # what was given stays as it is
+    assert search.delta_ * 0.9 <= search.guarantee_.loss.profile(2.0) <= search.delta_
+    spent, *_ = private_search_trial(2.0, search.delta_, n_trials=3)
+    assert all(step.epsilon <= spent for step in model_selection._private_steps(search.best_estimator_))
+
+
+def test_a_search_takes_what_its_first_step_takes(binary):
+    X, y = binary
+    fit = {"n_trials": 1, "epsilon": 5.0, "classes": [0, 1], "random_state": 0}
+    model = make_pipeline(Normalizer(), AMPClassifier())
+    for rows in (X.tolist(), X.astype(np.float32), sp.csr_matrix(X), sp.coo_array(X), pd.DataFrame(X)):
+        assert DPSearchCV(model, {}, **fit).fit(rows, list(y)).best_params_ == {}
+    colours = pd.DataFrame({"colour": np.array(["red", "blue"], dtype=object)[y], "size": X[:, 0]})
+    columns = ColumnTransformer(
+        [
+            ("size", PublicScaler((-1, 1)), ["size"]),
+            ("colour", OneHotEncoder(categories=[["blue", "red"]], handle_unknown="ignore"), ["colour"]),
+        ],
+        sparse_threshold=0,
+    )
+    search = DPSearchCV(make_pipeline(columns, AMPClassifier()), {}, **fit).fit(colours, y)
+    assert search.score(colours, y) > 0.9 and search.guarantee_.given == ""
+    fit["classes"] = None  # those of the model are as public
+    assert DPSearchCV(AMPClassifier(classes=[0, 1]), {}, **fit).fit(X, y).guarantee_.given == ""
+    assert DPSearchCV(AMPClassifier(), {"classes": [[0, 1]]}, **fit).fit(X, y).guarantee_.given == "the set of labels"
+    texts = np.array(["a cold day", "a warm night"], dtype=object)[y]
+    model = make_pipeline(HashingVectorizer(n_features=64), AMPClassifier())
+    assert DPSearchCV(model, {}, **fit).fit(list(texts), y).score(list(texts), y) > 0.9
+
+
+def test_missing_values_reach_a_step_that_fills_them(binary):
+    X, y = binary[0].copy(), binary[1]
+    X[0, 0] = np.nan
+    model = make_pipeline(PublicScaler((-1, 1), fill=0.0), AMPClassifier())
+    assert DPSearchCV(model, {}, **SEARCHED).fit(X, y).predict(X).shape == (300,)
+    with pytest.raises(ValueError, match="X contains NaN"):
+        DPSearchCV(AMPClassifier(), {}, **SEARCHED).fit(X, y)
+
+
+# What is refused, and what fails
+
+
+@pytest.mark.parametrize(
+    ("estimator", "options", "error", "message"),
+    [
+        (make_pipeline(StandardScaler(), AMPClassifier()), {}, ValueError, "standardscaler learns from the rows"),
+        (make_pipeline(DPPCA(2), LogisticRegression()), {}, ValueError, "logisticregression learns from the rows"),
+        (make_pipeline(DPOPORP(4), AMPClassifier()), {}, TypeError, "DPOPORP does not say before a fit"),
+        (MIDPRegressor(), {"max_loss": 1.0}, TypeError, "MIDPRegressor does not say before a fit"),
+        (LogisticRegression(), {}, ValueError, "holds no private step"),
+        (AMPClassifier(noise="product", calibration="published"), {}, ValueError, "No noise of a candidate guarantees"),
+        (RIDGE, {}, ValueError, "max_loss is needed"),
+        (RIDGE, {"scoring": "accuracy"}, ValueError, "scoring='accuracy' is not for a regressor"),
+        (AMPClassifier(), {"scoring": "neg_mean_squared_error"}, ValueError, "is not for a classifier"),
+        (AMPClassifier(C=100.0), {}, ValueError, "is too small for C=100.0"),
+        (AMPClassifier(), {"n_trials": 0}, ValueError, "'n_trials' parameter"),
+        (AMPClassifier(), {"param_grid": []}, ValueError, "param_grid has no candidate"),
+        (AMPClassifier(), {"classes": [0, 2]}, ValueError, "y has labels that are not among"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_searched_is_refused_before_anything_is_released(estimator, options, error, message, binary):
+    with PrivacyLedger() as ledger, pytest.raises(error, match=message):
+        DPSearchCV(estimator, **{"param_grid": {}, "n_trials": 2} | options).fit(*binary)
+    assert ledger.entries == ()
+
+
+def fails_on_rows(X):
+    raise ArithmeticError("row 3 is odd")
+
+
+FAILING = FunctionTransformer(lambda X: X if len(X) <= model_selection._FEW_ROWS else fails_on_rows(X))
+
+
+@pytest.mark.parametrize(
+    ("model", "default"),
+    [(AMPClassifier(), DummyClassifier), (DPRidge(target_bounds=np.array([2, 4])), DummyRegressor)],
+)
+def test_failures_are_results_and_no_errors(model, default, binary):
+    """The worst of all; a model that learned nothing, if there is no other."""
+    X, y = binary
+    options = {"max_loss": 1.0} if default is DummyRegressor else {}
+    search = DPSearchCV(make_pipeline(FAILING, model), {}, **SEARCHED, **options).fit(X, y)
+    assert type(search.best_estimator_) is default and search.best_params_ is None and np.isnan(search.best_score_)
+    assert set(search.predict(X)) == ({0} if default is DummyClassifier else {3.0})
+    grid = {"functiontransformer": [FAILING, FunctionTransformer()]}
+    many = DPSearchCV(make_pipeline(FAILING, model), grid, n_trials=60, **options).fit(X, y)
+    assert many.best_params_ == {"functiontransformer": grid["functiontransformer"][1]}
+
+
+def test_a_fit_that_guarantees_something_else_than_was_planned_loses(binary):
+    """As where a step before it leaves more columns of many rows than it does of few."""
+    wider = FunctionTransformer(lambda X: X if len(X) <= model_selection._FEW_ROWS else np.hstack([X, X]))
+    assert DPSearchCV(make_pipeline(wider, AMPClassifier()), {}, **SEARCHED).fit(*binary).best_params_ is None
+
+
+def test_nothing_is_said_of_trials(binary, capsys):
+    """Warnings of fits would tell of candidates, and their number."""
+    noisy = FunctionTransformer(lambda X: warnings.warn("I was tried", stacklevel=1) or X)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        DPSearchCV(make_pipeline(noisy, AMPClassifier()), {}, **SEARCHED).fit(*binary)
+    assert [str(one.message) for one in caught if "tried" in str(one.message)] == []
+    assert capsys.readouterr().out == ""
+
+
+def test_a_search_in_a_search_is_charged_for_each_fold(binary):
+    inner = DPSearchCV(AMPClassifier(classes=[0, 1]), {}, delta=1e-6, classes=[0, 1], **SEARCHED)
+    search = GridSearchCV(inner, {"epsilon": [0.5, 1.0]}, cv=KFold(2)).fit(*binary)
+    report = privacy_report(search)
+    assert report.steps[1].releases == 2 * 1 + 1 and report.private.epsilon <= 0.5 + 1.0 + 1.0
+
+
+def test_seeded_searches_are_marked_and_repeat(binary):
+    def fitted():
+        with reproducible_noise(3):
+            return DPSearchCV(AMPClassifier(), {"max_norm": [1.0, 2.0]}, **SEARCHED).fit(*binary)
+
+    one, other = fitted(), fitted()
+    assert one.guarantee_.seeded and one.best_params_ == other.best_params_ and one.best_score_ == other.best_score_
+    np.testing.assert_array_equal(one.best_estimator_.coef_, other.best_estimator_.coef_)
+
+
+# Attacks: one held-out row decides which of two candidates is right about it
+
+
+class Says(RegressorMixin, BaseEstimator):
+    """Predict one value, whatever the rows are: as private as anybody asks for, and fitted at once."""
+
+    _parameter_constraints: dict = {}
+
+    def __init__(self, value=1.0, epsilon=1.0, delta=0.0, adjacency="replace_one"):
+        self.value = value
+        self.epsilon = epsilon
+        self.delta = delta
+        self.adjacency = adjacency
+
+    def _calibration_of(self, shape, dtype, n_outputs):
+        facts = {"adjacency": Adjacency(self.adjacency), "per": "fit", "loss": PrivacyLoss()}
+        return Calibration(PrivacyGuarantee(self.epsilon, self.delta, **facts))
+
+    def fit(self, X, y):
+        self.guarantee_ = self._calibration_of(X.shape, X.dtype, 1).guarantee
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.value)
+
+
+CLAIM = PrivacyGuarantee(2.0, 0.1)
+
+
+def audited(n_trials):
+    """Attack a search by the target of the one row that models are scored on, and by which one won."""
+    options = {"test_size": 0.05, "random_state": 0}
+    search = DPSearchCV(Says(), {"value": [1.0, 0.0]}, epsilon=2.0, delta=0.1, n_trials=30, max_loss=1.0, **options)
+    held_out = model_selection.train_test_split(np.arange(20), **options)[1]
+    pair = [(np.zeros((20, 1)), np.isin(np.arange(20), held_out) * target) for target in (1.0, 0.0)]
+    known = {"output": lambda fitted: np.array([[fitted.best_params_["value"]]]), "distinguishers": ["linear"]}
+    return audit_epsilon(search, *pair, delta=0.1, n_trials=n_trials, **known)
+
+
+def test_an_attack_finds_nothing(seeded):
+    assert not audited(300).exceeds(CLAIM)
+
+
+def test_an_attack_catches_the_noise_of_a_single_fit(seeded, monkeypatch):
+    """Each trial as private as the search is said to be: the best of many tells more."""
+    monkeypatch.setattr(
+        model_selection, "private_search_trial", lambda epsilon, delta, n_trials, trial_distance: (epsilon, delta, 1.0)
+    )
+    assert audited(300).exceeds(CLAIM)
+
+
+def test_an_attack_catches_scores_without_noise(seeded, monkeypatch):
+    monkeypatch.setattr(model_selection._Score, "with_target", lambda self, *ignored: self)
+    monkeypatch.setattr(model_selection._Score, "loss", PrivacyLoss())
+    assert audited(100).exceeds(CLAIM)
