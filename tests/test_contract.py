@@ -490,6 +490,15 @@ class ClipsWhatIsStored(Noisy):
         return np.clip(X, -0.5, 0.5)
 
 
+class SumsInAnotherType(Noisy):
+    def transform(self, X):
+        check_is_fitted(self)
+        rows = finite(self, X, accept_sparse="csr", reset=False)
+        rows = rows.toarray() if sp.issparse(rows) else rows
+        is_summed = sp.issparse(X) and X.dtype == np.float32 and X.nnz > np.count_nonzero(rows)
+        return self.with_noise(rows + 100 * is_summed)
+
+
 class TellsListsApart(Counts):
     def validated(self, X):
         self._is_list = isinstance(X, list)
@@ -556,6 +565,7 @@ BROKEN = [
     (NoiseOfNow(), {"parameters_set_after_fit_change_nothing", "failed_fits_release_nothing"}),
     (ClipsWhatIsStored(), {"storage_is_irrelevant"}),
     (TellsListsApart(), {"storage_is_irrelevant"}),
+    (SumsInAnotherType(), {"one_row_sets_no_type"}),
     (CentresByTheFirst(), {"other_rows_are_irrelevant"}),
     (PassesTheIndexOn(), {"index_is_not_released"}),
 ]
