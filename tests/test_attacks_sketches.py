@@ -9,6 +9,7 @@ import copy
 import datetime
 import decimal
 import gc
+import itertools
 import math
 import os
 import pickle
@@ -21,6 +22,7 @@ import types
 import warnings
 from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -626,6 +628,28 @@ def test_a_letter_for_another_is_as_far_as_the_guide_says():
     in_lower_case = clone(trigrams).set_params(lowercase=True)
     one, other = in_lower_case.transform(["annaxschmidt", "anna\u0130schmidt"]).toarray()
     assert abs(one - other).sum() == 7
+
+
+GUIDE = Path(__file__).parents[1] / "doc" / "guide" / "sketches.rst"
+
+
+def test_the_guide_counts_trigrams_of_an_analyzer_that_keeps_to_its_count():
+    """It counts 6 for one character for another, of whatever trigrams; analyzer="char" makes one space of several tabs.
+
+    A character in the middle of them keeps those around it, so that 3 trigrams go and 5 come. Within words, as
+    "char_wb" has them, 6 is the most: tried of all short texts of a letter and two kinds of white space.
+    """
+    options = {"ngram_range": (3, 3), "norm": None, "lowercase": False}
+    one, other = HashingVectorizer(analyzer="char", **options).transform(["a:\t\t\tanna", "a:\tx\tanna"]).toarray()
+    assert abs(one - other).sum() == 8
+    trigrams_of = HashingVectorizer(analyzer="char_wb", **options).build_analyzer()
+    counts = {text: collections.Counter(trigrams_of("".join(text))) for text in itertools.product("a\t ", repeat=6)}
+    for text, count in counts.items():
+        for place, character in itertools.product(range(6), "a\t "):
+            changed = counts[*text[:place], character, *text[place + 1 :]]
+            assert (count - changed).total() + (changed - count).total() <= 6
+    (line,) = [line for line in GUIDE.read_text().splitlines() if "trigrams of characters" in line]
+    assert "char_wb" in line
 
 
 # What held
