@@ -1553,6 +1553,11 @@ def test_the_contract_sees_what_a_sketch_learns_from_its_rows(kind):
         contract_of(kind(), "attributes_hold_nothing_of_the_rows")()
 
 
+def with_attributes(thing, **attributes):
+    vars(thing).update(attributes)
+    return thing
+
+
 KEPT_OUT_OF_SIGHT = {
     "a queue of the last rows": lambda X: collections.deque(X.tolist(), maxlen=10),
     "a view of memory": memoryview,
@@ -1560,6 +1565,11 @@ KEPT_OUT_OF_SIGHT = {
     "a read-only dictionary": lambda X: types.MappingProxyType({"first": X[-1, 0]}),
     "a queue of threads": lambda X: [one := queue.SimpleQueue(), one.put(X[-1, 0])][:1],
     "a class": lambda X: type("Kept", (), {"first": X[-1, 0]}),
+    "an attribute of a list": lambda X: with_attributes(type("Labelled", (list,), {})(), first=X[-1, 0]),
+    "an object in an array": lambda X: np.array([with_attributes(types.SimpleNamespace(), first=X[-1, 0])]),
+    "an attribute that is also a part of pickles": lambda X: with_attributes(
+        type("Kept", (), {})(), arguments=X[-1, 0]
+    ),
 }
 
 
@@ -1611,7 +1621,7 @@ class KeepsZeros(Stranger):
 
 class KeepsWholeParts(Stranger):
     def with_noise(self, X):
-        return np.floor(X) + super().with_noise(X - np.floor(X))
+        return np.floor(X) + super().with_noise(X - np.floor(X)) % 1
 
 
 class QuarterOfTheNoise(Stranger):
