@@ -40,7 +40,9 @@ def _attributes_hold_nothing_of_the_rows(case):
 
 def _nearly_all_alike(case):
     """As many rows, which are one of the data again and again: its largest number, medians and counts are others'."""
-    row = 1 + int(np.abs(case.X[1:-1]).sum(axis=1).argmin())  # neither the first, nor the last, nor the largest
+    lengths = np.abs(case.X[1:-1]).sum(axis=1)
+    # Neither the first, nor the last, nor the largest, nor one of zeros, of which some say that they tell nothing.
+    row = 1 + int(np.where(lengths > 0, lengths, np.inf).argmin())
     X = np.repeat(case.X[[row]], len(case.X), axis=0)
     if case.by_distance:
         return (X if np.any(X != case.X) else X / 2, *case.data[1:])
