@@ -1,20 +1,28 @@
 """Attacks on sketches through what an outside user can reach: each once told more than the guarantee, or tried to."""
+# ruff: noqa: D101, D102
 
 import asyncio
+import collections
 import contextlib
 import contextvars
 import copy
 import datetime
 import decimal
 import gc
+import itertools
 import math
 import os
 import pickle
+import queue
 import re
+import secrets
 import threading
 import traceback
+import types
 import warnings
+from fractions import Fraction
 from functools import partial
+from pathlib import Path
 
 import mpmath
 import numpy as np
@@ -25,7 +33,7 @@ import sklearn
 from joblib import parallel_config
 from scipy.special import ndtr, ndtri
 from sketches import EVERY, computed
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -34,6 +42,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.utils.validation import validate_data
 
 from skdprp import (
     DPOPORP,
@@ -43,6 +52,7 @@ from skdprp import (
     PrivacyLedger,
     PublicScaler,
     _noise,
+    audit_epsilon,
     compose,
     iDPSignRP,
     privacy_report,
@@ -618,6 +628,28 @@ def test_a_letter_for_another_is_as_far_as_the_guide_says():
     in_lower_case = clone(trigrams).set_params(lowercase=True)
     one, other = in_lower_case.transform(["annaxschmidt", "anna\u0130schmidt"]).toarray()
     assert abs(one - other).sum() == 7
+
+
+GUIDE = Path(__file__).parents[1] / "doc" / "guide" / "sketches.rst"
+
+
+def test_the_guide_counts_trigrams_of_an_analyzer_that_keeps_to_its_count():
+    """It counts 6 for one character for another, of whatever trigrams; analyzer="char" makes one space of several tabs.
+
+    A character in the middle of them keeps those around it, so that 3 trigrams go and 5 come. Within words, as
+    "char_wb" has them, 6 is the most: tried of all short texts of a letter and two kinds of white space.
+    """
+    options = {"ngram_range": (3, 3), "norm": None, "lowercase": False}
+    one, other = HashingVectorizer(analyzer="char", **options).transform(["a:\t\t\tanna", "a:\tx\tanna"]).toarray()
+    assert abs(one - other).sum() == 8
+    trigrams_of = HashingVectorizer(analyzer="char_wb", **options).build_analyzer()
+    counts = {text: collections.Counter(trigrams_of("".join(text))) for text in itertools.product("a\t ", repeat=6)}
+    for text, count in counts.items():
+        for place, character in itertools.product(range(6), "a\t "):
+            changed = counts[*text[:place], character, *text[place + 1 :]]
+            assert (count - changed).total() + (changed - count).total() <= 6
+    (line,) = [line for line in GUIDE.read_text().splitlines() if "trigrams of characters" in line]
+    assert "char_wb" in line
 
 
 # What held
@@ -1447,3 +1479,230 @@ def test_no_algorithm_of_dask_releases_a_row_again(compute):
     pytest.importorskip("dask.dataframe")
     first, second = compute(lazy_sketches())
     assert np.allclose(first, second)
+
+
+# Sketches that are not private, by others, which the contract let pass
+
+
+class Stranger(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """A sketch that is private as long as its parts are: rows with noise, which a sketch inside of it draws."""
+
+    def __init__(self, *, epsilon=1.0, max_change=1.0):
+        self.epsilon = epsilon
+        self.max_change = max_change
+
+    def validated(self, X, **options):
+        try:
+            X = validate_data(self, X, dtype=np.float64, **options)
+        except (TypeError, ValueError):
+            raise ValueError("X has to be a table of numbers.") from None
+        if not np.isfinite(X).all():
+            raise ValueError("X has to be finite.")
+        return X
+
+    def fit(self, X, y=None):
+        X = self.validated(X)
+        options = {"epsilon": self.epsilon, "max_change": self.max_change}
+        self.mechanism_ = DPRandomProjection(projection="identity", **options).fit(np.zeros((1, X.shape[1])))
+        self.guarantee_ = self.mechanism_.guarantee_
+        self.learn(X)
+        return self
+
+    def transform(self, X):
+        return self.with_noise(self.validated(X, reset=False))
+
+    def learn(self, X):
+        pass
+
+    def with_noise(self, X):
+        return self.mechanism_.transform(X)
+
+    def noise(self, shape):
+        return self.mechanism_.transform(np.zeros(shape))
+
+
+def contract_of(estimator, name):
+    return dict(_private_checks(estimator))[name]
+
+
+class KeepsTheLargest(Stranger):
+    def learn(self, X):
+        self.largest_ = float(X.max())
+
+
+class ScalesByTheLargest(Stranger):
+    def learn(self, X):
+        self.scale_ = float(np.abs(X).max())
+
+    def with_noise(self, X):
+        return super().with_noise(X / self.scale_)
+
+
+class KeepsMedians(Stranger):
+    def learn(self, X):
+        self.medians_ = np.median(X, axis=0)
+
+
+@pytest.mark.parametrize("kind", [KeepsTheLargest, ScalesByTheLargest, KeepsMedians])
+def test_the_contract_sees_what_a_sketch_learns_from_its_rows(kind):
+    """Its neighbours differed in one of six entries of the same size, so that the largest number stayed what it was.
+
+    So check_private_estimator passed a sketch that scales all rows by the largest number of its fit, and keeps it.
+    """
+    with pytest.raises(AssertionError, match="tells one row from another"):
+        contract_of(kind(), "attributes_hold_nothing_of_the_rows")()
+
+
+def with_attributes(thing, **attributes):
+    vars(thing).update(attributes)
+    return thing
+
+
+KEPT_OUT_OF_SIGHT = {
+    "a queue of the last rows": lambda X: collections.deque(X.tolist(), maxlen=10),
+    "a view of memory": memoryview,
+    "a generator": lambda X: (row for row in X.tolist()),
+    "a read-only dictionary": lambda X: types.MappingProxyType({"first": X[-1, 0]}),
+    "a queue of threads": lambda X: [one := queue.SimpleQueue(), one.put(X[-1, 0])][:1],
+    "a class": lambda X: type("Kept", (), {"first": X[-1, 0]}),
+    "an attribute of a list": lambda X: with_attributes(type("Labelled", (list,), {})(), first=X[-1, 0]),
+    "an object in an array": lambda X: np.array([with_attributes(types.SimpleNamespace(), first=X[-1, 0])]),
+    "an attribute that is also a part of pickles": lambda X: with_attributes(
+        type("Kept", (), {})(), arguments=X[-1, 0]
+    ),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT_OUT_OF_SIGHT)
+def test_the_contract_sees_rows_in_what_it_cannot_look_into(kept):
+    """What is no list, has no attributes and is not pickled by its state passed for empty."""
+
+    class Keeping(Stranger):
+        def learn(self, X):
+            self.kept_ = KEPT_OUT_OF_SIGHT[kept](X)
+
+    with pytest.raises(AssertionError, match="kept_"):
+        contract_of(Keeping(), "attributes_hold_nothing_of_the_rows")()
+
+
+class KeepsOnItsClass(Stranger):
+    def learn(self, X):
+        type(self).kept_ = X[-1]
+
+
+KEPT_ELSEWHERE = {}
+
+
+class KeepsBehindAProperty(Stranger):
+    @property
+    def kept_(self):
+        return KEPT_ELSEWHERE.get("row")
+
+    def learn(self, X):
+        KEPT_ELSEWHERE["row"] = X[-1].tolist()
+
+
+@pytest.mark.parametrize("kind", [KeepsOnItsClass, KeepsBehindAProperty])
+def test_the_contract_sees_attributes_that_a_sketch_has_from_its_class(kind):
+    """Only what lies in the object itself was looked at, and not what its class gives it."""
+    with pytest.raises(AssertionError, match="kept_"):
+        contract_of(kind(), "attributes_hold_nothing_of_the_rows")()
+
+
+class KeepsSigns(Stranger):
+    def with_noise(self, X):
+        return np.copysign(super().with_noise(X), X)
+
+
+class KeepsZeros(Stranger):
+    def with_noise(self, X):
+        return np.where(X == 0, 0.0, super().with_noise(X))
+
+
+class KeepsWholeParts(Stranger):
+    def with_noise(self, X):
+        return np.floor(X) + super().with_noise(X - np.floor(X)) % 1
+
+
+class QuarterOfTheNoise(Stranger):
+    def with_noise(self, X):
+        return super().with_noise(4 * X) / 4
+
+
+class NowAndThenWithoutNoise(Stranger):
+    def with_noise(self, X):
+        is_plain = np.array([secrets.randbelow(50) == 0 for _ in X])
+        return np.where(is_plain[:, None], X, super().with_noise(X))
+
+
+@pytest.mark.parametrize("kind", [KeepsSigns, KeepsZeros, KeepsWholeParts, QuarterOfTheNoise, NowAndThenWithoutNoise])
+def test_the_contract_audits_a_sketch_on_neighbours_that_tell_its_rows(kind):
+    """Two entries of one sign, 3/8 apart where 1 was to be hidden, stood for all neighbours, at one small epsilon.
+
+    So it passed sketches of sparse rows with noise on their nonzeros only, and one with epsilon 4.5 that says 1. At a
+    quarter of that epsilon a delta of 2 in 100 is allowed, so that one row in 50 could leave as it is.
+    """
+    with pytest.raises(AssertionError, match="does not keep"):
+        contract_of(kind(), "audit_refutes_nothing")()
+
+
+class SharesNoiseInPairs(Stranger):
+    def with_noise(self, X):
+        noise = self.noise(X.shape)
+        noise[2::2] = noise[1:-1:2]
+        return X + noise
+
+
+class SharesNoiseOfBlocks(Stranger):
+    def with_noise(self, X):
+        return X + np.resize(self.noise((64, X.shape[1])), X.shape)
+
+
+@pytest.mark.parametrize("kind", [SharesNoiseInPairs, SharesNoiseOfBlocks])
+def test_the_contract_sees_noise_that_any_two_rows_share(kind):
+    """The first of 40 rows was compared with the others, and none of these with each other, or beyond one block."""
+    with pytest.raises(AssertionError, match="one noise for several rows"):
+        contract_of(kind(), "rows_and_classes_share_no_noise")()
+
+
+@pytest.mark.parametrize("sketch", [DPSignOPORP(8, epsilon=30.0), DPSignRP(8, max_change=1e-4)], ids=repr)
+def test_the_contract_takes_bits_that_are_hardly_ever_flipped_for_no_shared_noise(sketch):
+    """It says that it fails whoever keeps a guarantee less than once in 10^9 runs, and failed these each time."""
+    contract_of(sketch, "rows_and_classes_share_no_noise")()
+
+
+@pytest.mark.filterwarnings("error")
+def test_an_audit_finds_out_a_release_without_any_noise():
+    """Of many numbers that are the same in all trials a covariance overflowed: "Input contains NaN" was all it said."""
+    rows = np.arange(240.0).reshape(40, 6) / 240
+    neighbour = rows + np.eye(40, 6)
+    assert audit_epsilon(np.ravel, rows, neighbour, n_trials=200).epsilon > 2
+
+
+STORED_IN_FULL = {
+    "fractions": lambda row: np.array([row], object),
+    "sparse long doubles": lambda row: sp.csr_array(np.array([row], np.longdouble)),
+}
+
+
+@pytest.mark.parametrize("stored", STORED_IN_FULL)
+@pytest.mark.parametrize("max_change", [1e-100, 1 / 3, 9.0, 1e100])
+def test_neighbours_in_real_numbers_are_as_far_apart_as_their_noise_expects(stored, max_change, silenced_noise):
+    """Exact fractions and long doubles, exactly `max_change` apart, as large as rows may be before they are refused."""
+    rng, n_compared, bound = np.random.default_rng(0), 0, Fraction(max_change)
+    options = {"max_change": max_change, "random_state": 0}
+    sketches = DPOPORP(2, **options), DPRandomProjection(3, projection="gaussian", noise="laplace", **options)
+    for sketch in sketches:
+        sketch.fit(np.zeros((1, 3)))
+    for size in 4.0 ** np.arange(22):
+        row = [Fraction(number) * bound for number in size * rng.normal(size=3)]
+        neighbour = [number + sign * bound / 3 for number, sign in zip(row, (1, -1, 1), strict=True)]
+        for sketch in sketches:
+            try:
+                here, there = (sketch.transform(STORED_IN_FULL[stored](one))[0] for one in (row, neighbour))
+            except ValueError:
+                continue
+            n_compared += 1
+            distance = np.linalg.norm((here - there) / max_change, 1 if sketch.noise == "laplace" else 2)
+            assert distance * max_change <= sketch.sensitivity_ * (1 + 2.0**-10)
+    assert n_compared > 30

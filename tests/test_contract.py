@@ -607,6 +607,11 @@ def test_names_that_noise_chose_are_no_rows():
         dict(_private_checks(NamesByNoise()))["attributes_hold_nothing_of_the_rows"]()
 
 
+def test_a_check_by_itself_says_what_it_says_after_others():
+    """What differs between fits was found out where all noise was left out, unless another check had asked before."""
+    dict(_private_checks(DPMoments()))["storage_is_irrelevant"]()
+
+
 def test_no_class_is_changed_while_it_is_checked():
     """Releases were counted by a method that took the place of that of all estimators of the class, in all threads."""
     methods = set()

@@ -59,7 +59,9 @@ def linear(a, b):
 def discriminant(a, b):
     """Score by Fisher's linear discriminant, which finds combinations in which correlated or shared noise cancels."""
     a, b = _flat(a), _flat(b)
-    scale = np.maximum(np.concatenate([a, b]).std(axis=0), np.finfo(float).tiny)
+    both = np.concatenate([a, b])
+    # Of numbers that are always the same, or nearly, no more is left than the rounding of their means.
+    scale = np.maximum(both.std(axis=0), np.finfo(float).eps * np.abs(both).max(axis=0) + np.finfo(float).tiny)
     residuals = np.concatenate([a - a.mean(axis=0), b - b.mean(axis=0)]) / scale
     n, dim = residuals.shape
     # Of few outputs a covariance has directions without any spread, which shrinkage keeps from standing out.

@@ -125,16 +125,22 @@ def audit_epsilon(
     >>> result.exceeds(PrivacyGuarantee(1.0, 0.0))
     True
     """
-    _check(delta, confidence, n_trials)
     trials = trials_of(release, a, b, rows_are_trials=rows_are_trials, output=output)
-    delta = delta if delta is not None else trials.delta or 0.0
-    outputs = _draw(trials, n_trials, n_jobs, verbose)
-    train, choose, test = _split(outputs)
-    candidates = _scores(distinguishers, log_ratio, trials.known, train)
-    # Score, threshold and side are chosen on outputs that trained none of them, and counted on others still: of an
-    # event chosen on the outputs that count it, the confidence would be anything.
-    events = (_best_event(name, score, choose, delta, confidence) for name, score in candidates.items())
-    return _test(max(events, key=lambda event: event[0]), test, delta, confidence, n_trials)
+    return audits_of(trials, [delta], confidence, n_trials, distinguishers, log_ratio, n_jobs, verbose)[0]
+
+
+def audits_of(trials, deltas, confidence, n_trials, distinguishers, log_ratio=None, n_jobs=None, verbose=0):
+    """Audit at some deltas by the same outputs, with an event for each; None is the delta of the trials."""
+    for delta in deltas:
+        _check(delta, confidence, n_trials)
+    train, choose, test = _split(_draw(trials, n_trials, n_jobs, verbose))
+    candidates, results = _scores(distinguishers, log_ratio, trials.known, train), []
+    for delta in (trials.delta or 0.0 if delta is None else delta for delta in deltas):
+        # Score, threshold and side are chosen on outputs that trained none of them, and counted on others still: of an
+        # event chosen on the outputs that count it, the confidence would be anything.
+        events = (_best_event(name, score, choose, delta, confidence) for name, score in candidates.items())
+        results.append(_test(max(events, key=lambda event: event[0]), test, delta, confidence, n_trials))
+    return results
 
 
 def _check(delta, confidence, n_trials):

@@ -37,7 +37,8 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
         Their labels or targets. None takes some for classifiers and regressors.
     neighbours : tuple (a, b) or None, default=None
         Two neighbours to audit on, as :func:`~skdprp.audit_epsilon` takes them. None takes those that
-        :func:`~skdprp.worst_neighbours` knows, or else two that the guarantee's adjacency names.
+        :func:`~skdprp.worst_neighbours` knows, or else some that the guarantee's adjacency names: as far apart as it
+        says, on either side of zero, and at zero, as far as such rows are accepted.
     weakened : estimator or None, default=None
         The same with too little noise, which the audit has to catch: it shows what the audit is worth.
     audit_options : dict or None, default=None

@@ -82,6 +82,12 @@ class Case:
         """Whether each call of transform is a release, and not each fit."""
         return self.fitted.guarantee_.per == "transform"
 
+    @property
+    def by_distance(self):
+        """Whether neighbours are rows that are close to each other, and not one row and another."""
+        adjacency = self.fitted.guarantee_.adjacency
+        return adjacency is not None and adjacency.is_distance
+
     @cached_property
     def noisy(self):
         """Names of the fitted numbers that differ between fits, which these released; of all, if there are none."""
@@ -115,9 +121,11 @@ def _is_fitted(name):
 
 
 def _rows():
-    """Rows of numbers that float32 holds, each between -1/2 and 1/2, and a last one beyond all others."""
+    """Rows of numbers that float32 holds: some zeros, the last row beyond all others, and one nearly opposite to it."""
     X = np.round(np.sin(np.arange(1.0, 241.0)) * 2.0**19).reshape(40, 6) * 2.0**-20
-    X[-1] = [0.75, -0.75] * 3
+    X[20, ::2] = 0.0
+    X[30] = np.array([-44, 43, -42, 41, -40, 39]) / 64
+    X[-1] = np.array([48, -47, 46, -45, 44, -43]) / 64
     return X
 
 

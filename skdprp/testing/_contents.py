@@ -1,42 +1,103 @@
 """What an object holds, all the way down."""
 
+import gc
+import sys
 from contextlib import suppress
+from functools import cached_property
 from numbers import Real
 from types import CellType, ModuleType
 
 import numpy as np
 
+_CODE = (
+    "__self__",
+    "__closure__",
+    "__defaults__",
+    "__kwdefaults__",
+    "__dict__",
+)  # what functions keep
+
 
 def _leaves(thing, name="", seen=()):
     """Yield everything that an object holds, down to arrays, numbers and texts, with its name."""
-    if thing is None or isinstance(thing, str | bytes | Real | type | ModuleType | np.ndarray):
+    if thing is None or isinstance(thing, str | bytes | Real | np.ndarray) or _is_global(thing):
         yield name, thing
-    elif id(thing) not in seen:
+    if id(thing) not in seen:
         for part, value in _parts(thing):
             yield from _leaves(value, f"{name}.{part}" if name else str(part), (*seen, id(thing)))
 
 
+def _is_global(thing):
+    """Whether it is a class or a module that anybody can import."""
+    if isinstance(thing, ModuleType):
+        return sys.modules.get(thing.__name__) is thing
+    if not isinstance(thing, type):
+        return False
+    found = sys.modules.get(thing.__module__)
+    for name in thing.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is thing
+
+
 def _parts(thing):
     """Names and values of what an object holds or would be pickled as."""
+    if thing is None or _is_global(thing):
+        return ()
+    parts = dict(getattr(thing, "__dict__", {}))  # which those derived from arrays, numbers, lists and others have, too
+    if isinstance(thing, str | bytes | Real):
+        return parts.items()
+    if isinstance(thing, np.ndarray):
+        return [*parts.items(), *enumerate(thing.ravel().tolist() if thing.dtype.hasobject else ())]
     if isinstance(thing, dict):
-        return thing.items()
+        return [*parts.items(), *thing.items()]
     if isinstance(thing, list | tuple | set | frozenset):
-        return enumerate(thing)
+        return [*parts.items(), *enumerate(thing)]
+    if isinstance(thing, type):
+        return _class_attributes(thing).items()
+    if isinstance(thing, memoryview):
+        return [("obj", thing.obj)]
     if isinstance(thing, CellType):
         with suppress(ValueError):  # it may be empty
             return [("contents", thing.cell_contents)]
         return ()
-    if callable(thing) and hasattr(thing, "__qualname__"):  # code, which keeps no less than others
-        kept = ("__self__", "__closure__", "__defaults__", "__kwdefaults__", "__dict__")
-        return [(name, getattr(thing, name, None)) for name in kept]
-    parts = dict(getattr(thing, "__dict__", {}))
+    if callable(thing) and hasattr(thing, "__qualname__"):
+        return [(name, getattr(thing, name, None)) for name in _CODE]
     # Slots and states of extension types are in no __dict__, and in what is pickled.
-    with suppress(Exception):
-        _, arguments, *state = thing.__reduce_ex__(4)
-        state = state[0] if state else None
-        parts |= state if isinstance(state, dict) else {"state": state}
-        parts |= {"arguments": arguments}
-    return parts.items()
+    try:
+        _, arguments, *rest = thing.__reduce_ex__(4)
+    except Exception:
+        # What cannot be pickled is asked what it keeps alive: queues, views of dictionaries, generators.
+        return [*parts.items(), *enumerate(gc.get_referents(thing))]
+    state, items, pairs = (*rest, None, None, None)[:3]
+    state = state if isinstance(state, dict) else {"its state": state}
+    # A pickle may hold what the object does not, also by the same name.
+    parts |= {
+        f"{name}, pickled" if name in parts else name: value
+        for name, value in state.items()
+        if value is not parts.get(name)
+    }
+    return [*parts.items(), *enumerate((arguments, list(items or ()), list(pairs or ())))]
+
+
+def _class_attributes(kind):
+    """What a class holds itself, but for its code."""
+    return {
+        name: value
+        for name, value in vars(kind).items()
+        if not name.startswith("__") and not callable(value) and not hasattr(value, "__get__")
+    }
+
+
+def of_class(thing):
+    """What an object has from its class: attributes that lie there, and what its properties return."""
+    parts = {}
+    for kind in reversed(type(thing).__mro__):
+        parts |= _class_attributes(kind)
+        for name, value in vars(kind).items():
+            if isinstance(value, property | cached_property) and not name.startswith("_"):
+                with suppress(Exception):
+                    parts[name] = getattr(thing, name)
+    return parts
 
 
 def numbers_in(thing):
@@ -58,7 +119,7 @@ def flat(thing, names):
 
 def fingerprints(thing):
     """Everything that an object holds, by name, as values that can be compared."""
-    return {name: _fingerprint(value) for name, value in _leaves(thing)}
+    return {name: _fingerprint(value) for part in (of_class(thing), thing) for name, value in _leaves(part)}
 
 
 def _fingerprint(value):

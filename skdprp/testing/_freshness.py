@@ -1,6 +1,7 @@
 """Checks that no two releases share noise."""
 
 import copy
+import math
 import multiprocessing
 import os
 import pickle
@@ -17,6 +18,8 @@ from .._noise import reproducible_noise
 from ._case import INTEGERS, NUMBERS, dense, needed
 from ._contents import numbers_in
 from ._tape import SHARE_OF_NOISE
+
+_N_ROWS, _N_DRAWS = 600, 24  # of a transform at once, and how often: 24 numbers have more than 10^23 orders
 
 
 def _draws(case, releasing):
@@ -119,39 +122,66 @@ def _folds_share_no_noise(case):
 
 
 def _rows_and_classes_share_no_noise(case):
-    # Rows that stand twice, and rows that do not: shared noise cancels in differences, and only data are left.
-    here, there = (_samples(case, data) for data in (case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])))
+    here, there = _samples(case)
     for name in here:
         for axis, what in ((1, "rows"), (2, "columns")):
-            if _shares(np.moveaxis(here[name], axis, 1), np.moveaxis(there[name], axis, 1)):
+            if _shares(np.moveaxis(here[name], axis, 2), np.moveaxis(there[name], axis, 2)):
                 return _fresh(f"draws one noise for several {what} of {name}", "draw noise for each number.")
     return ""
 
 
-def _samples(case, data):
-    """Many releases of some data by name, of shape (draws, rows, columns)."""
-    fitted = case.fitted
-
-    def _once():
-        if case.at_transform:
-            return {"transform": dense(fitted.transform(data[0]))}
-        numbers = numbers_in(case.new().fit(*data))
-        return {name: numbers[name] for name in case.noisy}
-
-    first = _once()
+def _samples(case):
+    """Many releases of some data by name, and one of others, of shape (draws, rows, columns)."""
+    if case.at_transform:
+        # More rows than a block of noise has, and no two that stand apart as the blocks do are always the same.
+        here, there = case.X[np.random.default_rng(0).integers(len(case.X), size=(2, _N_ROWS))]
+    else:
+        here, there = case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])  # rows that stand twice
+    first = _released(case, here)
     whole = any(needed(values) > NUMBERS for values in first.values())
-    releases = [first, *(_once() for _ in range(INTEGERS if whole else INTEGERS // 4))]
-    shapes = {name: (len(releases), *values.shape[:1], -1) for name, values in first.items() if values.ndim}
-    return {name: np.stack([one[name] for one in releases]).reshape(shape) for name, shape in shapes.items()}
+    draws = [first, *(_released(case, here) for _ in range(2 * INTEGERS if whole else _N_DRAWS))]
+    shapes = {name: (*values.shape[:1], -1) for name, values in first.items() if values.ndim}
+    return tuple(
+        {name: np.stack([one[name] for one in some]).reshape(len(some), *shape) for name, shape in shapes.items()}
+        for some in (draws, [_released(case, there)])
+    )
+
+
+def _released(case, data):
+    if case.at_transform:
+        return {"transform": dense(case.fitted.transform(data))}
+    numbers = numbers_in(case.new().fit(*data))
+    return {name: numbers[name] for name in case.noisy}
 
 
 def _shares(here, there):
-    """Whether the difference of the first part and another has no noise, but tells of the data."""
-    differences = [(draws[:, 1:] - draws[:, :1]).astype(np.float64) for draws in (here, there)]
-    spread = here.std(axis=0).max()
-    silent = np.max([one.std(axis=0) for one in differences], axis=(0, 2)) <= SHARE_OF_NOISE * spread
-    moved = np.abs(differences[0].mean(axis=0) - differences[1].mean(axis=0)).max(axis=1) > SHARE_OF_NOISE * spread
-    return bool(np.any(silent & moved)) and spread > 0
+    """Whether the difference of two parts has no noise, but tells of the data: of numbers along the last axis.
+
+    Numbers that share no noise rise and fall together by chance, as if the draws of one of them were shuffled: less
+    often than once in the number of orders in which its draws can stand. Bits that are hardly ever flipped have few.
+    """
+    here, there = here.astype(np.float64), there[0].astype(np.float64)
+    n_draws, n_rows, n_parts = here.shape
+    centre, nothing = here.mean(axis=0), SHARE_OF_NOISE * here.std(axis=0)
+    enough = _log_orders(here, 2 * math.sqrt(n_draws) * nothing) > math.log(1e11 * n_rows * n_parts**2)
+    for row, parts in enumerate(map(np.flatnonzero, enough)):
+        noise = here[:, row, parts] - centre[row, parts]
+        products = noise.T @ noise
+        squares = np.diag(products)
+        silent = squares[:, None] + squares - 2 * products <= SHARE_OF_NOISE**2 * np.minimum(squares[:, None], squares)
+        some, others = parts[np.array(np.nonzero(np.triu(silent, 1)))]
+        moved = (centre - there)[row]
+        if np.any(np.abs(moved[some] - moved[others]) > nothing[row, some]):
+            return True
+    return False
+
+
+def _log_orders(draws, gap):
+    """Logarithm of the number of orders of some draws, where those no further apart than a gap are the same."""
+    ordered, place = np.sort(draws, axis=0), np.arange(len(draws)).reshape(-1, *[1] * (draws.ndim - 1))
+    starts = np.where(np.diff(ordered, axis=0, prepend=ordered[:1]) > gap, place, 0)
+    same = place - np.maximum.accumulate(starts, axis=0) + 1  # counts 1, 2, ... within each group
+    return math.lgamma(len(draws) + 1) - np.log(same).sum(axis=0)
 
 
 def _seeded_noise_is_marked(case):

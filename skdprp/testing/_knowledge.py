@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from .._adjacency import Relation
 from ..audit._result import clopper_pearson, epsilon_bound
@@ -12,13 +13,14 @@ from ..report import privacy_report
 from ._case import INTEGERS, SURE
 from ._contents import fingerprints
 
+_N_ALIKE = 3  # fits that agree, before any more are made
 _N_STEPS = 10_000  # fits: where these prove nothing, neither would any number that somebody waits for
 
 
 def _attributes_hold_nothing_of_the_rows(case):
-    here, there = neighbouring(case)
+    ends = case.data, _nearly_all_alike(case)
     # What differs between fits on the same data is noise, or time; what does not must not differ between neighbours.
-    steady = [_steady(_state(case, data) for _ in range(3)) for data in (here, there)]
+    steady = [_steady(_state(case, data) for _ in range(_N_ALIKE)) for data in ends]
     # A name that one of them does not have is no less a difference: keys of a dictionary may be values of rows.
     suspects = [name for name in steady[0] | steady[1] if steady[0].get(name) != steady[1].get(name)]
     if not suspects:
@@ -27,12 +29,69 @@ def _attributes_hold_nothing_of_the_rows(case):
     n_fits = _fits_that_prove(case.fitted.guarantee_)
     for name in suspects:
         value = steady[0].get(name)
+        here, there = _nearest(case, *ends, lambda state, name=name, value=value: state.get(name) == value)
         if all(_state(case, here).get(name) == value != _state(case, there).get(name) for _ in range(n_fits)):
             return (
                 f"holds {name}, which tells one row from another in each of {n_fits} fits: keep what is public, "
                 "or has gone through the mechanism."
             )
     return ""
+
+
+def _nearly_all_alike(case):
+    """As many rows, which are one of the data again and again: its largest number, medians and counts are others'."""
+    lengths = np.abs(case.X[1:-1]).sum(axis=1)
+    # Neither the first, nor the last, nor the largest, nor one of zeros, of which some say that they tell nothing.
+    row = 1 + int(np.where(lengths > 0, lengths, np.inf).argmin())
+    X = np.repeat(case.X[[row]], len(case.X), axis=0)
+    if case.by_distance:
+        return (X if np.any(X != case.X) else X / 2, *case.data[1:])
+    if case.y is None:
+        return (X,)
+    y = np.full_like(case.y, case.y[row])
+    if is_classifier(case.estimator):  # which may ask for a row of each
+        classes, first = np.unique(case.y, return_index=True)
+        y[first] = classes
+    return X, y
+
+
+def _nearest(case, here, there, is_kept):
+    """Two neighbours on the way between data: what all of their fits hold apart, fits of two on the way hold apart."""
+    while (middle := _halfway(case, here, there)) is not None:
+        if all(is_kept(_state(case, middle)) for _ in range(_N_ALIKE)):
+            here = middle
+        else:
+            there = middle
+    return here, there
+
+
+def _halfway(case, here, there):
+    """Data between two, with half of the rows that differ, or of the entries; None if the two are neighbours."""
+    if case.by_distance:
+        ends = here[0].ravel(), there[0].ravel()
+        X = _half_of(*([end] for end in ends)) or _mean_if_far(*ends, case.fitted.guarantee_.adjacency.bound)
+        return (X[0].reshape(here[0].shape), *here[1:]) if X else None
+    return _half_of(here, there)
+
+
+def _half_of(here, there):
+    """Parts of which half of what differs is that of others; None if no more than one place differs."""
+    places = np.flatnonzero(
+        np.any([(a != b).reshape(len(a), -1).any(axis=1) for a, b in zip(here, there, strict=True)], axis=0)
+    )
+    if len(places) < 2:
+        return None
+    middle = tuple(part.copy() for part in here)
+    for part, other in zip(middle, there, strict=True):
+        part[places[: len(places) // 2]] = other[places[: len(places) // 2]]
+    return middle
+
+
+def _mean_if_far(here, there, bound):
+    """Mean of two vectors, if they differ by more than a bound and have numbers between them."""
+    mean = (here + there) / 2
+    is_between = np.any((mean != here) & (mean != there))
+    return (mean,) if is_between and np.abs(here - there).max() > bound else None
 
 
 def _state(case, data):
@@ -52,25 +111,6 @@ def _steady(states):
     """What all of some states have in common."""
     first, *others = states
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
-
-
-def neighbouring(case):
-    """The data, and data that a guarantee of any adjacency makes hard to tell from them."""
-    X, adjacency = case.X.copy(), case.fitted.guarantee_.adjacency
-    if adjacency is not None and adjacency.is_distance:
-        row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
-        X[row, column] -= np.sign(X[row, column]) * min(adjacency.bound, np.abs(X[row, column]) / 2)
-        return case.data, (X, *case.data[1:])
-    # The row with most of the extremes of columns: whatever keeps a largest value keeps one of its numbers.
-    extreme = (X.max(axis=0) == X) | (X.min(axis=0) == X)
-    row = int(extreme.sum(axis=1).argmax())
-    different = np.flatnonzero((X[row] != X).any(axis=1) & (True if case.y is None else case.y != case.y[row]))
-    X[row] = X[different[0]]
-    if case.y is None:
-        return case.data, (X,)
-    y = case.y.copy()
-    y[row] = y[different[0]]
-    return case.data, (X, y)
 
 
 def _fits_that_prove(guarantee):
