@@ -188,7 +188,7 @@ def open_journals():
     Refuse where that cannot be found out: a ledger may be open then.
     """
     try:
-        journals = {}
+        journals, n_known = {}, len(_OWN) + len(_TOLD)
         for marker in {*_OWN, *_TOLD}.union(*map(_of_lineage, _directories())):
             # Whatever becomes of the marker, what was opened here, or before a fork, is open until it is closed.
             journal, closed = _OWN.get(marker) or (_journal_of(marker), b"\0")
@@ -197,6 +197,8 @@ def open_journals():
             else:  # for good
                 _TOLD.discard(marker)
                 _OWN.pop(marker, None)
+        if len(_OWN) + len(_TOLD) < n_known:
+            _tell()
     except (OSError, ValueError) as error:
         raise UnrecordedNoiseError(f"Nobody can tell which ledgers are open ({error}): nothing is released.") from error
     return journals
@@ -204,9 +206,16 @@ def open_journals():
 
 def adopt(markers):
     """Take over the open ledgers that came with a pickle."""
-    if new := {marker for marker in markers if not _is_hidden(marker)} - {*_OWN, *_TOLD}:
+    if new := {marker for marker in markers if not _is_hidden(marker) and _may_be_open(marker)} - {*_OWN, *_TOLD}:
         _TOLD.update(new)
         _tell()
+
+
+def _may_be_open(marker):
+    try:
+        return _journal_of(marker) is not None
+    except (OSError, ValueError):  # a release will find out, or be refused
+        return True
 
 
 def _tell():
@@ -240,7 +249,7 @@ def marked(journal):
         _OWN[marker] = journal, mmap(-1, 1)
         _tell()
         yield ledger_of(marker)
-    except SystemExit:  # so a process ends that has become a daemon by a fork
+    except BaseException:  # as sys.exit(), by which a process ends that has become a daemon by a fork
         is_left_to_children = True
         raise
     finally:

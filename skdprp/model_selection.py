@@ -543,10 +543,12 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         first, leaves = self.estimator, [step for _, step in all_steps(self.estimator) if hasattr(step, "transform")]
         while type(first) is Pipeline:
             first = next(step for _, step in first.steps if hasattr(step, "fit"))
-        if not get_tags(first).input_tags.two_d_array:
+        takes = get_tags(first).input_tags
+        if not takes.two_d_array:
             return {}
         takes_nan = any(get_tags(step).input_tags.allow_nan for step in leaves)
-        dtype = FLOATS if type(first).__module__.startswith("skdprp.") else None  # others may take categories
+        takes_numbers = type(first).__module__.startswith("skdprp.") and not takes.categorical
+        dtype = FLOATS if takes_numbers else None  # others may take categories
         return {"accept_sparse": True, "dtype": dtype, "ensure_all_finite": "allow-nan" if takes_nan else True}
 
     def _candidates(self, X, n_samples):

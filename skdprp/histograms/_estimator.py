@@ -141,6 +141,7 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
         n_samples, columns, counts = model._count(chunks)
+        model._kinds = columns
         calibration = model._calibrate(n_samples, columns)
         with calibration.recorded(self):
             released = _release(columns, counts, n_samples, **calibration.mechanism)
@@ -183,6 +184,10 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             n_cells=self.n_cells,
             counts_listed=self._counts_listed,
         )
+
+    def _calibration_of(self, shape, dtype, n_outputs):
+        """What `fit` would fix for so many rows of the columns that were seen: nothing is spent."""
+        return self._calibrate(shape[0], self._kinds)
 
     def _calibrate(self, n_samples, columns):
         """Noise, threshold and guarantee, from the number of rows and how columns are counted."""
