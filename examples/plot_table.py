@@ -1,0 +1,57 @@
+"""
+From a raw table to a private model
+===================================
+
+A table as it comes: numbers of unknown range, categories that nobody has listed, one epsilon for all. Nothing is read
+off the rows that the budget does not pay for.
+"""
+
+# %%
+# Four thousand rows of the *Adult* data are shipped with this example: B. Becker and R. Kohavi, UCI Machine Learning
+# Repository, 1996, licence CC BY 4.0. The figures below are of these few. ``python plot_table.py --data adult.csv``
+# takes the whole table, of 30,162 rows, where accuracy is about .84 and AUC .905.
+import argparse
+
+import matplotlib.pyplot as plt
+import pandas as pd
+from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+
+from skdprp import AMPClassifier, DPBinner, privacy_report, set_budget
+
+parser = argparse.ArgumentParser(allow_abbrev=False)
+parser.add_argument("--data", default="adult_sample.csv.gz")
+table = pd.read_csv(parser.parse_known_args()[0].data)
+income = table.pop("income")
+X, X_test, y, y_test = train_test_split(table, income, test_size=0.2, random_state=0)
+
+# %%
+# :class:`~skdprp.DPBinner` finds bins of numbers, frequent categories and a bin for what is missing, all in one private
+# release. A row of bins has a one for each column of the table, so that the norm of a row is known before. The model
+# has one weight for each bin. :func:`~skdprp.set_budget` gives both what together makes (1, 1e-6)-differential privacy.
+binner = DPBinner(epsilon=0.3)
+classifier = AMPClassifier(epsilon=0.7, max_norm=table.shape[1] ** 0.5, classes=["<=50K", ">50K"])
+model = set_budget(make_pipeline(binner, classifier), X, y, epsilon=1.0, delta=1e-6).fit(X, y)
+print(f"accuracy {model.score(X_test, y_test):.3f}, always the first class {(y_test == '<=50K').mean():.3f}")
+print(f"AUC {roc_auc_score(y_test == '>50K', model.predict_proba(X_test)[:, 1]):.3f}")
+
+# %%
+# What was released, and what it costs:
+print(privacy_report(model))
+
+# %%
+# The weights of the bins are public, and so are these curves: how much a value counts for the higher income.
+names, weights = binner.get_feature_names_out(), classifier.coef_[0]
+fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
+for ax, column in zip(axes, ["age", "education"], strict=True):
+    curve = {
+        name.removeprefix(f"{column}_"): weight
+        for name, weight in zip(names, weights, strict=True)
+        if name.startswith(f"{column}_") and "unused" not in name and not name.startswith("education_num")
+    }
+    ax.bar(list(curve), list(curve.values()))
+    ax.tick_params(axis="x", rotation=90)
+    ax.set_title(column)
+axes[0].set_ylabel("weight")
+plt.show()
