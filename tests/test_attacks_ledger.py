@@ -1640,3 +1640,118 @@ def test_a_total_of_gaussian_releases_is_that_of_the_most_exposed_row():
         ratio = math.sqrt(costliest([(rows, ratio**2) for rows, ratio in releases]))
         exact = gaussian_epsilon(total.delta, scale=1.0, sensitivity=ratio)
         assert total.epsilon >= exact * (1 - 1e-9)
+
+
+# Blocks that are left by whoever opened them while others are in them, and ledgers that threads share
+
+
+def becomes_a_daemon(path, who, done):
+    with PrivacyLedger(path) as ledger:
+        ledger.limit(1.0)
+        owner = os.getpid()
+        if os.fork():
+            sys.exit(0) if who == "owner" else os._exit(0)
+        os.setsid()
+        if os.fork():
+            sys.exit(0)
+        with contextlib.suppress(ProcessLookupError):
+            while not os.kill(owner, 0):
+                time.sleep(0.01)
+        done.put(sum(publish_once(None) for _ in range(3)))
+        done.close()
+        done.join_thread()
+        os._exit(0)
+
+
+@pytest.mark.parametrize("who", ["owner", "child"])
+def test_a_daemon_whose_parents_leave_by_sys_exit_enters_its_releases(who, tmp_path):
+    """The usual recipe of two forks: `sys.exit` unwinds the block of the owner, which closed it for the daemon, too."""
+    done = multiprocessing.get_context("fork").Queue()
+    if not (owner := os.fork()):
+        try:
+            becomes_a_daemon(tmp_path / "spent.jsonl", who, done)
+        finally:  # not into what runs the tests
+            os._exit(0)
+    os.waitpid(owner, 0)
+    released = done.get(timeout=20)
+    assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) >= released
+
+
+def test_a_ledger_that_two_threads_open_at_a_time_counts_what_both_release(monkeypatch, tmp_path):
+    """Both found it closed, and who left first closed it for the other: 35 were released, and 10 entered."""
+    ledger, begun, left, done = PrivacyLedger(tmp_path / "spent.jsonl"), threading.Barrier(2), threading.Event(), []
+    begin = _ledger.begin
+
+    def begin_together(path):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            begun.wait(0.5)
+        return begin(path)
+
+    def job(n_releases, wait):
+        with contextlib.suppress(*REFUSALS), ledger:
+            wait(5)
+            for _ in range(n_releases):
+                publish(done)
+
+    def first():
+        job(1, lambda _: None)
+        left.set()
+
+    monkeypatch.setattr(_ledger, "begin", begin_together)
+    threads = [threading.Thread(target=first), threading.Thread(target=job, args=(3, left.wait))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done
+    assert len(ledger.entries) >= len(done)
+
+
+def test_threads_with_ledgers_of_their_own_at_one_path_enter_each_release_once(tmp_path):
+    """They open and close them all the time; what is entered by one is not entered by another."""
+    done = []
+
+    def job():
+        for _ in range(5):
+            with PrivacyLedger(tmp_path / "spent.jsonl"):
+                publish(done)
+                publish(done)
+
+    threads = [threading.Thread(target=job) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(PrivacyLedger(tmp_path / "spent.jsonl").entries) == len(done) == 40
+
+
+def test_a_ledger_without_a_path_that_another_thread_closes_stops_no_release(monkeypatch):
+    """Its file was gone between two steps of a release: "bring it back as it was", said an error."""
+    look, other = _ledger.open_journals, PrivacyLedger()
+
+    def close_after_a_look():
+        journals = look()
+        monkeypatch.setattr(_ledger, "open_journals", look)
+        thread = threading.Thread(target=other.__exit__)
+        thread.start()
+        thread.join()
+        return journals
+
+    with PrivacyLedger() as ledger:
+        other.__enter__()
+        monkeypatch.setattr(_ledger, "open_journals", close_after_a_look)
+        publish()
+        assert len(ledger.entries) == 1
+
+
+def test_estimators_of_closed_ledgers_leave_nothing_in_the_environment():
+    """Whoever loaded the models of 1,400 runs could begin no process any more: the list of ledgers was too long."""
+    model = AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])
+    with PrivacyLedger():
+        pickled = pickle.dumps(model)
+    try:
+        pickle.loads(pickled)
+        assert not recording._told()
+    finally:
+        recording.open_journals()
+        recording._tell()
