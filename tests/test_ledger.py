@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -197,6 +198,19 @@ def test_killed_in_mid_append(tmp_path):
     assert n_entries >= 400
     append(path, 1)
     assert len(PrivacyLedger(path).entries) == n_entries + 1
+
+
+def test_no_line_that_fits_into_a_page_is_in_two(tmp_path):
+    """A process that is killed in mid write has written whole pages, and a gap before a line is none of its own."""
+    path = tmp_path / "spent.jsonl"
+    append(path, 60)
+    text = path.read_bytes()
+    assert len(text) > 3 * 4096
+    for line in re.finditer(rb"\{.*\n", text):
+        assert line.start() // 4096 == (line.end() - 1) // 4096
+    path.write_bytes(text + b" " * 300)
+    append(path, 1)
+    assert len(PrivacyLedger(path).entries) == 61
 
 
 def spend(path, gate, releases):

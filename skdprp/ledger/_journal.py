@@ -13,6 +13,7 @@ except ImportError:  # Windows, where no ledger can be opened
     fcntl = None
 
 _HEADER = {"skdprp ledger": 1}
+_PAGE = 4096  # of files in memory, in bytes, or a divisor of it
 
 
 class LedgerError(RuntimeError):
@@ -119,13 +120,17 @@ def existing(path):
 def _append(descriptor, path, facts):
     """Write a line at once, and to the disk: what it announces happens after."""
     line, size = _line(facts), os.fstat(descriptor).st_size
+    # Whoever is killed while writing ends at a page: a line that fits into one is moved to the next, and never torn.
+    gap = b" " * (-size % _PAGE)
+    pieces = (gap, line) if len(gap) < len(line) <= _PAGE else (line,)
     try:
-        if os.write(descriptor, line) < len(line):
-            raise OSError("the disk is full")
+        for piece in pieces:
+            if os.write(descriptor, piece) < len(piece):
+                raise OSError("the disk is full")
         os.fsync(descriptor)
     except BaseException as error:  # no torn line is left, by an interruption either
         is_refused = isinstance(error, OSError)
-        if is_refused or os.fstat(descriptor).st_size < size + len(line):
+        if is_refused or os.fstat(descriptor).st_size < size + sum(map(len, pieces)):
             os.ftruncate(descriptor, size)
         if is_refused:
             raise LedgerError(f"No entry can be written to {path} ({error}): nothing is released.") from error
@@ -194,6 +199,8 @@ class Journal:
         while part := os.pread(descriptor, 1 << 20, end + len(text)):
             text += part
         if not is_sure:  # somebody may be writing the last line
+            text = text[: text.rfind(b"\n") + 1]
+        if not text[text.rfind(b"\n") + 1 :].strip(b" "):  # a gap before a line that was not written any more
             text = text[: text.rfind(b"\n") + 1]
         lines = text.splitlines(keepends=True)
         if text and not text.endswith(b"\n"):

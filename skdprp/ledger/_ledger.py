@@ -171,6 +171,15 @@ def entry_of_estimator(guarantee, estimator):
     return _Release(guarantee, estimator, absorbs=False)
 
 
+def _unless_closed(identity, enter, new):
+    """Enter a release into a ledger, unless another thread has closed it in between."""
+    try:
+        enter(new)
+    except LedgerError:
+        if identity in open_journals().values():
+            raise
+
+
 class _Release(EntryBlock):
     """An entry, which is written when the block begins."""
 
@@ -199,11 +208,11 @@ class _Release(EntryBlock):
                     f"Rows are declared to be of two parts of one division, {own}, which have no row in common: name "
                     "another division for parts of a part. Nothing is released."
                 )
-            todo.append((books[identity], Entry(uuid4().hex, time, self._estimator, guarantee, own)))
-        for book, new in todo[1:] and todo:  # what one refuses is entered into none
-            book.check(new)
-        for book, new in todo:
-            book.append(new)
+            todo.append((identity, Entry(uuid4().hex, time, self._estimator, guarantee, own)))
+        for identity, new in todo[1:] and todo:  # what one refuses is entered into none
+            _unless_closed(identity, books[identity].check, new)
+        for identity, new in todo:
+            _unless_closed(identity, books[identity].append, new)
         self._enter(frame)
         return self
 
@@ -310,7 +319,7 @@ class PrivacyLedger:
 
     def __exit__(self, *error):
         _OPEN.discard(self)
-        self._open.__exit__(*error)
+        self._open.__exit__(*(error or (None, None, None)))
 
     def _keep(self, path, *, owner):
         """Remove a file of this block only, once it is closed, and keep what was in it.
