@@ -19,6 +19,7 @@ released is what the whole word would have given.
 """
 
 import os
+import random
 import sys
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,6 +29,7 @@ from threading import get_ident
 
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv, ndtri
+from sklearn.utils import check_random_state
 
 from ._recording import Block, check_recorded, innermost
 
@@ -336,6 +338,24 @@ def poisson_above_zero(mean):
             probability *= Decimal(mean) / count
             total += probability
     return count
+
+
+@contextmanager
+def global_generators_left_alone():
+    """Restore the generators of numpy and Python that others share: what they draw next would tell of draws inside."""
+    of_numpy, state = check_random_state(None), random.getstate()
+    kept = of_numpy.get_state()
+    try:
+        yield
+    finally:
+        of_numpy.set_state(kept)
+        random.setstate(state)
+
+
+def reseed_global_generators():
+    """Give the generators of numpy and Python that others share a seed that nobody knows."""
+    check_random_state(None).seed(np.frombuffer(random_bytes(32), np.uint32))
+    random.seed(random_bytes(32))
 
 
 def uniform_index(size):

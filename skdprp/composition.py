@@ -184,9 +184,10 @@ class PrivacyLoss:
 
     def _one_by_one(self):
         """Profiles that this one is the largest of: each is composed once for many values, and not anew for each."""
-        losses = dict(self.profiles[0].parameters).get("losses", ()) if self.profiles else ()
-        if not losses or self != PrivacyLoss(profiles=self.profiles[:1]):
+        is_largest = [profile.function for profile in self.profiles] == [largest_profile]
+        if not is_largest or self != PrivacyLoss(profiles=self.profiles):
             return [self.profile]
+        losses = dict(self.profiles[0].parameters)["losses"]
         return [profile for loss in losses for profile in loss._one_by_one()]
 
     def _ideal_profile(self, epsilon):

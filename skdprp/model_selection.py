@@ -1,12 +1,14 @@
 """One budget for all private steps of a pipeline, and a private search for the best of several pipelines."""
 
 import warnings
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial, reduce
 from numbers import Real
 
 import numpy as np
+from joblib import parallel_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
@@ -126,13 +128,20 @@ class _Rehearsal:
         return estimator
 
 
+@contextmanager
+def _in_private():
+    """Run what tells nobody how often it runs: no warnings, and no other processes, which entries would not reach."""
+    with warnings.catch_warnings(), parallel_config(backend="sequential"):
+        warnings.simplefilter("ignore")
+        yield
+
+
 def _rehearse(estimator, X, n_samples, n_outputs):
     """Find all private steps of an estimator and what is public of the rows that reach them."""
     model = clone(estimator)
     # Noise of what sees few rows here is drawn and thrown away with what it was added to: only widths are kept.
     journals = frozenset(open_journals().values())
-    with warnings.catch_warnings(), EntryBlock(journals, seeded=_noise.is_seeded(), absorbs=True):
-        warnings.simplefilter("ignore")
+    with _in_private(), EntryBlock(journals, seeded=_noise.is_seeded(), absorbs=True):
         last, rows = _pass_steps(model, X)
     shape, dtype = (n_samples, rows.shape[1]), rows.dtype
     private = []
@@ -298,10 +307,20 @@ class _Score:
 
     def release(self, model, X, y):
         """Score rows that a model was not fitted on; all that is not a number scores 0."""
-        points = np.rint(np.nan_to_num(self._of_rows(model, X, y), nan=0.0).clip(0.0, 1.0) * _POINTS)
+        try:
+            scores = self._of_rows(model, X, y)
+        except Exception:  # of some rows, which score 0: each moves the sum by 1 at most
+            scores = [self._of_row(model, X[place : place + 1], y[place : place + 1]) for place in range(len(y))]
+        points = np.rint(np.nan_to_num(scores, nan=0.0).clip(0.0, 1.0) * _POINTS)
         total = np.array([points.sum()])  # of integers below 2^53
         _noise.add_gaussian(total, self.scale * _POINTS)
         return float(total[0] / _POINTS / len(y))
+
+    def _of_row(self, model, X, y):
+        try:
+            return float(self._of_rows(model, X, y)[0])
+        except Exception:
+            return 0.0
 
     def _of_rows(self, model, X, y):
         if self.scoring == "accuracy":
@@ -502,8 +521,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         X, X_held_out, y, y_held_out = train_test_split(X, y, **options)
         target, candidates, score = model._spend(delta, model._candidates(X, len(y)), model._score())
         calibration = model._calibrate(delta, target, candidates, score, len(y_held_out))
-        with warnings.catch_warnings(), entry(calibration.guarantee, type(self).__name__):
-            warnings.simplefilter("ignore")  # which would tell of the candidates that were tried
+        with _in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
             n_trials = _noise.poisson_above_zero(model.n_trials)
             trials = (_trial(candidates, score, X, y, X_held_out, y_held_out) for _ in range(n_trials))
             best, mean, fitted = max(trials, key=lambda trial: trial[1])
@@ -750,6 +768,8 @@ def _is_of_rows(guarantee):
 
 def _trial(candidates, score, X, y, X_held_out, y_held_out):
     """Draw a candidate, fit it to some rows and score it on the others; what fails is worse than every score."""
+    # Steps with random_state=None draw from these: from a stream that is known, they would tell which trial it was.
+    _noise.reseed_global_generators()
     candidate = candidates[_noise.uniform_index(len(candidates))]
     model = clone(candidate.estimator)
     try:

@@ -174,7 +174,10 @@ def test_a_search_is_one_release_that_states_one_guarantee(binary):
 def test_searches_compose_by_the_loss_of_their_trials(regression):
     """Far below the sum of their epsilons, as the loss of a Gaussian trial is known at every epsilon."""
     search = DPSearchCV(RIDGE, {}, epsilon=1.0, delta=1e-6, n_trials=3, max_loss=4.0).fit(*regression)
-    assert compose(search.guarantee_, search.guarantee_).epsilon < 1.85
+    assert 1.0 < compose(search.guarantee_, search.guarantee_).epsilon < 1.99
+    # What it is composed as is what it says at every delta, and not the loss of one of its trials.
+    for delta in (1e-3, 1e-6, 1e-9):
+        assert search.guarantee_.loss.profile(search.guarantee_.loss.epsilon(delta)) <= delta
     assert [search.guarantee_.profile(epsilon) > 0 for epsilon in (0.0, 1.0, 2.0)] == [True, True, True]
 
 
@@ -427,7 +430,7 @@ def test_an_attack_catches_the_noise_of_a_single_fit(seeded, monkeypatch):
     monkeypatch.setattr(
         model_selection, "private_search_trial", lambda epsilon, delta, n_trials, trial_distance: (epsilon, delta, 1.0)
     )
-    assert audited(300).exceeds(CLAIM)
+    assert audited(500).exceeds(CLAIM)
 
 
 def test_an_attack_catches_scores_without_noise(seeded, monkeypatch):

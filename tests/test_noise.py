@@ -515,6 +515,8 @@ SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "flip", "gaussian", 
 }
 NO_SAMPLERS = {
     "check_scale",
+    "global_generators_left_alone",
+    "reseed_global_generators",
     "here",
     "is_seeded",
     "last_seeded_draw",
