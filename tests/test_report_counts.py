@@ -714,7 +714,7 @@ def test_a_class_that_inherits_a_guarantee_and_adds_to_it_is_not_covered(sketch)
     assert privacy_report(GridSearchCV(make_pipeline(sketch, RIDGE), {}, cv=KFold(2)).fit(X, Y)).private is None
 
 
-REQUIRED = {"target_bounds": (0, 1)}
+REQUIRED = {"target_bounds": (0, 1), "estimator": MODEL, "param_grid": {}}
 KINDS = [kind for kind in vars(skdprp).values() if isinstance(kind, type) and hasattr(kind, "fit")]
 
 

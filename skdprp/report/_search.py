@@ -39,7 +39,8 @@ _BY_LABELS = (StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit)
 _HOLD_OUT_EACH_ROW = (KFold, RepeatedKFold, LeaveOneOut, StratifiedKFold, RepeatedStratifiedKFold)
 _PREDICT_ONCE = (type(make_scorer(accuracy_score)), type(check_scoring(LinearRegression())))
 _NUMBERS_OF_MODELS = ("epsilon", "delta", "adjacency")
-_WORDS_OF_MODELS = ("calibration", "classes", "noise", "radius")  # on which more than numbers depends
+# On which more than numbers depends.
+_WORDS_OF_MODELS = ("bounds", "calibration", "categories", "classes", "estimator", "noise", "param_grid", "radius")
 _UNSET = object()
 
 _UNKNOWN = "what the candidates guarantee does not follow from their parameters and the refit"
@@ -252,6 +253,8 @@ def _own_parameters(search, refit, private):
         if is_of_model and parameter not in (*_NUMBERS_OF_MODELS, *_WORDS_OF_MODELS):
             continue  # the guarantee is the same whatever they are
         is_overwritten = name in search.best_params_ and any(value is _UNSET for value in values)
+        if any(path.startswith(f"{one}__" if one else one) and path != one for one in private):  # of what one searches
+            raise NotKnown(_UNKNOWN)
         if is_overwritten or (is_of_model and parameter in _WORDS_OF_MODELS) or not all(map(_is_plain, values)):
             raise NotKnown(_UNKNOWN)
         for params, value in zip(own, values, strict=True):
