@@ -242,6 +242,8 @@ def _add(values, scale, rounded):
     if (tape := _tape()) is not None:
         tape.append((rounded.__name__, scale, values.copy()))
         return
+    if not values.size:  # as of a column without any category
+        return
     flat = _flat_view(values)
     if scale == 0:  # no neighbour changes these values, and they are released all the same
         return check_recorded(seeded=False)

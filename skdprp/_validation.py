@@ -382,10 +382,11 @@ def low_and_high(pair, whose):
 
 def in_given_type(X, rows):
     """Return validated rows in the type that they came in, on which the noise of a model may depend."""
-    typed = rows.astype(float_type(X, rows), copy=False)
-    if typed is not rows and not np.isfinite(typed.data).all():
-        raise ValueError("Repeated entries of X add up to more than float32 holds.")
-    return typed
+    if (dtype := float_type(X, rows)) == rows.dtype:
+        return rows
+    limits = np.finfo(dtype)  # which sums of repeated entries are cut to, as no row is refused for them
+    data = np.clip(rows.data, limits.min, limits.max).astype(dtype)
+    return type(rows)((data, rows.indices, rows.indptr), shape=rows.shape)
 
 
 def _numbers(y):
