@@ -573,7 +573,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         """All candidates, which are public."""
         found = []
         for params in ParameterGrid(self.param_grid):
-            candidate = clone(self.estimator).set_params(**clone(params, safe=False))
+            candidate = _plain(clone(self.estimator).set_params(**clone(params, safe=False)))
             for step in _private_steps(candidate):
                 if not hasattr(step, "_calibration_of"):
                     raise TypeError(_NOT_PRICED.format(type(step).__name__))
@@ -745,6 +745,16 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         tags.target_tags.required = True
         tags.non_deterministic = True
         return tags
+
+
+def _plain(estimator):
+    """Leave out steps that let rows pass, and callbacks, which would have seen how many trials there were."""
+    if type(estimator) is Pipeline:
+        kept = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
+        estimator.set_params(steps=kept)
+    for _, step in all_steps(estimator):
+        getattr(step, "__dict__", {}).pop("_skl_callbacks", None)
+    return estimator
 
 
 def _is_private(step):

@@ -14,11 +14,13 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVR
+from sklearn.utils import check_random_state
 
 from skdprp import (
     DPOPORP,
@@ -179,6 +181,39 @@ def test_searches_compose_by_the_loss_of_their_trials(regression):
     for delta in (1e-3, 1e-6, 1e-9):
         assert search.guarantee_.loss.profile(search.guarantee_.loss.epsilon(delta)) <= delta
     assert [search.guarantee_.profile(epsilon) > 0 for epsilon in (0.0, 1.0, 2.0)] == [True, True, True]
+
+
+def test_a_step_may_be_left_out(binary):
+    """As in GridSearchCV, by a word: which one won is in its parameters."""
+    model = Pipeline([("scale", Normalizer()), ("model", AMPClassifier(classes=[0, 1]))])
+    search = DPSearchCV(model, {"scale": ["passthrough", Normalizer()]}, n_trials=3, delta=1e-6).fit(*binary)
+    assert (len(search.best_estimator_) == 1) == (search.best_params_["scale"] == "passthrough")
+    assert privacy_report(search).total.epsilon == 1.0
+
+
+def test_trials_draw_from_no_stream_that_others_see(regression):
+    """Which draw a random map is would tell which trial won, and the next draw how many there were."""
+    X, y = regression
+    model = make_pipeline(RBFSampler(gamma=1.0, n_components=5), RIDGE)
+    check_random_state(None).seed(0)
+    expected = [RBFSampler(gamma=1.0, n_components=5).fit(X).random_weights_ for _ in range(40)]
+    check_random_state(None).seed(0)
+    search = DPSearchCV(model, {}, n_trials=5, delta=1e-6, max_loss=4.0, random_state=0)
+    drawn = search.fit(X, y).best_estimator_[0].random_weights_
+    after = RBFSampler(gamma=1.0, n_components=5).fit(X).random_weights_
+    assert not any(np.array_equal(drawn, weights) for weights in expected)
+    assert np.array_equal(after, expected[1])  # the first was to see how wide rows become
+
+
+def test_rows_that_cannot_be_scored_score_nothing(binary):
+    """An error of one held-out row made the whole trial fail, without any noise."""
+    X, y = np.abs(binary[0]) + 1.0, binary[1]
+    held_out = model_selection.train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)[1]
+    X[held_out[0], 0] = -1.0
+    rows_of_logs = FunctionTransformer(np.log, validate=False)
+    model = make_pipeline(rows_of_logs, AMPClassifier(classes=[0, 1], max_norm=3.0))
+    search = DPSearchCV(model, {}, n_trials=2, delta=1e-6, epsilon=5.0, random_state=0).fit(X, y)
+    assert search.best_params_ == {} and np.isfinite(search.best_score_)
 
 
 def test_a_display_varies_the_budget_of_the_search(binary):
