@@ -171,6 +171,21 @@ def _pass_steps(model, X):
     return model, validate_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan")
 
 
+def _check_rows(model, X, X_held_out):
+    """Refuse rows that what stands before the first private step does not take: they would decide which trials fail."""
+    for step in [step for _, step in model.steps] if type(model) is Pipeline else [model]:
+        if any(_is_private(one) for _, one in all_steps(step)):
+            if type(step) is Pipeline:
+                return _check_rows(step, X, X_held_out)
+            takes = get_tags(step).input_tags
+            options = {"accept_sparse": "csr", "dtype": FLOATS}
+            if takes.two_d_array and not takes.categorical:
+                for rows in (X, X_held_out):
+                    validate_array(rows, ensure_all_finite="allow-nan" if takes.allow_nan else True, **options)
+            return None
+        X, X_held_out = without_values(_fit_transform, step, X), without_values(step.transform, X_held_out)
+
+
 def _fit_transform(step, X):
     return step.fit(X).transform(X)
 
@@ -521,6 +536,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         X, X_held_out, y, y_held_out = train_test_split(X, y, **options)
         target, candidates, score = model._spend(delta, model._candidates(X, len(y)), model._score())
         calibration = model._calibrate(delta, target, candidates, score, len(y_held_out))
+        with _in_private():
+            for candidate in candidates:
+                _check_rows(clone(candidate.estimator), X, X_held_out)
         with _in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
             n_trials = _noise.poisson_above_zero(model.n_trials)
             trials = (_trial(candidates, score, X, y, X_held_out, y_held_out) for _ in range(n_trials))

@@ -202,18 +202,22 @@ def test_trials_draw_from_no_stream_that_others_see(regression):
     drawn = search.fit(X, y).best_estimator_[0].random_weights_
     after = RBFSampler(gamma=1.0, n_components=5).fit(X).random_weights_
     assert not any(np.array_equal(drawn, weights) for weights in expected)
-    assert np.array_equal(after, expected[1])  # the first was to see how wide rows become
+    assert np.array_equal(after, expected[2])  # before the trials one saw how wide rows become, and one all rows
 
 
-def test_rows_that_cannot_be_scored_score_nothing(binary):
-    """An error of one held-out row made the whole trial fail, without any noise."""
+def test_a_row_that_a_step_does_not_take_is_refused_before_any_trial(binary):
+    """Also one that is held out: its error would decide which trials fail, without any noise."""
     X, y = np.abs(binary[0]) + 1.0, binary[1]
-    held_out = model_selection.train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)[1]
-    X[held_out[0], 0] = -1.0
-    rows_of_logs = FunctionTransformer(np.log, validate=False)
-    model = make_pipeline(rows_of_logs, AMPClassifier(classes=[0, 1], max_norm=3.0))
-    search = DPSearchCV(model, {}, n_trials=2, delta=1e-6, epsilon=5.0, random_state=0).fit(X, y)
-    assert search.best_params_ == {} and np.isfinite(search.best_score_)
+    fitted, held_out = model_selection.train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
+    model = make_pipeline(FunctionTransformer(np.log), AMPClassifier(classes=[0, 1], max_norm=3.0))
+    search = DPSearchCV(model, {}, n_trials=2, delta=1e-6, epsilon=5.0, random_state=0)
+    for place in (fitted[20], held_out[0]):
+        rows = X.copy()
+        rows[place, 0] = -1.0
+        with PrivacyLedger() as ledger, pytest.raises(ValueError, match="X contains NaN"):
+            search.fit(rows, y)
+        assert ledger.entries == ()
+    assert search.fit(X, y).best_params_ == {}
 
 
 def test_a_display_varies_the_budget_of_the_search(binary):
@@ -361,11 +365,15 @@ def test_what_cannot_be_searched_is_refused_before_anything_is_released(estimato
     assert ledger.entries == ()
 
 
-def fails_on_rows(X):
-    raise ArithmeticError("row 3 is odd")
+CALLS = []
 
 
-FAILING = FunctionTransformer(lambda X: X if len(X) <= model_selection._FEW_ROWS else fails_on_rows(X))
+def fails_later(X):
+    """Take rows where they are looked at before the trials, and fail in each of those."""
+    CALLS.append(len(X))
+    if len(CALLS) > 3:
+        raise ArithmeticError("row 3 is odd")
+    return X
 
 
 @pytest.mark.parametrize(
@@ -376,11 +384,14 @@ def test_failures_are_results_and_no_errors(model, default, binary):
     """The worst of all; a model that learned nothing, if there is no other."""
     X, y = binary
     options = {"max_loss": 1.0} if default is DummyRegressor else {}
-    search = DPSearchCV(make_pipeline(FAILING, model), {}, **SEARCHED, **options).fit(X, y)
+    failing = make_pipeline(FunctionTransformer(fails_later), model)
+    CALLS.clear()
+    search = DPSearchCV(failing, {}, **SEARCHED, **options).fit(X, y)
     assert type(search.best_estimator_) is default and search.best_params_ is None and np.isnan(search.best_score_)
     assert set(search.predict(X)) == ({0} if default is DummyClassifier else {3.0})
-    grid = {"functiontransformer": [FAILING, FunctionTransformer()]}
-    many = DPSearchCV(make_pipeline(FAILING, model), grid, n_trials=60, **options).fit(X, y)
+    grid = {"functiontransformer": [FunctionTransformer(fails_later), FunctionTransformer()]}
+    CALLS.clear()
+    many = DPSearchCV(failing, grid, n_trials=60, **options).fit(X, y)
     assert many.best_params_ == {"functiontransformer": grid["functiontransformer"][1]}
 
 
