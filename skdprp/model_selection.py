@@ -433,7 +433,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     number and the seed, so that a row is either fitted on or scored, and a trial has the larger of the two losses.
 
     There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails, or
-    scores what is not a number, is worse than all others, and no error. There is no `n_jobs`: the number of processes
+    scores what is not a number, is worse than all others, and no error; but rows that a step before the first private
+    one does not take are refused before any trial. Where steps have ``random_state=None``, each trial draws them anew,
+    from seeds that nobody knows. There is no `n_jobs`: the number of processes
     at work would tell the number of trials; so does the time that a fit takes, which is not covered.
 
     Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.

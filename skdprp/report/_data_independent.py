@@ -84,10 +84,15 @@ def is_data_independent(estimator):
     )
 
 
-def chooses_by_name(columns):
-    """Whether columns are chosen without a look at the rows: one missing value may change the type of its column."""
+def chooses_by_name(columns, *, are_public):
+    """Whether columns are chosen without a look at the rows: one missing value may change the type of its column.
+
+    Where names are not public, noise may have chosen them: then their number must not depend on what they are.
+    """
+    if not are_public and isinstance(columns, slice):
+        return not any(isinstance(end, str) for end in (columns.start, columns.stop))
     if type(columns) is make_column_selector:
-        return columns.dtype_include is None and columns.dtype_exclude is None
+        return are_public and columns.dtype_include is None and columns.dtype_exclude is None
     return not callable(columns)
 
 

@@ -244,7 +244,7 @@ def _of_branches(estimator, steps, name, flow):
     if getattr(estimator, "multilabel_", False):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_CONSTANT}"))
     columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
-    if not all(map(chooses_by_name, columns)):
+    if not all(chooses_by_name(one, are_public=not flow.fitted_map) for one in columns):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
     if _keeps_density(estimator, steps, flows):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
