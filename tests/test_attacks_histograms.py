@@ -1,0 +1,240 @@
+"""Attacks on private histograms, on bins and ranges that are learned from them, and on what follows these."""
+
+import pickle
+import warnings
+from itertools import product
+
+import mpmath
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.compose import ColumnTransformer, make_column_selector
+from sklearn.pipeline import make_pipeline
+
+from skdprp import (
+    AMPClassifier,
+    DPBinner,
+    DPHistograms,
+    DPScaler,
+    PrivacyLedger,
+    PublicBinner,
+    PublicScaler,
+    privacy_report,
+    set_budget,
+)
+from skdprp.composition import PrivacyLoss
+from skdprp.histograms._cells import coefficients, column_norm_squared, half_sums
+from skdprp.mechanisms import thresholded_counts_scale
+from skdprp.mechanisms.thresholded_counts import name_probability, shift_of_epsilon
+from skdprp.testing import reproducible_noise
+from skdprp.testing._tape import tape_of
+
+
+def objects(values, dtype=object):
+    return pd.Series(values, dtype=dtype)
+
+
+# What is released
+
+
+@pytest.mark.parametrize("name_of_one_row", [None, "x"])
+@pytest.mark.parametrize("dtype", [object, "string", "category"])
+def test_a_column_of_texts_may_be_empty(name_of_one_row, dtype):
+    """Noise was refused for no names at all, after that of the other columns was drawn: one name in one row told."""
+    notes = objects([name_of_one_row, *[None] * 49], dtype)
+    table = pd.DataFrame({"age": np.arange(50.0), "note": notes})
+    with PrivacyLedger() as ledger:
+        release = DPHistograms(delta=1e-9).fit(table)
+        assert release.histograms_.counts("note") == {}  # or one name, with a probability of 1e-10
+        binner = DPBinner(delta=1e-9).fit_chunks([table[:25], table[25:]])
+    assert len(ledger.entries) == 2 and binner.transform(table).shape == (50, 21 + 22)
+    # A budget passes a few rows through the steps, of which a text may be in none.
+    y, model = ["no", "yes"] * 25, AMPClassifier(max_norm=2.0, classes=["no", "yes"])
+    pipe = set_budget(make_pipeline(DPBinner(), model), table[::-1], y, epsilon=1.0, delta=1e-6)
+    assert privacy_report(pipe.fit(table, y)).private.epsilon <= 1.0
+
+
+@pytest.mark.parametrize("size", [2, 3, 1000, 65_536])
+def test_all_sums_are_those_of_whole_numbers(size):
+    """For counts that add up to 2^36 - 1 rows, against a product of two integers of millions of bits."""
+    n_rows = 2**36 - 1
+    piled, block = np.zeros((2, size), dtype=np.int64)
+    piled[0], block[-4096:] = n_rows, n_rows // min(size, 4096)
+    spread = np.random.default_rng(0).multinomial(n_rows, np.random.default_rng(1).dirichlet(np.full(size, 0.01)))
+    kernel = int.from_bytes(coefficients(size).astype("<u8").tobytes(), "little")
+    for counts in (piled, block, spread, np.full(size, n_rows // size)):
+        product_of_both = kernel * int.from_bytes(counts.astype("<u8").tobytes(), "little")
+        exact = np.frombuffer(product_of_both.to_bytes(16 * size + 8, "little")[: 8 * size], "<u8")
+        assert ((half_sums(counts) * 4096).astype(np.uint64) == exact).all()
+
+
+def exact_delta(epsilon, releases, alone, alone_there):
+    """Hockey-stick divergence of releases, as (scale, threshold, squared sensitivity), to 80 digits.
+
+    The one table has so many names of a single row, and the other as many others; all else is Gaussian.
+    """
+    none, none_there, squared = mpmath.mpf(1), mpmath.mpf(1), mpmath.mpf(0)
+    for scale, threshold, squared_sensitivity in releases:
+        unnamed = 1 - mpmath.ncdf((1 - mpmath.mpf(threshold)) / scale)
+        none, none_there = none * unnamed**alone, none_there * unnamed**alone_there
+        squared += (mpmath.mpf(squared_sensitivity) - alone - alone_there) / mpmath.mpf(scale) ** 2
+    left = epsilon + mpmath.log(none_there) - mpmath.log(none)
+    if squared <= 1e-12:
+        return 1 - none + none * max(0, 1 - mpmath.exp(left))
+    mu = mpmath.sqrt(squared)
+    here, there = mpmath.ncdf(mu / 2 - left / mu), mpmath.ncdf(-mu / 2 - left / mu)
+    return 1 - none + none * (here - mpmath.exp(left) * there)
+
+
+TARGETS = [[(1e-3, 0.9)], [(1e-3, 0.1)], [(0.01, 0.99)], [(1e-3, 1e-12)], [(50.0, 1e-6)], [(5.0, 1e-30)]]
+
+
+@pytest.mark.parametrize("targets", [*TARGETS, [(0.5, 1e-6), (1.0, 1e-5), (0.2, 1e-4)]])
+def test_no_loss_of_unlisted_names_is_below_the_exact_one(targets):
+    """Where a delta is near 1, the chance of a name takes more off epsilon than there is of it; or three at once."""
+    for n_columns, rest, replaced in product((1, 3), (0.0, 500.0), (False, True)):
+        squared, loss, releases = (rest + n_columns) * (1 + replaced), PrivacyLoss(), []
+        for target in targets:
+            known = {"sensitivity": squared**0.5, "n_columns": n_columns}
+            scale, threshold = thresholded_counts_scale(*target, **known)
+            named = name_probability(scale=scale, threshold=threshold, n_columns=n_columns)
+            facts = {"sampling": shift_of_epsilon(named) / 2, "failure_probability": named}
+            loss += PrivacyLoss(mu=known["sensitivity"] / scale, **facts)
+            releases.append((scale, threshold, squared))
+        names = (0, 1, n_columns)
+        pairs = [pair for pair in product(names, names) if replaced or 0 in pair]
+        for epsilon in (0.0, targets[0][0], 2 * targets[-1][0]):
+            with mpmath.workdps(80):
+                worst = max(exact_delta(epsilon, releases, *pair) for pair in pairs)
+            assert worst <= loss.profile(epsilon)
+        assert len(targets) > 1 or loss.profile(targets[0][0]) <= targets[0][1] * (1 + 1e-9)
+
+
+# A row is a vector
+
+
+ODD = [1, True, "1", b"1", float("nan"), None, pd.NA, pd.NaT, np.float16(1.1), np.longdouble("1.1"), 2**53 + 1, 2**70]
+ODD += [-0.0, 5e-324, 1e308, np.longdouble("1e400"), "", "a\0", "nan", "inf", "\ud800", 1j, np.datetime64("2020"), (1,)]
+
+
+@pytest.mark.parametrize("form", ["list", "array", "frame"])
+@pytest.mark.parametrize("categories", [None, [0]])
+def test_one_odd_cell_moves_nothing_but_its_own_count(form, categories):
+    """Of a list, or of objects, a cell of another type could change the type of all others, or the order of names."""
+    if form == "frame" and categories is None:
+        return  # in which objects are categories
+
+    def _table(last):
+        cells = [[1.0], [2.0], [4.5], [2.0], [last]]
+        as_array = np.array([None] * 5, dtype=object)[:, None]
+        as_array[:, 0] = [cell for (cell,) in cells]
+        return {"list": cells, "array": as_array, "frame": pd.DataFrame(as_array, columns=["c"])}[form]
+
+    listed = ["c"] if form == "frame" and categories else categories
+    estimator = DPHistograms(delta=1e-6, categories=listed)
+    total = np.sum(_counted(estimator, _table(4.5)))
+    for odd in ODD:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            try:
+                numbers = _counted(estimator, _table(odd))
+            except (TypeError, ValueError) as error:  # which is told, but not what was refused
+                assert error.__context__ is None and error.__cause__ is None
+                continue
+        if categories is None:
+            assert (
+                np.linalg.norm(numbers - _counted(estimator, _table(4.5))) <= (2 * column_norm_squared(49_154)) ** 0.5
+            )
+        else:
+            assert np.sum(numbers) == total and np.count_nonzero(numbers >= 1) in (3, 4)
+
+
+def _counted(estimator, X):
+    return np.concatenate([values for *_, values in tape_of(lambda: estimator.fit(X))])
+
+
+def test_a_missing_value_does_not_change_the_type_of_rows_that_come_out():
+    """Noise of a model may depend on that type; numpy has no integers or truth values that are missing."""
+    short = {
+        "pandas": np.linspace(0, 1, 40).astype(np.float32),
+        "polars": pl.Series(np.linspace(0, 1, 40), dtype=pl.Float32),
+    }
+    pandas_types = ["boolean", "Int8", "Int64", "Float32"]
+    polars_types = [pl.Boolean, pl.Int8, pl.Int16, pl.Int32, pl.Float32]
+    for kind, dtype in [*product(["pandas"], pandas_types), *product(["polars"], polars_types)]:
+        cells = ([True, False] if dtype in ("boolean", pl.Boolean) else [1, 2]) * 20
+        tables = []
+        for missing in (False, True):
+            if kind == "pandas":
+                column = pd.array([None, *cells[1:]] if missing else cells, dtype=dtype)
+            else:
+                column = pl.Series([None, *cells[1:]] if missing else cells, dtype=dtype)
+            tables.append((pd if kind == "pandas" else pl).DataFrame({"a": column, "b": short[kind]}))
+        for step in (DPScaler(delta=1e-6), PublicScaler((0, 2), fill=0), PublicBinner((0, 2))):
+            assert len({step.fit(table).transform(table).dtype for table in tables}) == 1, (kind, dtype, step)
+
+
+# What follows
+
+
+def test_neither_rows_nor_noise_decide_how_wide_bins_are_or_whether_they_are_found():
+    rng = np.random.default_rng(0)
+    shapes = [np.zeros, lambda n: np.full(n, np.nan), lambda n: rng.normal(size=n), lambda n: rng.choice([0, 1e12], n)]
+    limits = [(1, None, 4096), (3, {"a": (0, 1)}, 2), (40, {"a": (-1e9, 1e9)}, 65_536)]
+    for n_rows, numbers, epsilon in product((1, 40, 2000), shapes, (0.05, 60.0)):
+        table = pd.DataFrame({"a": numbers(n_rows), "c": objects(["p", *rng.choice(["q", None], n_rows - 1)])})
+        for n_bins, bounds, n_cells in limits:
+            known = {"bounds": bounds, "n_cells": n_cells, "epsilon": epsilon, "delta": 1e-3}
+            binner = DPBinner(n_bins, max_categories=2, **known).fit(table)
+            rows = binner.transform(table)
+            assert rows.shape[1] == len(set(binner.get_feature_names_out())) == n_bins + 1 + 4
+            assert (rows.sum(axis=1) == 2).all() and binner.max_norm_ == 2**0.5
+            ordinal = DPBinner(n_bins, max_categories=2, encode="ordinal").fit_histograms(binner.histograms_)
+            norms = np.linalg.norm(ordinal.transform(table), axis=1)
+            assert norms.max() <= ordinal.max_norm_ == np.hypot(n_bins, 3)
+
+
+def test_columns_that_are_chosen_by_released_names_have_no_total():
+    """The noise decides whether a name is released, and so how wide the model is that is fitted and calibrated."""
+    n_rows, private = 3000, {"epsilon": 0.5, "delta": 1e-6}
+    n_near = round(DPHistograms(**private).fit(pd.DataFrame({"t": objects(["a"] * n_rows)})).threshold_)
+    table = pd.DataFrame({"t": objects(["a"] * (n_rows - n_near) + ["b"] * n_near)})
+    y, widths, totals = ["no", "yes"] * (n_rows // 2), set(), set()
+    for seed in range(8):
+        with reproducible_noise(seed):
+            pipe = make_pipeline(
+                DPBinner(sparse_output=False, **private).set_output(transform="pandas"),
+                ColumnTransformer(
+                    [("unused", "drop", make_column_selector(pattern="_unused_"))],
+                    remainder="passthrough",
+                    sparse_threshold=0,
+                ),
+                AMPClassifier(max_norm=1.0, delta=1e-6, classes=["no", "yes"]),
+            ).fit(table, y)
+        widths.add(pipe[-1].n_features_in_)
+        totals.add(privacy_report(pipe).total)
+    assert widths == {3, 4} and totals == {None}
+
+
+def test_chunks_that_set_parameters_or_seeds_meanwhile_change_nothing():
+    table = pd.DataFrame({"a": np.arange(40.0), "t": objects(["x", "y"] * 20)})
+    estimator, listed = DPBinner(epsilon=0.1, delta=1e-6), {"t": ["x"]}
+
+    def _chunks(estimator):
+        with reproducible_noise(0):
+            yield table[:20]
+            estimator.set_params(epsilon=50.0, delta=0.5)
+            listed["t"] = None
+            yield table[20:]
+
+    once = estimator.fit_chunks(_chunks(estimator)).histograms_
+    assert estimator.guarantee_.epsilon == 0.1 and once.scale == estimator.scale_ > 50 and not once.guarantee.seeded
+    again = estimator.set_params(epsilon=0.1, delta=1e-6).fit_chunks(_chunks(estimator)).histograms_
+    assert not np.array_equal(once.columns[0].values, again.columns[0].values)
+    binner = DPBinner(categories=listed | {"t": ["x"]}, delta=1e-6)
+    assert binner.fit_chunks(_chunks(binner)).threshold_ == np.inf
+    # Nor does what was counted on the way stay anywhere.
+    table.loc[7] = [123456.789, "a name of one row"]
+    kept = pickle.dumps(DPBinner(delta=1e-9).fit(table))
+    assert b"a name of one row" not in kept and np.float64(123456.789).tobytes() not in kept
