@@ -33,7 +33,8 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from ..preprocessing import PublicBinner, PublicScaler
+from ..decomposition import DPPCA
+from ..preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler
 
 # What each has drawn at random, and nothing else, makes it the map that it is.
 _DRAWN = {
@@ -55,6 +56,7 @@ _ROW_BY_ROW = (
 )
 # Of this library: their warnings and errors tell of no row.
 PUBLIC = (PublicBinner, PublicScaler)
+_PRIVATE = (DPBinner, DPPCA, DPScaler)  # whose fit is a release; what they transform has no zeros that vary
 _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",
     PublicBinner: "its edges are trusted to be public",
@@ -102,7 +104,7 @@ def varies_in_zeros(estimator):
         return estimator.sparse_output and (estimator.handle_unknown != "error" or estimator.drop is not None)
     if type(estimator) is SplineTransformer:
         return estimator.sparse_output
-    is_even = type(estimator) in (OrdinalEncoder, GaussianRandomProjection, RBFSampler, PublicBinner)
+    is_even = type(estimator) in (OrdinalEncoder, GaussianRandomProjection, RBFSampler, PublicBinner, *_PRIVATE)
     return not is_even and estimator != "drop"
 
 
