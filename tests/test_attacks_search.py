@@ -121,13 +121,15 @@ def test_steps_for_other_processes_enter_no_trials_in_a_ledger(binary):
     assert [one.estimator for one in ledger.entries] == ["DPSearchCV"]
 
 
-def test_a_held_out_row_that_a_step_refuses_fails_no_trial(binary):
+def test_a_held_out_row_that_a_step_refuses_is_refused_before_any_trial(binary):
     """A finite row whose square is infinite decided, without noise, that a model that learned nothing is released."""
     X, y = binary[0].copy(), binary[1]
     held_out = train_test_split(np.arange(len(X)), test_size=0.2, random_state=0)[1]
     X[held_out[0]] = 1e155
     model = make_pipeline(PolynomialFeatures(2), MODEL)
-    assert DPSearchCV(model, {}, n_trials=2, **FIT).fit(X, y).best_params_ == {}
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="contains infinity"):
+        DPSearchCV(model, {}, n_trials=2, **FIT).fit(X, y)
+    assert ledger.entries == ()
 
 
 def test_candidates_of_a_search_that_find_labels_are_reported_as_such(binary):
