@@ -7,6 +7,7 @@ from .._label import as_html, method_line, wrap
 from ..guarantee import PrivacyGuarantee
 
 INFERRED = "inferred from what was fitted; a PrivacyLedger records what is released when it is released"
+PLANNED = "as a fit will release it: nothing has been released for this report"
 _DATA_INDEPENDENT = "data-independent"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
 

@@ -312,7 +312,7 @@ def _of_step(estimator, name, flow):
     if has_guarantee(estimator):
         return _of_private_step(estimator, name, flow)
     if is_of_library(estimator):
-        raise NotFittedError(f"{kind} is not fitted, or its last fit failed: its guarantee is unknown.")
+        raise NotFittedError(f"{kind} is not fitted, or its last fit failed: for what a fit will release, give X.")
     if is_data_independent(estimator):
         if holds_private(estimator):  # a function, or a method of one, that was fitted before
             return replace(_uncovered(name, kind, _APPLIES), is_known=False)
