@@ -253,7 +253,7 @@ def _of_branches(estimator, steps, name, flow):
         maps += ((name, estimator),)
     words = {fact: next(filter(None, (getattr(out, fact) for out in flows)), "") for fact in _WORDS}
     released = all(out.released for out in flows)
-    if type(estimator) not in _FIT_TRANSFORM and not released:  # what leaves it are predictions, and each fit has its own
+    if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
     return replace(part, flow=Flow(maps, released=released, **words))
 
