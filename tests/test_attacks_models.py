@@ -1793,3 +1793,18 @@ def test_an_audit_of_a_release_that_drifts_does_not_exceed_what_each_call_guaran
 
     result = audit_epsilon(noisy_count, np.zeros((10, 1)), np.zeros((11, 1)), n_trials=4000, confidence=1 - 1e-9)
     assert not result.exceeds(PrivacyGuarantee(1.0, 0.0))
+
+
+@pytest.mark.parametrize("columns", [["b=0:10"], ["b=0:10", "--categories", "a=1,2"]], ids=["number", "category"])
+def test_a_cell_of_more_digits_than_floats_have_is_refused_in_one_line(tmp_path, capsys, columns):
+    """A whole number of 320 digits ended the command with a traceback, and the code 1 of a mistake of ours."""
+    is_category = "--categories" in columns
+    rows = [{"a": i % 2, "b": i % 5, "label": ["no", "yes"][i % 2]} for i in range(8)]
+    rows[4]["a" if is_category else "b"] = "98765431" * 40
+    table, bounds = tmp_path / "table.csv", columns if is_category else ["a=0:10", *columns]
+    pd.DataFrame(rows).to_csv(table, index=False)
+    try:
+        main(["fit", str(table), "--target", "label", "--bounds", *bounds, "--output", str(tmp_path / "m.joblib")])
+    except SystemExit as end:
+        assert end.code == 2
+        assert capsys.readouterr().err.count("\n") == 1
