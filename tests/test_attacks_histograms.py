@@ -170,8 +170,8 @@ def test_a_missing_value_rounds_no_value_of_another_row():
         "double[pyarrow]",
         "Sparse[int64]",
     ]
-    others = ["int8", "Int8", "boolean", "float32", "Float32", "float[pyarrow]", "Sparse[float32]", "uint8[pyarrow]"]
-    polars_types, polars_others = [pl.Int32, pl.UInt64, pl.Float64], [pl.Int8, pl.Float32, pl.Boolean]
+    others = ["Int8", "boolean", "float32", "float[pyarrow]", "Sparse[float32]"]
+    polars_types, polars_others = [pl.Int32, pl.UInt64], [pl.Float32, pl.Boolean]
     for frame, column, dtypes in (
         (pd.DataFrame, lambda cells, dtype: pd.Series(cells, dtype=dtype), product(pandas_types, others)),
         (pl.DataFrame, lambda cells, dtype: pl.Series(cells, dtype=dtype), product(polars_types, polars_others)),
@@ -263,7 +263,7 @@ def test_unused_bins_that_a_function_leaves_out_leave_no_total():
         return frame.loc[:, [name for name in frame if "_unused_" not in name]]
 
     widths, totals = set(), set()
-    for seed in range(8):
+    for seed in range(4):
         with reproducible_noise(seed):
             binner = DPBinner(sparse_output=False, **private).set_output(transform="pandas")
             model = DPRidge(target_bounds=(0, 1), delta=1e-6)
