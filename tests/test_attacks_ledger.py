@@ -1860,14 +1860,15 @@ def test_a_worker_outlives_a_ledger_without_a_path_that_was_left_by_an_error():
     ledger = PrivacyLedger()
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(LedgerError), ledger:
-            ledger.limit(0.5)
+            ledger.limit(1.0)
             pool = stack.enter_context(multiprocessing.get_context("fork").Pool(1))
             assert pool.map(job_of_a_worker, [0]) == ["released"]
-            publish()
+            raise LedgerError
         with PrivacyLedger() as later:
             answers = pool.map(job_of_a_worker, [0])
             assert answers == ["released"]
-            assert len(later.entries) == 1
+            assert (len(ledger.entries), len(later.entries)) == (2, 1)
+        os.unlink(ledger._identity[0])
 
 
 @pytest.mark.parametrize(

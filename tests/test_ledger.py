@@ -508,7 +508,7 @@ def test_a_total_is_the_exact_composition():
     )
     assert "once at most" in once
     assert "as they reach each release" in compared
-    assert "fixed before the first" in fixed and fixed not in of_changes.adaptive.assumptions
+    assert "fixed before the first release" in fixed and fixed not in of_changes.adaptive.assumptions
     assert of_changes.adaptive.epsilon == pytest.approx(1.9)
     assert of_changes.adaptive.epsilon >= 1.9 > exact.epsilon
     printed = " ".join(repr(ledger).split())

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from ._labels import read_labels
+from ._labels import number, read_labels
 
 _NO_NAMES = {"", "nan", "na", "n/a", "null", "none", "inf", "infinity", "true", "false"}
 
@@ -115,20 +115,19 @@ def check_features(path, X, categories, fill):
 
 def _checked(column, listed, filled):
     """Return a column of categories as numbers if those are, and as text otherwise; any other column as float64."""
-    import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
     name, missing = column.name, column.isna()
     if listed:
         if isinstance(listed[0], float):  # what is infinite is another value, which encoders refuse
-            cells = pd.to_numeric(column, errors="coerce").astype(np.float64).replace([-np.inf, np.inf], np.nan)
+            cells = _as_numbers(column).astype(np.float64).replace([-np.inf, np.inf], np.nan)
         else:
             cells = column.astype(object)
         if not cells.isin(listed).any():
             raise ValueError(f"column {name!r} holds none of its --categories")
         return cells
     if not is_numeric_dtype(column):  # for a cell of text, or for a whole number beyond 64 bits
-        column = pd.to_numeric(column, errors="coerce")
+        column = _as_numbers(column)
     if not column.isna().equals(missing):
         raise ValueError(
             f"column {name!r} holds text where numbers should be: list what it can be, without looking at the file, by"
@@ -139,3 +138,13 @@ def _checked(column, listed, filled):
     if missing.any() and not filled:
         raise ValueError(f"column {name!r} has missing values: name a public constant for them by --fill {name}=VALUE")
     return column.astype(np.float64)
+
+
+def _as_numbers(column):
+    """Return a column as numbers, with nan for all else, and infinity for whole numbers beyond floats."""
+    import pandas as pd
+
+    try:
+        return pd.to_numeric(column, errors="coerce")
+    except OverflowError:
+        return column.map(lambda cell: number(str(cell)), na_action="ignore").astype(np.float64)

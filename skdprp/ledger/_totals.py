@@ -17,7 +17,7 @@ _EACH_ONCE = (
     "depend on other rows or labels"
 )
 _WITHIN_A_ROW = ("one row", "one entry of X", "one entry of X; y is not protected")
-_FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first"
+_FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
 _NO_ROW_IN_COMMON = (
     "parts of a division, and chunks of one collection, have no row in common, and which rows are in which does not "
     "depend on what is in them"

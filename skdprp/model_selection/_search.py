@@ -42,7 +42,7 @@ from ..histograms import PrivateHistograms
 from ..ledger import LedgerError, entry
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target
-from ..report._rehearsal import LAZY, PublicFacts, fit_transform, in_private, not_priced, rehearsing
+from ..report._rehearsal import LAZY, PublicFacts, fit_transform, in_private, not_priced, thrown_away
 from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
 from ._budget import Budget
 
@@ -328,7 +328,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             PublicFacts.of(X, n_samples=len(y)), n_targets=1, n_classes=(len(getattr(model, "classes_", ())),)
         )
         calibration, candidates, score = model._plan(facts, len(y_held_out), delta)
-        with rehearsing():
+        with in_private(), thrown_away():
             for candidate in candidates:
                 _check_rows(clone(candidate.estimator), deepcopy(X), deepcopy(X_held_out))
         with in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
@@ -402,6 +402,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         found = []
         for params in ParameterGrid(self.param_grid):
             candidate = _plain(clone(self.estimator).set_params(**clone(params, safe=False)))
+            if self._scoring() == "neg_log_loss" and not hasattr(candidate, "predict_proba"):
+                raise ValueError("scoring='neg_log_loss' is for models that have probabilities: not all candidates do.")
             if any(is_ensemble(step) for _, step in all_steps(candidate)):
                 raise ValueError("A search takes no ensembles, whose members it cannot reach: search for one model.")
             steps = private_steps(candidate)

@@ -68,6 +68,13 @@ _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing o
 # What their functions and classes do follows from their names; all others may be defined anew under the same name, and
 # functions may do what a file says.
 _LIBRARIES = ("builtins", "functools", "math", "numpy", "operator", "pandas", "re", "scipy", "skdprp", "sklearn")
+# Functions of libraries that look at all rows, which a FunctionTransformer may call: the common ones.
+_OF_ALL_ROWS = {
+    "numpy": {"cumprod", "cumsum", "gradient"},
+    "pandas": {"bfill", "cumsum", "diff", "drop_duplicates", "dropna", "ffill", "get_dummies", "interpolate", "rank"},
+    "scipy": {"gzscore", "rankdata", "zscore"},
+    "sklearn": {"maxabs_scale", "minmax_scale", "power_transform", "quantile_transform", "robust_scale", "scale"},
+}
 # Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.
 OWN_LABELS = ContextVar("own_labels")
 
@@ -76,7 +83,7 @@ def is_data_independent(estimator):
     """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
     kind = type(estimator)
     return (
-        kind in _ROW_BY_ROW
+        (kind in _ROW_BY_ROW and not (kind is FunctionTransformer and _looks_at_all_rows(estimator.func)))
         # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
         or (kind in PUBLIC and _does_as_told(estimator))
         or (kind is RBFSampler and _has_given_gamma(estimator))
@@ -130,6 +137,12 @@ def _does_as_told(estimator):
         return estimator._matches_parameters()
     except ValueError:
         return False
+
+
+def _looks_at_all_rows(function):
+    """Whether a function is one of a library that is known to make each row of all of them."""
+    library = str(getattr(function, "__module__", "")).partition(".")[0]
+    return getattr(function, "__name__", "") in _OF_ALL_ROWS.get(library, ())
 
 
 def _has_given_gamma(sampler):

@@ -102,18 +102,15 @@ def in_private():
         yield
 
 
-@contextmanager
-def rehearsing():
-    """Draw noise that is thrown away with what it was added to, of which no ledger needs an entry."""
-    journals = frozenset(open_journals().values())
-    with in_private(), EntryBlock(journals, seeded=_noise.is_seeded(), absorbs=True):
-        yield
+def thrown_away():
+    """Block for noise that is thrown away with what it was added to, of which no ledger needs an entry."""
+    return EntryBlock(frozenset(open_journals().values()), seeded=_noise.is_seeded(), absorbs=True)
 
 
 def rehearse(estimator, facts):
     """Find all private steps of an estimator, and pass a few rows through what stands before a model."""
     model = clone(estimator)
-    with rehearsing():  # of what is fitted only widths are kept
+    with in_private(), thrown_away():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
 
 
