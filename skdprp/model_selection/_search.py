@@ -37,6 +37,7 @@ from .._validation import (
 )
 from ..composition import PrivacyLoss, Profile, searched_profile
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
+from ..histograms import PrivateHistograms
 from ..ledger import LedgerError, entry
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target
@@ -594,8 +595,10 @@ def _check_rows(model, X, X_held_out):
                 return _check_rows(step, X, X_held_out)
             takes = get_tags(step).input_tags
             options = {"accept_sparse": "csr", "dtype": FLOATS}
-            if takes.two_d_array and not takes.categorical:
-                for rows in (X, X_held_out):
+            for rows in (X, X_held_out):
+                if isinstance(step, PrivateHistograms):
+                    step._count([rows])
+                elif takes.two_d_array and not takes.categorical:
                     validate_array(rows, ensure_all_finite="allow-nan" if takes.allow_nan else True, **options)
             return None
         X, X_held_out = without_values(fit_transform, step, X), without_values(step.transform, X_held_out)

@@ -11,6 +11,7 @@ import numpy as np
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
@@ -137,6 +138,8 @@ def _pass_steps(model, path, facts):
 
 def fit_transform(step, X):
     """Pass rows through a step; errors of other libraries would show them."""
+    if type(step) is FrozenEstimator:
+        return without_values(step.transform, X)
     return step.fit(X).transform(X) if is_of_library(step) else without_values(lambda: step.fit(X).transform(X))
 
 

@@ -252,7 +252,10 @@ def _of_branches(estimator, steps, name, flow):
     if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
         maps += ((name, estimator),)
     words = {fact: next(filter(None, (getattr(out, fact) for out in flows)), "") for fact in _WORDS}
-    return replace(part, flow=Flow(maps, released=all(out.released for out in flows), **words))
+    released = all(out.released for out in flows)
+    if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
+        maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
+    return replace(part, flow=Flow(maps, released=released, **words))
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
