@@ -66,7 +66,7 @@ class SeededBlock(Block):
 
     def holds(self):
         """Whether it is not left, in its thread: also where it waits in a generator, such as a fixture of a test."""
-        return self._frame is not None and self._owner == _here()
+        return self.is_entered() and self._owner == _here()
 
 
 def _seeded_generator():

@@ -41,10 +41,10 @@ def audit_epsilon(
     Parameters
     ----------
     release : callable or estimator
-        A function from a data set to numbers, or to arrays or lists of them, with fresh noise at each call; or an
-        estimator. Sketches are fitted once, on `a`, unless they already are, and each trial is a call of `transform`.
-        Any other estimator is cloned and fitted at each trial: what it releases are its weights, or else the
-        transformed data.
+        A function from a data set to numbers, or to arrays or lists of them, with fresh noise at each call, and calls
+        that do not depend on each other: all outputs of `a` are drawn before those of `b`. Or an estimator: sketches
+        are fitted once, on `a`, unless they already are, and each trial is a call of `transform`. Any other estimator
+        is cloned and fitted at each trial: what it releases are its weights, or else the transformed data.
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some.

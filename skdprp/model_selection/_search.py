@@ -7,10 +7,11 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import ParameterGrid, train_test_split
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -41,7 +42,7 @@ from ..histograms import PrivateHistograms
 from ..ledger import LedgerError, entry
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target
-from ..report._rehearsal import LAZY, PublicFacts, fit_transform, in_private, not_priced
+from ..report._rehearsal import LAZY, PublicFacts, fit_transform, in_private, not_priced, rehearsing
 from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
 from ._budget import Budget
 
@@ -327,7 +328,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             PublicFacts.of(X, n_samples=len(y)), n_targets=1, n_classes=(len(getattr(model, "classes_", ())),)
         )
         calibration, candidates, score = model._plan(facts, len(y_held_out), delta)
-        with in_private():
+        with rehearsing():
             for candidate in candidates:
                 _check_rows(clone(candidate.estimator), deepcopy(X), deepcopy(X_held_out))
         with in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
@@ -595,6 +596,10 @@ def _check_rows(model, X, X_held_out):
                 return _check_rows(step, X, X_held_out)
             takes = get_tags(step).input_tags
             options = {"accept_sparse": "csr", "dtype": FLOATS}
+            if type(step) in (ColumnTransformer, FeatureUnion):  # which have no tags of their own
+                fit_transform(step, X)
+                without_values(step.transform, X_held_out)
+                return None
             for rows in (X, X_held_out):
                 if isinstance(step, PrivateHistograms):
                     step._count([rows])

@@ -102,12 +102,18 @@ def in_private():
         yield
 
 
+@contextmanager
+def rehearsing():
+    """Draw noise that is thrown away with what it was added to, of which no ledger needs an entry."""
+    journals = frozenset(open_journals().values())
+    with in_private(), EntryBlock(journals, seeded=_noise.is_seeded(), absorbs=True):
+        yield
+
+
 def rehearse(estimator, facts):
     """Find all private steps of an estimator, and pass a few rows through what stands before a model."""
     model = clone(estimator)
-    # Noise of what sees few rows here is drawn and thrown away with what it was added to: only widths are kept.
-    journals = frozenset(open_journals().values())
-    with in_private(), EntryBlock(journals, seeded=_noise.is_seeded(), absorbs=True):
+    with rehearsing():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
 
 

@@ -110,6 +110,7 @@ _UNRECORDED = (
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
 _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
+_AS_WIDE = "{}: how many columns come out does not depend on what was released before"
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
 _ELIMINATES = "fits its estimator anew at each elimination, and keeps the last: a PrivacyLedger counts them all"
 _APPLIES = (
@@ -419,6 +420,8 @@ def _after_maps(guarantee, maps):
     functions = [name for name, step in maps if calls_own_function(step)]
     if functions:  # what a function applies can be hidden from any search of it
         mapped.append(_APPLIES_NONE.format(", ".join(functions)))
+        if any(has_guarantee(step) for _, step in maps):  # or noise of one release would calibrate the next
+            mapped.append(_AS_WIDE.format(", ".join(functions)))
     adjacency = guarantee.adjacency
     if adjacency is not None and adjacency.is_distance:
         adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))
