@@ -242,7 +242,7 @@ def _spelled(thing):
     if type(thing) is dict:
         return f"{{{sorted((_spelled(name), _spelled(value)) for name, value in thing.items())}}}"
     if type(thing) is np.ndarray and thing.dtype != object:
-        return _digest(thing)
+        return f"{thing.shape}{thing.dtype!r}" + hashlib.sha256(np.ascontiguousarray(thing)).hexdigest()
     if type(thing) in (list, tuple, np.ndarray):
         return f"{type(thing).__name__}[{','.join(map(_spelled, thing))}]"
     # A mask [True, False] takes other columns than places [1, 0] do: equal numbers of two types are two values.
@@ -268,17 +268,17 @@ def _what_it_does(estimator):
     return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
 
 
-def _digest(array):
-    return f"{array.shape}{array.dtype!r}" + hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
-
-
 class _Pickler(pickle.Pickler):
     """Writes out functions by what they do, and no class that may be defined anew under the same name."""
 
     def reducer_override(self, thing):
         """Write a function, or what it holds, by what it does, and anything else of no library by a label."""
         if isinstance(thing, FunctionType):
-            return str, (_spelled_function(thing),)
+            # What one of no library does may depend on a file that it reads, or on what a name in a text is by now.
+            if not is_in_library(thing.__globals__.get("__name__")):
+                return str, (_own_label(thing),)
+            facts = [thing.__code__, thing.__closure__, thing.__defaults__, thing.__kwdefaults__]
+            return str, (f"{thing.__module__}.{thing.__qualname__}{_pickled(facts, owner=thing)}",)
         if isinstance(thing, CodeType):
             return str, (marshal.dumps(thing, 2).hex(),)  # later versions write equal code in several ways
         if isinstance(thing, CellType):
@@ -297,15 +297,6 @@ def _pickled(thing, *, owner=None):
 
 def _own_label(thing):
     return OWN_LABELS.get({}).setdefault(id(thing), (uuid4().hex, thing))[0]
-
-
-def _spelled_function(function):
-    """Write out a function of a library, by its place, its code and what it has captured."""
-    # What any other one does may depend on a file that it reads, or on what a name in a text is by now.
-    if not is_in_library(function.__globals__.get("__name__")):
-        return _own_label(function)
-    facts = [function.__code__, function.__closure__, function.__defaults__, function.__kwdefaults__]
-    return f"{function.__module__}.{function.__qualname__}{_pickled(facts, owner=function)}"
 
 
 def _is_of_library(thing):

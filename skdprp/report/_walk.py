@@ -161,7 +161,17 @@ def walk(estimator, name, flow, *, passes_on=False):
     if estimator is None or isinstance(estimator, str):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
-    return _once_more(part) if passes_on and not _fits_and_transforms_at_once(estimator) else part
+    if not passes_on or _fits_and_transforms_at_once(estimator):
+        return part
+    # A fit sketched the rows, and they are sketched again to be passed on: each sketch is charged once more.
+    charges = tuple((*group, group[0]) if group[0].per == "transform" else group for group in part.charges)
+    steps, groups = [], iter(charges)
+    for line in part.steps:
+        if line.releases:
+            releases = len(next(groups))
+            line = replace(line, releases=releases, calls=line.calls + releases - line.releases)
+        steps.append(line)
+    return replace(part, steps=tuple(steps), charges=charges)
 
 
 def _of_estimator(estimator, name, flow, *, passes_on):
@@ -190,18 +200,6 @@ def _fits_and_transforms_at_once(estimator):
     if type(estimator) is FrozenEstimator:
         return has_guarantee(estimator.estimator)
     return type(estimator) in _FIT_TRANSFORM or has_guarantee(estimator)
-
-
-def _once_more(part):
-    """Charge each sketch once more: a fit sketched the rows, and they are sketched again to be passed on."""
-    charges = tuple((*group, group[0]) if group[0].per == "transform" else group for group in part.charges)
-    groups = iter(charges)
-    steps = tuple(_with_releases(line, len(next(groups))) if line.releases else line for line in part.steps)
-    return replace(part, steps=steps, charges=charges)
-
-
-def _with_releases(line, releases):
-    return replace(line, releases=releases, calls=line.calls + releases - line.releases)
 
 
 def _of_member(step, name, flow, *, passes_on):
