@@ -33,7 +33,8 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
         Rows like those that a fit will see, for what it will release and cost: nothing is released now. How many there
         are is used, and of a few of them how wide the steps make them; None reports on the fit that has been.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None, default=None
-        Labels or targets beside `X`, of which the number of classes or targets is used.
+        Labels or targets beside `X`, of which the number of targets is used, and where models list no `classes` the
+        number of classes: then they are those of all `n_samples` rows.
     n_samples : int or None, default=None
         Number of rows at the fit, where `X` has a few of them only.
     ledger : PrivacyLedger or None, default=None

@@ -36,7 +36,7 @@ _NOT_PRICED = "does not say before a fit what it will guarantee: only DP models 
 _RECORDED = "{} is reported after its fit, which records folds and candidates; DPSearchCV has a price before."
 _FITTED_BEFORE = "{} holds what was fitted before, which a fit to come may publish: report it after that fit."
 _MOST_SAMPLES = 2**53
-_NO_LABELS = "Give y: {} lists no classes, and takes them from it."
+_NO_LABELS = "Give y, of all rows: {} lists no classes, and takes them from it."
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class PublicFacts:
     n_samples: int
     n_targets: int = 0
     n_classes: tuple[int, ...] = ()  # of each target, if those are labels
+    has_all_labels: bool = True
 
     @classmethod
     def of(cls, X, y=None, n_samples=None):
@@ -64,13 +65,13 @@ class PublicFacts:
         labels = without_values(np.asarray, without_values(_of_one_type, y, name="y"), name="y")
         columns = labels.reshape(len(labels), -1).T
         n_classes = tuple(len(without_values(np.unique, column, name="y")) for column in columns)
-        return cls(_head(X), n_samples, len(columns), n_classes)
+        return cls(_head(X), n_samples, len(columns), n_classes, len(labels) >= n_samples)
 
     def n_outputs(self, step):
         """Number of classes or targets of a private step."""
         if not is_classifier(step):
             return max(self.n_targets, 1) if is_regressor(step) else self.n_targets
-        if step.classes is None and not self.n_classes:
+        if step.classes is None and not (self.n_classes and self.has_all_labels):
             raise ValueError(_NO_LABELS.format(type(step).__name__))
         return self.n_classes[0] if step.classes is None else len(step.classes)
 
@@ -235,7 +236,7 @@ def _facts_of_members(kind, facts):
         for target in range(facts.n_targets):
             yield replace(facts, n_targets=1, n_classes=facts.n_classes[target : target + 1])
         return
-    if not facts.n_classes:
+    if not (facts.n_classes and facts.has_all_labels):
         raise ValueError(_NO_LABELS.format(kind.__name__))
     # One problem for each of more than two classes, or for each column of several labels.
     n_problems = facts.n_targets if facts.n_targets > 1 else max(facts.n_classes[0], 1)
