@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -95,8 +96,73 @@ def test_one_vs_rest_solves_each_class(estimator, loss, three_classes, silenced_
 @pytest.mark.parametrize("estimator", BOTH)
 def test_probabilities_need_a_logistic_loss(estimator, binary):
     model = estimator(loss="huber_hinge").fit(*binary)
-    assert not hasattr(model, "predict_proba")
-    assert hasattr(estimator(), "predict_proba") and hasattr(estimator(loss="capped_log_loss"), "predict_proba")
+    for name in ("predict_proba", "predict_log_proba"):
+        assert not hasattr(model, name)
+        assert hasattr(estimator(), name) and hasattr(estimator(loss="capped_log_loss"), name)
+
+
+def far_scores(model, scores):
+    """Give a model of one feature weights under which the row [1] has these scores."""
+    if isinstance(model, DPSGDClassifier):
+        model.coefs_, model.intercepts_ = [np.array([scores])], [np.zeros(len(scores))]
+    else:
+        model.coef_, model.intercept_ = np.array(scores)[:, None], np.zeros(len(scores))
+    return model.predict_log_proba(np.ones((1, 1)))[0]
+
+
+def precise_log_probability(loss, score):
+    """Logarithm of the share of the label at which the expected loss is least, in 60 digits."""
+    p = 1 / (1 + mpmath.exp(-mpmath.mpf(score)))
+    if loss == "log_loss":
+        return mpmath.log(p)
+    return mpmath.log(2 * p / (1 + 2 * p)) if score < 0 else mpmath.log(1 / (3 - 2 * p))
+
+
+SCORES = [0.0, 1.0, -30.0, 37.5, 745.2, -745.2, 1e5, -1e300]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AMPClassifier(loss="log_loss"),
+        AMPClassifier(),
+        ProductNoiseOutputPerturbation(),
+        DPSGDClassifier(n_epochs=2, max_norm=1.0),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("score", SCORES)
+def test_logarithms_of_probabilities_lose_no_digits(model, score):
+    """Of two classes, however far the score: no -inf where the logarithm is a float."""
+    model = clone(model).fit(np.ones((6, 1)), [0, 1] * 3)
+    loss = getattr(model, "loss_", "log_loss")
+    with mpmath.workdps(60):
+        expected = [float(precise_log_probability(loss, side * score)) for side in (-1, 1)]
+    np.testing.assert_allclose(far_scores(model, [score]), expected, rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AMPClassifier(),
+        AMPClassifier(multi_class="ovr"),
+        AMPClassifier(multi_class="ovr", loss="log_loss"),
+        ProductNoiseOutputPerturbation(),
+        DPSGDClassifier(n_epochs=2, max_norm=1.0),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("scores", [(0.3, -0.2, 1.0), (-800.0, -2000.0, -5000.0), (900.0, 0.0, -1e6)], ids=str)
+def test_logarithms_of_probabilities_of_many_classes(model, scores):
+    """They are normalised, and those of the likeliest classes right however small the others are."""
+    model = clone(model).fit(np.ones((6, 1)), [0, 1, 2] * 2)
+    is_softmax = model.multi_class == "auto" if hasattr(model, "multi_class") else True
+    with mpmath.workdps(60):
+        logs = [mpmath.mpf(s) if is_softmax else precise_log_probability(model.loss_, s) for s in scores]
+        total = mpmath.log(sum(map(mpmath.exp, logs)))
+        expected = [float(log - total) for log in logs]
+    np.testing.assert_allclose(far_scores(model, scores), expected, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(model.predict_proba(np.ones((1, 1)))[0], np.exp(expected), rtol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", BOTH)

@@ -5,7 +5,7 @@ from contextlib import suppress
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import log_expit, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
@@ -56,7 +56,7 @@ LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or
 
 
 def _has_probabilities(estimator):
-    if estimator.loss != "huber_hinge":
+    if getattr(estimator, "loss", "log_loss") != "huber_hinge":
         return True
     raise AttributeError(f"Probabilities need loss='log_loss' or 'capped_log_loss', got {estimator.loss!r}.")
 
@@ -217,9 +217,10 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
+    @available_if(_has_probabilities)
     @silent
-    def predict_proba(self, X):
-        """Estimate the probability of each class.
+    def predict_log_proba(self, X):
+        """Estimate the logarithm of the probability of each class; not for huber_hinge.
 
         Parameters
         ----------
@@ -229,10 +230,26 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
+            In the order of `classes_`. Finite also where the probability is below all floats.
         """
-        scores = self.decision_function(X)
-        return softmax(scores, axis=1) if scores.ndim > 1 else np.column_stack([expit(-scores), expit(scores)])
+        return self._log_probabilities(self.decision_function(X))
+
+    @available_if(_has_probabilities)
+    @silent
+    def predict_proba(self, X):
+        """Estimate the probability of each class; not for huber_hinge.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`. One-vs-rest probabilities are normalised.
+        """
+        return np.exp(self.predict_log_proba(X))
 
     @silent
     def score(self, X, y, sample_weight=None):
@@ -294,6 +311,10 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             source=source,
         )
 
+    def _log_probabilities(self, scores):
+        """Logarithms of the probabilities of all classes, from the scores of `decision_function`."""
+        return log_expit(np.column_stack([-scores, scores])) if scores.ndim == 1 else log_softmax(scores, axis=1)
+
     @abstractmethod
     def _problem(self, shape, dtype, n_classes):
         """Collect what is public of the problem, from the shape and the type of the rows; at least `n_samples`."""
@@ -318,29 +339,14 @@ class PrivateLinearClassifier(PrivateClassifier):
     _set_by_rows = "C_"
     _failures = "that a fit was refused, or that its solver failed"
 
-    @available_if(_has_probabilities)
-    @silent
-    def predict_proba(self, X):
-        """Estimate the probability of each class; not for huber_hinge.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`. One-vs-rest probabilities are normalised.
-        """
-        check_is_fitted(self)
+    def _log_probabilities(self, scores):
         if self._is_multinomial(len(self.coef_)):
-            return super().predict_proba(X)
-        scores, loss = self.decision_function(X), BINARY_LOSSES[self.loss_]()
+            return super()._log_probabilities(scores)
+        loss = BINARY_LOSSES[self.loss_]()
         if scores.ndim == 1:
-            return np.exp(loss.log_probability(np.column_stack([-scores, scores])))
-        # By logarithms, relative to the largest, so that scores far below zero do not become 0 / 0.
-        return softmax(loss.log_probability(scores), axis=1)
+            return loss.log_probability(np.column_stack([-scores, scores]))
+        # Relative to the largest, so that scores far below zero do not become 0 / 0.
+        return log_softmax(loss.log_probability(scores), axis=1)
 
     def _problem(self, shape, dtype, n_classes):
         return Problem(
