@@ -12,7 +12,7 @@ from .._calibration import Calibration
 from .._digits import printed_down, printed_up
 from .._validation import POSITIVE, Interval, StrOptions, clip_rows
 from ..composition import PrivacyLoss, Profile
-from ..linear_model._base import PrivateClassifier
+from ..linear_model._base import CLASS_WEIGHT, PrivateClassifier
 from ..linear_model._erm import constant_feature
 from ..mechanisms import sampled_target, subsampled_gaussian_profile
 from ..mechanisms._numerics import rows_that_differ
@@ -107,6 +107,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.
+    class_weight : dict of {label: float} or None, default=None
+        Public weights of the rows of each class, from 0 to 1, by which their gradients are multiplied; labels that are
+        not listed have 1, and None is 1 for all. They must not come from the data, so that there is no "balanced".
     verbose : int, default=0
         How many lines to print during fit. They tell how far it is, and nothing of the data.
 
@@ -214,6 +217,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         "max_norm": [Interval(Real, 1e-50, 1e50, closed="both"), None],
         "adjacency": [StrOptions({"replace_one", "add_remove"})],
         "classes": ["array-like", None],
+        "class_weight": CLASS_WEIGHT,
         "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -234,6 +238,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         max_norm=None,
         adjacency="replace_one",
         classes=None,
+        class_weight=None,
         verbose=0,
     ):
         self.epsilon = epsilon
@@ -250,6 +255,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         self.max_norm = max_norm
         self.adjacency = adjacency
         self.classes = classes
+        self.class_weight = class_weight
         self.verbose = verbose
 
     @property
@@ -388,7 +394,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         )
 
     @with_callbacks
-    def _release(self, problem, calibration, X, codes):
+    def _release(self, problem, calibration, X, codes, row_weights):
         descent, network = calibration.mechanism, problem.network
         if descent.radius is None:
             add_noise = _noise.add_gaussian
@@ -396,7 +402,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             shape, power = descent.radius
             add_noise = partial(_noise.add_spherical, shape=shape, power=power)
         update = UPDATES[self.optimizer](descent.plan.learning_rate)
-        steps = noisy_descent(problem, descent, self._clipped(X), codes, update=update, add_noise=add_noise)
+        steps = noisy_descent(
+            problem, descent, self._clipped(X), codes, row_weights, update=update, add_noise=add_noise
+        )
         # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
         report = report_steps(self, descent.plan.n_steps, self.verbose)
         late = Average()  # of the second half of the steps, in which the noise of single ones cancels

@@ -121,7 +121,7 @@ def clip_factors(squared_norms, bound):
 
 
 def add_clipped_gradients(total, network, weights, block, bound, dtype=np.float64):
-    """Add the clipped gradients of a block of rows to `total`, in place.
+    """Add the clipped gradients of a block of rows, times their weights, to `total`, in place.
 
     Gradients are computed in the precision of the rows, their norms in float64; products with dense rows are summed in
     `dtype`. A row whose gradient overflows adds nothing.
@@ -133,7 +133,7 @@ def add_clipped_gradients(total, network, weights, block, bound, dtype=np.float6
         gradient = network.loss_gradient(block.codes, outputs[-1]).astype(precision, copy=False)
         deltas = network.backward(layers, outputs, gradient)
         factors = clip_factors(squared_gradient_norms(network, outputs[:-1], deltas), bound)
-    factors[block.n_rows :] = 0.0  # rows of zeros that fill up the block have gradients too
+    factors *= block.weights  # of 0 for rows of zeros that fill up the block, which have gradients too
     dropped = np.flatnonzero(factors == 0.0)
     for array in outputs[1:-1] + deltas if dropped.size else []:
         array[dropped] = 0.0  # 0 times what may be no finite number is not 0
