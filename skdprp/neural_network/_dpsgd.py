@@ -6,15 +6,15 @@ from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import log_softmax
 
 from .. import _noise
 from .._calibration import Calibration
 from .._digits import printed_down, printed_up
-from .._validation import POSITIVE, Interval, StrOptions, clip_rows, silent
+from .._validation import POSITIVE, Interval, StrOptions, clip_rows
 from ..composition import PrivacyLoss, Profile
 from ..linear_model._base import CLASS_WEIGHT, PrivateClassifier
 from ..linear_model._erm import constant_feature
+from ..losses import CappedLogisticLoss
 from ..mechanisms import sampled_target, subsampled_gaussian_profile
 from ..mechanisms._numerics import rows_that_differ
 from ..mechanisms.noisy_steps import descent_scale, product_descent_scale, sampled_steps_target
@@ -439,27 +439,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             "intercepts_": [network.bias * layer[-1] for layer in layers],
         }
 
-    @silent
-    def predict_proba(self, X):
-        """Estimate the probability of each class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped, as in fit, where it is set.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
-        """
-        return np.exp(self._log_probabilities(self.decision_function(X)))
-
     def _log_probabilities(self, scores):
-        """Logarithms of the probabilities of all classes, from the scores of `decision_function`."""
-        columns = np.column_stack([-scores / 2, scores / 2]) if scores.ndim == 1 else scores
-        is_capped = len(self.coefs_) == 1 and self._max_norm is not None
-        return capped_log_probabilities(columns) if is_capped else log_softmax(columns, axis=1)
+        if len(self.coefs_) > 1 or self._max_norm is None:
+            return super()._log_probabilities(scores)
+        if scores.ndim == 1:
+            return CappedLogisticLoss().log_probability(np.column_stack([-scores, scores]))
+        return capped_log_probabilities(scores)
 
     def _scores(self, X):
         return score(self.activation, zip(self.coefs_, self.intercepts_, strict=True), self._clipped(X))

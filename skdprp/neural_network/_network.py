@@ -116,7 +116,7 @@ def score(activation, layers, X):
 
 
 def capped_log_probabilities(scores):
-    """Logarithms of the probabilities of all K classes, from the scores of a capped model; two classes have two scores.
+    """Logarithms of the probabilities of all K classes, from the scores of a capped model, for K above 2.
 
     Clipping a derivative holds back the rows that a score gets most wrong, so that the softmax p of the scores is not
     how frequent the classes are. Among rows of equal features let class y have the share q_y. Descent stays where
