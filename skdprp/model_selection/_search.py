@@ -524,6 +524,23 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         """
         return self._of_best("predict_proba", X)
 
+    @available_if(_best_has("predict_log_proba"))
+    @silent
+    def predict_log_proba(self, X):
+        """Estimate the logarithm of the probability of each class by the best model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+        """
+        return self._of_best("predict_log_proba", X)
+
     @available_if(_best_has("decision_function"))
     @silent
     def decision_function(self, X):
