@@ -1828,7 +1828,7 @@ def test_two_columns_of_labels_are_two_releases_in_a_plan_too(member):
     ensemble = OneVsRestClassifier(member)
     plan, report = privacy_report(ensemble, X, TWO_LABELS), privacy_report(clone(ensemble).fit(X, TWO_LABELS))
     assert charged(plan) == charged(report) == 2
-    assert plan.private.epsilon == report.private.epsilon > 1.3
+    assert 1.3 < report.private.epsilon <= plan.private.epsilon < report.private.epsilon * (1 + 1e-6)
 
 
 def test_a_budget_counts_the_columns_of_labels():
@@ -1863,5 +1863,6 @@ class AsItIs(ClassifierMixin, BaseEstimator):
 def test_a_plan_knows_of_what_was_fitted_before(holder):
     """A clone forgets the fits of its parameters, which the fit to come will take over as they are."""
     pipeline = make_pipeline(sketch(), holder)
-    assert privacy_report(pipeline, X, Y).total is None
+    with pytest.raises(ValueError, match="holds what was fitted before"):
+        privacy_report(pipeline, X, Y)
     assert privacy_report(pipeline.fit(X, Y)).total is None

@@ -135,11 +135,13 @@ def test_what_a_report_before_a_fit_does_not_know_is_an_error(binary):
         with pytest.raises(ValueError, match="n_samples is a number of rows"):
             privacy_report(AMPClassifier(), X, y, n_samples=n_samples)
     assert privacy_report(AMPClassifier(), X, y, n_samples=np.int8(100)).total.delta == 1e-4
+    with pytest.raises(ValueError, match="Give y, of all rows"):
+        privacy_report(AMPClassifier(), X[:8], y[:8], n_samples=300)
     with pytest.raises(ValueError, match="The 'method' parameter of DPSignRP"):
         privacy_report(FeatureUnion([("signs", DPSignRP(4, method="laplace"))]), X)
-    with pytest.raises(ValueError, match="Give y: AMPClassifier lists no classes"):
+    with pytest.raises(ValueError, match="Give y, of all rows: AMPClassifier lists no classes"):
         privacy_report(AMPClassifier(), X)
-    with pytest.raises(ValueError, match="Give y: OneVsRestClassifier lists no classes"):
+    with pytest.raises(ValueError, match="Give y, of all rows: OneVsRestClassifier lists no classes"):
         privacy_report(OneVsRestClassifier(AMPClassifier()), X)
     with pytest.raises(ValueError, match="GridSearchCV is reported after its fit"):
         privacy_report(GridSearchCV(AMPClassifier(), {}), X, y)

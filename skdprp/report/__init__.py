@@ -121,7 +121,8 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
 
     What a fit to a million rows like these will cost, before it is paid:
 
-    >>> plan = privacy_report(model, X[:5], y, n_samples=1_000_000)
+    >>> model = AMPClassifier(delta=1e-6, classes=[0, 1])
+    >>> plan = privacy_report(model, X[:5], n_samples=1_000_000)
     >>> plan.private.epsilon, plan.counted
     (1.0, 'as a fit will release it: nothing has been released for this report')
 
