@@ -13,7 +13,7 @@ from .model_selection import DPSearchCV, set_budget
 from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
-from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler
+from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler, make_table_preprocessor
 from .release_file import load_moments, load_release, save_moments, save_release
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
@@ -47,6 +47,7 @@ __all__ = [
     "iDPSignRP",
     "load_moments",
     "load_release",
+    "make_table_preprocessor",
     "membership_inference_auc",
     "privacy_report",
     "save_moments",

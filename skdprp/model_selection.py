@@ -10,6 +10,7 @@ from numbers import Real
 import numpy as np
 from joblib import parallel_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import ParameterGrid, train_test_split
@@ -175,8 +176,9 @@ def _check_rows(model, X, X_held_out):
     """Refuse rows that what stands before the first private step does not take: they would decide which trials fail."""
     for step in [step for _, step in model.steps] if type(model) is Pipeline else [model]:
         if any(_is_private(one) for _, one in all_steps(step)):
-            if type(step) is Pipeline:
-                return _check_rows(step, X, X_held_out)
+            if type(step) in (Pipeline, ColumnTransformer):
+                check = _check_rows if type(step) is Pipeline else _check_branches
+                return check(step, X, X_held_out)
             takes = get_tags(step).input_tags
             options = {"accept_sparse": "csr", "dtype": FLOATS}
             if takes.two_d_array and not takes.categorical:
@@ -184,6 +186,18 @@ def _check_rows(model, X, X_held_out):
                     validate_array(rows, ensure_all_finite="allow-nan" if takes.allow_nan else True, **options)
             return None
         X, X_held_out = without_values(_fit_transform, step, X), without_values(step.transform, X_held_out)
+
+
+def _check_branches(columns, X, X_held_out):
+    """Refuse rows that a ColumnTransformer with private branches does not take."""
+    branches = {name: step for name, step, _ in columns.transformers} | {"remainder": columns.remainder}
+    private = {name for name, step in branches.items() if any(_is_private(one) for _, one in all_steps(step))}
+    public = clone(columns).set_params(**dict.fromkeys(private, "drop"))
+    without_values(_fit_transform, public, X), without_values(public.transform, X_held_out)
+    for name, _, chosen in public.transformers_:
+        if name in private:
+            taken = make_column_transformer(("passthrough", chosen)).fit(X)
+            _check_rows(branches[name], taken.transform(X), taken.transform(X_held_out))
 
 
 def _fit_transform(step, X):
