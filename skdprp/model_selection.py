@@ -45,6 +45,7 @@ from .ledger import LedgerError, entry
 from .linear_model._base import _encode, _of_one_type
 from .mechanisms import gaussian_scale, private_search_trial, sampled_target
 from .report import privacy_report
+from .report._data_independent import PUBLIC
 from .report._structure import all_steps, has_guarantee, is_of_library
 
 __all__ = ["DPSearchCV", "set_budget"]
@@ -166,8 +167,7 @@ def _pass_steps(model, X):
     if type(model) is Pipeline:
         *front, (_, last) = model.steps
         for _, step in front:
-            if hasattr(step, "fit"):
-                X = _fit_transform(step, X) if is_of_library(step) else without_values(_fit_transform, step, X)
+            X = _fit_transform(step, X)
         return _pass_steps(last, X)
     return model, validate_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan")
 
@@ -185,7 +185,7 @@ def _check_rows(model, X, X_held_out):
                 for rows in (X, X_held_out):
                     validate_array(rows, ensure_all_finite="allow-nan" if takes.allow_nan else True, **options)
             return None
-        X, X_held_out = without_values(_fit_transform, step, X), without_values(step.transform, X_held_out)
+        X, X_held_out = _fit_transform(step, X), without_values(step.transform, X_held_out)
 
 
 def _check_branches(columns, X, X_held_out):
@@ -193,7 +193,7 @@ def _check_branches(columns, X, X_held_out):
     branches = {name: step for name, step, _ in columns.transformers} | {"remainder": columns.remainder}
     private = {name for name, step in branches.items() if any(_is_private(one) for _, one in all_steps(step))}
     public = clone(columns).set_params(**dict.fromkeys(private, "drop"))
-    without_values(_fit_transform, public, X), without_values(public.transform, X_held_out)
+    _fit_transform(public, X), without_values(public.transform, X_held_out)
     for name, _, chosen in public.transformers_:
         if name in private:
             taken = make_column_transformer(("passthrough", chosen)).fit(X)
@@ -201,7 +201,14 @@ def _check_branches(columns, X, X_held_out):
 
 
 def _fit_transform(step, X):
-    return step.fit(X).transform(X)
+    """Fit a step, or all of a pipeline, and transform; errors of other libraries may quote rows."""
+    if type(step) is Pipeline:
+        return reduce(lambda rows, one: _fit_transform(one[1], rows), step.steps, X)
+    if not hasattr(step, "fit"):
+        return X
+    if is_of_library(step) or type(step) in PUBLIC:
+        return step.fit(X).transform(X)
+    return without_values(lambda rows: step.fit(rows).transform(rows), X)
 
 
 def _n_outputs(n_classes, n_targets, step):

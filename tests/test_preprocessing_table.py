@@ -118,7 +118,7 @@ def test_what_is_known_is_taken_and_nothing_else_of_the_table(numbers):
 
 
 def test_all_columns_that_do_not_fit_are_named_in_one_message():
-    X, _ = people()
+    X, y = people()
     X["born"] = pd.Timestamp("2000-01-01")
     given = {
         "bounds": {"agee": (0, 120), "sector": (0, 1), "born": (0, 1)},
@@ -130,14 +130,18 @@ def test_all_columns_that_do_not_fit_are_named_in_one_message():
     lines = [line.strip() for line in str(error.value).split("\n")[1:]]
     assert [line.split(":")[0] for line in lines[:3]] == ["agee", "town", "idd"]
     assert lines[0] == "agee: there is no such column"
-    assert {line.split(":")[0] for line in lines[3:]} == {*X}
+    assert {line.split(":")[0] for line in lines[3:-1]} == {*X} and lines[-1].startswith("Give bounds")
     told = {line.split(":")[0]: line for line in lines}
-    assert told["age"].startswith(
-        "age: nothing is given for this column of type int64; give bounds, edges or categories"
-    )
+    assert told["age"] == "age: nothing is given for this column of type int64"
     assert all("where numbers should be; convert it" in told[name] for name in ("sector", "born"))
     assert told["level"] == "level: type int64 where text should be, as its categories are"
     assert "number " not in str(error.value), "no value of id"
+    model = make_pipeline(make_table_preprocessor(**given), AMPClassifier())
+    with pytest.raises(ValueError, match="These columns do not fit") as within:
+        set_budget(model, X, y)
+    assert str(within.value) == str(error.value)
+    with pytest.raises(ValueError, match="agee: there is no such column"):
+        DPSearchCV(model, {"ampclassifier__tol": [1e-9, 1e-10]}).fit(X.drop(columns="born"), y)
     with pytest.raises(ValueError, match="These columns do not fit") as error:
         make_table_preprocessor(epsilon=1.0).fit(X)
     assert str(error.value).split("\n")[1:] == [
@@ -148,7 +152,7 @@ def test_all_columns_that_do_not_fit_are_named_in_one_message():
 def test_a_type_that_lists_categories_is_not_quoted():
     pl = pytest.importorskip("polars")
     table = pl.DataFrame({"age": [1], "town": pl.Series(["secret"], dtype=pl.Enum(["secret"]))})
-    with pytest.raises(ValueError, match="town: nothing is given for this column of type Enum;") as error:
+    with pytest.raises(ValueError, match="town: nothing is given for this column of type Enum\n") as error:
         make_table_preprocessor({"age": (0, 120)}).fit(table)
     assert "secret" not in str(error.value)
 
@@ -180,6 +184,19 @@ def test_a_table_to_predict_on_is_asked_for_the_same_columns():
 )
 def test_what_does_not_go_together_is_refused_at_once(options, message):
     with pytest.raises(ValueError, match=message):
+        make_table_preprocessor(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bounds": (0, 1)}, "bounds must be a dict, by the names of columns; got tuple"),
+        ({"categories": ["public"]}, "categories must be a dict, by the names of columns; got list"),
+        ({"bounds": {"age": (0, 1)}, "drop": "id"}, r"drop must be a list of names of columns: write \['id'\]"),
+    ],
+)
+def test_what_goes_by_names_is_told_by_names(options, message):
+    with pytest.raises(TypeError, match=message):
         make_table_preprocessor(**options)
 
 
@@ -269,14 +286,17 @@ def test_the_same_table_in_other_types_gives_the_same_rows():
         pl.from_pandas(X),
         X.astype(types | {"sector": "string"}),
         X.astype({"sector": "category"}),
+        X.astype({"age": object, "hours": object, "owns": object}),
         X.astype({"age": pd.SparseDtype(float), "gain": pd.SparseDtype(int), "sector": object}),
     ):
         np.testing.assert_array_equal(make_table_preprocessor(**KNOWN).fit_transform(table), rows)
 
 
-def test_arrays_and_lazy_tables_are_refused():
+def test_arrays_lazy_tables_and_names_that_are_there_twice_are_refused():
     dd = pytest.importorskip("dask.dataframe")
     X, _ = people()
+    with pytest.raises(ValueError, match="  age: there are several columns of this name"):
+        make_table_preprocessor(**KNOWN).fit(pd.concat([X, X[["age"]]], axis=1))
     with pytest.raises(TypeError, match="columns go by their names"):
         make_table_preprocessor(**KNOWN).fit(X.to_numpy())
     with pytest.raises(TypeError, match="does not take dask"):

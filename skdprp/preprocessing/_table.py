@@ -20,7 +20,10 @@ from ._scaler import PublicScaler
 # Of the longest row within bounds, where to clip rows of numbers: most are far shorter than that one, and shorter than
 # noise is made for: measured by benchmarks/bench_norms.py.
 SHARE_OF_LONGEST = 0.35
-_CHOICES = "give bounds, edges or categories, drop it, or give an epsilon for private bins"
+_CHOICES = (
+    "Give bounds, edges or categories of a column, not looked up in the table; drop it; or have all others found in"
+    " private bins, by an epsilon."
+)
 
 
 def make_table_preprocessor(
@@ -108,8 +111,14 @@ def make_table_preprocessor(
     Traceback (most recent call last):
         ...
     ValueError: These columns do not fit:
-      hours: nothing is given for this column of type float64; give bounds, edges or categories...
+      hours: nothing is given for this column of type float64
+    Give bounds, edges or categories of a column, not looked up in the table; drop it; or have all others...
     """
+    for name, given in {"bounds": bounds, "edges": edges, "categories": categories}.items():
+        if not (given is None or isinstance(given, Mapping)):
+            raise TypeError(f"{name} must be a dict, by the names of columns; got {type(given).__name__}.")
+    if isinstance(drop, str):
+        raise TypeError(f"drop must be a list of names of columns: write [{drop!r}].")
     bounds, edges, categories = ({} if one is None else dict(one) for one in (bounds, edges, categories))
     drop = list(drop)
     _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill)
@@ -160,7 +169,9 @@ def _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill):
     for name, listed in categories.items():
         is_text = {isinstance(one, str) for one in listed}
         if isinstance(listed, str) or len(is_text) != 1 or len(set(listed)) < len(listed):
-            raise ValueError(f"categories of column {name!r} must be different texts, or different numbers.")
+            raise ValueError(
+                f"categories of column {name!r} must be different texts, or different numbers, none missing."
+            )
 
 
 class TableColumns(TransformerMixin, BaseEstimator):
@@ -210,12 +221,12 @@ class TableColumns(TransformerMixin, BaseEstimator):
         """Say what is wrong with a column that is there, by its name and type; None if nothing is."""
         are_numbers, are_times = holds_numbers(dtype), holds_times(dtype)
         dtype = re.match(r"\w*", str(dtype))[0]  # what follows may be a list of categories
-        if name in self.numbers and not are_numbers:
+        if name in self.numbers and not are_numbers and dtype != "object":  # in which anything may be, numbers too
             return f"{name}: type {dtype} where numbers should be; convert it, list its categories, or drop it"
         if name in self.categories and are_numbers and isinstance(self.categories[name][0], str):
             return f"{name}: type {dtype} where text should be, as its categories are"
         if name not in self._named() and self.others == "error":
-            return f"{name}: nothing is given for this column of type {dtype}; {_CHOICES}"
+            return f"{name}: nothing is given for this column of type {dtype}"
         if name not in self._named() and are_times:
             return f"{name}: type {dtype}; make it days since a date that is not from the data, or drop it"
         return None
@@ -230,9 +241,12 @@ def _types(X):
         raise TypeError("Expected a dataframe of pandas or polars: columns go by their names.")
     if is_lazy(X):
         raise TypeError("A ColumnTransformer does not take dask collections: see PublicBinner and DPBinner, which do.")
-    return dict(zip(X.columns, X.dtypes, strict=True))
+    names = list(X.columns)
+    _raise([f"{name}: there are several columns of this name" for name in names if names.count(name) > 1])
+    return dict(zip(names, X.dtypes, strict=True))
 
 
 def _raise(faults):
     if lines := [f"\n  {fault}" for fault in faults if fault]:
-        raise ValueError(f"These columns do not fit:{''.join(lines)}")
+        choices = f"\n{_CHOICES}" * any("nothing is given" in line for line in lines)
+        raise ValueError(f"These columns do not fit:{''.join(lines)}{choices}")
