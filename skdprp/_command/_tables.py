@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 from sklearn.datasets import load_svmlight_file
 
-from ._labels import read_labels
+from ._labels import number, read_labels
 
 _CURE = (
     "give --bounds COLUMN=LOW:HIGH or --categories COLUMN=THIS,THAT, not looked up in the file, or --default-bounds LOW"
@@ -141,13 +141,11 @@ def _raise(path, faults):
 
 def _as_categories(column, listed):
     """Return a column of categories as numbers or truth values if those are listed, and as text otherwise."""
-    import pandas as pd
-
     if isinstance(listed[0], bool):
         values = {form(word): word == "true" for word in ("true", "false") for form in (str, str.title, str.upper)}
         cells = column.map(values).astype(object)
     elif isinstance(listed[0], float):  # what is infinite is another value, which encoders refuse
-        cells = pd.to_numeric(column, errors="coerce").astype(np.float64).replace([-np.inf, np.inf], np.nan)
+        cells = _coerced(column).replace([-np.inf, np.inf], np.nan)
     else:
         cells = column.astype(object)
     if not cells.isin(listed).any():
@@ -172,12 +170,21 @@ def _as_numbers(column, *, takes_missing=True):
 
 def _numbers(column):
     """Return a column as float64, or None if it holds text."""
-    import pandas as pd
     from pandas.api.types import is_numeric_dtype
 
     if is_numeric_dtype(column):
         return column.astype(np.float64)
     # For a cell of text, for a whole number beyond 64 bits, or for truth values of which some are missing.
     cells = column.map(lambda cell: float(cell) if isinstance(cell, bool) else cell)
-    numbers = pd.to_numeric(cells, errors="coerce").astype(np.float64)
+    numbers = _coerced(cells)
     return numbers if numbers.isna().equals(column.isna()) else None
+
+
+def _coerced(column):
+    """Return a column as float64, with nan for all that is no number, and infinity for whole numbers beyond floats."""
+    import pandas as pd
+
+    try:
+        return pd.to_numeric(column, errors="coerce").astype(np.float64)
+    except OverflowError:
+        return column.map(lambda cell: number(str(cell)), na_action="ignore").astype(np.float64)
