@@ -119,10 +119,10 @@ def test_what_is_known_is_taken_and_nothing_else_of_the_table(numbers):
 
 def test_all_columns_that_do_not_fit_are_named_in_one_message():
     X, y = people()
-    X["born"] = pd.Timestamp("2000-01-01")
+    X["born"], X["sex"] = pd.Timestamp("2000-01-01"), pd.Series(["1"] * 600, dtype="string")
     given = {
         "bounds": {"agee": (0, 120), "sector": (0, 1), "born": (0, 1)},
-        "categories": {"level": ["low", "high"], "town": ["York"]},
+        "categories": {"level": ["low", "high"], "town": ["York"], "sex": [1, 2]},
         "drop": ["idd"],
     }
     with pytest.raises(ValueError, match="These columns do not fit") as error:
@@ -135,6 +135,7 @@ def test_all_columns_that_do_not_fit_are_named_in_one_message():
     assert told["age"] == "age: nothing is given for this column of type int64"
     assert all("where numbers should be; convert it" in told[name] for name in ("sector", "born"))
     assert told["level"] == "level: type int64 where text should be, as its categories are"
+    assert told["sex"] == "sex: type string where numbers should be, as its categories are"
     assert "number " not in str(error.value), "no value of id"
     model = make_pipeline(make_table_preprocessor(**given), AMPClassifier())
     with pytest.raises(ValueError, match="These columns do not fit") as within:

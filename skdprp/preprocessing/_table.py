@@ -219,16 +219,18 @@ class TableColumns(TransformerMixin, BaseEstimator):
 
     def _fault(self, name, dtype):
         """Say what is wrong with a column that is there, by its name and type; None if nothing is."""
-        are_numbers, are_times = holds_numbers(dtype), holds_times(dtype)
-        dtype = re.match(r"\w*", str(dtype))[0]  # what follows may be a list of categories
-        if name in self.numbers and not are_numbers and dtype != "object":  # in which anything may be, numbers too
-            return f"{name}: type {dtype} where numbers should be; convert it, list its categories, or drop it"
-        if name in self.categories and are_numbers and isinstance(self.categories[name][0], str):
-            return f"{name}: type {dtype} where text should be, as its categories are"
+        kind = re.match(r"\w*", str(dtype))[0]  # what follows may be a list of categories
+        holds = "numbers" if holds_numbers(dtype) else "text" if kind.lower() in ("str", "string") else None
+        if name in self.numbers and holds != "numbers" and kind != "object":  # in which anything may be, numbers too
+            return f"{name}: type {kind} where numbers should be; convert it, list its categories, or drop it"
+        if name in self.categories:
+            listed = "text" if isinstance(self.categories[name][0], str) else "numbers"
+            if {holds, listed} == {"text", "numbers"}:
+                return f"{name}: type {kind} where {listed} should be, as its categories are"
         if name not in self._named() and self.others == "error":
-            return f"{name}: nothing is given for this column of type {dtype}"
-        if name not in self._named() and are_times:
-            return f"{name}: type {dtype}; make it days since a date that is not from the data, or drop it"
+            return f"{name}: nothing is given for this column of type {kind}"
+        if name not in self._named() and holds_times(dtype):
+            return f"{name}: type {kind}; make it days since a date that is not from the data, or drop it"
         return None
 
     def _matches_parameters(self):
