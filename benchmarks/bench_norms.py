@@ -57,6 +57,11 @@ def read_tables(folder):
         "Adult": (split, known, None),
         "Adult, bins": (split, known | {"numbers": "bins"}, None),
         "California": (homes, {"bounds": problems.HOUSING_BOUNDS, "categories": places}, problems.PRICES),
+        "California, bins": (
+            homes,
+            {"bounds": problems.HOUSING_BOUNDS, "categories": places, "numbers": "bins"},
+            problems.PRICES,
+        ),
         "California, numbers": (
             [part[list(problems.HOUSING_BOUNDS)] for part in homes[:2]] + list(homes[2:]),
             {"bounds": problems.HOUSING_BOUNDS},

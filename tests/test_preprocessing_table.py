@@ -108,6 +108,16 @@ def test_missing_values_of_scaled_columns_are_filled():
 
 
 @pytest.mark.parametrize("numbers", ["bins", "scaled"])
+def test_a_row_is_transformed_by_itself(numbers):
+    """Whatever the others are, so that a row replaced before is a row replaced after."""
+    X, _ = people(40)
+    table = make_table_preprocessor(**KNOWN, numbers=numbers).fit(X)
+    rows = table.transform(X)
+    for place in range(40):
+        np.testing.assert_array_equal(table.transform(X[place : place + 1])[0], rows[place])
+
+
+@pytest.mark.parametrize("numbers", ["bins", "scaled"])
 def test_what_is_known_is_taken_and_nothing_else_of_the_table(numbers):
     """After fits on two tables without a value in common, the states are the same; so are the reports."""
     X, _ = people()

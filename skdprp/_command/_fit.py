@@ -67,8 +67,8 @@ def add_command(commands):
     parser.add_argument(
         "--numbers",
         choices=("bins", "scaled"),
-        default="bins",
-        help="whether columns with bounds are put into 20 bins, of which the model learns a curve, or scaled",
+        help="whether columns with bounds are put into 20 bins, of which the model learns a curve, or scaled (default:"
+        " bins for classes, scaled for a number to predict)",
     )
     parser.add_argument(
         "--max-norm",
@@ -93,6 +93,7 @@ def run(options):
         raise ValueError(f"{options.output}: exists already; --force overwrites it")
     if options.classes and options.target_bounds:
         raise ValueError("--classes are of labels, and --target-bounds of numbers: give one of them")
+    options.numbers = options.numbers or ("scaled" if options.target_bounds else "bins")
     if options.fill and options.numbers == "bins":
         raise ValueError("--fill goes with --numbers scaled: bins have one for missing values")
     X, y = _read(options.file, options, classes=options.classes)

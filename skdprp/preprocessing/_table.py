@@ -54,7 +54,7 @@ def make_table_preprocessor(
         releases nothing: such columns are an error.
     numbers : {"bins", "scaled"}, default="bins"
         Whether columns with `bounds` become bins, of which a linear model learns a curve, or are scaled, which is
-        better for few rows (hundreds).
+        better for few rows (hundreds), and for :class:`~skdprp.DPRidge` as a rule.
     n_bins : int, default=20
         Number of bins between bounds, and the largest number of those that are found.
     fill : "middle", number or dict, default="middle"
