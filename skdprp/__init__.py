@@ -13,7 +13,7 @@ from .model_selection import DPSearchCV, set_budget
 from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
-from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler
+from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler, make_table_preprocessor
 from .release_file import (
     load_histograms,
     load_moments,
@@ -55,6 +55,7 @@ __all__ = [
     "load_histograms",
     "load_moments",
     "load_release",
+    "make_table_preprocessor",
     "membership_inference_auc",
     "privacy_report",
     "save_histograms",

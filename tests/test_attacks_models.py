@@ -1425,7 +1425,7 @@ def test_no_cell_of_a_column_of_whole_numbers_rounds_the_others(tmp_path):
     for first in ("7", "0.5", "1e18", "9999999999999999999", "99999999999999999999"):
         path.write_text("\n".join(["number,label", f"{first},0", *(f"{number},1" for number in numbers)]))
         rows, _ = read_file(path, target="label")
-        seen.add(check_features(path, rows, {}, {})["number"].to_numpy()[1:].tobytes())
+        seen.add(check_features(path, rows, {}, rows)["number"].to_numpy()[1:].tobytes())
     assert len(seen) == 1
 
 

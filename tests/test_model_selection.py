@@ -26,8 +26,10 @@ from skdprp import (
     DPOPORP,
     DPPCA,
     AMPClassifier,
+    DPBinner,
     DPMoments,
     DPRidge,
+    DPScaler,
     DPSearchCV,
     DPSGDClassifier,
     MIDPRegressor,
@@ -486,3 +488,25 @@ def test_an_attack_catches_scores_without_noise(seeded, monkeypatch):
     monkeypatch.setattr(_search._Score, "with_target", lambda self, *ignored: self)
     monkeypatch.setattr(_search._Score, "loss", PrivacyLoss())
     assert audited(100).exceeds(CLAIM)
+
+
+def test_private_branches_of_columns_are_searched_and_rows_that_they_refuse_are_refused_before():
+    """A ColumnTransformer with a private branch: text goes to it, and what no branch takes fails before any trial."""
+    X = pd.DataFrame({"age": np.arange(400.0) % 90, "town": ["York", "Hull"] * 200})
+    y = np.arange(400) % 2
+    columns = ColumnTransformer([("public", PublicBinner((0, 90)), ["age"]), ("private", DPBinner(), ["town"])])
+    model = make_pipeline(columns, AMPClassifier(max_norm=2**0.5, classes=[0, 1]))
+    grid = {"columntransformer__private__max_categories": [2, 5]}
+    search = DPSearchCV(model, grid, epsilon=50.0, delta=1e-5).fit(X, y)
+    assert search.guarantee_.epsilon == 50.0
+    grid = {"columntransformer__scaler__quantiles": [(0.05, 0.95), (0, 1)]}
+    for branches in (
+        [("public", PublicBinner((0, 90)), ["age"]), ("scaler", DPScaler(), ["income"])],
+        [("public", PublicBinner((0, 90)), ["income"]), ("scaler", DPScaler(), ["age"])],
+    ):
+        for wrong in (np.inf, -np.inf):
+            table = X.assign(income=np.where(np.arange(400) == 7, wrong, 1.0))
+            model.set_params(columntransformer=ColumnTransformer(branches))
+            with PrivacyLedger() as ledger, pytest.raises(ValueError, match="infinity"):
+                DPSearchCV(model, grid, epsilon=50.0, delta=1e-5).fit(table, y)
+            assert not ledger.entries

@@ -624,7 +624,7 @@ def _check_rows(model, X, X_held_out):
                 elif takes.two_d_array and not takes.categorical:
                     validate_array(rows, ensure_all_finite="allow-nan" if takes.allow_nan else True, **options)
             return None
-        X, X_held_out = without_values(fit_transform, step, X), without_values(step.transform, X_held_out)
+        X, X_held_out = fit_transform(step, X), without_values(step.transform, X_held_out)
 
 
 def _guarantees(estimator):

@@ -35,6 +35,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from ..decomposition import DPPCA
 from ..preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler
+from ..preprocessing._table import TableColumns
 
 # What each has drawn at random, and nothing else, makes it the map that it is.
 _DRAWN = {
@@ -55,7 +56,7 @@ _ROW_BY_ROW = (
     SparseRandomProjection,
 )
 # Of this library: their warnings and errors tell of no row.
-PUBLIC = (PublicBinner, PublicScaler)
+PUBLIC = (PublicBinner, PublicScaler, TableColumns)
 _PRIVATE = (DPBinner, DPPCA, DPScaler)  # whose fit is a release; what they transform has no zeros that vary
 _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",

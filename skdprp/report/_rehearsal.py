@@ -26,6 +26,7 @@ from .._lazy import is_lazy
 from .._recording import EntryBlock, open_journals
 from .._validation import FLOATS, validate_array, without_values
 from ..linear_model._base import _of_one_type
+from ._data_independent import PUBLIC
 from ._search import of_any_draw
 from ._structure import all_steps, branches, has_guarantee, holds_fitted, is_of_library, is_private
 from ._walk import Flow, walk
@@ -190,7 +191,13 @@ def fit_transform(step, X):
     """Pass rows through a step; errors of other libraries would show them."""
     if type(step) is FrozenEstimator:
         return without_values(step.transform, X)
-    return step.fit(X).transform(X) if is_of_library(step) else without_values(lambda: step.fit(X).transform(X))
+    if type(step) is Pipeline:
+        for one in [one for _, one in step.steps if hasattr(one, "fit")]:
+            X = fit_transform(one, X)
+        return X
+    if is_of_library(step) or type(step) in PUBLIC:
+        return step.fit(X).transform(X)
+    return without_values(lambda: step.fit(X).transform(X))
 
 
 def _of_fitted(step, path, facts):
