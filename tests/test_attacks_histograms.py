@@ -2,6 +2,7 @@
 
 import pickle
 import warnings
+from dataclasses import replace
 from itertools import product
 
 import mpmath
@@ -19,10 +20,13 @@ from skdprp import (
     DPHistograms,
     DPRidge,
     DPScaler,
+    DPSearchCV,
     PrivacyLedger,
     PublicBinner,
     PublicScaler,
+    load_histograms,
     privacy_report,
+    save_histograms,
     set_budget,
 )
 from skdprp.composition import PrivacyLoss
@@ -295,3 +299,23 @@ def test_chunks_that_set_parameters_or_seeds_meanwhile_change_nothing():
     table.loc[7] = [123456.789, "a name of one row"]
     kept = pickle.dumps(DPBinner(delta=1e-9).fit(table))
     assert b"a name of one row" not in kept and np.float64(123456.789).tobytes() not in kept
+
+
+def test_a_file_of_histograms_says_what_the_release_said(tmp_path, binary):
+    """Of names that are equal to Python or no text at all, of seeds and violations, and of a winner of a search."""
+    names = [1.5, 2, True, b"q", 2**70, "1", "", "\ud800", "a\0b"]
+    table = pd.DataFrame({"n": np.tile(np.arange(9.0), 2000), "t": objects(names * 2000), "e": objects(["l"] * 18_000)})
+    known = {"delta": 1e-6, "categories": {"e": ["l", False, 0]}}
+    with reproducible_noise(0):
+        seeded = DPHistograms(**known).fit(table).histograms_
+    violated = replace(seeded, guarantee=replace(seeded.guarantee, violation="epsilon is at least 3"))
+    steps = make_pipeline(DPScaler(bounds=(-5, 5), n_cells=64), DPRidge(target_bounds=(0, 1), mechanism="moments"))
+    search = DPSearchCV(steps, {}, n_trials=1, epsilon=4.0, delta=1e-6, max_loss=1.0).fit(*binary)
+    listed = DPBinner(3, **known).fit(table).histograms_  # nothing of one column is released
+    for release in (seeded, violated, listed, search.best_estimator_[0].histograms_):
+        save_histograms(tmp_path / "table.npz", release)
+        loaded = load_histograms(tmp_path / "table.npz")
+        assert loaded == release and loaded.guarantee.to_dict() == release.guarantee.to_dict()
+        assert DPBinner(2).fit_histograms(loaded).guarantee_ == replace(release.guarantee, per="fit")
+        assert loaded.guarantee.loss == release.guarantee.loss is not None
+    assert {type(name) for name in seeded.column("t").categories} == {float, int, bool, bytes, str}

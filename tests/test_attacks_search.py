@@ -2,17 +2,27 @@
 # ruff: noqa: D102
 
 import pickle
+from copy import deepcopy
 from decimal import Decimal
-from itertools import pairwise
+from itertools import pairwise, product
 
 import mpmath
 import numpy as np
 import pandas as pd
 import pytest
+from joblib import Memory
 from scipy.stats import norm
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_selection import RFE, SelectFromModel
+from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.model_selection import GridSearchCV, KFold, train_test_split
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
@@ -22,10 +32,13 @@ from skdprp import (
     DPPCA,
     AMPClassifier,
     DPBinner,
+    DPRandomProjection,
     DPRidge,
     DPScaler,
     DPSearchCV,
+    DPSGDClassifier,
     PrivacyLedger,
+    ProductNoiseOutputPerturbation,
     compose,
     privacy_report,
     set_budget,
@@ -279,6 +292,99 @@ def test_private_steps_side_by_side_are_searched_on_what_each_of_them_takes(miss
     assert DPSearchCV(model, {}, n_trials=1, **FIT_RIDGE).fit(table, binary[1]).best_params_ == {}
 
 
+REST = [("some", DPScaler(), ["a", "b"]), ("rest", PolynomialFeatures(2), ["c"])]
+BESIDE = [
+    (ColumnTransformer(REST[:1], remainder="passthrough", sparse_threshold=0), np.nan),
+    (ColumnTransformer(REST, sparse_threshold=0), 1e160),
+    (FeatureUnion([("all", "passthrough"), ("some", DPScaler())]), np.nan),
+]
+
+
+@pytest.mark.parametrize(("beside", "odd"), BESIDE)
+def test_a_row_that_what_stands_beside_a_private_step_lets_through_is_refused_before_any_trial(beside, odd, binary):
+    """One missing value in a column that the scaler does not see failed all trials of the model behind both."""
+    table = pd.DataFrame(binary[0][:, :3], columns=["a", "b", "c"])
+    table.loc[train_test_split(np.arange(len(table)), test_size=0.2, random_state=0)[0][50], "c"] = odd
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match=r"NaN|infinity"):
+        DPSearchCV(make_pipeline(beside, RIDGE), {}, n_trials=2, **FIT_RIDGE).fit(table, binary[1])
+    assert ledger.entries == ()
+
+
+@pytest.mark.parametrize(("listed", "grid"), [([0, 1], {}), (None, {"classes": [[0, 1]]})])
+def test_a_label_that_a_candidate_does_not_list_fails_no_trial(listed, grid, binary):
+    """The search listed it, and so took it; one row with it failed every trial, and its neighbours none."""
+    y, known = binary[1].copy(), FIT | {"classes": [0, 1, 2]}
+    y[train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)[0][3]] = 2
+    won = []
+    for labels in (binary[1], y):
+        try:
+            won.append(DPSearchCV(AMPClassifier(classes=listed), grid, n_trials=2, **known).fit(binary[0], labels))
+        except ValueError:
+            won.append(None)
+    assert (won[0] is None) == (won[1] is None)
+    assert won[0] is None or all(search.best_params_ is not None for search in won)
+
+
+FAR = [[1.7e308] * 3, [-1.7e308, 1.7e308, 0.0], [1e-320, -0.0, 5e-324]]
+SEARCHED = [
+    RIDGE,
+    DPRidge(target_bounds=(0, 1)),
+    MODEL,
+    DPSGDClassifier(classes=[0, 1], hidden_layer_sizes=(2,), n_epochs=1),
+    ProductNoiseOutputPerturbation(classes=[0, 1]),
+    make_pipeline(DPPCA(2), PolynomialFeatures(2), RIDGE),
+    make_pipeline(DPScaler(bounds=(-5, 5), n_cells=64), RIDGE),
+]
+
+
+@pytest.mark.parametrize("model", SEARCHED)
+def test_no_finite_row_fails_a_private_fit_or_is_predicted_nothing(model, binary):
+    """Rows that decide which trials fail, of either type of floats: without noise that would tell of them."""
+    for row, dtype in product(FAR, (np.float64, np.float32)):
+        X, y = binary[0][:, :3].astype(dtype), binary[1].astype(float if "Ridge" in repr(model) else int)
+        X[7] = np.clip(row, np.finfo(dtype).min, np.finfo(dtype).max)
+        assert np.isfinite(clone(model).fit(X, y).predict(X)).all()
+
+
+def test_no_trial_sees_lists_that_another_one_has_changed_in_the_cells_of_a_frame(binary):
+    """A deep copy of a Series has the same lists in it, and a tokeniser may write into them; the user has them, too."""
+    seen, y = set(), binary[1]
+
+    def with_pairs(tokens):
+        seen.add(len(tokens))
+        tokens += [one + other for one, other in pairwise(tokens)]
+        return tokens
+
+    texts = pd.Series([["fine" if label else "poor", "day"] for label in y], dtype=object)
+    model = make_pipeline(HashingVectorizer(analyzer=with_pairs, n_features=8), MODEL)
+    for rows in (texts.tolist(), texts.to_numpy(), texts):
+        seen.clear()
+        given = deepcopy(rows[0])
+        with reproducible_noise(0):
+            DPSearchCV(model, {}, n_trials=3, **FIT).fit(rows, y)
+        assert seen == {2} and rows[0] == given
+
+
+SUMS = []
+
+
+def note_sum(X):
+    SUMS.append((len(X), float(np.sum(X))))
+    return X
+
+
+def test_no_trial_writes_into_the_cache_that_the_next_one_reads(binary, tmp_path):
+    """A cache of a pipeline may map its files into memory such that they can be written to."""
+    X, y = binary
+    cache = Memory(tmp_path, mmap_mode="r+", verbose=0)
+    steps = Normalizer(), FunctionTransformer(shift_in_place), FunctionTransformer(note_sum), RIDGE
+    SUMS.clear()
+    with reproducible_noise(0):
+        search = DPSearchCV(make_pipeline(*steps, memory=cache), {}, n_trials=4, **FIT_RIDGE).fit(X, y)
+    assert search.best_params_ == {}
+    assert len(set(SUMS)) == 3  # few rows, those that are fitted on, and those held out
+
+
 def stated_within(thing, seen):
     """All guarantees that attributes, lists and records hold, at any depth."""
     if isinstance(thing, PrivacyGuarantee):
@@ -363,3 +469,62 @@ def test_gaussian_trials_keep_to_the_distance_that_they_are_given_also_if_there_
     assert needed <= distance
     trial = {"trial_epsilon": target[0], "trial_delta": target[1], "trial_distance": needed}
     assert private_search_profile(epsilon, n_trials=n_trials, **trial) <= delta
+
+
+SKETCHED = ColumnTransformer([("sketch", DPOPORP(4), [0, 1]), ("rows", "passthrough", [2])], sparse_threshold=0)
+HIDDEN = [
+    make_pipeline(SKETCHED, BaggingClassifier(MODEL, n_estimators=2)),
+    make_pipeline(SKETCHED, CalibratedClassifierCV(MODEL, cv=2)),
+    make_pipeline(SKETCHED, RFE(MODEL)),
+    make_pipeline(SKETCHED, GridSearchCV(MODEL, {}, cv=KFold(2))),
+    make_pipeline(FeatureUnion([("sketch", DPOPORP(4)), ("chosen", SelectFromModel(MODEL))]), LogisticRegression()),
+    make_pipeline(
+        FeatureUnion([("sketch", DPOPORP(4)), ("before", FrozenEstimator(DPOPORP(2)))]), LogisticRegression()
+    ),
+]
+
+
+@pytest.mark.parametrize("model", HIDDEN)
+def test_a_budget_of_a_sketch_is_that_of_all_that_releases_rows_beside_it(model, binary):
+    """Of models in what is known to no report, and of a frozen sketch: the budget was that of the one sketch in sight.
+
+    All together cost up to 2.3 times as much, without a word.
+    """
+    X, model = binary[0][:, :3], deepcopy(model)
+    for step in getattr(model[0], "transformer_list", ()):
+        if isinstance(step[1], FrozenEstimator):
+            step[1].estimator.fit(X)
+    with pytest.raises((TypeError, ValueError)):
+        set_budget(model, X, binary[1], epsilon=1.0, delta=1e-6)
+
+
+def test_one_against_the_rest_is_two_releases_for_labels_of_two_columns(binary):
+    """Of two classes it is one; columns were taken for classes, and a budget of 1 cost 1.4."""
+    X, y = binary[0], np.column_stack([binary[1], binary[1][::-1]])
+    model = set_budget(OneVsRestClassifier(DPSGDClassifier(classes=[0, 1])), X, y, epsilon=1.0, delta=1e-6)
+    before = privacy_report(model, X, y)
+    with PrivacyLedger() as ledger:
+        model.fit(X, y)
+    after, (total,) = privacy_report(model), ledger.total()
+    assert total.guarantee.epsilon <= 1.0 and total.guarantee.delta <= 1e-6
+    assert after.private.epsilon <= before.private.epsilon
+    assert (before.total is None) == (after.total is None)
+
+
+def test_a_search_before_the_last_step_has_no_price_before_its_fit(binary):
+    """It was that of its folds of a few rows: of 9 releases instead of 22."""
+    X, y = binary[0][:20], binary[1][:20]
+    search = GridSearchCV(make_pipeline(DPPCA(2, delta=1e-6), KMeans(2, n_init=1)), {}, cv=LeaveOneOut())
+    for model in (make_pipeline(search, RIDGE), make_pipeline(FeatureUnion([("searched", search)]), RIDGE)):
+        with pytest.raises((TypeError, ValueError)):
+            privacy_report(model, X, y)
+
+
+def test_the_price_of_a_random_projection_is_that_of_any_draw(binary):
+    """A draw of zeros tells nothing, and costs nothing; another one is drawn at the fit."""
+    sketch = DPRandomProjection(1, projection="very_sparse", density=0.02)
+    model = make_pipeline(FeatureUnion([("one", sketch), ("other", sketch)]), LogisticRegression())
+    seeds = {f"featureunion__{name}__random_state": 0 for name in ("one", "other")}
+    planned = [privacy_report(clone(model), binary[0], binary[1]).total for _ in range(20)]
+    assert all(total is None or total.epsilon > 1.4 for total in planned)
+    assert privacy_report(model.set_params(**seeds), binary[0], binary[1]).total is not None
