@@ -88,6 +88,16 @@ def read_digits(folder):
     return X[:8000], X[8000:], y[:8000], y[8000:]
 
 
+def weak_signal(n_samples):
+    """Two numbers that say a little, beside seven categories that say nothing, one-hot: rows of norm 3 at most."""
+    rng = np.random.default_rng(0)
+    numbers = rng.uniform(-1, 1, (2 * n_samples, 2))
+    categories = np.eye(10)[rng.integers(10, size=(2 * n_samples, 7))].reshape(len(numbers), -1)
+    y = rng.uniform(size=len(numbers)) < 1 / (1 + np.exp(1.3 - numbers @ [0.7, -0.5]))
+    X, y = np.hstack([numbers, categories]), y.astype(int)
+    return X[:n_samples], X[n_samples:], y[:n_samples], y[n_samples:]
+
+
 def unit_rows(split):
     """Bring the rows of a problem to unit norm."""
     X, X_test, *labels = split

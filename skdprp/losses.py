@@ -214,3 +214,47 @@ class SoftmaxLoss:
             return weighted - probability * weighted.sum(axis=1, keepdims=True)
 
         return _multiply
+
+
+class WeightedLoss:
+    """A loss in which each row has a weight between 0 and 1.
+
+    Its bounds are those of the loss. A weight w brings each derivative of a row's loss between 0 and what it was: for a
+    score, slopes between -L and 0 to slopes between -w L and 0, and the second derivative to w times it. So all that is
+    said of gradients between 0 and an extreme one holds as it is, also where the two rows of a replacement have two
+    weights; and so does what is said of rank, trace and determinant of second derivatives.
+
+    Parameters
+    ----------
+    loss : LogisticLoss, CappedLogisticLoss, HuberHingeLoss or SoftmaxLoss
+        Loss of a row of weight 1.
+    weights : ndarray of shape (n_samples,)
+        Weights of the rows, between 0 and 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.losses import LogisticLoss, WeightedLoss
+    >>> WeightedLoss(LogisticLoss(), np.array([1.0, 0.1])).gradient(np.array([-1.0, 1.0]), np.zeros(2))
+    array([ 0.5 , -0.05])
+    """
+
+    def __init__(self, loss, weights):
+        self.loss, self.weights = loss, weights
+
+    def _of_scores(self, values):
+        """Multiply values of each row, of one score or of several, by its weight."""
+        return values * (self.weights if values.ndim == 1 else self.weights[:, None])
+
+    def value(self, y, score):
+        """Loss of each row."""
+        return self._of_scores(self.loss.value(y, score))
+
+    def gradient(self, y, score):
+        """Derivative of the loss of each row by its scores."""
+        return self._of_scores(self.loss.gradient(y, score))
+
+    def hessian(self, y, score):
+        """Second derivative of the loss of each row, as a function that multiplies a change of the scores by it."""
+        multiply = self.loss.hessian(y, score)
+        return lambda change: self._of_scores(multiply(change))

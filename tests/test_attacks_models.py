@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from scipy.signal import fftconvolve
 from scipy.special import expit, ndtr
 from scipy.stats import binom, chi2, norm
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier, VotingRegressor
@@ -28,7 +28,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, ShuffleSplit, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
@@ -59,6 +59,7 @@ from skdprp import (
     audit_epsilon,
     compose,
     privacy_report,
+    set_budget,
 )
 from skdprp._command import main
 from skdprp._command._tables import check_features, read_file
@@ -1808,3 +1809,60 @@ def test_a_cell_of_more_digits_than_floats_have_is_refused_in_one_line(tmp_path,
     except SystemExit as end:
         assert end.code == 2
         assert capsys.readouterr().err.count("\n") == 1
+
+
+MULTILABEL = np.column_stack([np.arange(12) == 0, Y, Y]).astype(int)  # one row alone has the first of three labels
+TWO_LABELS = np.column_stack([Y, np.arange(12) % 3 == 0]).astype(int)
+
+
+def test_no_plan_has_a_total_where_one_label_may_be_that_of_no_row():
+    """A column of labels that are all equal is fitted by a constant, without noise: one row decides whether it is."""
+    ensemble = OneVsRestClassifier(AMPClassifier(delta=1e-6))
+    assert privacy_report(ensemble, X, MULTILABEL).total is None
+    assert privacy_report(clone(ensemble).fit(X, MULTILABEL)).total is None
+
+
+@pytest.mark.parametrize("member", [AMPClassifier(delta=1e-6), make_pipeline(sketch(), LogisticRegression())])
+def test_two_columns_of_labels_are_two_releases_in_a_plan_too(member):
+    """Two labels a row were taken for two classes, of which one problem is made: (1.0, 1e-6) for (1.42, 2e-6)."""
+    ensemble = OneVsRestClassifier(member)
+    plan, report = privacy_report(ensemble, X, TWO_LABELS), privacy_report(clone(ensemble).fit(X, TWO_LABELS))
+    assert charged(plan) == charged(report) == 2
+    assert 1.3 < report.private.epsilon <= plan.private.epsilon < report.private.epsilon * (1 + 1e-6)
+
+
+def test_a_budget_counts_the_columns_of_labels():
+    """Both models got the whole budget, so that a fit released 1.42 for 1."""
+    ensemble = set_budget(OneVsRestClassifier(AMPClassifier()), X, TWO_LABELS, epsilon=1.0, delta=1e-6)
+    assert privacy_report(ensemble.fit(X, TWO_LABELS)).private.epsilon <= 1.0
+
+
+class AsItIs(ClassifierMixin, BaseEstimator):
+    """A classifier that was fitted elsewhere, of rows as they may have been before a sketch."""
+
+    def __init__(self, classifier=None):
+        self.classifier = classifier
+
+    def fit(self, X, y):
+        """Take it as it is."""
+        self.classes_, self.coef_ = self.classifier.classes_, self.classifier.coef_
+        return self
+
+    def predict(self, X):
+        """Predict by it."""
+        return self.classifier.predict(X)
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        AsItIs(LogisticRegression().fit(X[:, :4], Y)),
+        TunedThresholdClassifierCV(LogisticRegression().fit(X[:, :4], Y), cv="prefit", refit=False),
+    ],
+)
+def test_a_plan_knows_of_what_was_fitted_before(holder):
+    """A clone forgets the fits of its parameters, which the fit to come will take over as they are."""
+    pipeline = make_pipeline(sketch(), holder)
+    with pytest.raises(ValueError, match="holds what was fitted before"):
+        privacy_report(pipeline, X, Y)
+    assert privacy_report(pipeline.fit(X, Y)).total is None

@@ -3,6 +3,7 @@
 import pickle
 import warnings
 
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.utils.validation import has_fit_parameter
 
 from skdprp import AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation
 from skdprp._validation import clip_rows
@@ -95,8 +97,86 @@ def test_one_vs_rest_solves_each_class(estimator, loss, three_classes, silenced_
 @pytest.mark.parametrize("estimator", BOTH)
 def test_probabilities_need_a_logistic_loss(estimator, binary):
     model = estimator(loss="huber_hinge").fit(*binary)
-    assert not hasattr(model, "predict_proba")
-    assert hasattr(estimator(), "predict_proba") and hasattr(estimator(loss="capped_log_loss"), "predict_proba")
+    for name in ("predict_proba", "predict_log_proba"):
+        assert not hasattr(model, name)
+        assert hasattr(estimator(), name) and hasattr(estimator(loss="capped_log_loss"), name)
+
+
+def far_scores(model, scores):
+    """Give a model of one feature weights under which the row [1] has these scores."""
+    if isinstance(model, DPSGDClassifier):
+        model.coefs_, model.intercepts_ = [np.array([scores])], [np.zeros(len(scores))]
+    else:
+        model.coef_, model.intercept_ = np.array(scores)[:, None], np.zeros(len(scores))
+    return model.predict_log_proba(np.ones((1, 1)))[0]
+
+
+def precise_log_probability(loss, score):
+    """Logarithm of the share of the label at which the expected loss is least, in 60 digits."""
+    p = 1 / (1 + mpmath.exp(-mpmath.mpf(score)))
+    if loss == "log_loss":
+        return mpmath.log(p)
+    return mpmath.log(2 * p / (1 + 2 * p)) if score < 0 else mpmath.log(1 / (3 - 2 * p))
+
+
+def precise_log_shares(scores):
+    """Logarithms of the shares of many classes, up to a constant, at which capped pulls on the scores cancel."""
+    total = sum(map(mpmath.exp, scores))
+    p = [mpmath.exp(score) / total for score in scores]
+    norms = [mpmath.sqrt(sum((p_k - (k == y)) ** 2 for k, p_k in enumerate(p))) for y in range(len(p))]
+    cap = mpmath.sqrt(1 - mpmath.mpf(1) / len(p))
+    return [mpmath.log(p_y * max(1, norm / cap)) for p_y, norm in zip(p, norms, strict=True)]
+
+
+SCORES = [0.0, 1.0, -30.0, 37.5, 745.2, -745.2, 1e5, -1e300]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AMPClassifier(loss="log_loss"),
+        AMPClassifier(),
+        ProductNoiseOutputPerturbation(),
+        DPSGDClassifier(n_epochs=2, max_norm=1.0),
+        DPSGDClassifier(n_epochs=2, max_norm=None),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("score", SCORES)
+def test_logarithms_of_probabilities_lose_no_digits(model, score):
+    """Of two classes, however far the score: no -inf where the logarithm is a float."""
+    model = clone(model).fit(np.ones((6, 1)), [0, 1] * 3)
+    loss = "capped_log_loss" if getattr(model, "max_norm", None) and isinstance(model, DPSGDClassifier) else "log_loss"
+    loss = getattr(model, "loss_", loss)
+    with mpmath.workdps(60):
+        expected = [float(precise_log_probability(loss, side * score)) for side in (-1, 1)]
+    np.testing.assert_allclose(far_scores(model, [score]), expected, rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AMPClassifier(),
+        AMPClassifier(multi_class="ovr"),
+        AMPClassifier(multi_class="ovr", loss="log_loss"),
+        ProductNoiseOutputPerturbation(),
+        DPSGDClassifier(n_epochs=2, max_norm=1.0),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("scores", [(0.3, -0.2, 1.0), (-800.0, -2000.0, -5000.0), (900.0, 0.0, -1e6)], ids=str)
+def test_logarithms_of_probabilities_of_many_classes(model, scores):
+    """They are normalised, and those of the likeliest classes right however small the others are."""
+    model = clone(model).fit(np.ones((6, 1)), [0, 1, 2] * 2)
+    is_softmax = model.multi_class == "auto" if hasattr(model, "multi_class") else True
+    with mpmath.workdps(60):
+        logs = [mpmath.mpf(s) if is_softmax else precise_log_probability(model.loss_, s) for s in scores]
+        if isinstance(model, DPSGDClassifier):  # whose derivatives are capped
+            logs = precise_log_shares(logs)
+        total = mpmath.log(sum(map(mpmath.exp, logs)))
+        expected = [float(log - total) for log in logs]
+    np.testing.assert_allclose(far_scores(model, scores), expected, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(model.predict_proba(np.ones((1, 1)))[0], np.exp(expected), rtol=1e-12)
 
 
 @pytest.mark.parametrize("estimator", BOTH)
@@ -361,6 +441,110 @@ def test_auto_c_leaves_most_of_epsilon_to_the_noise(name, loss, binary):
     for epsilon in (0.01, 0.1, 1.0, 10.0, 100.0):
         model = AMPClassifier(epsilon=epsilon, loss=name).fit(*binary)
         assert hessian_log_det(loss, max_norm=R, penalty=1 / model.C_) <= 0.12501 * epsilon
+
+
+# Weights of classes
+
+
+@pytest.mark.parametrize("estimator", BOTH)
+@pytest.mark.parametrize("multi_class", ["auto", "ovr"])
+def test_weights_of_classes_are_those_of_logistic_regression(
+    estimator, multi_class, binary, three_classes, silenced_noise
+):
+    known = {"loss": "log_loss", "C": 0.02, "fit_intercept": False, "multi_class": multi_class, "epsilon": 5.0}
+    for (X, y), weights in ((binary, {0: 0.2}), (three_classes, {0: 0.2, 2: 0.7})):
+        model = estimator(class_weight=weights, **known).fit(X, y)
+        full = {k: weights.get(k, 1.0) for k in range(3)}
+        options = {"C": 0.02, "fit_intercept": False, "tol": 1e-10, "max_iter": 1000}
+        if multi_class == "auto":
+            peer = LogisticRegression(class_weight=weights, **options).fit(X, y)
+            np.testing.assert_allclose(model.coef_, peer.coef_, atol=1e-6)
+        for k in range(3 if multi_class == "ovr" and len(set(y)) > 2 else 0):
+            row_weights = np.vectorize(full.get)(y)
+            peer = LogisticRegression(**options).fit(X, y == k, sample_weight=row_weights)
+            np.testing.assert_allclose(model.coef_[k], peer.coef_[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
+@pytest.mark.parametrize("known", [{}, {"class_weight": {2: 0.5, 0: np.float32(0.25)}}], ids=str)
+def test_weights_of_classes_change_no_noise(estimator, known, three_classes):
+    """They are public, and at most 1: noise and guarantee are those of rows of weight 1."""
+    X, y = three_classes
+    weighted, plain = estimator(**known).fit(X, y), estimator().fit(X, y)
+    assert weighted.scale_ == plain.scale_
+    assert weighted.guarantee_ == plain.guarantee_
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("known", [{}, {"max_norm": 1.0}, {"hidden_layer_sizes": 4}], ids=str)
+def test_descent_multiplies_gradients_by_the_weights_of_classes(known, dtype, three_classes, silenced_noise):
+    """Half the weight of all is half the rate; of weight 0 a class is as if its rows were blank."""
+    X, y = three_classes[0].astype(dtype), three_classes[1]
+    options = {"n_epochs": 4, "batch_size": None, **known}
+    with reproducible_noise(0):  # networks start at random
+        half = DPSGDClassifier(class_weight=dict.fromkeys(range(3), 0.5), learning_rate=1.0, **options).fit(X, y)
+    with reproducible_noise(0):
+        slow = DPSGDClassifier(learning_rate=0.5, **options).fit(X, y)
+    for one, other in zip(half.coefs_, slow.coefs_, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+    if "hidden_layer_sizes" not in known:
+        without = DPSGDClassifier(class_weight={2: 0}, learning_rate=1.0, **options).fit(X, y)
+        peer = DPSGDClassifier(learning_rate=len(y[y < 2]) / len(y), classes=range(3), **options).fit(
+            X[y < 2], y[y < 2]
+        )
+        np.testing.assert_allclose(without.coefs_[0], peer.coefs_[0], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ("balanced", "would read the sizes of the classes off the rows: give weights"),
+        ({0: 1.5}, "weights from 0 to 1"),
+        ({0: -0.1}, "weights from 0 to 1"),
+        ({0: np.nan}, "weights from 0 to 1"),
+        ({0: "0.5"}, "weights from 0 to 1"),
+        ({0: True}, "weights from 0 to 1"),
+        ({0: None}, "weights from 0 to 1"),
+        ({2: 0.5}, "not among the classes"),
+        ({"0": 0.5}, "not among the classes"),
+        ({0: 0, 1: 0.0}, "0 for all classes"),
+        ("uniform", "class_weight"),
+        ([0.5, 0.5], "class_weight"),
+    ],
+    ids=str,
+)
+def test_weights_of_classes_that_cannot_be_are_refused(estimator, weights, message, binary):
+    model = estimator(class_weight=weights)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*binary)
+    assert not hasattr(model, "guarantee_")
+
+
+@pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
+def test_labels_of_weights_are_those_of_the_classes(estimator, silenced_noise, binary):
+    """Of any type that a label has, also where only `classes` lists it."""
+    X, codes = binary
+    expected = estimator(class_weight={1: 0.25}).fit(X, codes).decision_function(X)
+    for labels, weights in (
+        (np.array(["ham", "spam"]), {"spam": 0.25}),
+        (np.array(["ham", "spam"], dtype=object), {np.str_("spam"): 0.25}),
+        (np.array([False, True]), {True: 0.25}),
+        (np.array([3.0, 7.0]), {7: 0.25}),
+    ):
+        model = estimator(class_weight=weights).fit(X, labels[codes])
+        np.testing.assert_array_equal(model.decision_function(X), expected)
+    estimator(class_weight={2: 0.5}, classes=[0, 1, 2]).fit(X, codes)
+
+
+@pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
+def test_weights_of_rows_are_refused_with_the_reason(estimator, binary):
+    X, y = binary
+    with pytest.raises(TypeError, match=r"fit takes no sample_weight\. Weights of rows .* use class_weight"):
+        estimator().fit(X, y, sample_weight=np.ones(len(y)))
+    with pytest.raises(TypeError, match="use class_weight"):
+        make_pipeline(estimator()).fit(X, y, **{f"{estimator.__name__.lower()}__sample_weight": np.ones(len(y))})
+    assert not has_fit_parameter(estimator(), "sample_weight")  # of which others would pass some
 
 
 # With the rest of scikit-learn

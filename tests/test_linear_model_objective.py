@@ -8,9 +8,9 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from skdprp import AMPClassifier, PrivacyWarning
+from skdprp import AMPClassifier, PrivacyWarning, compose
 from skdprp.losses import CappedLogisticLoss, LogisticLoss, SoftmaxLoss
-from skdprp.mechanisms import gaussian_profile, published_product_noise_scale
+from skdprp.mechanisms import published_product_noise_scale
 from skdprp.mechanisms.objective_perturbation import (
     hessian_log_det,
     objective_perturbation_profile,
@@ -40,7 +40,7 @@ def test_epsilon_too_small_for_c_says_which_c_would_do(three_classes):
 def test_amp_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
     """The profile at the scales that the model reports is at most delta, and is not at smaller scales."""
     X, y = binary
-    model = AMPClassifier(loss="log_loss", epsilon=epsilon, adjacency=adjacency).fit(X, y)
+    model = AMPClassifier(loss="log_loss", noise="gaussian", epsilon=epsilon, adjacency=adjacency).fit(X, y)
     assert model.delta_ == model.guarantee_.delta == 1 / 300**2
     log_det = hessian_log_det(LogisticLoss(), max_norm=R, penalty=1 / model.C_)
     known = {"lipschitz": R, "log_det": log_det, "adjacency": adjacency, "release_shift": epsilon / 300}
@@ -48,7 +48,7 @@ def test_amp_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
         delta = objective_perturbation_profile(epsilon, scale=share * model.scale_, **known)
         assert (delta <= model.delta_) == holds
     X, y = three_classes
-    model = AMPClassifier(epsilon=epsilon, adjacency=adjacency).fit(X, y)
+    model = AMPClassifier(noise="gaussian", epsilon=epsilon, adjacency=adjacency).fit(X, y)
     log_det = hessian_log_det(SoftmaxLoss(3), max_norm=R, penalty=1 / model.C_)
     known = {"n_classes": 3, "max_norm": R, "log_det": log_det, "adjacency": adjacency, "release_shift": epsilon / 300}
     for share, holds in ((1.0, True), (0.999, False)):
@@ -61,7 +61,8 @@ def test_amp_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
 def test_amp_with_the_capped_loss_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
     """The profile of half the slope is at most delta, and is not at smaller scales; three problems are three."""
     for (X, y), n_outputs in ((binary, 1), (three_classes, 3)):
-        model = AMPClassifier(loss="capped_log_loss", epsilon=epsilon, adjacency=adjacency).fit(X, y)
+        known = {"loss": "capped_log_loss", "noise": "gaussian", "adjacency": adjacency}
+        model = AMPClassifier(epsilon=epsilon, **known).fit(X, y)
         log_det = hessian_log_det(CappedLogisticLoss(), max_norm=R, penalty=1 / model.C_)
         known = {"lipschitz": R / 2, "log_det": log_det, "adjacency": adjacency, "n_outputs": n_outputs}
         for share, holds in ((1.0, True), (0.999, False)):
@@ -72,28 +73,61 @@ def test_amp_with_the_capped_loss_meets_its_guarantee(adjacency, epsilon, binary
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_amp_with_product_noise_meets_its_guarantee(adjacency, binary, three_classes):
-    """The noise of the release takes one percent; one-vs-rest problems share the rest evenly."""
+    """The profile, with the noise of the release, is at most delta; one-vs-rest problems share the budget evenly."""
     for (X, y), known, n_outputs in ((binary, {}, 1), (three_classes, {"multi_class": "ovr"}, 3)):
         model = AMPClassifier(loss="log_loss", noise="product", adjacency=adjacency, **known).fit(X, y)
         log_det = hessian_log_det(LogisticLoss(), max_norm=R, penalty=1 / model.C_)
+        shift = 1 / 2000 / n_outputs
+        sizes = {"n_dims": 9, "lipschitz": R, "log_det": log_det, "adjacency": adjacency, "release_shift": shift}
         for share, holds in ((1.0, True), (0.999, False)):
-            delta = product_perturbation_profile(
-                0.99 / n_outputs,
-                scale=share * model.scale_,
-                n_dims=9,
-                lipschitz=R,
-                log_det=log_det,
-                adjacency=adjacency,
-            )
-            assert (delta <= 0.99 * model.delta_ / n_outputs) == holds
-        accuracy = np.sqrt(n_outputs) * 300 * 1e-10
-        release = gaussian_profile(0.01, scale=model.release_scale_, sensitivity=2 * accuracy * model.C_)
-        assert release <= 0.01 * model.delta_
+            delta = product_perturbation_profile(1 / n_outputs, scale=share * model.scale_, **sizes)
+            assert (delta <= model.delta_ / n_outputs) == holds
+        assert (model.guarantee_.loss is None) == (n_outputs > 1)
+        # What the solver leaves of each problem is at most the shift, in units of the noise of the release.
+        assert 2 * 300 * 1e-10 * model.C_ / model.release_scale_ <= shift * (1 + 1e-3)
+
+
+SIZES = [(1, 2), (8, 2), (30, 2), (63, 2), (64, 2), (3, 3), (15, 4), (16, 4)]
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize(("n_features", "n_classes"), SIZES)
+def test_the_smaller_noise_is_taken(n_features, n_classes, adjacency):
+    """By the root mean square of a coordinate, of up to 64 weights; C suits the noise, and so it is more."""
+    shape = (1000, n_features), np.dtype(float), n_classes
+    auto, gaussian, product = (
+        AMPClassifier(noise=noise, adjacency=adjacency)._calibration_of(*shape).fitted
+        for noise in ("auto", "gaussian", "product")
+    )
+    n_weights = (n_features + 1) * (n_classes if n_classes > 2 else 1)
+    less = product["scale_"] * np.sqrt(n_weights + 1) < gaussian["scale_"]
+    assert auto == (product if n_weights <= 64 else gaussian)
+    assert less or n_weights > 64
+    assert auto["noise_"] == ("product" if n_weights <= 64 else "gaussian")
+    assert auto["C_"] >= gaussian["C_"]
+
+
+def test_noise_is_gaussian_where_product_noise_has_no_profile_of_all(three_classes):
+    """Of one-vs-rest problems, and as published."""
+    X, y = three_classes
+    assert AMPClassifier(multi_class="ovr").fit(X, y).noise_ == "gaussian"
+    with pytest.warns(PrivacyWarning, match="claims"):
+        model = AMPClassifier(calibration="published").fit(X, y)
+    assert model.noise_ == "gaussian"
+    assert AMPClassifier(multi_class="ovr", noise="product").fit(X, y).noise_ == "product"
+
+
+def test_releases_with_product_noise_compose_exactly(binary):
+    """Not as pairs, whose sums are 2 and twice delta."""
+    pytest.importorskip("dp_accounting")
+    model = AMPClassifier(noise="product").fit(*binary)
+    total = compose(model.guarantee_, model.guarantee_)
+    assert total.epsilon < 1.85 and total.delta == pytest.approx(2 * model.delta_)
 
 
 def test_release_noise_hides_what_the_solver_leaves(binary):
     """Two solutions of the same exact minimiser are at most epsilon / 300 deviations of the release noise apart."""
-    model = AMPClassifier(epsilon=2.0, tol=1e-7).fit(*binary)
+    model = AMPClassifier(noise="gaussian", epsilon=2.0, tol=1e-7).fit(*binary)
     assert 2 * 300 * 1e-7 * model.C_ / model.release_scale_ <= 2.0 / 300
 
 

@@ -239,6 +239,7 @@ def test_a_search_has_the_interface_of_scikit_learn(three_classes):
     assert search.feature_names_in_[0] == "column0" and search.best_params_ in ({"max_norm": 1.0}, {"loss": "log_loss"})
     rows = pd.DataFrame(X).add_prefix("column")
     assert search.predict_proba(rows).shape == search.decision_function(rows).shape == (300, 3)
+    np.testing.assert_allclose(np.exp(search.predict_log_proba(rows)), search.predict_proba(rows))
     assert search.score(rows, names) == np.mean(search.predict(rows) == names) > 0.5
     assert abs(search.best_score_ - search.score(rows, names)) < 0.2
     assert not {"cv_results_", "n_splits_", "refit_time_", "n_trials_"} & set(vars(search))

@@ -10,7 +10,7 @@ from profiles import assert_bounds, loss_of, precise_gaussian_profile
 from scipy import stats
 from scipy.special import ndtr
 
-from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss, WeightedLoss
 from skdprp.mechanisms import gaussian_profile, objective_perturbation_scale
 from skdprp.mechanisms.objective_perturbation import (
     hessian_log_det,
@@ -38,6 +38,7 @@ BINARY = [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss()]
         (softmax_perturbation_profile, softmax_perturbation_scale, {"n_classes": 50, "release_shift": 1e-3}),
         (product_perturbation_profile, product_perturbation_scale, {"n_dims": 5, "n_vertices": 2}),
         (product_perturbation_profile, product_perturbation_scale, {"n_dims": 200}),
+        (product_perturbation_profile, product_perturbation_scale, {"n_dims": 9, "release_shift": 1e-4}),
     ],
 )
 @pytest.mark.parametrize("delta", [1e-4, 1e-12])
@@ -130,6 +131,8 @@ def test_product_noise_is_pure_where_it_can_be():
     assert product_perturbation_profile(1.0, scale=2.0, n_dims=4) == 0.0
     assert product_perturbation_profile(1.0, scale=1.999, n_dims=4) > 0.0
     assert product_perturbation_profile(1.0, scale=1.0, n_dims=4, adjacency="add_remove") == 0.0
+    known = {"scale": 2.1, "n_dims": 4, "release_shift": 1e-3}  # beside which the release takes 0.02 of epsilon
+    assert 0 < product_perturbation_profile(1.0, **known) < 2.0**-288 < product_perturbation_profile(0.96, **known)
 
 
 def test_penalty_for_log_det_inverts_it():
@@ -149,7 +152,7 @@ def _risk_terms(loss, rows, labels, points, penalty):
     hessian = np.broadcast_to(penalty * np.eye(size), (len(points), size, size)).copy()
     for row, label in zip(rows, labels, strict=True):
         scores = np.einsum("f,pfk->pk", row, points)
-        scores = scores if isinstance(loss, SoftmaxLoss) else scores[:, 0]
+        scores = scores if isinstance(getattr(loss, "loss", loss), SoftmaxLoss) else scores[:, 0]
         y = np.full(len(points), label)
         slope = loss.gradient(y, scores).reshape(len(points), 1, -1)
         gradient = gradient + row[:, None] * slope
@@ -231,6 +234,73 @@ def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, ca
         assert delta <= profile(epsilon, **known)
 
 
+class ByLabel:
+    """A loss with a weight for each label; a row has one."""
+
+    def __init__(self, loss, weights):
+        self.loss, self.weights = loss, weights
+
+    def _weighted(self, y):
+        return WeightedLoss(self.loss, np.vectorize(self.weights.get)(y))
+
+    def gradient(self, y, score):
+        """Derivative by the score."""
+        return self._weighted(y).gradient(y, score)
+
+    def hessian(self, y, score):
+        """Second derivative, as a function."""
+        return self._weighted(y).hessian(y, score)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("loss", BINARY, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("weights", [(1.0, 0.3), (0.2, 1.0), (0.0, 1.0), (0.5, 0.7)], ids=str)
+@pytest.mark.parametrize("power", [1, 2], ids=["laplace", "gaussian"])
+def test_densities_with_weights_never_exceed_the_bound(loss, adjacency, weights, power):
+    """Rows of two labels have two weights, also the two of a replacement: the bound is that of rows of weight 1."""
+    weighted = ByLabel(loss, {-1.0: weights[0], 1.0: weights[1]})
+    for labels, other_label, penalty, shift in (
+        ([1.0, -1.0, 1.0], -1.0, 1.0, 2 / 3),
+        ([1.0, 1.0, -1.0], 1.0, 4.0, 1.0),
+        ([-1.0, 1.0, 1.0], 1.0, 2.0, 0.5),
+    ):
+        pair = _neighbours([np.ones(1), -np.ones(1), np.ones(1)], labels, adjacency, -np.ones(1), other_label)
+        scale = loss.lipschitz / shift
+        edges = np.linspace(-1, 1, 10_001) * ((5.5 if power == 2 else 9.0) * scale + 4) / penalty
+        first, second = (_log_masses(weighted, data, edges, penalty, scale, power) for data in pair)
+        log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+        known = {"scale": scale, "lipschitz": loss.lipschitz, "log_det": log_det, "adjacency": adjacency}
+        profile = partial(product_perturbation_profile, n_dims=1) if power == 1 else objective_perturbation_profile
+        epsilons = np.append(log_det * SHARES, log_det + np.array([0.1, 0.25, 0.5, 1.0, 2.0]))
+        assert all(delta <= profile(epsilon, **known) for epsilon, delta in _exact_deltas(first, second, 1.0, epsilons))
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_softmax_densities_with_weights_never_exceed_the_bound(adjacency):
+    loss, penalty, scale = SoftmaxLoss(3), 1.0, 2.0
+    weighted = ByLabel(loss, {0: 0.3, 1: 1.0, 2: 0.6})
+    pair = _neighbours([np.ones(1), -np.ones(1), np.ones(1)], [0, 1, 2], adjacency, -np.ones(1), 1)
+    points, cell = _grid(3, (6 * scale + 4) / penalty, 61)
+    first, second = (_log_density(_risk_terms(weighted, *data, points[:, None, :], penalty), scale) for data in pair)
+    log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+    epsilons = np.append(log_det * SHARES, log_det + np.array([0.1, 0.5, 1.0, 2.0]))
+    for epsilon, delta in _exact_deltas(first, second, cell, epsilons):
+        bound = softmax_perturbation_profile(epsilon, scale=scale, n_classes=3, log_det=log_det, adjacency=adjacency)
+        assert delta <= bound
+
+
+def test_a_weight_above_one_breaks_the_bound():
+    """Positive control: rows of weight 3 exceed the profile of rows of weight 1."""
+    loss, penalty, scale = LogisticLoss(), 1.0, 2.0
+    pair = _neighbours([np.ones(1)] * 4, [1.0, -1.0, 1.0, 1.0], "replace_one", np.ones(1), -1.0)
+    edges = np.linspace(-30, 30, 40_001)
+    weighted = ByLabel(loss, {-1.0: 3.0, 1.0: 3.0})
+    first, second = (_log_masses(weighted, data, edges, penalty, scale) for data in pair)
+    log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+    bound = objective_perturbation_profile(1.0, scale=scale, log_det=log_det)
+    assert max(delta for _, delta in _exact_deltas(first, second, 1.0, [1.0])) > bound
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 0.05, 0.2, 0.25])
 @pytest.mark.parametrize("log_det", [0.0, 0.1, 1.0])
 def test_bound_of_a_replaced_row_is_attained(epsilon, log_det):
@@ -252,23 +322,24 @@ def test_bound_of_a_replaced_row_is_attained(epsilon, log_det):
     ("loss", "penalty"),
     [(LogisticLoss(), 0.5), (LogisticLoss(), 4.0), (CappedLogisticLoss(), 0.5), (HuberHingeLoss(), 40.0)],
 )
-@pytest.mark.parametrize("shift", [0.02, 0.3, 2.0])
-def test_inexact_minimisers_never_exceed_the_bound(loss, penalty, adjacency, shift):
+@pytest.mark.parametrize(("shift", "power"), [(0.02, 2), (0.3, 2), (2.0, 2), (0.003, 1), (0.02, 1), (0.05, 1)])
+def test_inexact_minimisers_never_exceed_the_bound(loss, penalty, adjacency, shift, power):
     """Released with noise are points as far apart as the solver may leave them; and the minimisers, too."""
     scale, edges = 1.5, np.linspace(-7, 7, 141)
     pair = _neighbours([np.ones(1)] * 3, [1.0, -1.0, 1.0], adjacency, np.ones(1), -1.0)
     joint = []
     for data, side in zip(pair, (shift / 2, -shift / 2), strict=True):
-        minimiser = _log_masses(loss, data, np.linspace(-1, 1, 4002) * (9 * scale + 4) / penalty, penalty, scale)
+        minimiser = _log_masses(loss, data, np.linspace(-1, 1, 4002) * (9 * scale + 4) / penalty, penalty, scale, power)
         release = np.log(np.diff(stats.norm.cdf(edges - side)))
         joint.append(np.add.outer(minimiser, release).ravel())
     log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
     known = {"scale": scale, "lipschitz": loss.lipschitz, "log_det": log_det, "adjacency": adjacency}
     epsilons = np.append(known["log_det"] * SHARES, known["log_det"] + np.array([0.1, 0.5, 1.0]))
     exact = list(_exact_deltas(*joint, 1.0, epsilons))
-    assert all(delta <= objective_perturbation_profile(e, **known, release_shift=shift) for e, delta in exact)
+    profile = partial(product_perturbation_profile, n_dims=1) if power == 1 else objective_perturbation_profile
+    assert all(delta <= profile(e, **known, release_shift=shift) for e, delta in exact)
     if penalty == 40:  # in the linear part of the hinge: what the release adds must be paid
-        assert max(delta for e, delta in exact if e == 0) > objective_perturbation_profile(0.0, **known)
+        assert max(delta for e, delta in exact if e == 0) > profile(0.0, **known)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -368,6 +439,19 @@ def test_release_of_a_softmax_is_paid_near_zero(adjacency, shift):
     if adjacency == "replace_one":
         expected = -np.expm1(split) + np.exp(split) * (gaussian_profile(-split, scale=1.0, sensitivity=mu) + last)
     assert softmax_perturbation_profile(0.0, **known) == pytest.approx(expected, rel=1e-7)
+
+
+@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_release_beside_product_noise_takes_twenty_deviations(epsilon, adjacency):
+    """Where the log-determinant is paid: the profile without it, that much before epsilon."""
+    known = {"scale": 5 / np.sqrt(14), "n_dims": 6, "log_det": 0.05, "adjacency": adjacency}
+    shift = epsilon / 2000
+    shifted = product_perturbation_profile(epsilon - 20 * shift - shift**2 / 2, **known)
+    assert product_perturbation_profile(epsilon, release_shift=shift, **known) == pytest.approx(shifted, rel=5e-3)
+    assert product_perturbation_profile(epsilon, release_shift=shift, **known) >= product_perturbation_profile(
+        epsilon, **known
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2, 0.5])

@@ -18,6 +18,7 @@ from skdprp.mechanisms import (
     gaussian_profile,
     gaussian_scale,
     published_product_noise_scale,
+    radial,
     spherical_profile,
     spherical_scale,
 )
@@ -165,23 +166,45 @@ def test_profile_is_monotone(family, n_dims):
     assert spherical_profile(0.1, scale=2 * scale, sensitivity=2.0, **kind) == of_distance[3]
 
 
-def precise_three_dimensional_laplace(epsilon, d):
+def precise_laplace(epsilon, d, n_dims):
     """In prolate spheroidal coordinates around the two centres, the loss is -d times the second one."""
-
-    def shell(eta):
-        excess = mpmath.exp(-c * eta) - mpmath.exp(epsilon + c * eta)
-        return excess * mpmath.exp(-c) * (1 / c + 2 / c**2 + 2 / c**3 - eta**2 / c)
-
-    epsilon, d = mpmath.mpf(epsilon), mpmath.mpf(d)
+    epsilon, d, order = mpmath.mpf(epsilon), mpmath.mpf(d), mpmath.mpf(n_dims - 2) / 2
     c = d / 2
-    return c**3 * mpmath.quad(shell, [-1, -epsilon / d]) / 4
+
+    def bessel(order):  # the integral of exp(-c x) (x^2 - 1)^(order - 1/2) from 1 on
+        return mpmath.gamma(order + 0.5) / mpmath.sqrt(mpmath.pi) * (2 / c) ** order * mpmath.besselk(order, c)
+
+    of_first, of_next = bessel(order), bessel(order + 1)
+
+    def integrated(excess, start):  # eta is the cosine of an angle
+        def shell(angle):
+            eta = mpmath.cos(angle)
+            return excess(eta) * (of_next + (1 - eta**2) * of_first) * mpmath.sin(angle) ** (n_dims - 2)
+
+        return mpmath.quad(shell, [start, (start + mpmath.pi) / 2, mpmath.pi])
+
+    above = integrated(lambda eta: mpmath.exp(-c * eta) - mpmath.exp(epsilon + c * eta), mpmath.acos(-epsilon / d))
+    return above / integrated(lambda eta: mpmath.exp(-c * eta), mpmath.mpf(0))
 
 
+@pytest.mark.parametrize("n_dims", [2, 3, 9, 40, 128])
 @pytest.mark.parametrize("d", [0.2, 1.0, 5.0])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9])
-def test_stated_deltas_of_spherical_noise_are_upper_bounds(d, share):
-    loss = loss_of(spherical_profile, scale=1.0, sensitivity=d, n_dims=3, shape=3, power=1)
-    assert_bounds(loss.profile(share * d), precise_three_dimensional_laplace(share * d, d))
+def test_stated_deltas_of_spherical_noise_are_upper_bounds(n_dims, d, share):
+    loss = loss_of(spherical_profile, scale=1.0, sensitivity=d, n_dims=n_dims, shape=n_dims, power=1)
+    exact = precise_laplace(share * d, d, n_dims)
+    if exact > 1e-30:
+        assert_bounds(loss.profile(share * d), exact)
+
+
+@pytest.mark.parametrize("n_dims", [2, 5, 31, 128])
+@pytest.mark.parametrize("epsilon", [0.0, 0.03, 0.6, 2.0])
+def test_laplace_noise_is_one_of_the_families(n_dims, epsilon, monkeypatch):
+    """Its own quadrature agrees with that of all radii."""
+    known = {"scale": 1 / n_dims, "n_dims": n_dims, "shape": n_dims, "power": 1}
+    own = spherical_profile(epsilon, **known)
+    monkeypatch.setattr(radial, "_MOST_DIMS_OF_GAMMA_RULE", 0)
+    assert own == pytest.approx(spherical_profile(epsilon, **known), rel=1e-11)
 
 
 @pytest.mark.parametrize("n_dims, shape, power, message", [

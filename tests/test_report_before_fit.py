@@ -4,15 +4,20 @@ import dask.array
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.ensemble import VotingClassifier
+from sklearn.cluster import KMeans
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_selection import SelectKBest
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 
 from skdprp import (
     DPOPORP,
@@ -20,22 +25,25 @@ from skdprp import (
     AMPClassifier,
     DPBinner,
     DPMoments,
+    DPRandomProjection,
     DPRidge,
     DPSearchCV,
     DPSGDClassifier,
     DPSignOPORP,
+    DPSignRP,
     MIDPRegressor,
     PrivacyLedger,
     PublicScaler,
     iDPSignRP,
     privacy_report,
+    set_budget,
 )
 
 TABLE = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "Leeds", "York"] * 100})
 BEFORE_A_FIT = [
-    make_pipeline(Normalizer(), DPOPORP(4), LogisticRegression()),
-    make_pipeline(DPSignOPORP(4), AMPClassifier()),
-    FeatureUnion([("first", DPOPORP(4)), ("second", iDPSignRP(4))]),
+    make_pipeline(Normalizer(), DPOPORP(4, random_state=0), LogisticRegression()),
+    make_pipeline(DPSignOPORP(4, random_state=0), AMPClassifier()),
+    FeatureUnion([("first", DPOPORP(4, random_state=0)), ("second", iDPSignRP(4, random_state=1))]),
     OneVsRestClassifier(make_pipeline(DPPCA(3), AMPClassifier())),
     OneVsRestClassifier(AMPClassifier(classes=[0, 1])),
     VotingClassifier([("plain", AMPClassifier()), ("scaled", make_pipeline(PublicScaler((-1, 1)), AMPClassifier()))]),
@@ -47,6 +55,10 @@ BEFORE_A_FIT = [
     MultiOutputClassifier(AMPClassifier()),
     DPMoments(),
     LogisticRegression(),
+    # After a sketch, what learns is post-processing, and prices nothing.
+    make_pipeline(DPOPORP(4, random_state=0), LinearDiscriminantAnalysis()),
+    make_pipeline(DPOPORP(4, random_state=0), SelectKBest(k="all"), AMPClassifier()),
+    make_pipeline(DPOPORP(4, random_state=0), StackingClassifier([("one", LogisticRegression())])),
 ]
 
 
@@ -81,11 +93,55 @@ def test_the_price_of_a_table_follows_from_a_few_rows(binary):
     assert privacy_report(model, TABLE[:10], n_samples=30_000).total.delta == 2 / 30_000**2
 
 
+def test_several_labels_a_row_are_a_model_each(binary):
+    X, y = binary[0], np.column_stack([binary[1], np.arange(len(binary[1])) % 2])
+    for columns in (y, np.column_stack([y, y[:, :1]])):
+        for labels in (columns, sp.csr_array(columns)):
+            model = OneVsRestClassifier(AMPClassifier(delta=1e-6))
+            before = privacy_report(model, X, labels)
+            assert before.total is None and facts_of(before) == facts_of(privacy_report(model.fit(X, labels)))
+    set_budget(model, X, y, epsilon=1.0, delta=1e-6).fit(X, y)
+    assert 1 - 1e-6 <= privacy_report(model).private.epsilon <= 1.0
+
+
+def test_a_sketch_is_priced_whatever_its_projection_will_be(binary):
+    """A projection of zeros loses nothing, and the next one does."""
+    sketch = DPRandomProjection(1, projection="very_sparse", density=0.1, delta=1e-6)
+    model = FeatureUnion([("first", sketch), ("second", sketch)])
+    prices = {privacy_report(model, binary[0]).private.epsilon for _ in range(20)}
+    costs = [privacy_report(clone(model).fit(binary[0])).private.epsilon for _ in range(20)]
+    assert min(prices) >= max(costs)
+
+
+def test_texts_are_priced(binary):
+    texts = pd.DataFrame({"text": ["one row", "another"] * 150})
+    model = make_pipeline(FunctionTransformer(first_column), HashingVectorizer(n_features=8), AMPClassifier())
+    before = privacy_report(model, texts, binary[1])
+    assert facts_of(before) == facts_of(privacy_report(model.fit(texts, binary[1])))
+
+
+def first_column(frame):
+    return frame.iloc[:, 0]
+
+
 def test_what_a_report_before_a_fit_does_not_know_is_an_error(binary):
     X, y = binary
-    with pytest.raises(ValueError, match="Give y: AMPClassifier lists no classes"):
+    fitted = TunedThresholdClassifierCV(LogisticRegression().fit(X, y), cv="prefit", refit=False)
+    with pytest.raises(ValueError, match="TunedThresholdClassifierCV holds what was fitted before"):
+        privacy_report(make_pipeline(DPOPORP(4), fitted), X, y)
+    with pytest.raises(ValueError, match="GridSearchCV is reported after its fit"):
+        privacy_report(make_pipeline(GridSearchCV(make_pipeline(DPPCA(2), KMeans(2)), {}), AMPClassifier()), X, y)
+    for n_samples in (0, -3, 2.5, True, "7", 10**400):
+        with pytest.raises(ValueError, match="n_samples is a number of rows"):
+            privacy_report(AMPClassifier(), X, y, n_samples=n_samples)
+    assert privacy_report(AMPClassifier(), X, y, n_samples=np.int8(100)).total.delta == 1e-4
+    with pytest.raises(ValueError, match="Give y, of all rows"):
+        privacy_report(AMPClassifier(), X[:8], y[:8], n_samples=300)
+    with pytest.raises(ValueError, match="The 'method' parameter of DPSignRP"):
+        privacy_report(FeatureUnion([("signs", DPSignRP(4, method="laplace"))]), X)
+    with pytest.raises(ValueError, match="Give y, of all rows: AMPClassifier lists no classes"):
         privacy_report(AMPClassifier(), X)
-    with pytest.raises(ValueError, match="Give y: OneVsRestClassifier lists no classes"):
+    with pytest.raises(ValueError, match="Give y, of all rows: OneVsRestClassifier lists no classes"):
         privacy_report(OneVsRestClassifier(AMPClassifier()), X)
     with pytest.raises(ValueError, match="GridSearchCV is reported after its fit"):
         privacy_report(GridSearchCV(AMPClassifier(), {}), X, y)

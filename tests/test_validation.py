@@ -71,7 +71,15 @@ ROWS = [[0.1, 0.2], [0.3, -0.4], [0.2, 0.1], [0.5, 0.5]] * 10
 FRAME = pd.DataFrame(ROWS, columns=["a", "b"])
 TEXT = [[0.1, SECRET], *ROWS[1:]]
 every = pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda estimator: type(estimator).__name__)
-METHODS = ("transform", "inverse_transform", "predict", "decision_function", "predict_proba", "score")
+METHODS = (
+    "transform",
+    "inverse_transform",
+    "predict",
+    "decision_function",
+    "predict_proba",
+    "predict_log_proba",
+    "score",
+)
 FITS = ("fit", "fit_transform", "sketch")
 FORMS = {
     "list": list,

@@ -254,7 +254,7 @@ def _of_descent(estimator: DPSGDClassifier, X, y=None):
     """Take rows as long as they may be, or so long that their gradients are clipped to the full norm."""
     X, classes, replaced = _public_facts(estimator, X, y)
     # Without a bound on rows, gradients are clipped whatever their rows are: they had better be long.
-    length = 1e3 * estimator.max_grad_norm if estimator.max_norm is None else estimator.max_norm
+    length = estimator._max_norm or 1e3 * estimator.max_grad_norm
     norms = {"max_norm": length, "helper": length, "share": _SHARE_IN_DESCENT, "n_blank": len(classes)}
     return _opposed(X, classes, replaced=replaced, one_vs_rest=False, **norms)
 

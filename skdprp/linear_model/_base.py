@@ -5,7 +5,7 @@ from contextlib import suppress
 from numbers import Integral, Real
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import log_expit, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils import column_or_1d
@@ -33,6 +33,8 @@ from .._validation import (
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
 
+CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]  # the second to be refused with the reason
+
 CLASSIFIER_CONSTRAINTS = {
     "epsilon": POSITIVE,
     "delta": [Interval(Real, 0, 1, closed="left"), None],
@@ -46,6 +48,7 @@ CLASSIFIER_CONSTRAINTS = {
     "tol": POSITIVE,
     "max_iter": [Interval(Integral, 1, None, closed="left")],
     "classes": ["array-like", None],
+    "class_weight": CLASS_WEIGHT,
     "n_jobs": [Integral, None],
 }
 
@@ -56,7 +59,7 @@ LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or
 
 
 def _has_probabilities(estimator):
-    if estimator.loss != "huber_hinge":
+    if getattr(estimator, "loss", "log_loss") != "huber_hinge":
         return True
     raise AttributeError(f"Probabilities need loss='log_loss' or 'capped_log_loss', got {estimator.loss!r}.")
 
@@ -119,11 +122,35 @@ def _encode(y, public_classes):
     return classes, codes
 
 
+def _weights_of_classes(class_weight, classes):
+    """Public weight of each class, or None if all are 1."""
+    if class_weight is None:
+        return None
+    if class_weight == "balanced":
+        raise ValueError(
+            "class_weight='balanced' would read the sizes of the classes off the rows: give weights that do not come "
+            "from the data, such as {label: 0.1} for a label that is known to be ten times as frequent."
+        )
+    weights = list(class_weight.values())
+    # Truth values are no weights; nan fails the comparison. Above 1 a row would weigh more than the noise is made for.
+    if not all(isinstance(weight, Real) and type(weight) is not bool and 0 <= weight <= 1 for weight in weights):
+        raise ValueError(
+            f"class_weight must have weights from 0 to 1, got {class_weight!r}: divide all by the largest."
+        )
+    labels = classes.tolist()
+    if not set(class_weight) <= set(labels):
+        raise ValueError("class_weight has a label that is not among the classes.")
+    weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
+    if not weights.any():
+        raise ValueError("class_weight is 0 for all classes: nothing is left to learn from.")
+    return weights
+
+
 class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y):
+    def fit(self, X, y, **unsupported):
         """Release private weights.
 
         Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
@@ -135,6 +162,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         y : array-like of shape (n_samples,)
             Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
             those found here; truth values of a list are then the numbers 0 and 1, those of an array stay what they are.
+        **unsupported : dict
+            Nothing; `sample_weight` is refused with the reason.
 
         Returns
         -------
@@ -143,6 +172,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
 
         Raises
         ------
+        TypeError
+            If there are weights of rows.
         ValueError
             If X is not finite or all zero, y has one class or labels outside `classes`, or a parameter does not fit the
             others, such as a `C` that is too large for `epsilon`.
@@ -152,16 +183,23 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         ImportError
             If batches are sampled and dp-accounting, which accounts for them, is not installed.
         """
+        if unsupported:
+            raise TypeError(
+                f"fit takes no {', '.join(unsupported)}. Weights of rows would let the data say how much noise hides a "
+                "row: use class_weight, a public weight for each label."
+            )
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         parameters = model.get_params(deep=False)  # asked now: a callback may set others
         y = without_values(_of_one_type, y, name="y")
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         X = in_given_type(X, rows)
         classes, codes = _encode(y, model.classes)
+        weights = _weights_of_classes(model.class_weight, classes)
+        row_weights = None if weights is None else weights[codes]
         problem = model._problem(X.shape, X.dtype, len(classes))
         calibration = model._calibration_of(X.shape, X.dtype, len(classes))
         with calibration.recorded(self):
-            vars(model).update(model._release(problem, calibration, X, codes))
+            vars(model).update(model._release(problem, calibration, X, codes, row_weights))
         model.classes_, model._calibrated_for = classes, parameters
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
@@ -217,9 +255,10 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
+    @available_if(_has_probabilities)
     @silent
-    def predict_proba(self, X):
-        """Estimate the probability of each class.
+    def predict_log_proba(self, X):
+        """Estimate the logarithm of the probability of each class; not for huber_hinge.
 
         Parameters
         ----------
@@ -229,10 +268,26 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`.
+            In the order of `classes_`. Finite also where the probability is below all floats.
         """
-        scores = self.decision_function(X)
-        return softmax(scores, axis=1) if scores.ndim > 1 else np.column_stack([expit(-scores), expit(scores)])
+        return self._log_probabilities(self.decision_function(X))
+
+    @available_if(_has_probabilities)
+    @silent
+    def predict_proba(self, X):
+        """Estimate the probability of each class; not for huber_hinge.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`. One-vs-rest probabilities are normalised.
+        """
+        return np.exp(self.predict_log_proba(X))
 
     @silent
     def score(self, X, y, sample_weight=None):
@@ -294,6 +349,10 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             source=source,
         )
 
+    def _log_probabilities(self, scores):
+        """Logarithms of the probabilities of all classes, from the scores of `decision_function`."""
+        return log_expit(np.column_stack([-scores, scores])) if scores.ndim == 1 else log_softmax(scores, axis=1)
+
     @abstractmethod
     def _problem(self, shape, dtype, n_classes):
         """Collect what is public of the problem, from the shape and the type of the rows; at least `n_samples`."""
@@ -303,7 +362,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         """Return the `Calibration` for a target of (epsilon, delta): noise and guarantee, from public facts alone."""
 
     @abstractmethod
-    def _release(self, problem, calibration, X, codes):
+    def _release(self, problem, calibration, X, codes, row_weights):
         """Clip the rows, learn and add noise; return the fitted attributes that are released, by their names."""
 
     @abstractmethod
@@ -318,29 +377,14 @@ class PrivateLinearClassifier(PrivateClassifier):
     _set_by_rows = "C_"
     _failures = "that a fit was refused, or that its solver failed"
 
-    @available_if(_has_probabilities)
-    @silent
-    def predict_proba(self, X):
-        """Estimate the probability of each class; not for huber_hinge.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            In the order of `classes_`. One-vs-rest probabilities are normalised.
-        """
-        check_is_fitted(self)
+    def _log_probabilities(self, scores):
         if self._is_multinomial(len(self.coef_)):
-            return super().predict_proba(X)
-        scores, loss = self.decision_function(X), BINARY_LOSSES[self.loss_]()
+            return super()._log_probabilities(scores)
+        loss = BINARY_LOSSES[self.loss_]()
         if scores.ndim == 1:
-            return np.exp(loss.log_probability(np.column_stack([-scores, scores])))
-        # By logarithms, relative to the largest, so that scores far below zero do not become 0 / 0.
-        return softmax(loss.log_probability(scores), axis=1)
+            return loss.log_probability(np.column_stack([-scores, scores]))
+        # Relative to the largest, so that scores far below zero do not become 0 / 0.
+        return log_softmax(loss.log_probability(scores), axis=1)
 
     def _problem(self, shape, dtype, n_classes):
         return Problem(
@@ -367,7 +411,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         is_capped = not self._is_multinomial(n_classes) and self.calibration != "published"
         return "capped_log_loss" if is_capped else "log_loss"
 
-    def _minimise(self, problem, X, codes, *, penalty, perturbation, largest):
+    def _minimise(self, problem, X, codes, row_weights, *, penalty, perturbation, largest):
         """Clip the rows, without which no sensitivity is finite, and minimise on them."""
         X = clip_rows(X, self.max_norm)
         if not X.any() if isinstance(X, np.ndarray) else not X.count_nonzero():
@@ -376,6 +420,7 @@ class PrivateLinearClassifier(PrivateClassifier):
             problem,
             X,
             codes,
+            row_weights,
             penalty=penalty,
             perturbation=perturbation,
             largest=largest,

@@ -12,7 +12,7 @@ from joblib import Parallel, delayed
 from scipy.sparse.linalg import LinearOperator, cg
 
 from .._validation import silent
-from ..losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from ..losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss, WeightedLoss
 
 BINARY_LOSSES = {"log_loss": LogisticLoss, "capped_log_loss": CappedLogisticLoss, "huber_hinge": HuberHingeLoss}
 _RELATIVE_INTERCEPT = 0.3
@@ -91,7 +91,8 @@ class Problem:
 
         - a sum of d + 2 products, the score of a row, is off by ``(d + 2) u R W``, all K scores of a row together too;
           the derivative of its loss then moves by at most the smoothness times that, and its gradient by R times more;
-        - the derivative computed from the score is off by ``(K + 16) u``;
+        - the derivative computed from the score, and its product with a weight of at most 1, are off by
+          ``(K + 17) u``;
         - a sum over n rows of norms of at most L R is off by ``(n + 2) u n L R``, and adding up the gradient, the
           penalty and the linear term by 4 u times the norms of all three; the norm itself by ``d K u`` of it.
 
@@ -105,7 +106,7 @@ class Problem:
     def _rounding(self, penalty, largest):
         """What rounding may hide of one gradient: a number, and one for each unit of the norm of the weights."""
         loss, n, R = self.row_loss, self.n_samples, self.row_norm
-        slopes = (n + 2) * loss.lipschitz + self.n_classes + 16
+        slopes = (n + 2) * loss.lipschitz + self.n_classes + 17
         fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * largest + self.n_weights * self.target_gradient
         per_weight = n * loss.smoothness * R**2 * (self.n_features + 2) + 4 * penalty
         return _UNIT * fixed, _UNIT * per_weight
@@ -145,16 +146,18 @@ def constant_feature(fit_intercept, max_norm):
     return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
 
 
-def minimisers(problem, X, codes, *, penalty, perturbation, largest, max_iter, n_jobs):
+def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, largest, max_iter, n_jobs):
     """Minimise the perturbed risk of each output; weights and linear terms have the shape ``problem.weights_shape``.
 
-    The linear terms are drawn before, and none has a norm above `largest`. Raises SolverError if a gradient does not
-    get as small as the guarantee assumes, or weights or a linear term are as large as almost never.
+    The linear terms are drawn before, and none has a norm above `largest`; weights of rows are at most 1. Raises
+    SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term are as large
+    as almost never.
     """
 
     @silent
     def _solve(y, linear):
-        risk = PerturbedRisk(X, y, problem.row_loss, penalty=penalty, intercept=problem.intercept, perturbation=linear)
+        loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
+        risk = PerturbedRisk(X, y, loss, penalty=penalty, intercept=problem.intercept, perturbation=linear)
         weights = minimise(risk, problem.target_gradient, max_iter)
         # `accuracy` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
         if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):

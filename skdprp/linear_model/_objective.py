@@ -11,11 +11,12 @@ from .._calibration import Calibration
 from .._digits import printed_down
 from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
-from ..mechanisms import gaussian_scale, objective_perturbation_scale, sampled_target
+from ..mechanisms import objective_perturbation_scale, sampled_target
 from ..mechanisms.objective_perturbation import (
     hessian_log_det,
     objective_perturbation_profile,
     penalty_for_log_det,
+    product_perturbation_profile,
     product_perturbation_scale,
     softmax_perturbation_profile,
     softmax_perturbation_scale,
@@ -27,7 +28,8 @@ from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifie
 _SHARE_OF_LOG_DET, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
 # Shift of the release in units of its noise: so small that it costs next to nothing of the guarantee.
 _SHIFT_OF_RELEASE, _LARGEST_SHIFT = 1 / 300, 0.1
-_SHARE_OF_RELEASE = 1 / 100  # of the budget of product noise
+_SHIFT_BESIDE_PRODUCT = 1 / 2000  # whose loss counts 20 deviations of the release: a hundredth of epsilon
+_MOST_WEIGHTS_OF_PRODUCT = 64  # up to which product noise may be the smaller one: beyond, by 3% at most
 _SAMPLING_ERROR = 2.0**-40
 _BINARY_PROOF = "proof in skdprp.mechanisms.objective_perturbation_profile"
 _SOFTMAX_PROOF = "proof in skdprp.mechanisms.softmax_perturbation_profile"
@@ -74,9 +76,12 @@ class AMPClassifier(PrivateLinearClassifier):
     multi_class : {"auto", "multinomial", "ovr"}, default="auto"
         One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax,
         unless the loss has none, or the calibration is published.
-    noise : {"gaussian", "product"}, default="gaussian"
+    noise : {"auto", "gaussian", "product"}, default="auto"
         Distribution of the linear term: Gaussian, or a random radius times a random direction. Calibrated exactly, the
         radius is Gamma distributed, which is less noise for few weights; as published it is the half-normal of [2]_.
+        "auto" is the one of the smaller root mean square, for up to 64 weights, and Gaussian for more, one-vs-rest
+        problems of more than two classes and published calibrations. Beside many other releases Gaussian noise adds up
+        to less.
     calibration : {"exact", "published"}, default="exact"
         "published" reproduces [1]_ without hyperparameters (H-F AMP), or [2]_ for product noise. What they claim is in
         `claimed_`; `guarantee_` has what is true, and fit warns.
@@ -95,6 +100,10 @@ class AMPClassifier(PrivateLinearClassifier):
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.
+    class_weight : dict of {label: float} or None, default=None
+        Public weights of the rows of each class, from 0 to 1; labels that are not listed have 1, and None is 1 for all.
+        They must not come from the data, so that there is no "balanced". Probabilities are then those of a population
+        that is weighted so.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems. Their noise is drawn before, for all classes at once.
 
@@ -112,8 +121,8 @@ class AMPClassifier(PrivateLinearClassifier):
         What the paper claims; for ``calibration="published"`` only.
     C_, delta_ : float
         The values used.
-    loss_ : str
-        The loss that was minimised.
+    loss_, noise_ : str
+        The loss that was minimised, and the distribution of the linear term.
     scale_ : float
         Scale of the linear term: standard deviation of Gaussian noise, scale of the radius of product noise.
     release_scale_ : float
@@ -131,7 +140,7 @@ class AMPClassifier(PrivateLinearClassifier):
     -----
     The guarantee is proved in :func:`skdprp.mechanisms.objective_perturbation_profile` and
     :func:`skdprp.mechanisms.softmax_perturbation_profile`. There is no `n_iter_`: how long the solver takes depends on
-    the data, and is no part of the release. There is no `sample_weight`, which would change the sensitivity.
+    the data, and is no part of the release. There is no `sample_weight`, by which the data would set the sensitivity.
 
     References
     ----------
@@ -155,7 +164,7 @@ class AMPClassifier(PrivateLinearClassifier):
     _parameter_constraints: dict = {
         **CLASSIFIER_CONSTRAINTS,
         "delta": [Interval(Real, 0, 1, closed="neither"), None],
-        "noise": [StrOptions({"gaussian", "product"})],
+        "noise": [StrOptions({"auto", "gaussian", "product"})],
     }
 
     def __init__(
@@ -166,7 +175,7 @@ class AMPClassifier(PrivateLinearClassifier):
         C="auto",
         loss="auto",
         multi_class="auto",
-        noise="gaussian",
+        noise="auto",
         calibration="exact",
         max_norm=1.0,
         adjacency="replace_one",
@@ -174,6 +183,7 @@ class AMPClassifier(PrivateLinearClassifier):
         tol=1e-10,
         max_iter=100,
         classes=None,
+        class_weight=None,
         n_jobs=None,
     ):
         self.epsilon = epsilon
@@ -189,6 +199,7 @@ class AMPClassifier(PrivateLinearClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.classes = classes
+        self.class_weight = class_weight
         self.n_jobs = n_jobs
 
     def _calibrate(self, problem, delta):
@@ -196,20 +207,43 @@ class AMPClassifier(PrivateLinearClassifier):
             return self._calibrate_as_published(problem, delta)
         # Sampling in floats costs a little, which is set aside first: ideal noise has to meet what is left.
         target = sampled_target(self.epsilon, delta, n_changed=problem.n_released)
-        penalty = self._penalty(problem, target)
+        kind, deviation = self._least_noise(problem, target)
+        penalty = self._penalty(problem, kind, deviation)
         log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
-        if self.noise == "product":
+        if kind == "product":
             return self._calibrate_product(problem, delta, target, penalty, log_det)
-        _, calibrated_scale, sizes = self._gaussian(problem)
+        profile, calibrated_scale, sizes = self._gaussian(problem)
         shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
         scale = calibrated_scale(*target, log_det=log_det, release_shift=shift, **sizes)
         # Neighbours with the same minimiser may release points that are 2 hidden gradients / penalty apart: the noise
         # of the release is such that this is the shift that b was calibrated for.
         release_scale = 2 * _hidden_gradient(problem, penalty, scale) / (penalty * shift)
-        loss = self._loss(problem, scale, log_det, shift)
+        loss = _loss(problem, profile, scale=scale, log_det=log_det, release_shift=shift, **sizes)
         noise = Perturbation(penalty, scale, None, release_scale)
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
         return self._calibration(noise, "Gaussian", delta=delta, source=source, loss=loss)
+
+    def _least_noise(self, problem, target):
+        """Kind of the noise, and the root mean square of a coordinate if no log-determinant took part of epsilon."""
+        deviations = {}
+        if self.noise != "product":
+            _, calibrated_scale, sizes = self._gaussian(problem)
+            deviations["gaussian"] = calibrated_scale(*target, log_det=0.0, **sizes)
+        # Several problems would have to share epsilon.
+        may_be_product = problem.n_outputs == 1 and problem.n_weights <= _MOST_WEIGHTS_OF_PRODUCT
+        if self.noise == "product" or (self.noise == "auto" and may_be_product):
+            scale = product_perturbation_scale(*_share_of_each(problem, target), **self._product_sizes(problem))
+            deviations["product"] = np.sqrt(problem.n_weights + 1) * scale
+        return min(deviations.items(), key=lambda item: item[1])
+
+    def _product_sizes(self, problem):
+        """Public sizes that profile and calibration of product noise take."""
+        return {
+            "n_dims": problem.n_weights,
+            "lipschitz": problem.row_loss.lipschitz * problem.row_norm,
+            "n_vertices": problem.n_classes - 1 if problem.multinomial else 1,
+            "adjacency": self.adjacency,
+        }
 
     def _gaussian(self, problem):
         """Profile and calibration of Gaussian noise in the objective, and the public sizes that both take."""
@@ -220,23 +254,17 @@ class AMPClassifier(PrivateLinearClassifier):
         sizes = {"adjacency": self.adjacency, "n_outputs": problem.n_outputs, "lipschitz": lipschitz}
         return objective_perturbation_profile, objective_perturbation_scale, sizes
 
-    def _penalty(self, problem, target):
-        """Penalty of `C`; if "auto", one that balances the noise against shrinkage."""
+    def _penalty(self, problem, kind, deviation):
+        """Penalty of `C`; if "auto", one that balances noise of this kind and size against shrinkage."""
         # One row may change the log-determinant of the second derivative, which is a part of the privacy loss that no
         # noise hides. One-vs-rest problems pay for each; those that chain two halves, for both.
-        chained = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and self.noise == "gaussian"
+        chained = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and kind == "gaussian"
         times = problem.n_outputs * (2 if chained else 1)
         least, usual = (
             penalty_for_log_det(problem.row_loss, max_norm=problem.row_norm, log_det=share * self.epsilon / times)
             for share in (_LARGEST_SHARE_OF_LOG_DET, _SHARE_OF_LOG_DET)
         )
-        if self.C == "auto":
-            # As for Gaussian noise also if it is product noise, whose scale is that of a radius and not of each
-            # coordinate, which the balance takes: any public penalty is as private.
-            _, calibrated_scale, sizes = self._gaussian(problem)
-            penalty = max(usual, balanced_penalty(problem, calibrated_scale(*target, log_det=0.0, **sizes)))
-        else:
-            penalty = 1.0 / self.C
+        penalty = max(usual, balanced_penalty(problem, deviation)) if self.C == "auto" else 1.0 / self.C
         if penalty <= least:
             raise ValueError(
                 f"epsilon={self.epsilon} is too small for C={self.C}: C must be below {0.99 / least:.3g}, and "
@@ -245,26 +273,17 @@ class AMPClassifier(PrivateLinearClassifier):
         return penalty
 
     def _calibrate_product(self, problem, delta, target, penalty, log_det):
-        """Compose one-vs-rest problems, and the noise of the release, by adding up their budgets."""
+        """Compose one-vs-rest problems by adding up their budgets."""
         # No profile of several spherical draws together is known, so that each has its part of epsilon and of delta.
-        share = (1 - _SHARE_OF_RELEASE) / problem.n_outputs
-        scale = product_perturbation_scale(
-            share * target[0],
-            share * target[1],
-            n_dims=problem.n_weights,
-            lipschitz=problem.row_loss.lipschitz * problem.row_norm,
-            n_vertices=problem.n_classes - 1 if problem.multinomial else 1,
-            log_det=log_det,
-            adjacency=self.adjacency,
-        )
+        share, sizes = _share_of_each(problem, target), self._product_sizes(problem)
+        shift = min(_SHIFT_BESIDE_PRODUCT * share[0], _LARGEST_SHIFT)
+        scale = product_perturbation_scale(*share, log_det=log_det, release_shift=shift, **sizes)
         radius = (problem.n_weights, 1)
-        release_scale = gaussian_scale(
-            _SHARE_OF_RELEASE * target[0],
-            _SHARE_OF_RELEASE * target[1],
-            sensitivity=2 * _hidden_gradient(problem, penalty, scale, radius) / penalty,
-        )
-        noise = Perturbation(penalty, scale, radius, release_scale)
-        return self._calibration(noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF)
+        hidden = _hidden_gradient(problem, penalty, scale, radius) / np.sqrt(problem.n_outputs)  # of each problem
+        noise = Perturbation(penalty, scale, radius, 2 * hidden / (penalty * shift))
+        known = {"scale": scale, "log_det": log_det, "release_shift": shift, **sizes}
+        loss = _loss(problem, product_perturbation_profile, **known) if problem.n_outputs == 1 else None
+        return self._calibration(noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
 
     def _calibrate_as_published(self, problem, delta):
         """Take the noise of the papers, and state what it truly gives."""
@@ -295,16 +314,11 @@ class AMPClassifier(PrivateLinearClassifier):
             kind, source, paper = "Gaussian", _BINARY_PROOF, "Iyengar et al., S&P 2019"
             log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
             shift = 2 * _hidden_gradient(problem, penalty, noise.scale) / (penalty * release_scale)
-            loss = self._loss(problem, noise.scale, log_det, shift)
+            profile, _, sizes = self._gaussian(problem)
+            loss = _loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **sizes)
             true = self.epsilon, loss.profile(self.epsilon)
         claimed = self._claim(delta, paper)
         return self._calibration(noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
-
-    def _loss(self, problem, scale, log_det, shift):
-        """Privacy loss of Gaussian noise at every epsilon, with what sampling costs."""
-        profile, _, sizes = self._gaussian(problem)
-        exact = Profile.of(profile, scale=scale, log_det=log_det, release_shift=shift, **sizes)
-        return PrivacyLoss(profiles=(exact,), sampling=problem.n_released * _noise.SAMPLING_LOSS)
 
     def _calibration(self, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
         """State what holds of a fit with this noise: (epsilon, `delta`), unless it is known that `true` does."""
@@ -317,6 +331,7 @@ class AMPClassifier(PrivateLinearClassifier):
             fitted={
                 "C_": 1.0 / noise.penalty,
                 "delta_": delta,
+                "noise_": "gaussian" if noise.radius is None else "product",
                 "scale_": noise.scale,
                 "release_scale_": noise.release_scale,
             },
@@ -332,7 +347,7 @@ class AMPClassifier(PrivateLinearClassifier):
             raise ValueError("Published calibrations are for binary problems: use multi_class='ovr' or 'auto'.")
         return False
 
-    def _release(self, problem, calibration, X, codes):
+    def _release(self, problem, calibration, X, codes, row_weights):
         noise = calibration.mechanism
         # (1) The linear term b. It is drawn for all outputs at once, because the jobs that minimise draw nothing.
         if noise.radius is None:
@@ -347,6 +362,7 @@ class AMPClassifier(PrivateLinearClassifier):
             problem,
             X,
             codes,
+            row_weights,
             penalty=noise.penalty,
             perturbation=perturbation,
             largest=_largest_perturbation(problem, noise.scale, noise.radius),
@@ -354,6 +370,16 @@ class AMPClassifier(PrivateLinearClassifier):
         # (3) The noise of the release, which hides how far the solver is from the minimiser.
         _noise.add_gaussian(weights, noise.release_scale)
         return {**problem.coefficients(weights), "loss_": problem.loss}
+
+
+def _share_of_each(problem, target):
+    """Part of epsilon and of delta that each of several problems has, where no profile of all together is known."""
+    return target[0] / problem.n_outputs, target[1] / problem.n_outputs
+
+
+def _loss(problem, profile, **known):
+    """Privacy loss at every epsilon, with what sampling costs."""
+    return PrivacyLoss(profiles=(Profile.of(profile, **known),), sampling=problem.n_released * _noise.SAMPLING_LOSS)
 
 
 def balanced_penalty(problem, noise_scale):

@@ -81,6 +81,10 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.
+    class_weight : dict of {label: float} or None, default=None
+        Public weights of the rows of each class, from 0 to 1; labels that are not listed have 1, and None is 1 for all.
+        They must not come from the data, so that there is no "balanced". Probabilities are then those of a population
+        that is weighted so.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems.
 
@@ -158,6 +162,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         tol=1e-10,
         max_iter=100,
         classes=None,
+        class_weight=None,
         n_jobs=None,
     ):
         self.epsilon = epsilon
@@ -173,6 +178,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         self.tol = tol
         self.max_iter = max_iter
         self.classes = classes
+        self.class_weight = class_weight
         self.n_jobs = n_jobs
 
     def _calibrate(self, problem, delta):
@@ -236,11 +242,10 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         sigma = published_product_noise_scale(self.epsilon, delta, sensitivity=sensitivity, n_dims=n_dims)
         return float(np.sqrt(2) * sigma), "Liu et al., SIGMOD 2026, Algorithm 1"
 
-    def _release(self, problem, calibration, X, codes):
+    def _release(self, problem, calibration, X, codes, row_weights):
         noise = calibration.mechanism
-        weights = self._minimise(
-            problem, X, codes, penalty=noise.penalty, perturbation=np.zeros(problem.weights_shape), largest=0.0
-        )
+        zero = np.zeros(problem.weights_shape)
+        weights = self._minimise(problem, X, codes, row_weights, penalty=noise.penalty, perturbation=zero, largest=0.0)
         if noise.radius is None:
             _noise.add_gaussian(weights, noise.scale)
         else:

@@ -13,6 +13,7 @@ from .radial import spherical_profile
 
 _QUADRATURE_ERROR, _CANCELLATION = 2.0**-28, 2.0**-46  # relative; what cancels grows as the noise does
 _LARGEST_EXPONENT = 700.0  # beyond which exp overflows
+_RELEASE_DEVIATIONS = 20  # of the release beside product noise, beyond which no sampled value lies
 _LARGEST_EPSILON = 2.0**20  # a profile decreases, so that a smaller epsilon is on the private side
 
 
@@ -150,7 +151,7 @@ def _log_normal_excess(upper, spread):
 
 @with_python_numbers
 def product_perturbation_profile(
-    epsilon, *, scale, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
+    epsilon, *, scale, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one", release_shift=0.0
 ):
     """Bound the privacy profile of objective perturbation by multivariate Laplace noise, of radius Gamma(M, scale).
 
@@ -170,11 +171,14 @@ def product_perturbation_profile(
         Most that one row adds to the log-determinant of the second derivative.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         What one row may do.
+    release_shift : float, default=0.0
+        Distance between the released points that two neighbours with the same exact minimiser may have, in units of
+        the Gaussian noise added to the release; 0 if the minimiser is exact.
 
     Returns
     -------
     float
-        A delta such that the exact minimiser is (epsilon, delta)-DP.
+        A delta such that the release is (epsilon, delta)-DP.
 
     Notes
     -----
@@ -183,29 +187,38 @@ def product_perturbation_profile(
     Gaussian one. Several vertices are bounded by the sum of their profiles. No loss exceeds ``lipschitz / scale`` for
     each of the one or two rows that change. Near 0 the bounds that pay no log-determinant are less, as there.
 
+    The noise of the release has a loss above ``t = 20 m + m^2 / 2``, m its shift, with probability Phi(-20), below
+    2^-288: with this added, it takes t of epsilon, for a profile decreases. Where no log-determinant is paid its own
+    Gaussian profile is added, as there.
+
     Examples
     --------
     >>> from skdprp.mechanisms.objective_perturbation import product_perturbation_profile
     >>> product_perturbation_profile(1.0, scale=2.0, n_dims=10)
     0.0
     """
-    is_replaced, left = rows_that_differ(adjacency) == 2, min(epsilon - log_det, _LARGEST_EXPONENT)
-    if (2 if is_replaced else 1) * lipschitz / scale <= epsilon - log_det:
-        return 0.0
+    release_loss = _RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2
+    tail = float(ndtr(-_RELEASE_DEVIATIONS)) if release_shift else 0.0
+    is_replaced, left = rows_that_differ(adjacency) == 2, min(epsilon - release_loss - log_det, _LARGEST_EXPONENT)
+    if (2 if is_replaced else 1) * lipschitz / scale <= left:
+        return tail
 
     def _one_row(epsilon):
         return n_vertices * spherical_profile(
             epsilon, scale=scale, sensitivity=lipschitz, n_dims=n_dims, shape=n_dims, power=1
         )
 
+    def _with_release(epsilon):
+        return _one_row(epsilon - release_loss) + tail + _gaussian(epsilon, release_shift)
+
     shift = lipschitz / (scale * np.sqrt(n_dims + 1))  # relative to one coordinate's standard deviation
     split = max(0.0, left / 2 - shift**2 / 2) if is_replaced else 0.0
     delta = 1.0
     if left >= 0:
-        delta = np.exp(split) * _one_row(left - split) + (_one_row(split) if is_replaced else 0.0)
+        delta = np.exp(split) * _one_row(left - split) + (_one_row(split) if is_replaced else 0.0) + tail
     # The other bounds are at least the total variation, which of one coordinate is more than this, by Chebyshev.
     if epsilon >= 0 and delta > 0.75 * min(1.0, shift / 4):
-        near = _without_row(epsilon, shift**2 / 2, _one_row, _one_row) if is_replaced else _one_row(0.0)
+        near = _without_row(epsilon, shift**2 / 2, _one_row, _with_release) if is_replaced else _with_release(0.0)
         delta = min(delta, near)
     return float(min(1.0, delta))
 
@@ -392,10 +405,10 @@ def softmax_perturbation_scale(
 
 @cached
 def product_perturbation_scale(
-    epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one"
+    epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one", release_shift=0.0
 ):
     """Calibrate the noise of :func:`product_perturbation_profile`, rounding to the private side."""
-    _require_room(epsilon, log_det)
+    _require_room(epsilon, log_det + _RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2)
     return calibrated(
         lambda scale: product_perturbation_profile(
             epsilon,
@@ -405,6 +418,7 @@ def product_perturbation_scale(
             n_vertices=n_vertices,
             log_det=log_det,
             adjacency=adjacency,
+            release_shift=release_shift,
         ),
         delta,
         start=lipschitz,

@@ -2,7 +2,7 @@
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betainc, betaincc, gammainc, gammaincc
+from scipy.special import betainc, betaincc, gammainc, gammaincc, gammaln
 
 from .. import _noise
 from .._digits import with_python_numbers
@@ -12,6 +12,7 @@ from .gaussian_laplace import gaussian_profile, laplace_profile, laplace_scale
 _LARGEST_EPSILON = 1e100  # from 1e154 on, squares of distances overflow in the quadrature
 _LOG_MASS_LEFT_OUT = 80.0  # which is added to delta
 _RELATIVE_ERROR = 2.0**-42  # of the quadrature
+_MOST_DIMS_OF_GAMMA_RULE = 128  # beyond, logarithms of the density have too few digits after the point
 _NODES, _NODE_WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -249,6 +250,8 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
         return gaussian_profile(epsilon, scale=scale / np.sqrt(2), sensitivity=sensitivity)
     if n_dims == 1:
         return laplace_profile(epsilon, scale=scale, sensitivity=sensitivity)
+    if g == 0 and power == 1 and n_dims <= _MOST_DIMS_OF_GAMMA_RULE:
+        return _multivariate_laplace_profile(epsilon, d, n_dims)
     r, weights, left_out = _radius_rule(epsilon, d, n_dims, shape, power)
     further, nearer = (r * np.expm1(_log_stretch(signed, r, g, power)) for signed in (epsilon, -epsilon))
     exceeds = weights @ _cosine_cdf(r, further, d, n_dims)
@@ -256,6 +259,50 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
     error_at_other = _RELATIVE_ERROR + (2.0**-52 * np.exp(min(epsilon / g, 36.0)) if g else 0.0)
     delta = exceeds * (1 + _RELATIVE_ERROR) - exceeds_at_other * (1 - error_at_other) + left_out
     return float(np.clip(delta, 0.0, 1.0))
+
+
+def _multivariate_laplace_profile(epsilon, d, n_dims):
+    """Profile of noise of density exp(-norm) in two or more dimensions, for 0 <= epsilon < d.
+
+    An output at distance r from its own centre, in a direction of cosine c with the other one, has a loss of more than
+    epsilon where its distance to the other is above r + epsilon: where ``(1 + c) / 2`` is below
+    ``(d - epsilon) (2 r + d + epsilon) / (4 r d)``, which all are for r below ``(d - epsilon) / 2``. Of an output of
+    the other centre, at distance r from that, it is ``(d - epsilon) (r - (d + epsilon) / 2) / (2 r d)``.
+    """
+    far, near = (d - epsilon) / 2, (d + epsilon) / 2  # distances where the bounds on the cosine leave [-1, 1]
+    r, weights, left_out = _gamma_rule(far, n_dims)
+    own = gammainc(n_dims, far) + weights @ _half_cosine_cdf(far / (2 * r) * ((2 * r + d + epsilon) / d), n_dims)
+    r, weights, _ = _gamma_rule(near, n_dims)
+    other = weights @ _half_cosine_cdf(far * (r - near) / (r * d), n_dims)
+    # What is left out of the other only adds to the difference, and what is left out of this one is added.
+    delta = own * (1 + _RELATIVE_ERROR) - np.exp(min(epsilon, 700.0)) * other * (1 - _RELATIVE_ERROR) + left_out
+    return float(np.clip(delta, 0.0, 1.0))
+
+
+def _half_cosine_cdf(x, n_dims):
+    """Probability that ``(1 + c) / 2`` is below x, for the cosine c of a random direction."""
+    return betainc((n_dims - 1) / 2, (n_dims - 1) / 2, np.clip(x, 0, 1))
+
+
+def _gamma_rule(start, k):
+    """Nodes and weights of the expectation over a Gamma(k) variate above `start`, and the probability left out.
+
+    In ``v = sqrt(r - start)`` zeros of order (k - 1) / 2 at the start are those of an analytic function, and the
+    density is as smooth as a normal one of standard deviation 1 / 2. Near a small start the integrand varies with
+    r / start, and so do the panels.
+    """
+    share = _LOG_MASS_LEFT_OUT / k
+    low = max(k * np.exp(-(np.sqrt(2 * share) + share)) - start, 0.0)
+    high = max(k * min(np.exp(np.sqrt(2 * share)), 3 + 2 * share) - start, low) + 2 * _LOG_MASS_LEFT_OUT
+    ends = np.sqrt([low, high])
+    small = np.sqrt(start) * 2.0 ** np.arange(-1, 12)
+    edges = np.append(np.arange(ends[0], ends[1], 0.75), ends[1])
+    edges = np.unique(np.append(edges, small[(small > ends[0]) & (small < min(ends[1], ends[0] + 1.0))]))
+    half = np.diff(edges)[:, None] / 2
+    v = (edges[:-1, None] + half * (1 + _NODES)).ravel()
+    r = start + v**2
+    weights = (half * _NODE_WEIGHTS).ravel() * 2 * v * np.exp((k - 1) * np.log(r) - r - gammaln(k))
+    return r, weights, gammaincc(k, r[-1]) + (gammainc(k, start + low) if low else 0.0)
 
 
 def add_spherical(values, scale, *, shape, power):

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.base import clone
 
 from .._digits import with_python_numbers
+from .._lazy import is_lazy
 from ..report import report_before_fit
 from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, rehearse
-from ..report._structure import all_steps, is_ensemble, private_steps
+from ..report._structure import private_steps
 
 _DIGITS = 2.0**-20  # to which a total meets its target
 _MOST_ATTEMPTS = 20
@@ -122,16 +124,32 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     """
     if not epsilon > 0 or not (delta is None or 0 <= delta < 1):
         raise ValueError(f"No budget has epsilon={epsilon} and delta={delta}.")
-    private, has_more = private_steps(estimator), any(is_ensemble(step) for _, step in all_steps(estimator))
-    if len(private) == 1 and not has_more and not hasattr(private[0], "_calibration_of"):
-        # A sketch, whose delta may have to be 0.
-        private[0].set_params(epsilon=epsilon, **({} if delta is None else {"delta": delta}))
-        return estimator
+    private = private_steps(estimator)
+    if len(private) == 1 and not hasattr(private[0], "_calibration_of"):
+        return _set_budget_of_sketch(estimator, X, y, epsilon, delta)
     facts = PublicFacts.of(X, y)
     delta = 1.0 / max(facts.n_samples, 2) ** 2 if delta is None else delta
     budget = Budget.of(estimator, facts)
     shared = budget.largest_target(epsilon, delta)
-    total = budget.report(shared, delta).private
+    _check_total(budget.report(shared, delta), epsilon, delta)
+    return budget.set_targets(estimator, shared, delta)
+
+
+def _set_budget_of_sketch(estimator, X, y, epsilon, delta):
+    """Set epsilon of the only private step, a sketch, whose delta may have to be what it is."""
+    params = {"epsilon": epsilon} if delta is None else {"epsilon": epsilon, "delta": delta}
+    planned = clone(estimator)
+    private_steps(planned)[0].set_params(**params)
+    if not is_lazy(X):
+        _check_total(
+            report_before_fit(rehearse(planned, PublicFacts.of(X, y))), epsilon, 1.0 if delta is None else delta
+        )
+    private_steps(estimator)[0].set_params(**params)
+    return estimator
+
+
+def _check_total(report, epsilon, delta):
+    """Refuse what does not keep to a budget."""
+    total = report.private
     if total is None or total.epsilon > epsilon or total.delta > delta:
         raise ValueError(f"No noise of these steps guarantees {(epsilon, delta)}: together they have {total!r}.")
-    return budget.set_targets(estimator, shared, delta)

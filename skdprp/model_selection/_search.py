@@ -42,7 +42,7 @@ from ..histograms import PrivateHistograms
 from ..ledger import LedgerError, entry
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target
-from ..report._rehearsal import LAZY, PublicFacts, fit_transform, in_private, not_priced, thrown_away
+from ..report._rehearsal import LAZY, PublicFacts, fit_transform, in_private, not_priced, own_copy, thrown_away
 from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
 from ._budget import Budget
 
@@ -108,7 +108,7 @@ class _Score:
     def _of_each_row(self, model, X, y):
         """Scores of rows, of which those score 0 that a model fails on by themselves."""
         try:
-            return self._of_rows(model, deepcopy(X), y)
+            return self._of_rows(model, own_copy(X), y)
         except Exception:  # of some rows: each moves the sum by 1 at most
             is_scored = np.array([self._scores_one(model, X, y, place) for place in range(len(y))])
         # With another row in their places, as the others would be rounded in another way one by one.
@@ -330,7 +330,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         calibration, candidates, score = model._plan(facts, len(y_held_out), delta)
         with in_private(), thrown_away():
             for candidate in candidates:
-                _check_rows(clone(candidate.estimator), deepcopy(X), deepcopy(X_held_out))
+                _check_rows(clone(candidate.estimator), own_copy(X), own_copy(X_held_out))
         with in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
             n_trials = _noise.poisson_above_zero(model.n_trials)
             trials = (_trial(candidates, score, X, y, X_held_out, y_held_out) for _ in range(n_trials))
@@ -524,6 +524,23 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         """
         return self._of_best("predict_proba", X)
 
+    @available_if(_best_has("predict_log_proba"))
+    @silent
+    def predict_log_proba(self, X):
+        """Estimate the logarithm of the probability of each class by the best model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            In the order of `classes_`.
+        """
+        return self._of_best("predict_log_proba", X)
+
     @available_if(_best_has("decision_function"))
     @silent
     def decision_function(self, X):
@@ -598,10 +615,9 @@ def _check_rows(model, X, X_held_out):
                 return _check_rows(step, X, X_held_out)
             takes = get_tags(step).input_tags
             options = {"accept_sparse": "csr", "dtype": FLOATS}
-            if type(step) in (ColumnTransformer, FeatureUnion):  # which have no tags of their own
-                fit_transform(step, X)
-                without_values(step.transform, X_held_out)
-                return None
+            if type(step) in (ColumnTransformer, FeatureUnion):  # which let some columns pass that nobody looks at
+                X, X_held_out = fit_transform(step, X), without_values(step.transform, X_held_out)
+                continue
             for rows in (X, X_held_out):
                 if isinstance(step, PrivateHistograms):
                     step._count([rows])
@@ -624,8 +640,8 @@ def _is_of_rows(guarantee):
 def _taken(X, places):
     """A copy of some rows, in whatever they come."""
     if isinstance(X, list):
-        return deepcopy([X[place] for place in places])
-    return deepcopy((X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X))[places])
+        return own_copy([X[place] for place in places])
+    return own_copy((X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X))[places])
 
 
 def _trial(candidates, score, X, y, X_held_out, y_held_out):
@@ -635,7 +651,7 @@ def _trial(candidates, score, X, y, X_held_out, y_held_out):
     candidate = candidates[_noise.uniform_index(len(candidates))]
     model = clone(candidate.estimator)
     # A step may write into the rows, and the next trial would see how many were before it.
-    X, y, X_held_out = deepcopy((X, y, X_held_out))
+    X, y, X_held_out = map(own_copy, (X, y, X_held_out))
     try:
         model.fit(X, y)
         mean = score.release(model, X_held_out, y_held_out)

@@ -13,11 +13,12 @@ _LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32  # the first where
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows and their classes, filled up with zeros to a fixed number; `n_rows` are rows of the data."""
+    """Some rows, their classes and weights, filled up with zeros to a fixed number; `n_rows` are rows of the data."""
 
     X: np.ndarray | sp.csr_array
     codes: np.ndarray
     n_rows: int
+    weights: np.ndarray
 
 
 def block_size(batch_size):
@@ -27,8 +28,8 @@ def block_size(batch_size):
     return int(np.clip(2 ** np.ceil(np.log2(batch_size)), _SMALLEST_BLOCK, _LARGE_BLOCK))
 
 
-def blocks(X, codes, size, rows=None):
-    """Cut all rows, or those with indices `rows`, into blocks of one shape.
+def blocks(X, codes, size, rows=None, row_weights=None):
+    """Cut all rows, or those with indices `rows`, into blocks of one shape; without weights each weighs 1.
 
     So the arithmetic of a row is the same wherever it lies: no other row decides how its gradient is rounded.
     """
@@ -37,7 +38,9 @@ def blocks(X, codes, size, rows=None):
         chosen = slice(start, min(start + size, n_rows))
         chosen = chosen if rows is None else rows[chosen]
         part = codes[chosen]
-        yield Block(_fill_up(X[chosen], size), np.pad(part, (0, size - len(part))), len(part))
+        weights = np.ones(len(part)) if row_weights is None else row_weights[chosen]
+        padding = 0, size - len(part)
+        yield Block(_fill_up(X[chosen], size), np.pad(part, padding), len(part), np.pad(weights, padding))
 
 
 def _fill_up(X, size):
@@ -52,15 +55,16 @@ def _fill_up(X, size):
     return filled
 
 
-def batches(X, codes, *, rate, n_steps):
+def batches(X, codes, row_weights=None, *, rate, n_steps):
     """Rows of each step: all of them, or a fresh Poisson sample, which is secret."""
     size = block_size(rate * X.shape[0])
-    whole = list(blocks(X, codes, size)) if rate == 1.0 else None  # cut once, for every step
+    known = {"row_weights": row_weights}
+    whole = list(blocks(X, codes, size, **known)) if rate == 1.0 else None  # cut once, for every step
     for _ in range(n_steps):
-        yield whole if rate == 1.0 else blocks(X, codes, size, _noise.poisson_sample(X.shape[0], rate))
+        yield whole if rate == 1.0 else blocks(X, codes, size, _noise.poisson_sample(X.shape[0], rate), **known)
 
 
-def noisy_descent(problem, descent, X, codes, *, update, add_noise):
+def noisy_descent(problem, descent, X, codes, row_weights=None, *, update, add_noise):
     """Descend, each step from a noisy sum of clipped gradients; yield the weights after each.
 
     Since the last noise they are computed from noisy sums alone. `update` takes a noisy mean gradient, and returns what
@@ -69,7 +73,7 @@ def noisy_descent(problem, descent, X, codes, *, update, add_noise):
     plan, network = descent.plan, problem.network
     try_products_again()  # the number of threads may be another than at the last fit
     weights = network.initial_weights()
-    for batch in batches(X, codes, rate=plan.rate, n_steps=plan.n_steps):
+    for batch in batches(X, codes, row_weights, rate=plan.rate, n_steps=plan.n_steps):
         gradient = np.zeros_like(weights)
         for block in batch:
             add_clipped_gradients(gradient, network, weights, block, problem.bound, descent.dtype)

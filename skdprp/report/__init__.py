@@ -33,7 +33,8 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
         Rows like those that a fit will see, for what it will release and cost: nothing is released now. How many there
         are is used, and of a few of them how wide the steps make them; None reports on the fit that has been.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None, default=None
-        Labels or targets beside `X`, of which the number of classes or targets is used.
+        Labels or targets beside `X`, of which the number of targets is used, and where models list no `classes` the
+        number of classes: then they are those of all `n_samples` rows.
     n_samples : int or None, default=None
         Number of rows at the fit, where `X` has a few of them only.
     ledger : PrivacyLedger or None, default=None
@@ -120,7 +121,8 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
 
     What a fit to a million rows like these will cost, before it is paid:
 
-    >>> plan = privacy_report(model, X[:5], y, n_samples=1_000_000)
+    >>> model = AMPClassifier(delta=1e-6, classes=[0, 1])
+    >>> plan = privacy_report(model, X[:5], n_samples=1_000_000)
     >>> plan.private.epsilon, plan.counted
     (1.0, 'as a fit will release it: nothing has been released for this report')
 

@@ -275,9 +275,7 @@ def _guarantee_in_a_fold(step, refitted, cv):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             stated = clone(step).set_params(random_state=0).fit(np.zeros((1, refitted.n_features_in_))).guarantee_
-        loss = stated.loss  # of this draw: others round otherwise, and where all of W is zero this one loses nothing
-        is_of_any_draw = loss is not None and (loss.mu > 0 or loss.profiles)
-        return replace(stated, **shown, loss=replace(loss, mu=loss.mu * (1 + 2.0**-30)) if is_of_any_draw else None)
+        return replace(of_any_draw(stated), **shown)
     # Models are calibrated by numbers of rows that no record has: what they ask for is what they got.
     if known.definition is not Definition.DP:
         raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
@@ -289,6 +287,13 @@ def _guarantee_in_a_fold(step, refitted, cv):
     stated = {"epsilon": step.epsilon, "delta": delta, "adjacency": Adjacency(step.adjacency)}
     stated = replace(known, **stated, **shown, loss=None, audited_epsilon=None)
     return within_reach(stated) if hasattr(refitted, "scale_") else stated
+
+
+def of_any_draw(guarantee):
+    """Guarantee of a sketch whatever its projection is: others round otherwise, and one of zeros loses nothing."""
+    loss = guarantee.loss
+    is_of_any_draw = loss is not None and (loss.mu > 0 or loss.profiles)
+    return replace(guarantee, loss=replace(loss, mu=loss.mu * (1 + 2.0**-30)) if is_of_any_draw else None)
 
 
 def _largest_delta(refitted, cv):
