@@ -84,6 +84,8 @@ def test_fit_on_sparse_rows(points, folder, capsys):
         ([*FIT, *BOUNDS, "--test", "nowhere.csv"], "No such file"),
         ([*FIT, *BOUNDS, "--test", "points.svm"], "points.svm: the first line must hold the names"),
         ([*SPARSE_FIT, "--test", "wide.svm"], "wide.svm: not a valid LIBSVM file of 4 features"),
+        (SPARSE_FIT[:4], "points.svm: no bounds of the features of a LIBSVM file: give --default-bounds LOW HIGH"),
+        ([*SPARSE_FIT[:4], "--private-bins"], "no bounds of the features of a LIBSVM file"),
         (["fit", "nowhere.csv", "--target", "kind"], "No such file"),
         ([*FIT, *BOUNDS, "--classes", "yes"], "'yes': there must be two classes or more"),
         ([*FIT, *BOUNDS, "--classes", "1,1.0"], "there must be two classes or more"),

@@ -29,6 +29,8 @@ def read_rows(path, options, *, unnamed, classes=None, listed_by="--classes", li
         faults = [f"no column {name!r}, which {options.file} has" for name in columns_of(like) if name not in columns]
         kept = [name for name in columns_of(like) if name in columns]
     if sp.issparse(X):
+        if unnamed != "keep" and options.default_bounds is None:
+            faults.append("no bounds of the features of a LIBSVM file: give --default-bounds LOW HIGH, such as -1 1")
         return check_sparse(path, X, faults), y
     is_bounded = options.bounds if unnamed != "keep" and options.default_bounds is None else kept
     return check_features(path, X[kept], options.categories, is_bounded, unnamed=unnamed, faults=faults), y
