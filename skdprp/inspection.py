@@ -105,7 +105,15 @@ def _owner(estimator, name):
 
 
 def _hidden(owner):
-    """What a step hides, in few words."""
+    """What a step hides, in few words, and whether that is what somebody claims or what holds of individuals only."""
+    told = _neighbours(owner)
+    if getattr(owner, "calibration", "exact") == "published":
+        return f"{told}, as claimed" if told else "as claimed"
+    return f"{told}, individual DP" if isinstance(owner, iDPSignRP) else told
+
+
+def _neighbours(owner):
+    """Neighbours that a step hides, in few words."""
     if hasattr(owner, "max_change"):
         # Signs of bins, of which a coordinate reaches one, are hidden from the change of one coordinate only.
         of_bins = isinstance(owner, iDPSignRP) and (owner.projection, owner.method) == ("oporp", "rr")

@@ -345,8 +345,9 @@ def test_other_definitions_have_no_profile():
         (DPSignOPORP(2, max_change=0.5), "one coordinate changed by 0.5"),
         (DPSignRP(2, max_change=0.5), "l1 change of 0.5"),
         (DPOPORP(2, adjacency="l2"), "l2 change of 1.0"),
-        (iDPSignRP(2, method="rr", projection="oporp"), "one coordinate changed by 1.0"),
-        (iDPSignRP(2), "l1 change of 1.0"),
+        (iDPSignRP(2, method="rr", projection="oporp"), "one coordinate changed by 1.0, individual DP"),
+        (iDPSignRP(2), "l1 change of 1.0, individual DP"),
+        (AMPClassifier(calibration="published"), "one row replaced, as claimed"),
         (MIDPRegressor(), "one entry of at most 1.0, in bits"),
     ],
 )
@@ -376,7 +377,7 @@ def test_legends_of_five_long_names_stay_in_the_figure(display):
 @pytest.mark.parametrize("sketch", [DPSignOPORP(4), DPSignRP(4), DPOPORP(4, adjacency="l2"), iDPSignRP(4)])
 def test_legend_names_the_neighbours_of_the_guarantee(sketch):
     guarantee = sketch.fit(np.zeros((1, 4))).guarantee_
-    assert repr(guarantee).endswith(f", {inspection._hidden(sketch)}")
+    assert repr(guarantee).endswith(f", {inspection._neighbours(sketch)}")
 
 
 def test_ticks_are_at_the_points(display):

@@ -159,8 +159,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     ----------
     estimator : estimator
         A private model, or a Pipeline of data-independent steps and private ones that ends in it. The search sets
-        epsilon, delta and adjacency of all private steps: the epsilons that they have now are the ratio in which the
-        steps of one pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
+        epsilon, delta, adjacency and ``noise="auto"`` of all private steps: the epsilons that they have now are the
+        ratio in which the steps of one pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
     param_grid : dict or list of dict
         Names of parameters and lists of values, as in GridSearchCV, from which each trial draws a candidate, all with
         equal probability. A public choice. Steps and whole models may be values. Distributions are listed first, by
@@ -411,6 +411,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 if not hasattr(step, "_calibration_of"):
                     raise not_priced(step)
                 step.set_params(adjacency=self.adjacency)
+                if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
+                    step.set_params(noise="gaussian")
+                _check_classes(step, getattr(self, "classes_", self.classes))
                 if self.classes is not None and getattr(step, "classes", self) is None:
                     step.set_params(classes=self.classes)
             budget = Budget.of(candidate, facts)
@@ -597,8 +600,18 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         return tags
 
 
+def _check_classes(step, classes):
+    """Refuse a candidate that does not take all labels: a row with another one would decide that its fits fail."""
+    listed = getattr(step, "classes", None)
+    if listed is not None and classes is not None and not set(np.asarray(classes).tolist()) <= set(listed):
+        raise ValueError(f"A candidate lists fewer classes than the search: {type(step).__name__} of {list(listed)}.")
+
+
 def _plain(estimator):
-    """Leave out steps that let rows pass, and callbacks, which would have seen how many trials there were."""
+    """Leave out steps that let rows pass, and what would have seen how many trials there were: caches, callbacks."""
+    nested = [part for part in estimator.get_params(deep=True).values() if type(part) is Pipeline]
+    for pipeline in [part for part in (estimator, *nested) if type(part) is Pipeline]:
+        pipeline.set_params(memory=None)
     if type(estimator) is Pipeline:
         kept = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
         estimator.set_params(steps=kept)

@@ -132,6 +132,8 @@ def rehearse(estimator, facts):
     for _, step in all_steps(model):
         if is_private(step) and is_of_library(step):
             step._validate_params()  # whose errors are of public parameters
+        if type(step) is Pipeline and step is not model and step.memory is not None:
+            raise ValueError("A pipeline within another one would cache the few rows that show its width: memory=None.")
     with in_private(), thrown_away():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
 
