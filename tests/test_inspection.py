@@ -337,6 +337,7 @@ def test_other_definitions_have_no_profile():
         PrivacyProfileDisplay.from_guarantee(guarantee_of(iDPSignRP(2)))
 
 
+@pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
 @pytest.mark.parametrize(
     ("model", "hidden"),
     [
