@@ -1183,7 +1183,7 @@ def test_two_spellings_of_a_cell_give_one_model(tmp_path, monkeypatch):
     usual = {"number": "0.25", "whole": "1", "filled": "5", "kind": "A", "code": "1", "label": "1"}
     others = [usual | {"label": "0"}, usual | {"kind": "B", "code": "2"}, usual | {"filled": "", "number": "1"}] * 3
     bounds = ["--bounds", "number=0:1", "whole=0:1", "filled=0:10"]
-    options = [*bounds, "--fill", "filled=5", "--categories", "kind=A,B", "code=1,2"]
+    options = [*bounds, "--numbers", "scaled", "--fill", "filled=5", "--categories", "kind=A,B", "code=1,2"]
 
     def model_of(**cells):
         pd.DataFrame([*others, usual | cells]).to_csv("rows.csv", index=False)
