@@ -52,12 +52,16 @@ from skdprp import (
     DPRidge,
     DPSearchCV,
     DPSGDClassifier,
+    DPSignRP,
     MIDPRegressor,
+    PrivacyUtilityDisplay,
+    PrivacyWarning,
     ProductNoiseOutputPerturbation,
     PublicScaler,
     _noise,
     audit_epsilon,
     compose,
+    iDPSignRP,
     privacy_report,
     set_budget,
 )
@@ -1865,3 +1869,27 @@ def test_a_plan_knows_of_what_was_fitted_before(holder):
     pipeline = make_pipeline(sketch(), holder)
     assert privacy_report(pipeline, X, Y).total is None
     assert privacy_report(pipeline.fit(X, Y)).total is None
+
+
+@pytest.mark.parametrize(
+    ("other", "exact"),
+    [
+        (AMPClassifier(noise="product", calibration="published", delta=1e-4), model()),
+        (make_pipeline(iDPSignRP(4), LogisticRegression()), make_pipeline(DPSignRP(4), LogisticRegression())),
+    ],
+    ids=["claimed", "individual"],
+)
+def test_no_curve_is_named_after_a_guarantee_that_its_estimator_has_not(other, exact):
+    """A published calibration of no guarantee at all had the name and axis of an exact one: "one row replaced"."""
+    options = {"epsilons": [1.0], "cv": 2, "n_repeats": 1, "reference": None, "chance": False, "label": "mine"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        displays = [PrivacyUtilityDisplay.from_estimator(one, X, Y, **options) for one in (other, exact)]
+    assert displays[0].hides != displays[1].hides
+
+
+def test_a_report_before_a_fit_leaves_no_sketches_in_a_cache(tmp_path):
+    """Its rows went through an inner pipeline that keeps what it has released, and no ledger knew of that."""
+    inner = make_pipeline(sketch(), PublicScaler([-1, 1]), memory=str(tmp_path))
+    privacy_report(make_pipeline(inner, LogisticRegression()), X, Y)
+    assert not list(tmp_path.rglob("output.pkl"))
