@@ -28,6 +28,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, ShuffleSplit, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
@@ -40,6 +41,7 @@ from sklearn.preprocessing import (
     OrdinalEncoder,
     PolynomialFeatures,
     StandardScaler,
+    normalize,
 )
 from sklearn.random_projection import GaussianRandomProjection
 
@@ -1893,3 +1895,24 @@ def test_a_report_before_a_fit_leaves_no_sketches_in_a_cache(tmp_path):
     inner = make_pipeline(sketch(), PublicScaler([-1, 1]), memory=str(tmp_path))
     privacy_report(make_pipeline(inner, LogisticRegression()), X, Y)
     assert not list(tmp_path.rglob("output.pkl"))
+
+
+@pytest.mark.parametrize(
+    ("function", "kw_args"),
+    [
+        (pd.DataFrame.cummax, None),
+        (pd.DataFrame.pct_change, None),
+        (pd.DataFrame.shift, None),
+        (np.diff, {"axis": 0, "prepend": 0.0}),
+        (np.roll, {"shift": 8}),
+        (np.sort, {"axis": 0}),
+        (normalize, {"axis": 0}),
+        (rbf_kernel, None),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_functions_of_libraries_that_make_a_row_of_several_are_no_maps_of_rows(function, kw_args):
+    """Sums, ranks and differences by pandas were known; one row moves all of a running maximum, or of a kernel."""
+    rows = pd.DataFrame(X) if hasattr(pd.DataFrame, function.__name__) else X
+    pipeline = make_pipeline(FunctionTransformer(function, kw_args=kw_args), PublicScaler([-1, 1], fill=0.0), model())
+    assert privacy_report(pipeline.fit(rows, Y)).total is None
