@@ -1894,7 +1894,8 @@ def test_no_curve_is_named_after_a_guarantee_that_its_estimator_has_not(other, e
 def test_a_report_before_a_fit_leaves_no_sketches_in_a_cache(tmp_path):
     """Its rows went through an inner pipeline that keeps what it has released, and no ledger knew of that."""
     inner = make_pipeline(sketch(), PublicScaler([-1, 1]), memory=str(tmp_path))
-    privacy_report(make_pipeline(inner, LogisticRegression()), X, Y)
+    with pytest.raises(ValueError, match="memory=None"):
+        privacy_report(make_pipeline(inner, LogisticRegression()), X, Y)
     assert not list(tmp_path.rglob("output.pkl"))
 
 
