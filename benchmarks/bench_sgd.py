@@ -7,8 +7,10 @@ held-out rows, mean over fresh noise, beside AMPClassifier for the same neighbou
 not. Then a network with one hidden layer of 128 on MNIST (8000 rows to learn from, 2000 to test, pixels in [0, 1])
 beside the linear model, the non-private MLPClassifier, and Opacus (where it is installed, with PyTorch) with the same
 noise, sampling, clipping, steps and step length, all for a row blank or not, as Opacus accounts. ``--only log-loss``
-has the log loss of probabilities, also where rows say little. Last, the time of one
-pass over the rows as a ratio to MLPClassifier's for the same batches, timed in turn in one process. ``--only batches``
+has the log loss of probabilities, also where rows say little, and ``--only adult`` accuracies on a table on public
+bins, adult.csv in DIR. Last, the time of one
+pass over the rows as a ratio to MLPClassifier's for the same batches, timed in turn in one process, and that of
+linear fits as a ratio to LogisticRegression's. ``--only batches``
 compares numbers of rows of a batch, for a network of 32 and for the linear model. DIR holds a9a and a9a.t in svmlight
 format, and the ten thousand MNIST test images and labels as gzipped idx files; without --data, sets bundled with
 scikit-learn stand in.
@@ -17,6 +19,7 @@ scikit-learn stand in.
 import argparse
 import time
 import warnings
+from functools import partial
 
 import measure  # pins the threads, so before numpy
 import numpy as np
@@ -25,7 +28,7 @@ from problems import mean_score
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.neural_network import MLPClassifier
 
 from skdprp import AMPClassifier, DPSGDClassifier
@@ -47,6 +50,38 @@ def table_of_linear_models(split, epsilons, draws, adjacency, goals):
         goal = goals.get(epsilon)
         verdict = "" if goal is None else f"{goal:.3f} {'reached' if ours >= goal else 'NOT REACHED'}"
         row(f"{epsilon:g}", f"{ours:.4f} ± {error:.4f}", f"{other:.4f} ± {other_error:.4f}", f"{ceiling:.4f}", verdict)
+
+
+def table_of_incomes(split, epsilons, draws):
+    """Accuracy and AUC of both private classifiers on Adult, on public bins, at delta = 1e-6."""
+    X, X_test, y, y_test = split
+    print(f"\nAdult on public bins, {X.shape[0]} rows, {X.shape[1]} columns, delta = 1e-6, mean of {draws}\n")
+    row = measure.table("neighbours", "epsilon", "model", "accuracy", "AUC")
+    for adjacency in ("add_remove", "replace_one"):
+        for epsilon in epsilons:
+            for kind in (DPSGDClassifier, AMPClassifier):
+                model = kind(epsilon=epsilon, delta=1e-6, adjacency=adjacency)
+                fits = [clone(model).fit(X, y) for _ in range(draws)]
+                accuracy = np.mean([fit.score(X_test, y_test) for fit in fits])
+                auc = np.mean([roc_auc_score(y_test, fit.decision_function(X_test)) for fit in fits])
+                row(adjacency, f"{epsilon:g}", kind.__name__, f"{accuracy:.4f}", f"{auc:.4f}")
+
+
+def table_of_linear_times(repeats):
+    """Seconds of a fit by default beside LogisticRegression to convergence, in turn in one process."""
+    print(f"\nA fit by default beside LogisticRegression(C=1e4, tol=1e-6), median of {repeats}\n")
+    row = measure.table("rows", "columns", "dtype", "DPSGDClassifier, s", "LogisticRegression, s", "ratio", "steps")
+    rng = np.random.default_rng(0)
+    for n_samples, n_features in ((1_000_000, 20), (245_000, 174)):
+        X = rng.normal(size=(n_samples, n_features)) / n_features**0.5
+        y = (rng.uniform(size=n_samples) < 1 / (1 + np.exp(-3 * X @ rng.normal(size=n_features)))).astype(int)
+        for dtype in (np.float64, np.float32):
+            rows, ours = X.astype(dtype), DPSGDClassifier()
+            peer = LogisticRegression(C=1e4, tol=1e-6, max_iter=1000)
+            fits = (partial(model.fit, rows, y) for model in (ours, peer))
+            own, other, ratio = measure.compare(*fits, repeats, time.perf_counter)
+            cells = f"{own:.2f}", f"{other:.2f}", f"{ratio:.2f}", str(ours.n_iter_)
+            row(str(n_samples), str(n_features), np.dtype(dtype).name, *cells)
 
 
 def table_of_log_losses(named_splits, epsilons, draws):
@@ -179,7 +214,7 @@ def parse_arguments():
     parser.add_argument("--network-epsilon", type=float, nargs="+", default=(2.0, 10.0), help="for the networks")
     parser.add_argument("--repeats", type=int, default=7, help="timed fits (default: 7)")
     parser.add_argument(
-        "--only", choices=("linear", "log-loss", "network", "time", "batches"), help="print one table only"
+        "--only", choices=("linear", "adult", "log-loss", "network", "time", "batches"), help="print one table only"
     )
     return parser.parse_args()
 
@@ -193,6 +228,8 @@ if __name__ == "__main__":
             unit = problems.unit_rows(split)
             table_of_linear_models(unit, arguments.epsilon, draws, "replace_one", {})
             table_of_linear_models(unit, arguments.epsilon, draws, "add_remove", {} if bundle else goals)
+    if arguments.only == "adult":
+        table_of_incomes(problems.bin_incomes(arguments.data), arguments.epsilon, arguments.draws)
     if arguments.only in (None, "log-loss"):
         named = {"a9a" if not bundle else "breast cancer": binary, "MNIST" if not bundle else "digits": digits}
         named = {name: problems.unit_rows(split) for name, split in named.items()}
@@ -205,3 +242,4 @@ if __name__ == "__main__":
         table_of_batches(problems.unit_rows(binary), (), arguments.network_epsilon, arguments.network_draws)
     if arguments.only in (None, "time"):
         table_of_times(digits, arguments.repeats)
+        table_of_linear_times(arguments.repeats)

@@ -14,7 +14,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler, normalize
 
-from skdprp import PublicScaler
+from skdprp import PublicBinner, PublicScaler
 
 FILES = ("a9a", "a9a.t", "t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz")
 HOUSING = "california_housing.csv"
@@ -48,6 +48,14 @@ DIABETES_BOUNDS = {
     "s6": (50, 200),
 }
 PROGRESSION = (0, 350)
+# Ages at which school, work and pensions begin, hours of part and full time, grades of schools, and round sums.
+INCOME_EDGES = {
+    "age": list(range(20, 90, 5)),
+    "education_num": list(range(2, 17)),
+    "hr_per_week": list(range(10, 80, 5)),
+    "capital_gain": [1, 2000, 3000, 4000, 5000, 6000, 7000, 8000, 10_000, 15_000, 20_000, 50_000],
+    "capital_loss": [1, 1000, 1500, 1600, 1700, 1800, 1900, 2000, 2100, 2200, 2400, 3000],
+}
 
 
 def add_data(parser, files=FILES, what="a9a and MNIST"):
@@ -96,6 +104,23 @@ def weak_signal(n_samples):
     y = rng.uniform(size=len(numbers)) < 1 / (1 + np.exp(1.3 - numbers @ [0.7, -0.5]))
     X, y = np.hstack([numbers, categories]), y.astype(int)
     return X[:n_samples], X[n_samples:], y[:n_samples], y[n_samples:]
+
+
+def bin_incomes(folder):
+    """Adult income as a raw table on public bins and categories, one-hot, rows of unit norm."""
+    import pandas as pd
+
+    table = pd.read_csv(folder / "adult.csv")
+    y = table.pop("income").str.contains(">50K").to_numpy(int)
+    texts = [name for name in table if name not in INCOME_EDGES and name != "fnlwgt"]
+    steps = [
+        ("numbers", PublicBinner(edges=INCOME_EDGES), list(INCOME_EDGES)),
+        ("texts", OneHotEncoder(sparse_output=True), texts),
+    ]
+    X = normalize(ColumnTransformer(steps, sparse_threshold=1.0).fit_transform(table))
+    order = np.random.default_rng(0).permutation(len(y))
+    train, test = order[:24_000], order[24_000:]
+    return X[train], X[test], y[train], y[test]
 
 
 def unit_rows(split):

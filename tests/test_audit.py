@@ -627,9 +627,9 @@ def test_neighbours_of_models_are_neighbours(model, n_classes):
     assert len(Xb) == len(yb) == 30 and len(Xa) == len(ya) == 30 + (model.adjacency == "add_remove")
     assert set(ya) == set(yb) == set(y)
     assert (Xa[:29] == Xb[:29]).all() and (ya[:29] == yb[:29]).all()
-    if model.max_norm:
-        assert np.linalg.norm(np.concatenate([Xa, Xb]), axis=1).max() <= model.max_norm * (1 + 1e-15)
-        assert np.linalg.norm(Xa[-1]) == pytest.approx(model.max_norm)
+    max_norm = 1.0 if model.max_norm == "auto" else model.max_norm
+    assert np.linalg.norm(np.concatenate([Xa, Xb]), axis=1).max() <= max_norm * (1 + 1e-15)
+    assert np.linalg.norm(Xa[-1]) == pytest.approx(max_norm)
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
@@ -734,6 +734,7 @@ DESCENTS = [
     DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=2, batch_size=4),
     DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=2, hidden_layer_sizes=(2,), batch_size=None),
     DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=2, noise="product"),
+    DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=2, preconditioner=True),
     DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=1, adjacency="add_remove"),
     DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=2, batch_size=4, adjacency="add_remove"),
 ]

@@ -208,7 +208,7 @@ def test_a_row_that_leaves_moves_no_other_in_columns_either(order, monkeypatch):
         values[-1] = 0.0
 
     monkeypatch.setattr(_noise, "add_gaussian", _set_weights)
-    model = DPSGDClassifier(n_epochs=2, learning_rate=1.0, classes=[0, 1])
+    model = DPSGDClassifier(n_epochs=2, learning_rate=1.0, classes=[0, 1], max_norm=None)
     for large, small, rest in np.random.default_rng(0).permuted([np.arange(8)] * 10, axis=1)[:, :3]:
         X = np.zeros((512, 8), order=order)
         X[:, [large, small, rest]] = 1e20, -1e20, 1000.0

@@ -180,6 +180,8 @@ def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, outpu
         n_epochs=max(1, round(fitted.n_iter_ * rate)),
         batch_size=None if rate == 1 else max(1, round(rate * n_rows)),
         learning_rate=fitted.learning_rate_,
+        momentum=fitted.momentum_,
+        preconditioner=fitted.preconditioner_scale_ is not None,
     )
     is_linear = hasattr(fitted, "coef_")
     known = {"membership": _membership_score(fitted, a, b)} if is_linear and not output else {}
@@ -190,7 +192,7 @@ def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, outpu
 
 def _descend_and_take(estimator, output, n_rows, data, n):
     """Divide sums of gradients by the same number of rows, whatever that of the data is."""
-    if estimator.batch_size is None:
+    if estimator.batch_size is None and not estimator.preconditioner:
         share = _n_rows(data[0]) / n_rows
         estimator = clone(estimator).set_params(learning_rate=estimator.learning_rate * share)
     return _fit_and_take(estimator, output, data, n)

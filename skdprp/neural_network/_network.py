@@ -174,6 +174,21 @@ def add_clipped_gradients(total, network, weights, block, bound, dtype=np.float6
         layer[-1] += network.bias * clipped.sum(axis=0)
 
 
+def add_gradients(total, network, weights, block):
+    """Add the gradients of rows of bounded norm to `total`, in place: of a capped model, none of which is clipped.
+
+    How a row is rounded depends on where it lies; :func:`~skdprp.neural_network._plan.bounded_margin` prices it.
+    """
+    layer, added = (array.reshape(-1, network.sizes[-1]) for array in (weights, total))
+    scores = block.X @ layer[:-1]
+    scores += network.bias * layer[-1]
+    change = network.loss_gradient(block.codes, scores)
+    if block.weights is not None:
+        change *= block.weights[:, None]
+    added[:-1] += block.transposed @ change
+    added[-1] += network.bias * change.sum(axis=0)
+
+
 def _add_products(total, output, delta, dtype):
     """Add the sum of outer products of rows, in float32 a few at a time."""
     size = len(delta) if dtype == np.float64 else FLOAT32_ROWS

@@ -1,13 +1,18 @@
 """The steps of noisy gradient descent, on blocks of one shape: all rows, or a secret sample of them."""
 
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 
 from .. import _noise
-from ._network import add_clipped_gradients, try_products_again
+from ._network import add_clipped_gradients, add_gradients, try_products_again
 
+LARGEST_SCORE = 2.0**12  # up to which the rounding of scores is priced; weights are projected to it
+_BLOCK_ENTRIES = 2**17  # of float64, which fit the cache
 _LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32  # the first where there are many of them
 
 
@@ -43,6 +48,31 @@ def blocks(X, codes, size, rows=None, row_weights=None):
         yield Block(_fill_up(X[chosen], size), np.pad(part, padding), len(part), np.pad(weights, padding))
 
 
+@dataclass(frozen=True)
+class BoundedBlock:
+    """Some rows of bounded norm, their classes, their weights or None, and the transpose of the rows."""
+
+    X: np.ndarray | sp.csr_array
+    codes: np.ndarray
+    weights: np.ndarray | None
+    transposed: np.ndarray | sp.csc_array | sp.csr_array
+
+
+def bounded_blocks(X, codes, row_weights=None, *, n_scores):
+    """Cut all rows into blocks that fit the cache, where rounding is priced wherever a row lies."""
+    for rows in gen_batches(X.shape[0], bounded_block_size(X.shape[1])):
+        part = X[rows]
+        # The transpose of CSR is CSC, whose products with many columns are slower than those of CSR.
+        is_slow = sp.issparse(part) and n_scores > 1
+        weights = None if row_weights is None else row_weights[rows]
+        yield BoundedBlock(part, codes[rows], weights, part.T.tocsr() if is_slow else part.T)
+
+
+def bounded_block_size(n_features):
+    """Rows of a block that fits the cache."""
+    return max(_LARGE_BLOCK, _BLOCK_ENTRIES // n_features)
+
+
 def _fill_up(X, size):
     """Add rows of zeros."""
     if X.shape[0] == size:
@@ -70,16 +100,24 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, update, add_n
     Since the last noise they are computed from noisy sums alone. `update` takes a noisy mean gradient, and returns what
     is taken off the weights.
     """
-    plan, network = descent.plan, problem.network
-    try_products_again()  # the number of threads may be another than at the last fit
+    plan, network, rounding = descent.plan, problem.network, descent.rounding
+    if rounding.places_priced:
+        add = add_gradients
+        parts = repeat(list(bounded_blocks(X, codes, row_weights, n_scores=network.sizes[-1])), plan.n_steps)
+    else:
+        try_products_again()  # the number of threads may be another than at the last fit
+        add = partial(add_clipped_gradients, bound=problem.bound, dtype=rounding.dtype)
+        parts = batches(X, codes, row_weights, rate=plan.rate, n_steps=plan.n_steps)
     weights = network.initial_weights()
-    for batch in batches(X, codes, row_weights, rate=plan.rate, n_steps=plan.n_steps):
+    for batch in parts:
         gradient = np.zeros_like(weights)
         for block in batch:
-            add_clipped_gradients(gradient, network, weights, block, problem.bound, descent.dtype)
+            add(gradient, network, weights, block)
         add_noise(gradient, descent.scale)
         gradient /= plan.batch_size  # as expected: the size of a sample is secret
         weights = weights - update(gradient)
+        if rounding.places_priced:
+            weights *= min(1.0, LARGEST_SCORE / problem.row_norm / max(np.linalg.norm(weights), np.finfo(float).tiny))
         yield weights
 
 
@@ -97,9 +135,16 @@ class Average:
         self.value = self.value + change
 
 
-def _plain(learning_rate):
-    """Take off a multiple of the gradient."""
-    return lambda gradient: learning_rate * gradient
+def _plain(learning_rate, momentum):
+    """Take off a multiple of the gradient, and a share of what was taken off last."""
+    move = 0.0
+
+    def _update(gradient):
+        nonlocal move
+        move = momentum * move + learning_rate * gradient
+        return move
+
+    return _update
 
 
 def _adam(learning_rate, decay=0.9, square_decay=0.999):

@@ -1,0 +1,80 @@
+"""A private Gram matrix of the rows, and steps of descent that it evens out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.utils import gen_batches
+
+from .._adjacency import Relation
+from ..moments import Columns, CompensatedSum, GaussianNoise, accuracy, block_rows, products
+
+_CURVATURE = 0.25  # of the logistic loss, at most; half of that of the softmax loss
+_SHARE = 0.2  # of mu^2, for the Gram matrix, where a row counts or is blank
+
+
+@dataclass(frozen=True)
+class Preconditioner:
+    """Noise of the sum of products ``sum u u'`` of rows u of norm 1 at most, and the curvature `floor` added to it."""
+
+    scale: float
+    floor: float
+
+
+def relative_scales(adjacency, n_steps):
+    """Scales of a Gram matrix of rows of norm 1 and of each of T sums of gradients of norm 1, together as one release.
+
+    They are in units of the scale that hides a move by 1.
+
+    Notes
+    -----
+    One after the other, at weights that only earlier ones decide, all are one Gaussian mechanism for each pair of
+    neighbours: the squares of their moves over scales add up. Let s be the scale of the Gram matrix and t that of a
+    sum. A gradient is ``d u'`` with a derivative d by the scores that has a norm of at most 1 (in units of its bound).
+
+    - A row u that counts or is blank moves the matrix by ``|u|^2`` and a sum by ``|u|``, both 1 at most: with
+      ``1 / s^2 = 1 / 5`` and ``T / t^2 = 4 / 5`` their squares add up to 1.
+    - A row u for another row v moves the matrix by ``|u u' - v v'|^2 = a^2 + b^2 - 2 c^2 a b``, with
+      ``a = |u|^2``, ``b = |v|^2`` and c the size of their cosine, and a sum by
+      ``|d u' - e v'|^2 <= a + b + 2 c sqrt(a b)``, whatever d and e are at that step. With ``1 / s^2 = 1 / 8`` and
+      ``T / t^2 = 1 / 4`` the squares add up to ``f = (a^2 + b^2 - 2 c^2 a b) / 8 + (a + b + 2 c sqrt(a b)) / 4``. It
+      grows with b, by ``(b - c^2 a) / 4 + (1 + c sqrt(a / b)) / 4 >= (1 - c^2) / 4``, and so with a: the longest rows
+      are the worst. For them ``f = (1 - c^2) / 4 + (1 + c) / 2``, which grows up to c = 1, where it is 1. So the steps
+      have all of the budget, and the matrix is free: the rows that move sums furthest are opposite, and their products
+      are equal.
+    """
+    if adjacency == Relation.REPLACE_ONE:
+        return float(np.sqrt(8.0)), float(2 * np.sqrt(n_steps))
+    return float(np.sqrt(1 / _SHARE)), float(np.sqrt(n_steps / (1 - _SHARE)))
+
+
+def least_floor(scale, n_weights):
+    """What noise of this scale adds to the curvature: the largest eigenvalue of a symmetric matrix of it."""
+    return float(_CURVATURE * 2 * np.sqrt(n_weights) * scale)
+
+
+def gram_accuracy(network, n_samples):
+    """Bound on what rounding does to the Gram matrix of rows and constant of norm 1."""
+    return accuracy(n_samples, _columns(network))
+
+
+def _columns(network):
+    return Columns(network.sizes[0], 1.0, intercept=True)
+
+
+def preconditioned(update, preconditioner, problem, X):
+    """Release the Gram matrix of the rows with noise; return `update` of the mean gradients that it evens out.
+
+    The Gram matrix A bounds the curvature of a sum of logistic losses by A / 4. Noise makes its eigenvalues of any
+    sign: those below zero are none, and the floor is more than the noise by itself makes. The step on a sum of
+    gradients is ``(A / 4 + floor)^-1``, for each class alike, so that directions of different curvature are learnt in
+    as many steps; where the floor is all that counts, steps are those of plain descent.
+    """
+    network, total = problem.network, CompensatedSum()
+    for rows in gen_batches(X.shape[0], block_rows(_columns(network))):
+        total.add(products(X[rows], np.ones((rows.stop - rows.start, 1))))
+    weights = np.append(np.ones(network.sizes[0]), network.bias) / problem.row_norm
+    gram = GaussianNoise(preconditioner.scale).release(total.value * np.outer(weights, weights))
+    values, vectors = np.linalg.eigh(gram)
+    curvature = _CURVATURE * np.maximum(values, 0.0) + preconditioner.floor
+    inverse = (vectors / curvature) @ vectors.T * (problem.n_samples / problem.row_norm**2)
+    return lambda gradient: update((inverse @ gradient.reshape(len(inverse), -1)).ravel())
