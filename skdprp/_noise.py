@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from decimal import Decimal, localcontext
 from functools import partial
-from threading import get_ident
+from threading import RLock, get_ident
 
 import numpy as np
 from scipy.special import gammainccinv, gammaincinv, ndtri
@@ -338,16 +338,27 @@ def poisson_above_zero(mean):
     return count
 
 
+_LEFT_ALONE = [RLock()]  # while one thread has generators to itself, that others share
+
+
+if hasattr(os, "register_at_fork"):  # a thread that holds it is not there in a forked child
+    os.register_at_fork(after_in_child=lambda: _LEFT_ALONE.__setitem__(0, RLock()))
+
+
 @contextmanager
 def global_generators_left_alone():
-    """Restore the generators of numpy and Python that others share: what they draw next would tell of draws inside."""
-    of_numpy, state = check_random_state(None), random.getstate()
-    kept = of_numpy.get_state()
-    try:
-        yield
-    finally:
-        of_numpy.set_state(kept)
-        random.setstate(state)
+    """Restore the generators of numpy and Python that others share: what they draw next would tell of draws inside.
+
+    One thread at a time: another that restores them would have the draws of this one come from a known state.
+    """
+    with _LEFT_ALONE[0]:
+        of_numpy, state = check_random_state(None), random.getstate()
+        kept = of_numpy.get_state()
+        try:
+            yield
+        finally:
+            of_numpy.set_state(kept)
+            random.setstate(state)
 
 
 def reseed_global_generators():

@@ -175,7 +175,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         TypeError
             If there are weights of rows.
         ValueError
-            If X is not finite or all zero, y has one class or labels outside `classes`, or a parameter does not fit the
+            If X is not finite, y has one class or labels outside `classes`, or a parameter does not fit the
             others, such as a `C` that is too large for `epsilon`.
         SolverError
             If a solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
@@ -414,8 +414,6 @@ class PrivateLinearClassifier(PrivateClassifier):
     def _minimise(self, problem, X, codes, row_weights, *, penalty, perturbation, largest):
         """Clip the rows, without which no sensitivity is finite, and minimise on them."""
         X = clip_rows(X, self.max_norm)
-        if not X.any() if isinstance(X, np.ndarray) else not X.count_nonzero():
-            raise ValueError("All rows of X are zero: there is nothing to learn from.")
         return minimisers(
             problem,
             X,

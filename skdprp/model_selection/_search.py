@@ -620,12 +620,17 @@ def _plain(estimator):
     return estimator
 
 
+def _in_a_row(model):
+    """Steps that rows pass one after the other, those of pipelines within pipelines included."""
+    if type(model) is not Pipeline:
+        return [model]
+    return [one for _, step in model.steps for one in _in_a_row(step)]
+
+
 def _check_rows(model, X, X_held_out):
     """Refuse rows that what stands before the first private step does not take: they would decide which trials fail."""
-    for step in [step for _, step in model.steps] if type(model) is Pipeline else [model]:
+    for step in _in_a_row(model):
         if any(is_private(one) for _, one in all_steps(step)):
-            if type(step) is Pipeline:
-                return _check_rows(step, X, X_held_out)
             takes = get_tags(step).input_tags
             options = {"accept_sparse": "csr", "dtype": FLOATS}
             if type(step) in (ColumnTransformer, FeatureUnion):  # which let some columns pass that nobody looks at

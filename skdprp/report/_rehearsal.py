@@ -24,7 +24,7 @@ from sklearn.utils import get_tags
 from .. import _noise
 from .._lazy import is_lazy
 from .._recording import EntryBlock, open_journals
-from .._validation import FLOATS, validate_array, without_values
+from .._validation import FLOATS, is_frame, validate_array, without_values
 from ..linear_model._base import _of_one_type
 from ._data_independent import PUBLIC
 from ._search import of_any_draw
@@ -267,5 +267,7 @@ def own_copy(X):
     """A copy of rows that a step may write into: frames copied as such share the objects in their cells."""
     try:
         return pickle.loads(pickle.dumps(X))
-    except (pickle.PicklingError, AttributeError, TypeError):  # of cells that cannot be written out
+    except (pickle.PicklingError, AttributeError, TypeError) as error:  # of cells that cannot be written out
+        if is_frame(X) or hasattr(X, "iloc"):
+            raise TypeError("X has cells that cannot be copied: turn them into text, numbers or lists.") from error
         return deepcopy(X)
