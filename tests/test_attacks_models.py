@@ -28,6 +28,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, ShuffleSplit, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
@@ -40,6 +41,7 @@ from sklearn.preprocessing import (
     OrdinalEncoder,
     PolynomialFeatures,
     StandardScaler,
+    normalize,
 )
 from sklearn.random_projection import GaussianRandomProjection
 
@@ -52,12 +54,16 @@ from skdprp import (
     DPRidge,
     DPSearchCV,
     DPSGDClassifier,
+    DPSignRP,
     MIDPRegressor,
+    PrivacyUtilityDisplay,
+    PrivacyWarning,
     ProductNoiseOutputPerturbation,
     PublicScaler,
     _noise,
     audit_epsilon,
     compose,
+    iDPSignRP,
     privacy_report,
     set_budget,
 )
@@ -1183,7 +1189,7 @@ def test_two_spellings_of_a_cell_give_one_model(tmp_path, monkeypatch):
     usual = {"number": "0.25", "whole": "1", "filled": "5", "kind": "A", "code": "1", "label": "1"}
     others = [usual | {"label": "0"}, usual | {"kind": "B", "code": "2"}, usual | {"filled": "", "number": "1"}] * 3
     bounds = ["--bounds", "number=0:1", "whole=0:1", "filled=0:10"]
-    options = [*bounds, "--fill", "filled=5", "--categories", "kind=A,B", "code=1,2"]
+    options = [*bounds, "--numbers", "scaled", "--fill", "filled=5", "--categories", "kind=A,B", "code=1,2"]
 
     def model_of(**cells):
         pd.DataFrame([*others, usual | cells]).to_csv("rows.csv", index=False)
@@ -1866,3 +1872,49 @@ def test_a_plan_knows_of_what_was_fitted_before(holder):
     with pytest.raises(ValueError, match="holds what was fitted before"):
         privacy_report(pipeline, X, Y)
     assert privacy_report(pipeline.fit(X, Y)).total is None
+
+
+@pytest.mark.parametrize(
+    ("other", "exact"),
+    [
+        (AMPClassifier(noise="product", calibration="published", delta=1e-4), model()),
+        (make_pipeline(iDPSignRP(4), LogisticRegression()), make_pipeline(DPSignRP(4), LogisticRegression())),
+    ],
+    ids=["claimed", "individual"],
+)
+def test_no_curve_is_named_after_a_guarantee_that_its_estimator_has_not(other, exact):
+    """A published calibration of no guarantee at all had the name and axis of an exact one: "one row replaced"."""
+    options = {"epsilons": [1.0], "cv": 2, "n_repeats": 1, "reference": None, "chance": False, "label": "mine"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        displays = [PrivacyUtilityDisplay.from_estimator(one, X, Y, **options) for one in (other, exact)]
+    assert displays[0].hides != displays[1].hides
+
+
+def test_a_report_before_a_fit_leaves_no_sketches_in_a_cache(tmp_path):
+    """Its rows went through an inner pipeline that keeps what it has released, and no ledger knew of that."""
+    inner = make_pipeline(sketch(), PublicScaler([-1, 1]), memory=str(tmp_path))
+    with pytest.raises(ValueError, match="memory=None"):
+        privacy_report(make_pipeline(inner, LogisticRegression()), X, Y)
+    assert not list(tmp_path.rglob("output.pkl"))
+
+
+@pytest.mark.parametrize(
+    ("function", "kw_args"),
+    [
+        (pd.DataFrame.cummax, None),
+        (pd.DataFrame.pct_change, None),
+        (pd.DataFrame.shift, None),
+        (np.diff, {"axis": 0, "prepend": 0.0}),
+        (np.roll, {"shift": 8}),
+        (np.sort, {"axis": 0}),
+        (normalize, {"axis": 0}),
+        (rbf_kernel, None),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+def test_functions_of_libraries_that_make_a_row_of_several_are_no_maps_of_rows(function, kw_args):
+    """Sums, ranks and differences by pandas were known; one row moves all of a running maximum, or of a kernel."""
+    rows = pd.DataFrame(X) if hasattr(pd.DataFrame, function.__name__) else X
+    pipeline = make_pipeline(FunctionTransformer(function, kw_args=kw_args), PublicScaler([-1, 1], fill=0.0), model())
+    assert privacy_report(pipeline.fit(rows, Y)).total is None

@@ -69,13 +69,17 @@ _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing o
 # What their functions and classes do follows from their names; all others may be defined anew under the same name, and
 # functions may do what a file says.
 _LIBRARIES = ("builtins", "functools", "math", "numpy", "operator", "pandas", "re", "scipy", "skdprp", "sklearn")
-# Functions of libraries that look at all rows, which a FunctionTransformer may call: the common ones.
+# Functions of libraries that look at all rows, which a FunctionTransformer may call: the common ones, and of
+# scikit-learn all but a few.
 _OF_ALL_ROWS = {
-    "numpy": {"cumprod", "cumsum", "gradient"},
-    "pandas": {"bfill", "cumsum", "diff", "drop_duplicates", "dropna", "ffill", "get_dummies", "interpolate", "rank"},
+    "numpy": {"cumprod", "cumsum", "gradient", "roll"},
+    "pandas": {
+        *("bfill", "cummax", "cummin", "cumprod", "cumsum", "diff", "drop_duplicates", "dropna", "ffill"),
+        *("get_dummies", "interpolate", "pct_change", "rank", "shift"),
+    },
     "scipy": {"gzscore", "rankdata", "zscore"},
-    "sklearn": {"maxabs_scale", "minmax_scale", "power_transform", "quantile_transform", "robust_scale", "scale"},
 }
+_OF_EACH_ROW = ("add_dummy_feature", "binarize", "normalize")  # of scikit-learn
 # Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.
 OWN_LABELS = ContextVar("own_labels")
 
@@ -84,7 +88,7 @@ def is_data_independent(estimator):
     """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
     kind = type(estimator)
     return (
-        (kind in _ROW_BY_ROW and not (kind is FunctionTransformer and _looks_at_all_rows(estimator.func)))
+        (kind in _ROW_BY_ROW and not (kind is FunctionTransformer and _looks_at_all_rows(estimator)))
         # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
         or (kind in PUBLIC and _does_as_told(estimator))
         or (kind is RBFSampler and _has_given_gamma(estimator))
@@ -140,10 +144,14 @@ def _does_as_told(estimator):
         return False
 
 
-def _looks_at_all_rows(function):
+def _looks_at_all_rows(transformer):
     """Whether a function is one of a library that is known to make each row of all of them."""
-    library = str(getattr(function, "__module__", "")).partition(".")[0]
-    return getattr(function, "__name__", "") in _OF_ALL_ROWS.get(library, ())
+    library = str(getattr(transformer.func, "__module__", "")).partition(".")[0]
+    name = getattr(transformer.func, "__name__", "")
+    is_down_columns = (transformer.kw_args or {}).get("axis") == 0
+    if library == "sklearn":
+        return is_down_columns or name not in _OF_EACH_ROW
+    return name in _OF_ALL_ROWS.get(library, ()) or (is_down_columns and library in _OF_ALL_ROWS)
 
 
 def _has_given_gamma(sampler):
