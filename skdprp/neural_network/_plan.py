@@ -18,7 +18,7 @@ _N_STEPS = 50, 300  # fewer are too long, more take time and gain nothing
 _LINEAR_STEPS = 50, 80  # beyond which momentum travels further
 _LARGEST_MOMENTUM, _STEPS_TO_GAIN_IT = 0.9, 8.0  # the latter times 1 / (1 - momentum)
 _PRECONDITIONED_STEPS, _PRECONDITIONED_MOMENTUM = 30, 0.5  # in which directions of any curvature are learnt
-_LEAST_SIGNAL = 0.5  # of a Gram matrix that is worth its release, see `gram_signal`
+_LEAST_SIGNAL = 0.4  # of a Gram matrix that is worth its release, see `gram_signal`
 _FARTHEST = 2.0  # times the travel: the noise of directions with a curvature that is known does not grow with it
 _MOST_PRECONDITIONED = 1000  # weights of a class, the square of which is kept
 # The x of `sampling_rate`: what samples cost in noise.
