@@ -88,6 +88,25 @@ def read_digits(folder):
     return X[:8000], X[8000:], y[:8000], y[8000:]
 
 
+def rare_class(n_rows=30_000, n_test=20_000):
+    """Twenty numbers, five of which say a little about a class of 2.5% of the rows; simulated."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows + n_test, 20)) / 20**0.5
+    log_odds = 1.6 * X[:, :5] @ [3, -3, 2, 2, -2] - 5.3
+    y = (rng.uniform(size=len(X)) < 1 / (1 + np.exp(-log_odds))).astype(int)
+    return X[:n_rows], X[n_rows:], y[:n_rows], y[n_rows:]
+
+
+def weak_signal(n_rows=14_000, n_test=6000):
+    """Two numbers that say a little, beside seven categories that say nothing, in rows of norm 1; simulated."""
+    rng = np.random.default_rng(0)
+    numbers, categories = rng.normal(size=(n_rows + n_test, 2)), rng.integers(0, 10, (n_rows + n_test, 7))
+    X = np.hstack([numbers, *(np.eye(10)[column] for column in categories.T)]) / 3
+    log_odds = 0.5 * numbers[:, 0] - 0.4 * numbers[:, 1] - 0.8
+    y = (rng.uniform(size=len(X)) < 1 / (1 + np.exp(-log_odds))).astype(int)
+    return X[:n_rows], X[n_rows:], y[:n_rows], y[n_rows:]
+
+
 def unit_rows(split):
     """Bring the rows of a problem to unit norm."""
     X, X_test, *labels = split

@@ -94,8 +94,8 @@ def released(monkeypatch):
 
     monkeypatch.setattr(BaseSketch, "_release", lambda self, rows, *more: release(self, count(rows), *more))
 
-    def count_and_learn(self, problem, calibration, rows, codes):
-        return learn(self, problem, calibration, count(rows), codes)
+    def count_and_learn(self, problem, calibration, rows, *labels):
+        return learn(self, problem, calibration, count(rows), *labels)
 
     monkeypatch.setattr(AMPClassifier, "_release", count_and_learn)
     return counts
@@ -600,6 +600,8 @@ VALUES = {
     "C": 0.01,
     "activation": "tanh",
     "batch_size": 4,
+    "class_weight": {0: 0.5},
+    "count_labels": False,
     "fit_intercept": False,
     "hidden_layer_sizes": (2,),
     "learning_rate": 0.1,
@@ -611,6 +613,7 @@ VALUES = {
     "n_epochs": 3,
     "n_jobs": 1,
     "optimizer": "adam",
+    "threshold": 0.5,
     "tol": 1e-8,
     "verbose": 0,
 }

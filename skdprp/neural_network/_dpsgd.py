@@ -394,7 +394,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         )
 
     @with_callbacks
-    def _release(self, problem, calibration, X, codes, row_weights):
+    def _release(self, problem, calibration, X, codes, class_weights):
         descent, network = calibration.mechanism, problem.network
         if descent.radius is None:
             add_noise = _noise.add_gaussian
@@ -402,6 +402,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             shape, power = descent.radius
             add_noise = partial(_noise.add_spherical, shape=shape, power=power)
         update = UPDATES[self.optimizer](descent.plan.learning_rate)
+        row_weights = None if class_weights is None else class_weights[codes]
         steps = noisy_descent(
             problem, descent, self._clipped(X), codes, row_weights, update=update, add_noise=add_noise
         )
