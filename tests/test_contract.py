@@ -73,7 +73,7 @@ OURS = [
     AMPClassifier(noise="product", multi_class="ovr"),
     AMPClassifier(classes=["no", "yes"]),
     AMPClassifier(classes=[0, 1], class_weight={0: 0.3}, threshold="prior"),
-    AMPClassifier(noise="gaussian", count_labels=True, adjacency="add_remove"),
+    AMPClassifier(noise="gaussian", count_labels=True, classes=[0, 1], adjacency="add_remove"),
     AMPClassifier(calibration="published"),
     ProductNoiseOutputPerturbation(),
     ProductNoiseOutputPerturbation(delta=0, loss="huber_hinge", radius="gamma"),
