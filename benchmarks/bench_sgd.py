@@ -6,7 +6,8 @@ prints Markdown tables. First the linear model with default parameters on a9a an
 held-out rows, mean over fresh noise, beside AMPClassifier for the same neighbours, a row replaced and a row blank or
 not. Then a network with one hidden layer of 128 on MNIST (8000 rows to learn from, 2000 to test, pixels in [0, 1])
 beside the linear model, the non-private MLPClassifier, and Opacus (where it is installed, with PyTorch) with the same
-noise, sampling, clipping, steps and step length, all for a row blank or not, as Opacus accounts. Last, the time of one
+noise, sampling, clipping, steps and step length, all for a row blank or not, as Opacus accounts. ``--only log-loss``
+has the log loss of probabilities, also where rows say little. Last, the time of one
 pass over the rows as a ratio to MLPClassifier's for the same batches, timed in turn in one process. ``--only batches``
 compares numbers of rows of a batch, for a network of 32 and for the linear model. DIR holds a9a and a9a.t in svmlight
 format, and the ten thousand MNIST test images and labels as gzipped idx files; without --data, sets bundled with
@@ -24,6 +25,7 @@ from problems import mean_score
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.neural_network import MLPClassifier
 
 from skdprp import AMPClassifier, DPSGDClassifier
@@ -45,6 +47,22 @@ def table_of_linear_models(split, epsilons, draws, adjacency, goals):
         goal = goals.get(epsilon)
         verdict = "" if goal is None else f"{goal:.3f} {'reached' if ours >= goal else 'NOT REACHED'}"
         row(f"{epsilon:g}", f"{ours:.4f} ± {error:.4f}", f"{other:.4f} ± {other_error:.4f}", f"{ceiling:.4f}", verdict)
+
+
+def table_of_log_losses(named_splits, epsilons, draws):
+    """Log loss on held-out rows over that of the shares of the classes."""
+    print("\nLog loss of DPSGDClassifier over that of the shares of the classes, delta = 1 / n^2\n")
+    row = measure.table("data", "neighbours", *(f"epsilon {epsilon:g}" for epsilon in epsilons))
+    for name, (X, X_test, y, y_test) in named_splits.items():
+        classes, counts = np.unique(y, return_counts=True)
+        shares = np.tile(counts / len(y), (len(y_test), 1))
+        for adjacency in ("add_remove", "replace_one"):
+            ratios = []
+            for epsilon in epsilons:
+                model = DPSGDClassifier(epsilon=epsilon, adjacency=adjacency, classes=classes)
+                fitted = (model.fit(X, y).predict_proba(X_test) for _ in range(draws))
+                ratios.append(np.mean([log_loss(y_test, p) for p in fitted]) / log_loss(y_test, shares))
+            row(name, adjacency, *(f"{ratio:.3f}" for ratio in ratios))
 
 
 def table_of_networks(split, epsilons, draws):
@@ -160,7 +178,9 @@ def parse_arguments():
     )
     parser.add_argument("--network-epsilon", type=float, nargs="+", default=(2.0, 10.0), help="for the networks")
     parser.add_argument("--repeats", type=int, default=7, help="timed fits (default: 7)")
-    parser.add_argument("--only", choices=("linear", "network", "time", "batches"), help="print one table only")
+    parser.add_argument(
+        "--only", choices=("linear", "log-loss", "network", "time", "batches"), help="print one table only"
+    )
     return parser.parse_args()
 
 
@@ -173,6 +193,11 @@ if __name__ == "__main__":
             unit = problems.unit_rows(split)
             table_of_linear_models(unit, arguments.epsilon, draws, "replace_one", {})
             table_of_linear_models(unit, arguments.epsilon, draws, "add_remove", {} if bundle else goals)
+    if arguments.only in (None, "log-loss"):
+        named = {"a9a" if not bundle else "breast cancer": binary, "MNIST" if not bundle else "digits": digits}
+        named = {name: problems.unit_rows(split) for name, split in named.items()}
+        named |= {f"weak signal, {n} rows": problems.weak_signal(n) for n in (5000, 20_000)}
+        table_of_log_losses(named, arguments.epsilon, arguments.network_draws)
     if arguments.only in (None, "network"):
         table_of_networks(digits, arguments.network_epsilon, arguments.network_draws)
     if arguments.only == "batches":

@@ -97,14 +97,14 @@ def rare_class(n_rows=30_000, n_test=20_000):
     return X[:n_rows], X[n_rows:], y[:n_rows], y[n_rows:]
 
 
-def weak_signal(n_rows=14_000, n_test=6000):
-    """Two numbers that say a little, beside seven categories that say nothing, in rows of norm 1; simulated."""
+def weak_signal(n_samples):
+    """Two numbers that say a little, beside seven categories that say nothing, one-hot: rows of norm 3 at most."""
     rng = np.random.default_rng(0)
-    numbers, categories = rng.normal(size=(n_rows + n_test, 2)), rng.integers(0, 10, (n_rows + n_test, 7))
-    X = np.hstack([numbers, *(np.eye(10)[column] for column in categories.T)]) / 3
-    log_odds = 0.5 * numbers[:, 0] - 0.4 * numbers[:, 1] - 0.8
-    y = (rng.uniform(size=len(X)) < 1 / (1 + np.exp(-log_odds))).astype(int)
-    return X[:n_rows], X[n_rows:], y[:n_rows], y[n_rows:]
+    numbers = rng.uniform(-1, 1, (2 * n_samples, 2))
+    categories = np.eye(10)[rng.integers(10, size=(2 * n_samples, 7))].reshape(len(numbers), -1)
+    y = rng.uniform(size=len(numbers)) < 1 / (1 + np.exp(1.3 - numbers @ [0.7, -0.5]))
+    X, y = np.hstack([numbers, categories]), y.astype(int)
+    return X[:n_samples], X[n_samples:], y[:n_samples], y[n_samples:]
 
 
 def unit_rows(split):

@@ -18,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
-from skdprp import AMPClassifier, DPBinner, privacy_report, set_budget
+from skdprp import AMPClassifier, make_table_preprocessor, privacy_report, set_budget
 
 parser = argparse.ArgumentParser(allow_abbrev=False)
 parser.add_argument("--data", default="adult_sample.csv.gz")
@@ -27,12 +27,13 @@ income = table.pop("income")
 X, X_test, y, y_test = train_test_split(table, income, test_size=0.2, random_state=0)
 
 # %%
-# :class:`~skdprp.DPBinner` finds bins of numbers, frequent categories and a bin for what is missing, all in one private
-# release. A row of bins has a one for each column of the table, so that the norm of a row is known before. The model
-# has one weight for each bin. :func:`~skdprp.set_budget` gives both what together makes (1, 1e-6)-differential privacy.
-binner = DPBinner(epsilon=0.3)
-classifier = AMPClassifier(epsilon=0.7, max_norm=table.shape[1] ** 0.5, classes=["<=50K", ">50K"])
-model = set_budget(make_pipeline(binner, classifier), X, y, epsilon=1.0, delta=1e-6).fit(X, y)
+# :func:`~skdprp.make_table_preprocessor` is told nothing of the columns, and so finds bins of numbers, frequent
+# categories and a bin for what is missing, all in one private release. Every row that comes out has norm 1, which the
+# model expects; it has one weight for each bin. :func:`~skdprp.set_budget` gives both what together makes
+# (1, 1e-6)-differential privacy.
+classifier = AMPClassifier(epsilon=0.7, classes=["<=50K", ">50K"])
+model = make_pipeline(make_table_preprocessor(epsilon=0.3), classifier)
+model = set_budget(model, X, y, epsilon=1.0, delta=1e-6).fit(X, y)
 print(f"accuracy {model.score(X_test, y_test):.3f}, always the first class {(y_test == '<=50K').mean():.3f}")
 print(f"AUC {roc_auc_score(y_test == '>50K', model.predict_proba(X_test)[:, 1]):.3f}")
 
@@ -42,7 +43,7 @@ print(privacy_report(model))
 
 # %%
 # The weights of the bins are public, and so are these curves: how much a value counts for the higher income.
-names, weights = binner.get_feature_names_out(), classifier.coef_[0]
+names, weights = model[0].get_feature_names_out(), classifier.coef_[0]
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
 for ax, column in zip(axes, ["age", "education"], strict=True):
     curve = {

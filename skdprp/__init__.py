@@ -13,8 +13,15 @@ from .model_selection import DPSearchCV, set_budget
 from .moments import DPMoments, add_moments
 from .neural_network import DPSGDClassifier
 from .out_of_core import transform_chunks
-from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler
-from .release_file import load_moments, load_release, save_moments, save_release
+from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler, make_table_preprocessor
+from .release_file import (
+    load_histograms,
+    load_moments,
+    load_release,
+    save_histograms,
+    save_moments,
+    save_release,
+)
 from .report import privacy_report
 from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
 
@@ -45,10 +52,13 @@ __all__ = [
     "audit_epsilon",
     "compose",
     "iDPSignRP",
+    "load_histograms",
     "load_moments",
     "load_release",
+    "make_table_preprocessor",
     "membership_inference_auc",
     "privacy_report",
+    "save_histograms",
     "save_moments",
     "save_release",
     "set_budget",

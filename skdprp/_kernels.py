@@ -77,7 +77,7 @@ def bin_sums_of_sparse(X, slices, code, n_bins):
     """Yield blocks of CSR rows with the signed sums of their bins, all in one workspace; see `OPORPProjection.code`."""
     most = max((int(X.indptr[rows.stop] - X.indptr[rows.start]) for rows in slices), default=0)
     codes, values, converted = np.empty(most, code.dtype), np.empty(most, X.dtype), np.empty(most)
-    out = np.empty((_longest(slices), n_bins))
+    out, word = np.empty((_longest(slices), n_bins)), np.dtype(f"u{X.dtype.itemsize}")
     entries = None
     for rows in slices:
         start, stop, size = X.indptr[rows.start], X.indptr[rows.stop], rows.stop - rows.start
@@ -85,7 +85,10 @@ def bin_sums_of_sparse(X, slices, code, n_bins):
             entries = sp.csr_array((size, n_bins))
         bins, signed = codes[: stop - start], values[: stop - start]
         np.take(code, X.indices[start:stop], mode="clip", out=bins)  # other modes copy what they write to
-        _negate_odd(X.data[start:stop], bins, out=signed)
+        # The lowest bit of a code goes to that of the sign: values are negated where it is odd.
+        flips = signed.view(word)
+        np.left_shift(bins.view(np.uint32), word.type(8 * word.itemsize - 1), out=flips, dtype=word)
+        np.bitwise_xor(flips, X.data[start:stop].view(word), out=flips)
         np.right_shift(bins, 1, out=bins)
         # Signs are exact in any type, sums are not: they are taken in float64.
         if signed.dtype != np.float64:
@@ -93,13 +96,6 @@ def bin_sums_of_sparse(X, slices, code, n_bins):
             signed = converted[: stop - start]
         entries.data, entries.indices, entries.indptr = signed, bins, X.indptr[rows.start : rows.stop + 1] - start
         yield rows, entries.toarray(out=out[:size])
-
-
-def _negate_odd(values, codes, *, out):
-    """Write values, negated where the code is odd: its lowest bit goes to that of the sign."""
-    word = np.dtype(f"u{values.itemsize}")
-    np.left_shift(codes.view(np.uint32), word.type(8 * word.itemsize - 1), out=out.view(word), dtype=word)
-    np.bitwise_xor(out.view(word), values.view(word), out=out.view(word))
 
 
 def bin_sums_of_dense(X, slices, code, n_bins):

@@ -58,11 +58,15 @@ class SeededBlock(Block):
 
     def __exit__(self, *error):
         super().__exit__(*error)
-        _mark_searches()
+        # Searches whose fits go on are to know that a seed was left: their folds may be seeded, and the refit not.
+        frame = sys._getframe()
+        while frame := frame.f_back:
+            if hasattr(search := frame.f_locals.get("self"), "_run_search"):
+                search._left_a_seed = True
 
     def holds(self):
         """Whether it is not left, in its thread: also where it waits in a generator, such as a fixture of a test."""
-        return self._frame is not None and self._owner == _here()
+        return self.is_entered() and self._owner == _here()
 
 
 def _seeded_generator():
@@ -112,14 +116,6 @@ def reproducible_noise(seed):
     """
     with SeededBlock(seed):
         yield
-
-
-def _mark_searches():
-    """Have searches whose fits go on know that a seed was left: their folds may be seeded, and the refit not."""
-    frame = sys._getframe()
-    while frame := frame.f_back:
-        if hasattr(search := frame.f_locals.get("self"), "_run_search"):
-            search._left_a_seed = True
 
 
 def left_a_seed(search):

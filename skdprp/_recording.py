@@ -320,12 +320,32 @@ def _inherit():
     _tell()
 
 
+_FORKS = []  # of this process: children may still be in blocks that it has left
+
+
+def n_forks():
+    """How often this process was forked."""
+    return len(_FORKS)
+
+
 _look_up()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_inherit)
+    os.register_at_fork(after_in_parent=lambda: _FORKS.append(None), after_in_child=_inherit)
 
 
 # What holds in a `with` block
+
+
+class _Entered:
+    """One time that a block was entered: links of these never close to a ring, whatever order blocks are left in."""
+
+    __slots__ = ("block", "frame", "outer", "process")
+
+    def __init__(self, block, outer, frame):
+        self.block, self.outer, self.frame, self.process = block, outer, frame, os.getpid()
+
+    def is_left(self):
+        return self.frame is None or self.block._entered is not self
 
 
 class Block:
@@ -338,34 +358,38 @@ class Block:
 
     def __init__(self, variable):
         self._variable = variable
-        self._frame, self._process = None, None
+        self._entered = None
 
     def __enter__(self):
         self._enter(sys._getframe(1))
         return self
 
     def _enter(self, frame):
-        if self._frame is not None:
+        if self.is_entered():
             raise RuntimeError("This block is entered already: make one for each `with`.")
-        self.outer = self._variable.get()
-        self._variable.set(self)
-        self._frame, self._process = _holder(frame), os.getpid()
+        entered = _Entered(self, self._variable.get(), _holder(frame))
+        self._variable.set(entered)
+        self._entered = entered
 
     def __exit__(self, *error):
-        self._frame = None
-        while (block := self._variable.get()) is not None and block._frame is None:  # also those left out of order
-            self._variable.set(block.outer)
+        self._entered.frame = None
+        while (entered := self._variable.get()) is not None and entered.is_left():  # also those left out of order
+            self._variable.set(entered.outer)
+
+    def is_entered(self):
+        """Whether it was entered and not left, here or elsewhere."""
+        return self._entered is not None and self._entered.frame is not None
 
     def is_of(self, frame):
         """Whether it was entered in that very frame."""
-        return self._frame is _holder(frame)
+        return self._entered.frame is _holder(frame)
 
     def holds(self):
         """Whether this block runs here and now."""
-        if self._frame is None or self._process != os.getpid():
+        if not self.is_entered() or self._entered.process != os.getpid():
             return False
         frame = sys._getframe(1)
-        while frame is not None and frame is not self._frame:
+        while frame is not None and frame is not self._entered.frame:
             # This library handles no signals, and most frames are of it.
             if not str(frame.f_globals.get("__name__")).startswith("skdprp.") and _interrupts(frame):
                 return False
@@ -394,11 +418,11 @@ def _interrupts(frame):
 
 def innermost(variable):
     """Blocks that hold here, from the innermost."""
-    block = variable.get()
-    while block is not None:
-        if block.holds():
-            yield block
-        block = block.outer
+    entered = variable.get()
+    while entered is not None:
+        if not entered.is_left() and entered.block.holds():
+            yield entered.block
+        entered = entered.outer
 
 
 _ENTRY = ContextVar("block of the innermost entry", default=None)

@@ -255,7 +255,11 @@ def canonical_csr(X):
     if X.ndim != 2 or X.dtype.kind == "c":
         return X
     rows = _stored_entries(X)  # whose flags are computed anew: those of X may say what is not so
-    rows = rows if rows.has_canonical_format else _sum_repeated(_sort(rows))
+    if not rows.has_canonical_format:
+        # Places are sorted by column, in a copy, instead of values: scipy sorts fewer types than it holds.
+        order = sp.csr_array((np.arange(rows.nnz), rows.indices.copy(), rows.indptr), shape=rows.shape)
+        order.sort_indices()
+        rows = _sum_repeated(sp.csr_array((rows.data[order.data], order.indices, rows.indptr), shape=rows.shape))
     ends = np.concatenate([rows.indptr[:-1], rows.indptr[1:] - 1])[np.tile(np.diff(rows.indptr) > 0, 2)]
     if not ((rows.indices[ends] >= 0) & (rows.indices[ends] < X.shape[1])).all():
         raise ValueError("An entry lies in a column that X does not have.")  # where a kernel would read beside W
@@ -272,14 +276,6 @@ def _stored_entries(X):
     order = np.argsort(X.row, kind="stable")
     pointers = np.append(0, np.cumsum(np.bincount(X.row, minlength=X.shape[0])))
     return sp.csr_array((X.data[order], X.col[order], pointers), shape=X.shape)
-
-
-def _sort(X):
-    """Sort the entries of each row by column, in a copy; scipy sorts fewer types than it holds."""
-    # Places are sorted instead of values, whatever the type of these.
-    order = sp.csr_array((np.arange(X.nnz), X.indices.copy(), X.indptr), shape=X.shape)
-    order.sort_indices()
-    return sp.csr_array((X.data[order.data], order.indices, X.indptr), shape=X.shape)
 
 
 def _sum_repeated(X):

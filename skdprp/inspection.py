@@ -65,16 +65,12 @@ def _finish(ax, **labels):
     ax.xaxis.set_minor_locator(_locator([] if apart else None, subs=(2, 5)))
     ax.xaxis.set_major_formatter("{x:g}")
     ax.xaxis.set_minor_formatter("")
-    _draw_legend(ax)
-
-
-def _draw_legend(ax):
-    """Name the curves above an axis, off the curves, in as many columns as its width has room for."""
+    # The legend is above the axis, off the curves, in as many columns as its width has room for.
     handles = sorted(ax.get_legend_handles_labels()[0], key=lambda handle: _LEVEL in (handle.get_gid() or ""))
     for layout in ({"ncols": 2}, {"ncols": 2, "fontsize": "small"}, {"fontsize": "small"}):
         legend = ax.legend(handles=handles, loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, **layout)
         if legend.get_window_extent().width <= ax.get_window_extent().width:
-            return
+            break
 
 
 def _locator(points, subs):
@@ -324,6 +320,7 @@ class PrivacyUtilityDisplay:
             scoring = "accuracy" if is_classifier(estimator) else "R²"
         if isinstance(reference, str):
             reference = _without_privacy(estimator, name)
+        guess = DummyClassifier(strategy="prior") if is_classifier(estimator) else DummyRegressor()
         return cls(
             epsilons=epsilons,
             scores=_vary(score, estimator, name, epsilons, n_repeats, label if verbose else None),
@@ -331,7 +328,7 @@ class PrivacyUtilityDisplay:
             hides=_hidden(owner),
             score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "score",
             reference_score=None if reference is None else float(score(reference).mean()),
-            chance_score=float(score(_guess(estimator)).mean()) if chance else None,
+            chance_score=float(score(guess).mean()) if chance else None,
         )
 
     @classmethod
@@ -400,14 +397,17 @@ class PrivacyUtilityDisplay:
             param_name = _only(private, "The search varied {} with a parameter `epsilon`")
         epsilons = np.ma.filled(np.ma.asarray(results[f"param_{param_name}"]).astype(np.float64), np.nan)
         private = ~np.isnan(epsilons)  # of several grids, some may have candidates without an epsilon
-        epsilons, scores = _best_of_each(epsilons[private], _split_scores(results, scoring)[private])
+        epsilons, scores = epsilons[private], _split_scores(results, scoring)[private]
+        # Of candidates with the same epsilon the one with the best mean counts, in all folds.
+        best_first = np.argsort(-np.nan_to_num(scores.mean(axis=1), nan=-np.inf), kind="stable")
+        epsilons, first = np.unique(epsilons[best_first], return_index=True)
         model = getattr(search, "best_estimator_", getattr(search, "estimator", None))
         owner = None if model is None else _owner(model, param_name)
         if label is None:
             label = param_name.rpartition("__")[0] if owner is None else type(owner).__name__
         return cls(
             epsilons=epsilons,
-            scores=scores[:, None],
+            scores=scores[best_first[first], None],
             label=label,
             hides=_hidden_in_all(owner, param_name, results["params"]) if hasattr(owner, "_calibrated_for") else "",
             score_name=score_name or scoring.replace("_", " "),
@@ -500,10 +500,6 @@ def _fold_scores(model, n_repeats=1, *, X, y, splits, scoring, n_jobs):
     return cross_val_score(model, X, y, cv=splits * n_repeats, **options).reshape(n_repeats, len(splits))
 
 
-def _guess(estimator):
-    return DummyClassifier(strategy="prior") if is_classifier(estimator) else DummyRegressor()
-
-
 def _vary(score, estimator, name, epsilons, n_repeats, announce):
     """Score clones of an estimator at each epsilon; `announce`, unless None, names the lines that say how far it is."""
     scores = []
@@ -513,13 +509,6 @@ def _vary(score, estimator, name, epsilons, n_repeats, announce):
             mean = f"{name} = {epsilon:g}, mean score {scores[-1].mean():.4g}"
             print(f"{announce}, {len(scores)} of {len(epsilons)}: {mean}", flush=True)
     return np.array(scores)
-
-
-def _best_of_each(epsilons, scores):
-    """Distinct epsilons, and for each the scores in all folds of its candidate with the best mean."""
-    best_first = np.argsort(-np.nan_to_num(scores.mean(axis=1), nan=-np.inf), kind="stable")
-    distinct, first = np.unique(epsilons[best_first], return_index=True)
-    return distinct, scores[best_first[first]]
 
 
 class PrivacyProfileDisplay:

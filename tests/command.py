@@ -11,3 +11,9 @@ def printed(text):
     """Return the figures of the printed table by the first word of their line."""
     rows = re.findall(r"^ +(not private|chance|[\d.]+)((?: +[\d.]+)+)$", text, flags=re.MULTILINE)
     return {name: [float(figure) for figure in figures.split()] for name, figures in rows}
+
+
+def printed_scores(text, head):
+    """Return the figures of the printed table of scores by the name of the model."""
+    rows = re.findall(r"^ +(private|not private|constant)((?: +\S+)+)$", text.split(head)[1], flags=re.MULTILINE)
+    return {name: [float(figure) for figure in figures.split()] for name, figures in rows}

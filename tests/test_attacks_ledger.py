@@ -24,19 +24,30 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer
 
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
+    DPBinner,
+    DPHistograms,
+    DPMoments,
+    DPRidge,
+    DPScaler,
+    DPSearchCV,
     DPSGDClassifier,
     PrivacyGuarantee,
     PrivacyLedger,
     transform_chunks,
 )
 from skdprp import _recording as recording
+from skdprp._recording import EntryBlock
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import Entry, LedgerError, UnrecordedNoiseError, _ledger, entry
+from skdprp.ledger._ledger import Rows
 from skdprp.ledger._totals import totals
 from skdprp.mechanisms import add_gaussian, add_laplace
 from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
@@ -1755,3 +1766,170 @@ def test_estimators_of_closed_ledgers_leave_nothing_in_the_environment():
     finally:
         recording.open_journals()
         recording._tell()
+
+
+# Blocks that are entered again, and publishers of many parts
+
+
+def left_in_order(block):
+    """Leave a block before the one that was entered after it."""
+
+    def waits_in(block):
+        with block:
+            yield
+
+    one, other = waits_in(block), waits_in(entry(PURE) if isinstance(block, EntryBlock) else Rows([], are_all=False))
+    next(one)
+    next(other)
+    one.close()
+    return other  # which goes on to wait
+
+
+def left_in_another_thread(block):
+    def waits():
+        with block:
+            yield
+
+    generator = waits()
+    next(generator)
+    thread = threading.Thread(target=generator.close)
+    thread.start()
+    thread.join()
+
+
+def left_by_threads_that_take_chunks(block):
+    def chunks():
+        with block:
+            yield from [X] * 8
+
+    transform_chunks(DPOPORP(2, random_state=0).fit(X), chunks(), n_jobs=2)
+
+
+def left_by_the_event_loop(block):
+    async def chunks():
+        with block:
+            yield
+            yield
+
+    async def main():
+        async for _ in chunks():
+            break
+        for _ in range(10):  # in which the loop closes what the loop above has left
+            await asyncio.sleep(0)
+        publish_again(block)
+
+    asyncio.run(main())
+
+
+def publish_again(block):
+    with block:
+        publish()
+
+
+def leave_and_publish_again(leave, of_rows):
+    with PrivacyLedger() as ledger:
+        block = ledger.part("train") if of_rows else entry(PURE)
+        waiting = leave(block)
+        n_before = len(ledger.entries)
+        publish_again(block)
+        publish()
+        assert len(ledger.entries) == n_before + 2
+        assert [len(released.rows) for released in ledger.entries[-2:]] == [of_rows, 0]
+        del waiting
+
+
+@pytest.mark.parametrize("of_rows", [True, False], ids=["part", "entry"])
+@pytest.mark.parametrize(
+    "leave", [left_in_order, left_in_another_thread, left_by_threads_that_take_chunks, left_by_the_event_loop]
+)
+def test_a_block_that_was_left_out_of_order_or_elsewhere_may_be_entered_again(leave, of_rows):
+    """It was its own outer block then, by itself or by way of another: whoever asked for all of them never ended."""
+    assert in_fork(leave_and_publish_again, leave, of_rows, seconds=4) == 0
+
+
+def job_of_a_worker(_):
+    try:
+        publish()
+    except REFUSALS as error:
+        return str(error)
+    return "released"
+
+
+def test_a_worker_outlives_a_ledger_without_a_path_that_was_left_by_an_error():
+    """A limit ends its block by an error. The file was removed, and each later release of the worker was refused."""
+    ledger = PrivacyLedger()
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(LedgerError), ledger:
+            ledger.limit(1.0)
+            pool = stack.enter_context(multiprocessing.get_context("fork").Pool(1))
+            assert pool.map(job_of_a_worker, [0]) == ["released"]
+            raise LedgerError
+        with PrivacyLedger() as later:
+            answers = pool.map(job_of_a_worker, [0])
+            assert answers == ["released"]
+            assert (len(ledger.entries), len(later.entries)) == (2, 1)
+        os.unlink(ledger._identity[0])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPHistograms(epsilon=0.5),
+        DPBinner(epsilon=0.5),
+        DPScaler(epsilon=0.5),
+        DPMoments(epsilon=0.5),
+        DPRidge(epsilon=0.5, target_bounds=(0, 1), mechanism="moments"),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_what_chunks_release_on_their_way_is_no_part_of_the_release_that_takes_them(model):
+    """A model in the generator of the chunks has an entry of its own, before that of all; bare noise is refused."""
+    has_targets = not isinstance(model, DPHistograms | DPBinner | DPScaler)
+    refused = []
+
+    def chunks():
+        for place in range(2):
+            AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1]).fit(X, Y)
+            with pytest.raises(UnrecordedNoiseError):
+                add_laplace([1.0], scale=4.0)
+            refused.append(place)
+            yield (X, Y) if has_targets else X
+
+    with PrivacyLedger() as ledger:
+        model.fit_chunks(chunks())
+    assert refused == [0, 1]
+    assert [released.estimator for released in ledger.entries] == ["AMPClassifier"] * 2 + [type(model).__name__]
+
+
+def search(*steps):
+    model = make_pipeline(*steps, AMPClassifier(max_norm=1.0, classes=[0, 1]))
+    grid = {"ampclassifier__max_norm": [1.0, 2.0]}
+    return DPSearchCV(model, grid, n_trials=5, epsilon=2.0, delta=1e-5, classes=[0, 1])
+
+
+def test_a_ledger_does_not_tell_how_many_trials_a_search_has_run():
+    """Steps side by side that ask for threads of their own, and draw noise there, are part of the one entry."""
+    rows, labels = np.tile(X, (10, 1)), np.tile(Y, 10)
+    with PrivacyLedger() as ledger:
+        search(make_union(DPPCA(1), DPPCA(2), n_jobs=2)).fit(rows, labels)
+    assert [released.estimator for released in ledger.entries] == ["DPSearchCV"]
+
+
+@pytest.mark.parametrize("n_calls", range(1, 9))
+def test_a_search_is_entered_as_a_whole_or_refused_where_a_ledger_is_opened_meanwhile(n_calls):
+    """A step opens one at one of its calls: before the entry, or in one of the trials, each of which draws noise."""
+    rows, labels, calls = np.tile(X, (10, 1)), np.tile(Y, 10), []
+    with contextlib.ExitStack() as stack:
+        ledger = PrivacyLedger()
+
+        def opens(rows):
+            calls.append(1)
+            if len(calls) == n_calls:
+                stack.enter_context(ledger)
+            return rows
+
+        try:
+            search(FunctionTransformer(opens)).fit(rows, labels)
+        except UnrecordedNoiseError:
+            return
+        assert len(calls) < n_calls or [released.estimator for released in ledger.entries] == ["DPSearchCV"]

@@ -1,7 +1,9 @@
 """Attacks on the totals and limits of a ledger: sums below the truth, conditions unsaid, limits that are passed."""
 
 import contextlib
+import itertools
 import json
+import random
 from dataclasses import replace
 from fractions import Fraction
 
@@ -25,7 +27,7 @@ from skdprp import (
     privacy_report,
     transform_chunks,
 )
-from skdprp.composition import PrivacyLoss
+from skdprp.composition import PrivacyLoss, Profile, searched_profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import Entry, LedgerError, _filter, _ledger, entry
 from skdprp.ledger._filter import budget, price
@@ -490,3 +492,82 @@ def test_a_ledger_does_not_add_up_folds_that_look_at_labels():
         for total in [total.guarantee for total in ledger.total() if total.guarantee is not None]
     ]
     assert all("fold" in text or "split" in text or "which rows" in text for text in known)
+
+
+def test_an_exact_total_says_that_it_is_for_parameters_that_were_fixed_beforehand():
+    """Whoever fits, looks and goes on until the loss is large needs 1.7 times its delta; a label is read by itself."""
+    with PrivacyLedger() as ledger:
+        publish()
+        publish()
+    (total,) = ledger.total(delta=1e-3)
+    assert "fixed before the first release" in total.guarantee.to_markdown()
+    assert "fixed before the first release" not in total.adaptive.to_markdown()
+    publish_once = totals([Entry("a", "", "release", PURE)], None, None)[0]
+    assert "fixed before the first release" not in publish_once.guarantee.to_markdown()
+
+
+def delta_of_responses(pairs, epsilon):
+    """Delta of what is worst for such pairs of epsilon and delta: a coin that tells all, and a randomised response."""
+    untold, here, there = 1.0, np.ones(1), np.ones(1)
+    for one, delta in pairs:
+        untold *= 1 - delta
+        right = expit(one)
+        here = np.concatenate([here * right, here * (1 - right)])
+        there = np.concatenate([there * (1 - right), there * right])
+    return 1 - untold + untold * np.maximum(here - np.exp(epsilon) * there, 0).sum()
+
+
+def delta_of_the_most_exposed_row(entries, epsilon):
+    """A row is in one part of each division, and in the releases that are of no other part of one."""
+    parts = {}
+    for one in entries:
+        for division, part in one.rows:
+            parts.setdefault(division, {})[part] = None
+    deltas = []
+    for chosen in itertools.product(*parts.values()):
+        of_row = set(zip(parts, chosen, strict=True))
+        seen = [one.guarantee for one in entries if of_row.issuperset(one.rows)]
+        deltas.append(delta_of_responses([(one.epsilon, one.delta) for one in seen], epsilon))
+    return max(deltas)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_total_is_below_that_of_the_worst_releases_in_any_parts(seed):
+    """All outcomes of randomised responses are enumerated, for each row: parts, parts in parts, and several divisions.
+
+    Such a response with a coin that tells all is the worst that has an epsilon and a delta.
+    """
+    draw = random.Random(seed)
+    entries = [
+        Entry(
+            str(place),
+            "",
+            "release",
+            replace(PURE, epsilon=draw.choice([0.1, 0.5, 1.0, 3 * draw.random()]), delta=draw.choice([0, 1e-6, 0.1])),
+            tuple((division, draw.choice("xyz")) for division in draw.sample("ABC", draw.randint(0, 2))),
+        )
+        for place in range(6)
+    ]
+    for delta in (None, draw.choice([1e-6, 1e-3, 0.3])):
+        (total,) = totals(entries, delta, None)
+        for stated in (total.guarantee, total.adaptive):
+            if stated.epsilon < np.inf:
+                assert delta_of_the_most_exposed_row(entries, stated.epsilon) <= stated.delta * (1 + 1e-9) + 1e-13
+    for epsilon in (0.0, 0.5, 2.0):
+        assert delta_of_the_most_exposed_row(entries, epsilon) <= total.guarantee.profile(epsilon) * (1 + 1e-9) + 1e-13
+
+
+@pytest.mark.parametrize(("n_trials", "distance"), [(0.5, 0.2), (10.0, 0.03), (100.0, 0.01)])
+def test_the_price_of_a_search_dominates_its_profile(n_trials, distance):
+    """In 50 digits, and between the points where it is computed: the profile has a corner, and is constant at first."""
+    losses = (PrivacyLoss(mu=2 * distance), PrivacyLoss(mu=distance, failure_probability=1e-9, sampling=1e-7))
+    searched = {"n_trials": n_trials, "trial_distance": distance, "losses": losses}
+    loss = PrivacyLoss(profiles=(Profile.of(searched_profile, **searched),))
+    square, coins, sampling = price(PrivacyGuarantee(1e3, 0.5, loss=loss))
+    assert sampling == 0
+    with mpmath.workdps(50):
+        ratio = mpmath.sqrt(mpmath.mpf(square))
+        for epsilon in np.concatenate([np.geomspace(1e-8, 70, 120), n_trials * distance * np.array([0.99, 1, 1.01])]):
+            at = mpmath.mpf(float(epsilon))
+            gaussian = mpmath.ncdf(ratio / 2 - at / ratio) - mpmath.exp(at) * mpmath.ncdf(-ratio / 2 - at / ratio)
+            assert coins + (1 - mpmath.mpf(coins)) * gaussian >= loss.profile(float(epsilon)) * (1 - 1e-12)

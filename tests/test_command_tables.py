@@ -90,7 +90,7 @@ def test_no_row_of_libsvm_decides_the_number_of_columns(folder, capsys, row):
     (folder / "points.svm").write_text("\n".join([row, *["0 1:0.5 2:-0.5", "1 2:0.5 3:1"] * 30]))
     main(SPARSE_FIT)
     model = joblib.load("skdprp_model.joblib")[1]
-    assert model.coef_.shape == (1, 4) and model.max_norm == 1.0
+    assert model.coef_.shape == (1, 4) and model.max_norm == 0.35
     assert "61 rows, 4 features, 2 classes\nThese numbers are public" in capsys.readouterr().out
 
 

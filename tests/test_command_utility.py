@@ -84,7 +84,7 @@ def with_line(position, line):
         (
             with_line(3, ",1,yes,2,3"),
             TABLE,
-            "column 'a' has missing values: name a public constant for them by --fill a=VALUE",
+            "column 'a' has missing values: give its --bounds, or leave it out by --drop a",
         ),
         (with_line(3, "inf,1,yes,2,3"), TABLE, "column 'a' has infinite"),
         (with_line(3, "1,1,,2,3"), TABLE, "points.csv: some labels are missing"),
@@ -100,7 +100,6 @@ def with_line(position, line):
         (lambda lines: lines[:1], TABLE, "no rows"),
         (list, ["--target", "kind"], "go with a FILE"),
         (list, ["--default-bounds", "0", "1"], "go with a FILE"),
-        (list, [*TABLE, "--bounds", "a=0:1"], "no bounds for 'b', 'c', 'd'"),
         (list, ["points.svm", "--n-features", "4", "--center", "1"], "sparse"),
         (list, ["--n-components", "0"], "positive int"),
         (list, ["--output", "out.foo"], "not the name of a picture"),

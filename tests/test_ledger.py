@@ -501,13 +501,14 @@ def test_a_total_is_the_exact_composition():
     assert of_rows.missing == {"DPOPORP": 1}
     assert of_changes.counts == {"AMPClassifier": 3, "DPOPORP": 1}
     exact = compose(*guarantees, sketch.guarantee_)
-    *assumptions, once, compared = of_changes.guarantee.assumptions
+    *assumptions, once, compared, fixed = of_changes.guarantee.assumptions
     assert (of_changes.guarantee, tuple(assumptions)) == (
-        replace(exact, assumptions=(*exact.assumptions, once, compared)),
+        replace(exact, assumptions=(*exact.assumptions, once, compared, fixed)),
         exact.assumptions,
     )
     assert "once at most" in once
     assert "as they reach each release" in compared
+    assert "fixed before the first release" in fixed and fixed not in of_changes.adaptive.assumptions
     assert of_changes.adaptive.epsilon == pytest.approx(1.9)
     assert of_changes.adaptive.epsilon >= 1.9 > exact.epsilon
     printed = " ".join(repr(ledger).split())

@@ -119,6 +119,15 @@ def precise_log_probability(loss, score):
     return mpmath.log(2 * p / (1 + 2 * p)) if score < 0 else mpmath.log(1 / (3 - 2 * p))
 
 
+def precise_log_shares(scores):
+    """Logarithms of the shares of many classes, up to a constant, at which capped pulls on the scores cancel."""
+    total = sum(map(mpmath.exp, scores))
+    p = [mpmath.exp(score) / total for score in scores]
+    norms = [mpmath.sqrt(sum((p_k - (k == y)) ** 2 for k, p_k in enumerate(p))) for y in range(len(p))]
+    cap = mpmath.sqrt(1 - mpmath.mpf(1) / len(p))
+    return [mpmath.log(p_y * max(1, norm / cap)) for p_y, norm in zip(p, norms, strict=True)]
+
+
 SCORES = [0.0, 1.0, -30.0, 37.5, 745.2, -745.2, 1e5, -1e300]
 
 
@@ -129,6 +138,7 @@ SCORES = [0.0, 1.0, -30.0, 37.5, 745.2, -745.2, 1e5, -1e300]
         AMPClassifier(),
         ProductNoiseOutputPerturbation(),
         DPSGDClassifier(n_epochs=2, max_norm=1.0),
+        DPSGDClassifier(n_epochs=2, max_norm=None),
     ],
     ids=repr,
 )
@@ -136,7 +146,8 @@ SCORES = [0.0, 1.0, -30.0, 37.5, 745.2, -745.2, 1e5, -1e300]
 def test_logarithms_of_probabilities_lose_no_digits(model, score):
     """Of two classes, however far the score: no -inf where the logarithm is a float."""
     model = clone(model).fit(np.ones((6, 1)), [0, 1] * 3)
-    loss = getattr(model, "loss_", "log_loss")
+    loss = "capped_log_loss" if getattr(model, "max_norm", None) and isinstance(model, DPSGDClassifier) else "log_loss"
+    loss = getattr(model, "loss_", loss)
     with mpmath.workdps(60):
         expected = [float(precise_log_probability(loss, side * score)) for side in (-1, 1)]
     np.testing.assert_allclose(far_scores(model, [score]), expected, rtol=1e-13, atol=1e-300)
@@ -160,6 +171,8 @@ def test_logarithms_of_probabilities_of_many_classes(model, scores):
     is_softmax = model.multi_class == "auto" if hasattr(model, "multi_class") else True
     with mpmath.workdps(60):
         logs = [mpmath.mpf(s) if is_softmax else precise_log_probability(model.loss_, s) for s in scores]
+        if isinstance(model, DPSGDClassifier):  # whose derivatives are capped
+            logs = precise_log_shares(logs)
         total = mpmath.log(sum(map(mpmath.exp, logs)))
         expected = [float(log - total) for log in logs]
     np.testing.assert_allclose(far_scores(model, scores), expected, rtol=1e-13, atol=1e-15)

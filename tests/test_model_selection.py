@@ -26,8 +26,10 @@ from skdprp import (
     DPOPORP,
     DPPCA,
     AMPClassifier,
+    DPBinner,
     DPMoments,
     DPRidge,
+    DPScaler,
     DPSearchCV,
     DPSGDClassifier,
     MIDPRegressor,
@@ -39,7 +41,6 @@ from skdprp import (
     audit_epsilon,
     compose,
     inspection,
-    model_selection,
     privacy_report,
     set_budget,
 )
@@ -47,6 +48,9 @@ from skdprp._calibration import Calibration
 from skdprp.composition import PrivacyLoss
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import private_search_trial
+from skdprp.model_selection import _search
+from skdprp.report import _rehearsal
+from skdprp.report._structure import private_steps
 from skdprp.testing import reproducible_noise
 
 RIDGE = DPRidge(target_bounds=(-1, 1), mechanism="moments")
@@ -116,9 +120,9 @@ PIPELINES = [
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=repr)
 def test_the_report_after_the_fit_is_the_budget(pipeline, binary):
     pipeline = clone(pipeline)
-    before = [step.epsilon for step in model_selection._private_steps(pipeline)]
+    before = [step.epsilon for step in private_steps(pipeline)]
     assert set_budget(pipeline, *binary, epsilon=2.0, delta=1e-5) is pipeline
-    after = [step.epsilon for step in model_selection._private_steps(pipeline)]
+    after = [step.epsilon for step in private_steps(pipeline)]
     np.testing.assert_allclose(np.divide(after, before), after[0] / before[0], rtol=1e-12)
     assert sum(after) > 2.0  # than by adding up
     total = privacy_report(pipeline.fit(*binary)).private
@@ -208,7 +212,7 @@ def test_trials_draw_from_no_stream_that_others_see(regression):
 def test_a_row_that_a_step_does_not_take_is_refused_before_any_trial(binary):
     """Also one that is held out: its error would decide which trials fail, without any noise."""
     X, y = np.abs(binary[0]) + 1.0, binary[1]
-    fitted, held_out = model_selection.train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
+    fitted, held_out = _search.train_test_split(np.arange(len(y)), test_size=0.2, random_state=0)
     model = make_pipeline(FunctionTransformer(np.log), AMPClassifier(classes=[0, 1], max_norm=3.0))
     search = DPSearchCV(model, {}, n_trials=2, delta=1e-6, epsilon=5.0, random_state=0)
     for place in (fitted[20], held_out[0]):
@@ -247,11 +251,11 @@ def test_scores_are_those_of_scikit_learn_but_for_noise_and_clipping(binary, reg
     X, y = binary
     for scoring in ("accuracy", "neg_log_loss"):
         search = DPSearchCV(AMPClassifier(), {}, scoring=scoring, n_trials=1, epsilon=9.0, random_state=0).fit(X, y)
-        *_, held_out, _, labels = model_selection.train_test_split(X, X, y, test_size=0.2, random_state=0)
+        *_, held_out, _, labels = _search.train_test_split(X, X, y, test_size=0.2, random_state=0)
         assert search.best_score_ == pytest.approx(search.score(held_out, labels), abs=1e-5)
     X, y = regression
     search = DPSearchCV(RIDGE, {}, n_trials=1, max_loss=4.0, random_state=0).fit(X, y)
-    *_, held_out, _, targets = model_selection.train_test_split(X, X, y, test_size=0.2, random_state=0)
+    *_, held_out, _, targets = _search.train_test_split(X, X, y, test_size=0.2, random_state=0)
     assert search.best_score_ == pytest.approx(search.score(held_out, targets), abs=1e-5)
     clipped = DPSearchCV(RIDGE, {}, n_trials=1, max_loss=1e-9, random_state=0).fit(X, y)
     assert clipped.best_score_ == pytest.approx(-1e-9, rel=0.1)
@@ -261,7 +265,7 @@ def test_scores_are_those_of_scikit_learn_but_for_noise_and_clipping(binary, reg
 def test_one_row_moves_a_sum_of_scores_by_one_at_most(scoring, monkeypatch):
     """Whatever a model says of it, also where that is no number."""
     sums = []
-    monkeypatch.setattr(model_selection._noise, "add_gaussian", lambda values, scale: sums.append(values[0] / scale))
+    monkeypatch.setattr(_search._noise, "add_gaussian", lambda values, scale: sums.append(values[0] / scale))
 
     class Says:
         classes_ = np.arange(2)
@@ -276,7 +280,7 @@ def test_one_row_moves_a_sum_of_scores_by_one_at_most(scoring, monkeypatch):
     for says in (0.0, 1.0, 0.5, np.nan, np.inf, -np.inf, 1e300):
         rows[-1] = says
         with np.errstate(all="ignore"):
-            model_selection._Score(scoring, 0.5, scale=2.0).release(Says(), rows[:, None], np.ones(10, dtype=int))
+            _search._Score(scoring, 0.5, scale=2.0).release(Says(), rows[:, None], np.ones(10, dtype=int))
     assert np.ptp(sums) <= 1 / 2.0 and all(one * 2.0**21 == np.rint(one * 2.0**21) for one in sums)
 
 
@@ -287,7 +291,7 @@ def test_the_noise_of_a_trial_is_that_of_its_target(regression):
     trial_epsilon, trial_delta, distance = private_search_trial(1.0, 1e-6, n_trials=10)
     fit = clone(RIDGE).set_params(epsilon=trial_epsilon, delta=trial_delta).fit(X[:160], y[:160])
     assert search.best_estimator_.scale_ == fit.scale_
-    score = model_selection._Score("accuracy", 1.0).with_target(trial_epsilon, trial_delta)
+    score = _search._Score("accuracy", 1.0).with_target(trial_epsilon, trial_delta)
     assert search.scale_ == pytest.approx(score.scale * 4.0 / 40, rel=1e-12)
     assert score.loss.profile(trial_epsilon) <= trial_delta and score.loss.profile(0.0) <= distance
 
@@ -302,7 +306,7 @@ def test_candidates_of_several_families_share_one_trial(binary):
     assert models[0].epsilon == 3.0  # what was given stays as it is
     assert search.delta_ * 0.9 <= search.guarantee_.loss.profile(2.0) <= search.delta_
     spent, *_ = private_search_trial(2.0, search.delta_, n_trials=3)
-    assert all(step.epsilon <= spent for step in model_selection._private_steps(search.best_estimator_))
+    assert all(step.epsilon <= spent for step in private_steps(search.best_estimator_))
 
 
 def test_a_search_takes_what_its_first_step_takes(binary):
@@ -398,7 +402,7 @@ def test_failures_are_results_and_no_errors(model, default, binary):
 
 def test_a_fit_that_guarantees_something_else_than_was_planned_loses(binary):
     """As where a step before it leaves more columns of many rows than it does of few."""
-    wider = FunctionTransformer(lambda X: X if len(X) <= model_selection._FEW_ROWS else np.hstack([X, X]))
+    wider = FunctionTransformer(lambda X: X if len(X) <= _rehearsal._FEW_ROWS else np.hstack([X, X]))
     assert DPSearchCV(make_pipeline(wider, AMPClassifier()), {}, **SEARCHED).fit(*binary).best_params_ is None
 
 
@@ -462,7 +466,7 @@ def audited(n_trials):
     """Attack a search by the target of the one row that models are scored on, and by which one won."""
     options = {"test_size": 0.05, "random_state": 0}
     search = DPSearchCV(Says(), {"value": [1.0, 0.0]}, epsilon=2.0, delta=0.1, n_trials=30, max_loss=1.0, **options)
-    held_out = model_selection.train_test_split(np.arange(20), **options)[1]
+    held_out = _search.train_test_split(np.arange(20), **options)[1]
     pair = [(np.zeros((20, 1)), np.isin(np.arange(20), held_out) * target) for target in (1.0, 0.0)]
     known = {"output": lambda fitted: np.array([[fitted.best_params_["value"]]]), "distinguishers": ["linear"]}
     return audit_epsilon(search, *pair, delta=0.1, n_trials=n_trials, **known)
@@ -475,12 +479,34 @@ def test_an_attack_finds_nothing(seeded):
 def test_an_attack_catches_the_noise_of_a_single_fit(seeded, monkeypatch):
     """Each trial as private as the search is said to be: the best of many tells more."""
     monkeypatch.setattr(
-        model_selection, "private_search_trial", lambda epsilon, delta, n_trials, trial_distance: (epsilon, delta, 1.0)
+        _search, "private_search_trial", lambda epsilon, delta, n_trials, trial_distance: (epsilon, delta, 1.0)
     )
     assert audited(500).exceeds(CLAIM)
 
 
 def test_an_attack_catches_scores_without_noise(seeded, monkeypatch):
-    monkeypatch.setattr(model_selection._Score, "with_target", lambda self, *ignored: self)
-    monkeypatch.setattr(model_selection._Score, "loss", PrivacyLoss())
+    monkeypatch.setattr(_search._Score, "with_target", lambda self, *ignored: self)
+    monkeypatch.setattr(_search._Score, "loss", PrivacyLoss())
     assert audited(100).exceeds(CLAIM)
+
+
+def test_private_branches_of_columns_are_searched_and_rows_that_they_refuse_are_refused_before():
+    """A ColumnTransformer with a private branch: text goes to it, and what no branch takes fails before any trial."""
+    X = pd.DataFrame({"age": np.arange(400.0) % 90, "town": ["York", "Hull"] * 200})
+    y = np.arange(400) % 2
+    columns = ColumnTransformer([("public", PublicBinner((0, 90)), ["age"]), ("private", DPBinner(), ["town"])])
+    model = make_pipeline(columns, AMPClassifier(max_norm=2**0.5, classes=[0, 1]))
+    grid = {"columntransformer__private__max_categories": [2, 5]}
+    search = DPSearchCV(model, grid, epsilon=50.0, delta=1e-5).fit(X, y)
+    assert search.guarantee_.epsilon == 50.0
+    grid = {"columntransformer__scaler__quantiles": [(0.05, 0.95), (0, 1)]}
+    for branches in (
+        [("public", PublicBinner((0, 90)), ["age"]), ("scaler", DPScaler(), ["income"])],
+        [("public", PublicBinner((0, 90)), ["income"]), ("scaler", DPScaler(), ["age"])],
+    ):
+        for wrong in (np.inf, -np.inf):
+            table = X.assign(income=np.where(np.arange(400) == 7, wrong, 1.0))
+            model.set_params(columntransformer=ColumnTransformer(branches))
+            with PrivacyLedger() as ledger, pytest.raises(ValueError, match="infinity"):
+                DPSearchCV(model, grid, epsilon=50.0, delta=1e-5).fit(table, y)
+            assert not ledger.entries

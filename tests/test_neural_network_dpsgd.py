@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.special import expit, softmax
 from sklearn.base import clone
+from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -125,7 +127,7 @@ def test_published_calibration_is_for_product_noise():
 def test_scores_are_those_of_mlp_classifier(hidden, three_classes, seeded):
     """The same weights in scikit-learn's network give the same probabilities."""
     X, y = three_classes
-    ours = DPSGDClassifier(hidden_layer_sizes=hidden, batch_size=None, n_epochs=3).fit(X, y)
+    ours = DPSGDClassifier(hidden_layer_sizes=hidden, batch_size=None, n_epochs=3, max_norm=None).fit(X, y)
     peer = MLPClassifier(hidden or (1,), max_iter=1).partial_fit(X, y, classes=ours.classes_)
     peer.coefs_, peer.intercepts_, peer.n_layers_ = ours.coefs_, ours.intercepts_, len(ours.coefs_) + 1
     np.testing.assert_allclose(ours.predict_proba(X), peer.predict_proba(X), atol=1e-12)
@@ -207,9 +209,40 @@ def test_max_norm_bounds_the_gradients_of_linear_models(binary, three_classes):
     for X, y in (binary, three_classes):
         K = y.max() + 1
         model = DPSGDClassifier(max_norm=2.0, max_grad_norm=1e-3, n_epochs=1).fit(X, y)
-        assert model.sensitivity_ == pytest.approx(np.hypot(2.0, 0.6) * (1 if K == 2 else np.sqrt(2)))
+        assert model.sensitivity_ == pytest.approx(np.hypot(2.0, 0.6) * (0.5 if K == 2 else np.sqrt(2 / 3)))
     network = DPSGDClassifier(max_norm=2.0, max_grad_norm=0.1, hidden_layer_sizes=(2,), batch_size=None, n_epochs=1)
     assert network.fit(X, y).sensitivity_ == 0.1
+
+
+def test_rows_of_linear_models_are_clipped_by_default(binary, seeded):
+    X, y = binary
+    model = DPSGDClassifier(n_epochs=2).fit(X, y)
+    np.testing.assert_allclose(model.decision_function(1e3 * X), model.decision_function(1e6 * X), rtol=1e-9)
+    network = DPSGDClassifier(n_epochs=2, hidden_layer_sizes=(3,), batch_size=None).fit(X, y)
+    assert not np.allclose(network.decision_function(1e3 * X), network.decision_function(1e6 * X))
+
+
+@pytest.mark.parametrize("shares", [(0.2, 0.8), (0.7, 0.2, 0.1), (0.05, 0.05, 0.3, 0.6)], ids=str)
+def test_probabilities_are_the_shares_of_labels_among_equal_rows(shares, silenced_noise):
+    """Where descent has come to rest: the cap holds rows of rare labels back, and probabilities allow for it."""
+    y = np.repeat(np.arange(len(shares)), np.rint(np.multiply(shares, 100)).astype(int))
+    model = DPSGDClassifier(n_epochs=1500, learning_rate=2.0).fit(np.ones((100, 1)), y)
+    np.testing.assert_allclose(model.predict_proba([[3.0]])[0], shares, atol=1e-6)
+    assert not np.allclose(softmax(np.resize(model.decision_function([[3.0]]), len(shares))), shares, atol=1e-2)
+    assert model.predict([[3.0]]) == np.argmax(shares)
+
+
+def test_probabilities_of_rows_that_say_little_are_as_good_as_the_shares_of_classes():
+    """Rows of norm 3, which clipped gradients have biased to a third of the truth; at a seed."""
+    rng = np.random.default_rng(0)
+    X = np.hstack([rng.uniform(-1, 1, (20_000, 2)), 8**0.5 * np.eye(40)[rng.integers(40, size=20_000)]])
+    y = (rng.uniform(size=20_000) < expit(X[:, 0] / 2 - 1.2)).astype(int)
+    with reproducible_noise(0):
+        losses = {}
+        for max_norm in ("auto", None):
+            model = DPSGDClassifier(max_norm=max_norm, adjacency="add_remove").fit(X, y)
+            losses[max_norm] = log_loss(y, model.predict_proba(X)) / log_loss(y, np.full(len(y), y.mean()))
+    assert losses["auto"] < 1 < losses[None]
 
 
 def test_scores_clip_rows_as_fit_does(binary, seeded):

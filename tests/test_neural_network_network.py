@@ -11,8 +11,9 @@ from networks import NETWORKS, clipped_sum, random_weights
 from scipy.special import expit, softmax
 
 from skdprp import DPSGDClassifier, _noise
+from skdprp.losses import CappedLogisticLoss
 from skdprp.neural_network import _network
-from skdprp.neural_network._network import Network, add_clipped_gradients
+from skdprp.neural_network._network import Network, add_clipped_gradients, capped_log_probabilities
 from skdprp.neural_network._plan import float32_margin, float64_margin
 from skdprp.neural_network._steps import blocks
 
@@ -56,6 +57,38 @@ def test_clipped_sum_equals_the_loop_over_rows(network, make, rows):
     assert 0 < (norms < bound).sum() < len(norms)
     expected = (gradients * np.minimum(1, bound / norms)[:, None]).sum(axis=0)
     np.testing.assert_allclose(clipped_sum(network, weights, make(X), codes, bound), expected, atol=2e-7)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_capped_derivatives_are_those_of_the_loss_up_to_their_norm_at_the_start(n_classes):
+    """No cap moves the first step, and none is longer; that of the softmax loss alone tends to sqrt(2)."""
+    n_scores = 1 if n_classes == 2 else n_classes
+    plain, capped = (Network((6, n_scores), "relu", bias=0.3, capped=cap) for cap in (False, True))
+    codes = np.arange(1000) % n_classes
+    for size in (0.0, 1.0, 1e3):
+        scores = size * np.random.default_rng(0).normal(size=(1000, n_scores))
+        full, clipped = plain.loss_gradient(codes, scores), capped.loss_gradient(codes, scores)
+        norms = np.linalg.norm(full, axis=1)
+        np.testing.assert_allclose(clipped, full * np.minimum(1, capped.lipschitz / np.maximum(norms, 1e-9))[:, None])
+        assert np.linalg.norm(clipped, axis=1).max() <= capped.lipschitz * (1 + 2.0**-50)
+        if size == 0:
+            np.testing.assert_allclose(norms, capped.lipschitz, rtol=1e-15)
+    assert norms.max() == pytest.approx(plain.lipschitz, rel=1e-9)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_probabilities_of_capped_scores_are_where_descent_stays(n_classes):
+    """The mean derivative of rows of these shares vanishes; the likeliest class is the one of the largest score."""
+    scores = 3 * np.random.default_rng(0).normal(size=(200, n_classes))
+    shares = np.exp(capped_log_probabilities(scores))
+    np.testing.assert_allclose(shares.sum(axis=1), 1)
+    np.testing.assert_array_equal(shares.argmax(axis=1), scores.argmax(axis=1))
+    network = Network((6, n_classes if n_classes > 2 else 1), "relu", bias=0.3, capped=True)
+    scores = scores if n_classes > 2 else scores[:, 1:] - scores[:, :1]
+    pulls = [network.loss_gradient(np.full(200, k), scores) for k in range(n_classes)]
+    np.testing.assert_allclose(np.einsum("ik,kij->ij", shares, np.array(pulls)), 0.0, atol=1e-12)
+    if n_classes == 2:
+        np.testing.assert_allclose(np.log(shares[:, 1]), CappedLogisticLoss().log_probability(scores[:, 0]), rtol=1e-9)
 
 
 @pytest.mark.parametrize("network", NETWORKS, ids=repr)

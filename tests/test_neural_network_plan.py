@@ -12,7 +12,7 @@ from skdprp.neural_network._plan import Plan, float32_margin, plan_rounding, sam
 
 
 def rounding_of(dtype, n_samples, rate, bound=1.0, n_steps=100):
-    problem = DescentProblem(n_samples, 10, Network((784, 128, 10), "relu", bias=1.0), bound, np.dtype(dtype))
+    problem = DescentProblem(n_samples, 10, Network((784, 128, 10), "relu", bias=1.0), bound, bound, np.dtype(dtype))
     return plan_rounding(problem, Plan(n_samples, rate, n_steps, 1.0), 1e-8)
 
 
@@ -86,7 +86,7 @@ def test_noise_of_a_replaced_row_is_twice_that_of_a_blank_one():
             for adjacency in ("add_remove", "replace_one")
         )
         assert replaced.scale_ == pytest.approx(2 * blank.scale_, rel=1e-6)
-        assert replaced.sensitivity_ == blank.sensitivity_ == 1.0
+        assert replaced.sensitivity_ == blank.sensitivity_ == pytest.approx(np.hypot(1.0, 0.3) / 2)
     assert DPSGDClassifier().adjacency == "replace_one"
     with pytest.raises(ValueError, match="adjacency"):
         DPSGDClassifier(adjacency="l1").fit(X, y)

@@ -15,6 +15,8 @@ from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
     DPOPORP,
+    DPBinner,
+    DPHistograms,
     DPMoments,
     DPRandomProjection,
     DPRidge,
@@ -22,12 +24,15 @@ from skdprp import (
     DPSignRP,
     __version__,
     iDPSignRP,
+    load_histograms,
     load_moments,
     load_release,
-    release_file,
+    save_histograms,
     save_moments,
     save_release,
 )
+from skdprp.release_file import _sketches
+from skdprp.release_file._file import checksum_of
 from skdprp.testing import reproducible_noise
 
 SKETCHES = [
@@ -78,7 +83,7 @@ def test_a_release_comes_back(sketch, rows, path):
 @every
 def test_queries_are_sketched_by_the_same_projection(sketch, rows, path, silenced_noise, monkeypatch):
     """Without noise, and with the check of its grid off, sketches of one row are equal on both sides."""
-    monkeypatch.setattr(release_file, "_can_be_released", lambda values, estimator: True)
+    monkeypatch.setattr(_sketches, "_can_be_released", lambda values, estimator: True)
     sketch = clone(sketch).fit(rows)
     save_release(path, sketch.transform(rows), sketch)
     release = load_release(path)
@@ -198,7 +203,7 @@ def forge(path, change):
         header, arrays = json.loads(file["header"].item()), {name: file[name] for name in ("sketches", "probe")}
     change(header, arrays)
     text = json.dumps(header)
-    np.savez(path, header=text, checksum=release_file._checksum(text, arrays), **arrays)
+    np.savez(path, header=text, checksum=checksum_of(text, arrays), **arrays)
 
 
 def set_in_header(*keys, to):
@@ -380,7 +385,7 @@ def rewritten(path, change):
         facts, values = json.loads(file["header"].item()), file["values"]
     facts, values = change(facts, values)
     header = json.dumps(facts)
-    np.savez(path, header=header, checksum=release_file._checksum(header, {"values": values}), values=values)
+    np.savez(path, header=header, checksum=checksum_of(header, {"values": values}), values=values)
 
 
 @pytest.mark.parametrize(
@@ -413,3 +418,96 @@ def test_files_of_sketches_are_no_moments(path, rows):
     save_moments(path, moments())
     with pytest.raises(ValueError, match="not a release"):
         load_release(path)
+
+
+# Histograms
+
+
+TABLE = pd.DataFrame(
+    {
+        "size": np.linspace(0, 1, 200),
+        "age": np.arange(200.0) % 50,
+        "town": ["York", "Hull"] * 100,
+        "kind": [True, b"one"] * 100,
+        "sort": [1.5, 2, None, "x"] * 50,
+    }
+)
+
+
+def histograms(**options):
+    options = {"bounds": {"age": (0, 120)}, "categories": {"kind": [True, 1, b"one"]}, "epsilon": 8.0} | options
+    return DPHistograms(**options).fit(TABLE).histograms_
+
+
+@pytest.mark.parametrize("table", [TABLE, TABLE[["size", "age"]].to_numpy()], ids=["frame", "array"])
+def test_histograms_come_back(path, table):
+    release = DPHistograms(epsilon=8.0, delta=1e-3).fit(table).histograms_
+    save_histograms(path, release, description="flats")
+    loaded = load_histograms(path)
+    assert loaded == release and repr(loaded) == repr(release)
+    binner, expected = DPBinner(4).fit_histograms(loaded), DPBinner(4).fit_histograms(release)
+    assert (binner.transform(table) != expected.transform(table)).nnz == 0
+    assert binner.guarantee_ == expected.guarantee_
+
+
+def test_listed_categories_come_back_with_their_types(path):
+    save_histograms(path, histograms())
+    loaded = load_histograms(path)
+    assert [type(name) for name in loaded.column("kind").categories] == [bool, int, bytes]
+    assert loaded.column("age").cells.bounds == (0, 120)
+
+
+def test_columns_of_which_nothing_was_released_come_back(path):
+    binner = DPBinner(categories={"kind": [True, b"one"]}).fit(TABLE)
+    save_histograms(path, binner.histograms_)
+    assert load_histograms(path) == binner.histograms_ and load_histograms(path).column("kind").counts is None
+
+
+def test_what_is_no_histograms_is_not_saved(path):
+    for wrong in (TABLE, DPHistograms().fit(TABLE), moments(), None):
+        with pytest.raises(TypeError, match="Expected Histograms"):
+            save_histograms(path, wrong)
+    with pytest.raises(ValueError, match="description"):
+        save_histograms(path, histograms(), description="x" * 10_001)
+    assert not path.exists()
+
+
+def with_column(place, **facts):
+    return lambda whole, values: (
+        whole | {"columns": [one | facts if i == place else one for i, one in enumerate(whole["columns"])]},
+        values,
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda facts, values: (facts | {"format": 9}, values),
+        lambda facts, values: (facts | {"noise_scale": 0.0}, values),
+        lambda facts, values: (facts | {"n_samples": -1}, values),
+        lambda facts, values: (facts | {"names": ["a"]}, values),
+        lambda facts, values: (facts | {"guarantee": {}}, values),
+        lambda facts, values: (facts, values[:-1]),
+        lambda facts, values: (facts, np.append(values, 0.0)),
+        lambda facts, values: (facts, values * np.nan),
+        lambda facts, values: (facts, values.astype(np.float32)),
+        with_column(1, n_cells=10),
+        with_column(1, bounds=[0, 100]),
+        with_column(2, categories=[["os", "York"]]),
+        with_column(3, has=[False, False, False]),
+    ],
+)
+def test_parts_of_histograms_that_do_not_match_are_refused(path, change):
+    save_histograms(path, histograms())
+    rewritten(path, change)
+    with pytest.raises(ValueError, match="do not match"):
+        load_histograms(path)
+
+
+def test_files_of_moments_are_no_histograms(path):
+    save_moments(path, moments())
+    with pytest.raises(ValueError, match="do not match"):
+        load_histograms(path)
+    save_histograms(path, histograms())
+    with pytest.raises(ValueError, match="do not match"):
+        load_moments(path)

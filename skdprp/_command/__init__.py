@@ -13,17 +13,18 @@ from . import _fit, _utility
 __all__ = ["main"]
 
 
-class _OneLineParser(argparse.ArgumentParser):
-    """Report errors in one line, without the usage."""
+class _ShortParser(argparse.ArgumentParser):
+    """Report each error in one line, without the usage."""
 
     def error(self, message):
-        """Print one line to standard error and exit with 2."""
-        self.exit(2, f"skdprp: error: {' '.join(message.split())}\n")
+        """Print a line for each error to standard error, and exit with 2."""
+        lines = (" ".join(line.split()) for line in message.splitlines())
+        self.exit(2, "".join(f"skdprp: error: {line}\n" for line in lines if line))
 
 
 def main(arguments=None):
-    """Run the command; on bad input print one line to standard error and exit with 2."""
-    parser = _OneLineParser(
+    """Run the command; on bad input print a line for each error to standard error, and exit with 2."""
+    parser = _ShortParser(
         prog="python -m skdprp",
         description="Differentially private sketches and models of the rows of a table.",
         epilog="Without a command, utility is meant: python -m skdprp utility --help tells its options.",

@@ -3,6 +3,7 @@
 import argparse
 import math
 import re
+from pathlib import Path
 
 from ._labels import number, whole_number
 
@@ -38,24 +39,36 @@ def _named(text, form):
     return column, value
 
 
+def low_and_high(text, column=""):
+    """Read LOW:HIGH."""
+    named = f"{column}=" * bool(column)
+    try:
+        low, high = map(float, text.split(":"))
+    except ValueError:
+        numbers = _TWO_NUMBERS.fullmatch(text)
+        right = f"{named}{numbers[1]}:{numbers[2]}" if numbers else f"{'COLUMN=' * bool(column)}LOW:HIGH"
+        raise argparse.ArgumentTypeError(f"{named + text!r}: write {right}") from None
+    if not low < high:
+        raise argparse.ArgumentTypeError(f"{named + text!r}: LOW must be below HIGH; low and high exchanged?")
+    return low, high
+
+
 def _column_bounds(text):
     """Read COLUMN=LOW:HIGH; a name may contain both signs."""
     column, bounds = _named(text, "COLUMN=LOW:HIGH")
-    try:
-        low, high = map(float, bounds.split(":"))
-    except ValueError:
-        numbers = _TWO_NUMBERS.fullmatch(bounds)
-        right = f"{column}={numbers[1]}:{numbers[2]}" if numbers else "COLUMN=LOW:HIGH"
-        raise argparse.ArgumentTypeError(f"{text!r}: write {right}") from None
-    if not low < high:
-        raise argparse.ArgumentTypeError(f"{text!r}: LOW must be below HIGH; low and high exchanged?")
-    return column, (low, high)
+    return column, low_and_high(bounds, column)
 
 
 def _column_categories(text):
-    """Read COLUMN=THIS,THAT."""
+    """Read COLUMN=THIS,THAT, or COLUMN=@FILE with a line for each."""
     column, listed = _named(text, "COLUMN=THIS,THAT")
-    return column, _listed(text, listed)
+    if not listed.startswith("@"):
+        return column, _truth_values(_listed(text, listed.split(",")))
+    try:
+        lines = Path(listed[1:]).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise argparse.ArgumentTypeError(f"{text!r}: no text in UTF-8 can be read from that file") from None
+    return column, _truth_values(_listed(text, [line.strip() for line in lines if line.strip()]))
 
 
 def _column_fill(text):
@@ -67,10 +80,14 @@ def _column_fill(text):
     return column, filled
 
 
-def _listed(text, listed):
-    """Read THIS,THAT as numbers in order if all are, and as names otherwise."""
-    names = listed.split(",")
-    if not all(names) or len(set(names)) < len(names):
+def _truth_values(listed):
+    """Return truth values as such, as tables have them."""
+    return [False, True] if set(listed) == {"False", "True"} else listed
+
+
+def _listed(text, names):
+    """Read names as numbers in order if all are."""
+    if not names or not all(names) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{text!r}: one is empty or there twice")
     numbers = {number(name) for name in names}
     return names if None in numbers else sorted(numbers)
@@ -78,13 +95,13 @@ def _listed(text, listed):
 
 def class_labels(text):
     """Read THIS,THAT as labels: whole numbers, truth values as tables have them, or names."""
-    are_names = isinstance(_listed(text, text)[0], str)
+    are_names = isinstance(_listed(text, text.split(","))[0], str)
     classes = set(text.split(",")) if are_names else set(map(whole_number, text.split(",")))  # exactly, beyond 2^53 too
     if None in classes:
         raise argparse.ArgumentTypeError(f"{text!r}: classes are names or whole numbers of at most 64 bits")
     if len(classes) < 2:
         raise argparse.ArgumentTypeError(f"{text!r}: there must be two classes or more")
-    return [False, True] if classes == {"False", "True"} else sorted(classes)
+    return _truth_values(sorted(classes))
 
 
 def add_format(parser):
@@ -115,12 +132,20 @@ def add_columns(parser):
             "--categories",
             _column_categories,
             "COLUMN=THIS,THAT",
-            "what columns can hold, not read off the file: each becomes a column of 0 and 1, and other or missing"
-            " values are 0 in all of them",
+            "what columns can hold, not read off the file, or COLUMN=@FILE, a file with a line for each: each becomes a"
+            " column of 0 and 1, and other or missing values are 0 in all of them",
         ),
-        ("--fill", _column_fill, "COLUMN=VALUE", "public constants that stand for missing values of columns"),
+        (
+            "--fill",
+            _column_fill,
+            "COLUMN=VALUE",
+            "public constants that stand for missing values of scaled columns (default: the middle of their bounds)",
+        ),
     ):
         parser.add_argument(name, type=kind, nargs="+", action=_Update, default={}, metavar=metavar, help=text)
     parser.add_argument(
         "--default-bounds", type=float, nargs=2, metavar=("LOW", "HIGH"), help="bounds of all other columns"
+    )
+    parser.add_argument(
+        "--drop", nargs="+", action="extend", default=[], metavar="COLUMN", help="columns to leave out, such as names"
     )

@@ -5,11 +5,14 @@ import warnings
 import zlib
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.datasets import load_svmlight_file
 
-from ._labels import read_labels
+from ._labels import number, read_labels
 
+_CURE = (
+    "give --bounds COLUMN=LOW:HIGH or --categories COLUMN=THIS,THAT, not looked up in the file, or --default-bounds LOW"
+    " HIGH for all others; leave columns out by --drop COLUMN; or have fit find bins of all others by --private-bins"
+)
 _NO_NAMES = {"", "nan", "na", "n/a", "null", "none", "inf", "infinity", "true", "false"}
 
 
@@ -99,43 +102,89 @@ def _is_name(text):
     return False
 
 
-def check_features(path, X, categories, fill):
-    """Return X as float64, but for columns with categories; only those with a value to fill may lack some."""
+def check_sparse(path, X, faults=()):
+    """Return sparse rows of numbers."""
+    faults = [*faults, *["some features are missing or infinite"] * (not np.isfinite(X.data).all())]
+    _raise(path, faults)
+    return X
+
+
+def check_features(path, X, categories, bounded, *, unnamed="refuse", faults=()):
+    """Return a table with columns of numbers as float64, and of categories as they are listed.
+
+    Columns that are neither are refused, or found: as numbers if there is no text in them. What is kept, and not
+    brought to bounds, may lack no value. One message tells what is wrong with all columns, and quotes no cell.
+    """
     if X.shape[1] == 0:
-        raise ValueError(f"{path}: there is no column of features")
-    if sp.issparse(X):
-        if not np.isfinite(X.data).all():
-            raise ValueError(f"{path}: some features are missing or infinite")
-        return X
-    try:
-        return X.apply(lambda column: _checked(column, categories.get(column.name), column.name in fill))
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        _raise(path, [*faults, "there is no column of features"])
+    checked, faults, unknown = {}, list(faults), []
+    for name, column in X.items():
+        try:
+            if name in categories:
+                checked[name] = _as_categories(column, categories[name])
+            elif name in bounded:
+                checked[name] = _as_numbers(column, takes_missing=unnamed != "keep")
+            elif unnamed == "find":
+                checked[name] = column.astype(object) if _numbers(column) is None else _as_numbers(column)
+            else:
+                unknown.append(f"no {'categories' if _numbers(column) is None else 'bounds'} for {name!r}")
+        except ValueError as fault:
+            faults.append(str(fault))
+    _raise(path, [*faults, *unknown, *[_CURE] * bool(unknown)])
+    return X.assign(**checked)
 
 
-def _checked(column, listed, filled):
-    """Return a column of categories as numbers if those are, and as text otherwise; any other column as float64."""
-    import pandas as pd
-    from pandas.api.types import is_numeric_dtype
+def _raise(path, faults):
+    if faults:
+        raise ValueError("\n".join(f"{path}: {fault}" for fault in faults))
 
-    name, missing = column.name, column.isna()
-    if listed:
-        if isinstance(listed[0], float):  # what is infinite is another value, which encoders refuse
-            cells = pd.to_numeric(column, errors="coerce").astype(np.float64).replace([-np.inf, np.inf], np.nan)
-        else:
-            cells = column.astype(object)
-        if not cells.isin(listed).any():
-            raise ValueError(f"column {name!r} holds none of its --categories")
-        return cells
-    if not is_numeric_dtype(column):  # for a cell of text, or for a whole number beyond 64 bits
-        column = pd.to_numeric(column, errors="coerce")
-    if not column.isna().equals(missing):
+
+def _as_categories(column, listed):
+    """Return a column of categories as numbers or truth values if those are listed, and as text otherwise."""
+    if isinstance(listed[0], bool):
+        values = {form(word): word == "true" for word in ("true", "false") for form in (str, str.title, str.upper)}
+        cells = column.map(values).astype(object)
+    elif isinstance(listed[0], float):  # what is infinite is another value, which encoders refuse
+        cells = _coerced(column).replace([-np.inf, np.inf], np.nan)
+    else:
+        cells = column.astype(object)
+    if not cells.isin(listed).any():
+        raise ValueError(f"column {column.name!r} holds none of its --categories")
+    return cells
+
+
+def _as_numbers(column, *, takes_missing=True):
+    """Return a column as float64."""
+    numbers, name = _numbers(column), column.name
+    if numbers is None:
         raise ValueError(
             f"column {name!r} holds text where numbers should be: list what it can be, without looking at the file, by"
-            f" --categories {name}=THIS,THAT, or drop it"
+            f" --categories {name}=THIS,THAT, or leave it out by --drop {name}"
         )
-    if np.isinf(column).any():
+    if np.isinf(numbers).any():
         raise ValueError(f"column {name!r} has infinite values")
-    if missing.any() and not filled:
-        raise ValueError(f"column {name!r} has missing values: name a public constant for them by --fill {name}=VALUE")
-    return column.astype(np.float64)
+    if numbers.isna().any() and not takes_missing:
+        raise ValueError(f"column {name!r} has missing values: give its --bounds, or leave it out by --drop {name}")
+    return numbers
+
+
+def _numbers(column):
+    """Return a column as float64, or None if it holds text."""
+    from pandas.api.types import is_numeric_dtype
+
+    if is_numeric_dtype(column):
+        return column.astype(np.float64)
+    # For a cell of text, for a whole number beyond 64 bits, or for truth values of which some are missing.
+    cells = column.map(lambda cell: float(cell) if isinstance(cell, bool) else cell)
+    numbers = _coerced(cells)
+    return numbers if numbers.isna().equals(column.isna()) else None
+
+
+def _coerced(column):
+    """Return a column as float64, with nan for all that is no number, and infinity for whole numbers beyond floats."""
+    import pandas as pd
+
+    try:
+        return pd.to_numeric(column, errors="coerce").astype(np.float64)
+    except OverflowError:
+        return column.map(lambda cell: number(str(cell)), na_action="ignore").astype(np.float64)

@@ -101,7 +101,7 @@ def _read(options):
             raise ValueError("--target, --n-features, --zero-based, bounds, categories and fills go with a FILE")
         X, y = load_digits(return_X_y=True)
         return X / 16 - 0.5 - options.center, y  # pixels are 0 to 16
-    X, y = read_rows(options.file, options)
+    X, y = read_rows(options.file, options, unnamed="refuse" if are_described(options) else "keep")
     check_labels(options.file, y, rows_of_each_class=4)  # so that each is among the rows to learn from, and the others
     if are_described(options):
         X = preparation(options, X).fit_transform(X)

@@ -41,10 +41,10 @@ def audit_epsilon(
     Parameters
     ----------
     release : callable or estimator
-        A function from a data set to numbers, or to arrays or lists of them, with fresh noise at each call; or an
-        estimator. Sketches are fitted once, on `a`, unless they already are, and each trial is a call of `transform`.
-        Any other estimator is cloned and fitted at each trial: what it releases are its weights, or else the
-        transformed data.
+        A function from a data set to numbers, or to arrays or lists of them, with fresh noise at each call, and calls
+        that do not depend on each other. Or an estimator: sketches are fitted once, on `a`, unless they already are,
+        and each trial is a call of `transform`. Any other estimator is cloned and fitted at each trial: what it
+        releases are its weights, or else the transformed data.
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some.
@@ -159,10 +159,13 @@ def _draw(trials, n_trials, n_jobs, verbose):
     sizes = [len(part) for part in np.array_split(np.arange(n_trials), min(_CHUNKS, n_trials))]
     # Seeded noise is of one thread: in others the noise were the kernel's, and no result the same twice.
     n_jobs, require = 1 if _noise.is_seeded() else n_jobs, "sharedmem" if trials.in_threads else None
+    # In turns, a b b a: what drifts slowly from call to call does so under both.
+    turns = [(side, size) for turn, size in enumerate(sizes) for side in ((0, 1) if turn % 2 else (1, 0))]
     chunks = Parallel(n_jobs=n_jobs, verbose=verbose, require=require)(
-        delayed(trials.draw)(data, size) for data in (trials.a, trials.b) for size in sizes
+        delayed(trials.draw)((trials.a, trials.b)[side], size) for side, size in turns
     )
-    return join(chunks).reshape(2, n_trials, *chunks[0].shape[1:])
+    of_a, of_b = ([chunk for chunk, (one, _) in zip(chunks, turns, strict=True) if one == side] for side in (0, 1))
+    return join([*of_a, *of_b]).reshape(2, n_trials, *chunks[0].shape[1:])
 
 
 def _split(outputs):

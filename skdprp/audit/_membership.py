@@ -81,13 +81,10 @@ def _confidence(classifier, X, y):
         return np.take_along_axis(classifier.predict_proba(X), codes[:, None], axis=1).ravel()
     if not hasattr(classifier, "decision_function"):
         raise ValueError("The classifier needs predict_proba or decision_function.")
-    return _margin(classifier.decision_function(X), codes)
-
-
-def _margin(scores, codes):
-    """Score of the true label less the best of the others."""
+    scores = classifier.decision_function(X)
     if scores.ndim == 1:
         return np.where(codes == 1, scores, -scores)
+    # By how much the score of the true label exceeds the best of the others.
     true = np.take_along_axis(scores, codes[:, None], axis=1).ravel()
     others = scores.copy()
     np.put_along_axis(others, codes[:, None], -np.inf, axis=1)

@@ -159,21 +159,6 @@ def _arrays(X, y):
     return X, np.asarray(y)
 
 
-def _pull(loss, margins):
-    """Force with which a row on the right side, by these margins, moves the weights."""
-    if isinstance(loss, SoftmaxLoss):
-        gradient = _softmax_gradient(loss, margins, 0)
-        return gradient[:, 1] - gradient[:, 0]
-    return -loss.gradient(1.0, margins)
-
-
-def _push(loss, margins):
-    """Share of the largest gradient that a row on the wrong side, by these margins, has."""
-    if isinstance(loss, SoftmaxLoss):
-        return np.linalg.norm(_softmax_gradient(loss, margins, 1), axis=1) / loss.lipschitz
-    return -loss.gradient(1.0, -margins) / loss.lipschitz
-
-
 def _softmax_gradient(loss, margins, label):
     """Gradients of rows of a label, scored by the margins in the first class and by 0 in all others."""
     return loss.gradient(np.full(len(margins), label), np.outer(margins, np.eye(loss.n_classes)[0]))
@@ -182,8 +167,14 @@ def _softmax_gradient(loss, margins, label):
 def _helpers(loss, penalty, n_helpers, max_norm):
     """Norm r at which helpers give the largest weight u, and u; in equilibrium ``penalty u = n r pull(r u)``."""
     margins = np.linspace(0.01, 20, 2000)
+    # The force with which a row on the right side, by these margins, moves the weights.
+    if isinstance(loss, SoftmaxLoss):
+        gradient = _softmax_gradient(loss, margins, 0)
+        pull = gradient[:, 1] - gradient[:, 0]
+    else:
+        pull = -loss.gradient(1.0, margins)
     with np.errstate(divide="ignore"):
-        norms = np.sqrt(penalty * margins / (n_helpers * _pull(loss, margins)))
+        norms = np.sqrt(penalty * margins / (n_helpers * pull))
     weights = np.where(norms <= max_norm, margins / norms, 0.0)
     return norms[weights.argmax()], weights.max()
 
@@ -191,7 +182,13 @@ def _helpers(loss, penalty, n_helpers, max_norm):
 def _share(loss, reach):
     """Share b at which ``(a, b)`` and ``(-a, b)``, both wrong by b times the reach, have the most distant gradients."""
     shares = np.linspace(0, 1, 200)
-    return shares[np.argmax(np.sqrt(1 - shares**2) * _push(loss, shares * reach))]
+    # The gradient that a row on the wrong side, by these margins, has, as a share of the largest.
+    margins = shares * reach
+    if isinstance(loss, SoftmaxLoss):
+        push = np.linalg.norm(_softmax_gradient(loss, margins, 1), axis=1) / loss.lipschitz
+    else:
+        push = -loss.gradient(1.0, -margins) / loss.lipschitz
+    return shares[np.argmax(np.sqrt(1 - shares**2) * push)]
 
 
 def _opposed(X, classes, *, replaced, one_vs_rest, max_norm, helper, share, n_blank, n_steady=0):
@@ -257,7 +254,7 @@ def _of_descent(estimator: DPSGDClassifier, X, y=None):
     """Take rows as long as they may be, or so long that their gradients are clipped to the full norm."""
     X, classes, replaced = _public_facts(estimator, X, y)
     # Without a bound on rows, gradients are clipped whatever their rows are: they had better be long.
-    length = 1e3 * estimator.max_grad_norm if estimator.max_norm is None else estimator.max_norm
+    length = estimator._max_norm or 1e3 * estimator.max_grad_norm
     norms = {"max_norm": length, "helper": length, "share": _SHARE_IN_DESCENT, "n_blank": len(classes)}
     return _opposed(X, classes, replaced=replaced, one_vs_rest=False, **norms)
 
@@ -269,25 +266,15 @@ def _of_moments(estimator: PrivateMoments, X, y=None):
     y = None if estimator.target_bounds is None else _arrays(X, y)[1].astype(np.float64)
     columns = estimator._columns(X, y)
     one, other = np.zeros((2, X.shape[1]))
-    one[0] = columns.max_norm
+    one[0], target = columns.max_norm, columns.center  # that of a blank row
     if estimator.adjacency == Relation.REPLACE_ONE:
         # At a right angle, with the constant and targets at both ends of their bounds counted.
         rest = columns.constant**2 - 0.5 * bool(columns.n_targets)
-        angle = 1.0 if _takes_gradients(estimator, X) else -rest
+        angle = 1.0 if isinstance(estimator, DPRidge) and estimator._descends(X) else -rest
         other[0] = columns.max_norm * (angle if X.shape[1] > 1 else np.sign(angle))
         other[1:2] = columns.max_norm * np.sqrt(1 - angle**2)
-    return tuple(
-        _with_last(X, y, row, target) for row, target in ((one, columns.high), (other, _opposite(estimator, columns)))
-    )
-
-
-def _takes_gradients(estimator, X):
-    return isinstance(estimator, DPRidge) and estimator._descends(X)
-
-
-def _opposite(estimator, columns):
-    """Targets at the other end of their bounds, or of a blank row."""
-    return columns.low if estimator.adjacency == Relation.REPLACE_ONE else columns.center
+        target = columns.low
+    return _with_last(X, y, one, columns.high), _with_last(X, y, other, target)
 
 
 def _with_last(X, y, row, target):

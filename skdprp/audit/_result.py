@@ -63,7 +63,7 @@ class AuditResult:
     delta : float
         Failure probability at which epsilon is bounded.
     confidence : float
-        Probability that the bound holds, whatever the release.
+        Probability that the bound holds, whatever the release, if its calls do not depend on each other.
     n_trials : int
         Number of outputs drawn from each data set.
     n_tested : int

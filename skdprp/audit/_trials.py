@@ -67,15 +67,13 @@ def _call(release, data, n):
     return join([as_table(release(data))[None] for _ in range(n)])
 
 
-def _copies(row, n):
-    if sp.issparse(row):
-        return sp.vstack([row] * n, format="csr")
-    return row.iloc[[0] * n] if hasattr(row, "iloc") else np.repeat(np.asarray(row), n, axis=0)
-
-
 def _call_on_copies(release, row, n):
     """Release many copies of a row at once: each row of the output is a trial."""
-    output = np.atleast_1d(_finite(release(_copies(row, n))))
+    if sp.issparse(row):
+        copies = sp.vstack([row] * n, format="csr")
+    else:
+        copies = row.iloc[[0] * n] if hasattr(row, "iloc") else np.repeat(np.asarray(row), n, axis=0)
+    output = np.atleast_1d(_finite(release(copies)))
     if len(output) != n:
         raise ValueError(f"The release returned {len(output)} rows for {n} rows: it does not treat them one by one.")
     return output.reshape(n, -1, 1)

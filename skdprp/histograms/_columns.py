@@ -122,7 +122,10 @@ def codes(cells, categories):
 def columns_of(X, n_features, names, *, bounds, categories, n_cells, counts_listed):
     """Say how each column of a table is counted, from its types, which are public, and from parameters."""
     names = range(n_features) if names is None else list(names)
-    are_numbers = list(map(_holds_numbers, X.dtypes)) if is_frame(X) else [True] * n_features
+    dtypes = list(X.dtypes) if is_frame(X) else []
+    if any(map(holds_times, dtypes)):
+        raise TypeError(TIMES.format("X"))
+    are_numbers = list(map(holds_numbers, dtypes)) if is_frame(X) else [True] * n_features
     if categories is not None and not isinstance(categories, Mapping):
         categories = dict.fromkeys(np.asarray(categories, dtype=object).ravel().tolist())
     listed = dict(zip(names, in_order(categories or {}, names, "categories", of_all=False), strict=True))
@@ -146,13 +149,16 @@ def columns_of(X, n_features, names, *, bounds, categories, n_cells, counts_list
     return tuple(map(_column, names))
 
 
-def _holds_numbers(dtype):
+def holds_numbers(dtype):
     """Whether a column of a frame holds numbers or truth values; categories of numbers are none."""
-    if getattr(dtype, "kind", "O") in "mM" or getattr(dtype, "is_temporal", bool)():
-        raise TypeError(TIMES.format("X"))
     if hasattr(dtype, "is_numeric"):
         return dtype.is_numeric() or str(dtype) == "Boolean"
-    return dtype.kind in "iufbc"  # complex numbers are refused as such
+    return getattr(dtype, "kind", "O") in "iufbc"  # complex numbers are refused as such
+
+
+def holds_times(dtype):
+    """Whether a column of a frame holds dates or spans of time."""
+    return getattr(dtype, "kind", "O") in "mM" or getattr(dtype, "is_temporal", bool)()
 
 
 def _names(given, column):

@@ -7,12 +7,12 @@ import sys
 from contextlib import ExitStack
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from tempfile import mkstemp
 from uuid import uuid4
 
 from .._noise import is_seeded
-from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, open_journals
+from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, n_forks, open_journals
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import Limit
@@ -72,6 +72,8 @@ class _Book:
     def append(self, entry):
         """Write an entry, unless it would pass the limit; check and write under one lock."""
         facts = _facts_of(entry)
+        if self.limit is not None and getattr(entry.guarantee.loss, "profiles", ()):
+            self.limit.costs(entry)  # that of a wide search takes seconds, in which nobody else need wait
 
         def _append(lines, append):
             self._check(lines, entry)
@@ -308,7 +310,7 @@ class PrivacyLedger:
                 descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
                 os.close(descriptor)
                 path = os.path.realpath(path)
-                stack.callback(self._keep, path, owner=os.getpid())
+                stack.push(partial(self._keep, path, os.getpid(), n_forks()))
             identity = begin(path)
             _Book(identity).read()  # a file that is no ledger is refused before anything is released
             self._identity, self._kept = identity, None
@@ -321,13 +323,15 @@ class PrivacyLedger:
         _OPEN.discard(self)
         self._open.__exit__(*(error or (None, None, None)))
 
-    def _keep(self, path, *, owner):
+    def _keep(self, path, owner, n_forks_before, *error):
         """Remove a file of this block only, once it is closed, and keep what was in it.
 
-        Not in a forked child that leaves the block, nor where an interruption left it open. A file that was not removed
-        is read when somebody asks.
+        Not in a forked child that leaves the block, nor where an interruption left it open, nor where forked children
+        go on that an error has left it to. A file that was not removed is read when somebody asks.
         """
-        if os.getpid() == owner and path not in {journal[0] for journal in open_journals().values()}:
+        is_left_to_children = error[0] is not None and n_forks() > n_forks_before
+        is_open = path in {journal[0] for journal in open_journals().values()}
+        if os.getpid() == owner and not is_left_to_children and not is_open:
             kept = _Book(existing(path)).take()
             self._kept = self._kept or kept  # of the block before, where this one was not begun
 

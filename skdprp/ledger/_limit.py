@@ -47,8 +47,8 @@ class Limit:
                 f"of the neighbours of the limit, {self.guarantee!r} for {self.guarantee.unit}."
             )
         for entry in entries[self._spent.n_releases :]:
-            self._spent.add(entry.rows, self._costs(entry))
-        if not self._allows(self._spent.after(new.rows, self._costs(new))):
+            self._spent.add(entry.rows, self.costs(entry))
+        if not self._allows(self._spent.after(new.rows, self.costs(new))):
             raise LedgerError(
                 f"{new.estimator} is not released: with {new.guarantee!r}, all releases together would pass the limit, "
                 f"{self.guarantee!r} by {self.composition} composition."
@@ -58,13 +58,14 @@ class Limit:
         """Whether all entries are within the limit, as those of a file that nobody else wrote to are."""
         spent = Spent()
         for entry in entries:
-            spent.add(entry.rows, self._costs(entry))
+            spent.add(entry.rows, self.costs(entry))
         return self._allows(spent.costs) and all(self._admits(entry.guarantee) for entry in entries)
 
     def _admits(self, guarantee):
         return same_neighbours(guarantee, self.guarantee) and not (guarantee.seeded or guarantee.violation)
 
-    def _costs(self, entry):
+    def costs(self, entry):
+        """What an entry costs, as sums of which the limit is one."""
         guarantee = entry.guarantee
         return (guarantee.epsilon, guarantee.delta) if self.composition == "basic" else _filter.price(guarantee)
 

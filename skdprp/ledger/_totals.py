@@ -17,6 +17,7 @@ _EACH_ONCE = (
     "depend on other rows or labels"
 )
 _WITHIN_A_ROW = ("one row", "one entry of X", "one entry of X; y is not protected")
+_FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
 _NO_ROW_IN_COMMON = (
     "parts of a division, and chunks of one collection, have no row in common, and which rows are in which does not "
     "depend on what is in them"
@@ -210,7 +211,10 @@ def _total(entries, kind, delta, limit):
     # The ledger sees neither where the rows of a release come from nor the maps that they pass before.
     assumed = (_EACH_ONCE, _COMPARED_THERE) if is_distance else (_EACH_ONCE,)
     exact = replace(exact, assumptions=(*exact.assumptions, *assumed))
-    return Total(exact, _adaptive(exact, covering, limit), **facts)
+    adaptive = _adaptive(exact, covering, limit)
+    if len(covering) > 1:
+        exact = replace(exact, assumptions=(*exact.assumptions, _FIXED_BEFORE))
+    return Total(exact, adaptive, **facts)
 
 
 def _adaptive(exact, entries, limit):

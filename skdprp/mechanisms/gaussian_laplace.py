@@ -51,7 +51,10 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     if sensitivity == 0:
         return 0.0
     mu = max(sensitivity / scale, LEAST_DELTA)
-    upper, lower = _upper_point(epsilon, scale, sensitivity, mu), -mu / 2 - epsilon / mu
+    upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    if not (mu <= _EXACT_MU or np.isinf(mu) or np.isinf(epsilon)):  # two large numbers, which may nearly cancel
+        exact = Fraction(float(sensitivity)) / Fraction(float(scale))
+        upper = float(exact / 2 - Fraction(float(epsilon)) / exact)
     # Theorem 8: delta = Phi(upper) - e^epsilon Phi(lower). Each branch is that difference where it loses no digits.
     if upper < _FAR_BELOW:
         return LEAST_DELTA
@@ -67,14 +70,6 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
 def _below_zero(epsilon, reverse):
     """Profile at a negative epsilon, by that at -epsilon of the other order of two neighbours, which are alike."""
     return float(np.exp(epsilon) * reverse - np.expm1(epsilon))
-
-
-def _upper_point(epsilon, scale, sensitivity, mu):
-    """Subtract ``mu / 2 - epsilon / mu``; exactly where the two are large and may nearly cancel."""
-    if mu <= _EXACT_MU or np.isinf(mu) or np.isinf(epsilon):
-        return mu / 2 - epsilon / mu
-    exact = Fraction(float(sensitivity)) / Fraction(float(scale))
-    return float(exact / 2 - Fraction(float(epsilon)) / exact)
 
 
 def _mills_difference(x, step):

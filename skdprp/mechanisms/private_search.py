@@ -124,11 +124,13 @@ def private_search_trial(epsilon, delta, *, n_trials, trial_distance=None):
         trial = {"trial_epsilon": left, "trial_delta": gaussian_profile(left, scale=scale), "trial_distance": distance}
         return private_search_profile(epsilon, n_trials=n_trials, **trial)
 
+    trial_delta = delta * -math.expm1(-n_trials) / n_trials * _ROUND_DOWN
     if trial_distance is None:
         scale = calibrated(_profile_of_gaussian_trials, delta, start=1.0)
         trial_distance = min(1.0, gaussian_profile(0.0, scale=scale) * (1 + _ROOM))
+        # Of a delta that such a trial leaves over, a trial with less noise would make use, and pass the distance.
+        trial_delta = min(trial_delta, gaussian_profile(max(epsilon - n_trials * trial_distance, 0.0), scale=scale))
     trial_epsilon = epsilon - n_trials * trial_distance
     if trial_epsilon <= 0:
         raise ValueError(f"epsilon={epsilon} is too small for n_trials={n_trials}: run fewer trials.")
-    trial_delta = delta * -math.expm1(-n_trials) / n_trials * _ROUND_DOWN
     return math.nextafter(trial_epsilon, 0.0), trial_delta, trial_distance

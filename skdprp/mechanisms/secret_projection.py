@@ -121,7 +121,10 @@ def secret_projection_profile(
     n_rows = rows_that_differ(adjacency)
     if max_norm == 0:
         return 0.0 if epsilon >= 0 else _below_zero(epsilon, 0.0)
-    gain, shape = _variance_gain(scale, max_norm, min_eigenvalue), n_components / 2
+    hidden_by, shape = np.hypot(scale, np.sqrt(min_eigenvalue)), n_components / 2
+    # The largest s: what a row adds to the variance in its direction, in units of what is there without it.
+    with np.errstate(over="ignore", divide="ignore"):
+        gain = float(max(np.square(np.divide(max_norm, hidden_by)), LEAST_DELTA))
     if np.isinf(gain):
         delta = 1.0
     elif n_rows == 2:
@@ -130,13 +133,6 @@ def secret_projection_profile(
         delta = _of_a_row_more(abs(epsilon), gain, shape)
     delta = float(min(max(delta, _FLOOR), 1.0))
     return delta if epsilon >= 0 else _below_zero(epsilon, delta)
-
-
-def _variance_gain(scale, max_norm, min_eigenvalue):
-    """Largest s: what a row adds to the variance in its direction, in units of what is there without it."""
-    hidden_by = np.hypot(scale, np.sqrt(min_eigenvalue))
-    with np.errstate(over="ignore", divide="ignore"):
-        return float(max(np.square(np.divide(max_norm, hidden_by)), LEAST_DELTA))
 
 
 def _of_a_row_more(epsilon, gain, shape):

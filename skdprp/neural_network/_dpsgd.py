@@ -14,11 +14,12 @@ from .._validation import POSITIVE, Interval, StrOptions, clip_rows
 from ..composition import PrivacyLoss, Profile
 from ..linear_model._base import CLASS_WEIGHT, PrivateClassifier
 from ..linear_model._erm import constant_feature
+from ..losses import CappedLogisticLoss
 from ..mechanisms import sampled_target, subsampled_gaussian_profile
 from ..mechanisms._numerics import rows_that_differ
 from ..mechanisms.noisy_steps import descent_scale, product_descent_scale, sampled_steps_target
 from ..mechanisms.published import published_product_descent
-from ._network import ACTIVATIONS, Network, score
+from ._network import ACTIVATIONS, Network, capped_log_probabilities, score
 from ._plan import Plan, plan_descent, plan_rounding
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
 from ._steps import UPDATES, Average, noisy_descent
@@ -31,12 +32,14 @@ _END_OF_FLOAT32 = 1e38  # which sums of repeated entries may pass
 class DescentProblem:
     """What is public of a problem for gradient descent.
 
-    `bound` is the norm of the gradient of one row, at most; `dtype` the type that gradients are computed in.
+    `row_norm` is the norm of a row with its constant feature, as far as gradients are concerned; `bound` that of its
+    gradient, at most; `dtype` the type that gradients are computed in.
     """
 
     n_samples: int
     n_classes: int
     network: Network
+    row_norm: float
     bound: float
     dtype: np.dtype
 
@@ -79,7 +82,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     activation : {"relu", "tanh", "logistic"}, default="relu"
         What hidden layers apply to their sums.
     max_grad_norm : float, default=1.0
-        C: norm to which the gradient of each row is clipped. A linear model with `max_norm` does not need it.
+        C: norm to which the gradient of each row is clipped, in networks, and in linear models where `max_norm` is
+        None. Probabilities are biased where many gradients are clipped.
     batch_size : int, None or "auto", default="auto"
         Expected number of rows of a batch; None for all rows at each step, which is accounted for exactly and without
         further packages. "auto" is all rows for linear models; for networks the smallest sample that costs next to
@@ -98,9 +102,11 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     calibration : {"exact", "published"}, default="exact"
         "published", for product noise, is the half-normal radius of [4]_ at the scale that it gives for each step. What
         that claims is in `claimed_`; `guarantee_` has what is true, next to nothing, and fit warns.
-    max_norm : float or None, default=None
+    max_norm : float, "auto" or None, default="auto"
         Norm to which longer rows are clipped, in fit and in prediction. A public choice, never read from the data.
-        It bounds the gradients of a linear model, so that none is clipped.
+        "auto" is 1 for a linear model, and None for a network, which clips no row. In a linear model it bounds the
+        gradients, so that none is clipped, and the derivative of a row's loss by its scores is capped at the length
+        that it has at the start: half the noise for two classes. Probabilities allow for the cap.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Neighbours differ in one row and its label, replaced by others at their place, or counting or blank there: a
         weaker guarantee at half the noise. The number of places for rows is public in both.
@@ -164,6 +170,11 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     formed. The linear model has the intercept as the weight of a constant feature of 0.3 `max_norm` (or, without it,
     0.3 `max_grad_norm`), a network has a constant feature of 1 in each layer.
 
+    A linear model descends on a logistic or softmax loss whose derivative p - e_y by the scores is clipped to
+    sqrt(1 - 1/K) for K classes, its norm where all are as likely: so C is that times the norm of a row. Rows that the
+    model gets wrong pull no harder than at the start, and a score stands for the probability at which the pulls of all
+    classes cancel, ``q_y ~ p_y max(1, |p - e_y| / sqrt(1 - 1/K))``, which is what `predict_proba` returns.
+
     Rows in float32 have their gradients computed in float32, which is faster, and the norms of these in float64. Sums
     of batches of up to some hundred dense rows are in float32 too: what it may round off is added to the noise, less
     than 0.8% of it.
@@ -214,7 +225,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         "optimizer": [StrOptions({"sgd", "adam"})],
         "noise": [StrOptions({"gaussian", "product"})],
         "calibration": [StrOptions({"exact", "published"})],
-        "max_norm": [Interval(Real, 1e-50, 1e50, closed="both"), None],
+        "max_norm": [Interval(Real, 1e-50, 1e50, closed="both"), StrOptions({"auto"}), None],
         "adjacency": [StrOptions({"replace_one", "add_remove"})],
         "classes": ["array-like", None],
         "class_weight": CLASS_WEIGHT,
@@ -235,7 +246,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         optimizer="sgd",
         noise="gaussian",
         calibration="exact",
-        max_norm=None,
+        max_norm="auto",
         adjacency="replace_one",
         classes=None,
         class_weight=None,
@@ -279,29 +290,39 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if sizes.ndim > 1 or (sizes.size and (sizes.dtype.kind not in "iu" or sizes.min() < 1)):
             raise ValueError(f"hidden_layer_sizes must be positive integers, got {self.hidden_layer_sizes!r}.")
         hidden = tuple(int(size) for size in sizes)
-        # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
-        public_norm = self.max_norm if self.max_norm is not None else self.max_grad_norm
-        bias = 1.0 if hidden else constant_feature(True, public_norm)
-        network = Network((shape[1], *hidden, n_classes if n_classes > 2 else 1), self.activation, bias)
-        bound = self.max_grad_norm
-        if self.max_norm is not None and not hidden:  # rows of bounded norm bound the gradients: none is clipped
-            bound = network.lipschitz * float(np.hypot(self.max_norm, bias))
-        return DescentProblem(shape[0], n_classes, network, bound, self._dtype(dtype))
+        sizes = (shape[1], *hidden, n_classes if n_classes > 2 else 1)
+        max_norm, bound = self._max_norm, self.max_grad_norm
+        if hidden or max_norm is None:
+            # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
+            bias = 1.0 if hidden else constant_feature(True, bound)
+            network = Network(sizes, self.activation, bias)
+            return DescentProblem(shape[0], n_classes, network, bound, bound, self._dtype(dtype))
+        bias = constant_feature(True, max_norm)
+        network, row_norm = Network(sizes, self.activation, bias, capped=True), float(np.hypot(max_norm, bias))
+        # Rows of bounded norm bound the gradients: none is clipped.
+        return DescentProblem(shape[0], n_classes, network, row_norm, network.lipschitz * row_norm, self._dtype(dtype))
+
+    @property
+    def _max_norm(self):
+        """Norm that no row exceeds, or None."""
+        if self.max_norm != "auto":
+            return self.max_norm
+        return None if np.size(self.hidden_layer_sizes) else 1.0
 
     def _dtype(self, dtype):
         """Type to compute in: that of the rows, unless squares of the norms would leave float32."""
-        norms = self.max_grad_norm, 1.0 if self.max_norm is None else self.max_norm
+        norms = self.max_grad_norm, 1.0 if self._max_norm is None else self._max_norm
         fits = 1 / _LARGEST_FLOAT32_NORM <= min(norms) <= max(norms) <= _LARGEST_FLOAT32_NORM
         return dtype if fits else np.dtype(np.float64)
 
     def _clipped(self, X):
         """Rows of a norm of at most `max_norm`, in the type to compute in; finite ones, where there is none."""
-        dtype = self._dtype(X.dtype)
+        dtype, max_norm = self._dtype(X.dtype), self._max_norm
         if dtype == np.float64:
-            return clip_rows(X, self.max_norm or _LARGEST_NORM)
-        if self.max_norm is None and not sp.issparse(X):
+            return clip_rows(X, max_norm or _LARGEST_NORM)
+        if max_norm is None and not sp.issparse(X):
             return np.ascontiguousarray(X)  # float32 ends before the largest norm
-        return clip_rows(X, self.max_norm or _END_OF_FLOAT32).astype(dtype)
+        return clip_rows(X, max_norm or _END_OF_FLOAT32).astype(dtype)
 
     def _calibrate(self, problem, delta):
         if self.calibration == "published" and self.noise != "product":
@@ -418,6 +439,13 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             "coefs_": [layer[:-1].copy() for layer in layers],
             "intercepts_": [network.bias * layer[-1] for layer in layers],
         }
+
+    def _log_probabilities(self, scores):
+        if len(self.coefs_) > 1 or self._max_norm is None:
+            return super()._log_probabilities(scores)
+        if scores.ndim == 1:
+            return CappedLogisticLoss().log_probability(np.column_stack([-scores, scores]))
+        return capped_log_probabilities(scores)
 
     def _scores(self, X):
         return score(self.activation, zip(self.coefs_, self.intercepts_, strict=True), self._clipped(X))

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
+from scipy.special import expit, log_softmax
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
-from ..losses import LogisticLoss, SoftmaxLoss
+from ..losses import CappedLogisticLoss, LogisticLoss, SoftmaxLoss
 
 FLOAT32_ROWS = 64  # summed in float32 at a time: more round off more, fewer take longer
 
@@ -27,12 +27,14 @@ ACTIVATIONS = {
 class Network:
     """Layers of weights, each with a constant feature `bias`, and a logistic or softmax loss at the end.
 
-    `sizes` are the widths: of the rows, of the hidden layers, and of the scores (one score for two classes).
+    `sizes` are the widths: of the rows, of the hidden layers, and of the scores (one score for two classes). If it is
+    `capped`, no derivative of a row's loss by its scores is longer than at scores of zero.
     """
 
     sizes: tuple[int, ...]
     activation: str
     bias: float
+    capped: bool = False
 
     @property
     def shapes(self):
@@ -46,8 +48,17 @@ class Network:
 
     @property
     def lipschitz(self):
-        """Largest norm of the gradient of one row's loss by its scores."""
-        return float((LogisticLoss if self.sizes[-1] == 1 else SoftmaxLoss).lipschitz)
+        """Largest norm of the derivative of one row's loss by its scores.
+
+        That of the softmax loss is ``p - e_y``, with p the probabilities and e_y the unit vector of the label. Its norm
+        tends to sqrt(2) where p puts all on another class; its entries add up to 0 as it is, so that leaving out the
+        mean of the scores does not shorten it. It is ``sqrt(1 - 1 / K)`` where all K classes are as likely, to which a
+        capped one is clipped; for the one score of two classes these are 1 and 1/2.
+        """
+        n_scores = self.sizes[-1]
+        if n_scores == 1:
+            return 0.5 if self.capped else float(LogisticLoss.lipschitz)
+        return float(np.sqrt(1 - 1 / n_scores)) if self.capped else float(SoftmaxLoss.lipschitz)
 
     def layers(self, weights):
         """Views of a vector of all weights, one matrix for each layer."""
@@ -87,8 +98,12 @@ class Network:
         """Derivative of each row's loss by its scores, computed in float64."""
         scores = scores.astype(np.float64, copy=False)  # few numbers, whose exponentials float32 rounds off
         if scores.shape[1] == 1:
-            return LogisticLoss().gradient(2.0 * codes - 1.0, scores[:, 0])[:, None]
-        return SoftmaxLoss(scores.shape[1]).gradient(codes, scores)
+            loss = CappedLogisticLoss() if self.capped else LogisticLoss()
+            return loss.gradient(2.0 * codes - 1.0, scores[:, 0])[:, None]
+        gradient = SoftmaxLoss(scores.shape[1]).gradient(codes, scores)
+        if self.capped:
+            gradient *= clip_factors(row_norms(gradient, squared=True), self.lipschitz)[:, None]
+        return gradient
 
 
 def score(activation, layers, X):
@@ -98,6 +113,22 @@ def score(activation, layers, X):
     for inner_coef, inner_intercept in hidden:
         X = apply(X @ inner_coef + inner_intercept)
     return X @ coef + intercept
+
+
+def capped_log_probabilities(scores):
+    """Logarithms of the probabilities of all K classes, from the scores of a capped model, for K above 2.
+
+    Clipping a derivative holds back the rows that a score gets most wrong, so that the softmax p of the scores is not
+    how frequent the classes are. Among rows of equal features let class y have the share q_y. Descent stays where
+    ``sum_y q_y f_y (p - e_y) = 0`` with the factors ``f_y = min(1, c / |p - e_y|)`` and ``c = sqrt(1 - 1 / K)``, that
+    is where ``q_y f_y`` is in proportion to p_y: so q_y is in proportion to ``p_y max(1, |p - e_y| / c)``. Of two
+    classes it is what :class:`~skdprp.losses.CappedLogisticLoss` says. The likeliest class has ``f_y = 1``, as
+    ``|p - e_y|^2 = |p|^2 + 1 - 2 p_y <= 1 - p_y``.
+    """
+    log_p = log_softmax(scores, axis=1)
+    p = np.exp(log_p)
+    squared_norms = (1 - p) ** 2 + np.maximum(row_norms(p, squared=True)[:, None] - p**2, 0.0)
+    return log_softmax(log_p + np.log(np.maximum(squared_norms / (1 - 1 / p.shape[1]), 1.0)) / 2, axis=1)
 
 
 def squared_gradient_norms(network, outputs, deltas):

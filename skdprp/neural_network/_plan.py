@@ -10,9 +10,9 @@ from ..mechanisms._numerics import rows_that_differ
 from ._network import FLOAT32_ROWS
 from ._steps import block_size
 
-# Share of the travel, common length of a step and the longest one: of a linear model, and of a network. Beyond the
-# longest one descent overshoots, whatever the noise.
-_LINEAR, _NETWORK = (1.0, 10.0, 16.0), (0.2, 2.5, 6.0)
+# Share of the travel, common length of a step and the longest one: of a linear model, for two classes and for more, and
+# of a network. Beyond the longest one descent overshoots, whatever the noise.
+_TWO_CLASSES, _LINEAR, _NETWORK = (0.85, 10.0, 16.0), (1.0, 10.0, 16.0), (0.2, 2.5, 6.0)
 _N_STEPS = 50, 300  # fewer are too long, more take time and gain nothing
 # The x of `sampling_rate`: what samples cost in noise.
 _SAMPLED_SPREAD = {Relation.ADD_REMOVE: 2.0**-5, Relation.REPLACE_ONE: 2.0**-3}
@@ -47,13 +47,15 @@ def plan_descent(problem, epsilon, delta, *, adjacency, batch_size, n_epochs, le
     -----
     Steps of length eta on T noisy means of gradients of norm C move each weight by noise of standard deviation
     ``eta T sigma C / n``, where sigma calibrates a single release: how the travel ``eta T`` is cut into steps does not
-    matter, as long as they are short enough. The best travel of linear models is found where this noise is about 1 / C,
-    so that it moves scores of rows of norm C by about 1; that of networks a fifth of it.
+    matter, as long as they are short enough. The best travel of linear models is found where this noise moves scores of
+    rows of norm R by about 1, less for two classes, whose probabilities would be worse than those of the classes alone
+    where rows say little; that of networks, whose rows have no known norm, is a fifth of that with C for R.
     """
     n_samples, is_linear = problem.n_samples, len(problem.network.sizes) == 2
-    share, step, longest = _LINEAR if is_linear else _NETWORK
+    share, step, longest = (_TWO_CLASSES if problem.n_classes == 2 else _LINEAR) if is_linear else _NETWORK
     mu = 1 / gaussian_scale(epsilon, delta, sensitivity=float(rows_that_differ(adjacency)))
-    travel = share * n_samples * mu  # learning rate times steps, in units of 1 / C**2
+    # Learning rate times steps, in units of 1 / R**2, of which curvature is a multiple.
+    travel = share * n_samples * mu * problem.row_norm / problem.bound
     n_steps = int(np.clip(travel / step, *_N_STEPS)) if n_epochs == "auto" else None
     if batch_size == "auto" and is_linear:
         batch_size = None
@@ -64,7 +66,7 @@ def plan_descent(problem, epsilon, delta, *, adjacency, batch_size, n_epochs, le
     rate = 1.0 if batch_size is None else float(min(batch_size / n_samples, 1.0))
     n_steps = n_steps or int(np.ceil(n_epochs / rate))
     if learning_rate == "auto":
-        learning_rate = _ADAM_RATE if optimizer == "adam" else min(travel / n_steps, longest) / problem.bound**2
+        learning_rate = _ADAM_RATE if optimizer == "adam" else min(travel / n_steps, longest) / problem.row_norm**2
     return Plan(n_samples, rate, n_steps, float(learning_rate))
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from ..guarantee import PrivacyGuarantee, compose
 from ..ledger._totals import as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
-from ._lines import INFERRED, PrivacyReport, ReportedStep
+from ._lines import INFERRED, PLANNED, PrivacyReport, ReportedStep
+from ._rehearsal import PublicFacts, rehearse
 from ._search import IN_A_SEARCH
 from ._structure import has_guarantee
 from ._walk import Flow, of_cross_validation, walk
@@ -16,9 +17,10 @@ __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
 
 _BESIDE = "gives rows out beside their sketches: leave them out of its transform, or sketch them as well"
 _AS_FITTED = "steps and their parameters are those of the fit"
+_AS_PLANNED = "steps and their parameters will be these at the fit, and rows and labels like those given"
 
 
-def privacy_report(estimator, *, ledger=None):
+def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
     """Report what a fitted estimator released, what is covered by a guarantee, and what all of it costs.
 
     Parameters
@@ -26,7 +28,15 @@ def privacy_report(estimator, *, ledger=None):
     estimator : estimator or dict
         An estimator, Pipeline, FeatureUnion, ColumnTransformer, one-vs-rest, multi-output or voting ensemble, a
         classifier with a fixed threshold, a GridSearchCV or RandomizedSearchCV, or the result of
-        ``cross_validate(..., return_estimator=True)``; fitted.
+        ``cross_validate(..., return_estimator=True)``; fitted, or with `X` not yet.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features) or None, default=None
+        Rows like those that a fit will see, for what it will release and cost: nothing is released now. How many there
+        are is used, and of a few of them how wide the steps make them; None reports on the fit that has been.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None, default=None
+        Labels or targets beside `X`, of which the number of targets is used, and where models list no `classes` the
+        number of classes: then they are those of all `n_samples` rows.
+    n_samples : int or None, default=None
+        Number of rows at the fit, where `X` has a few of them only.
     ledger : PrivacyLedger or None, default=None
         The ledger that was open at the fit, and at nothing else: it counts the releases that a report can but infer.
         There is no total then unless both agree.
@@ -40,14 +50,18 @@ def privacy_report(estimator, *, ledger=None):
     Raises
     ------
     TypeError
-        If `estimator` is neither an estimator nor a dictionary.
+        If `estimator` is neither an estimator nor a dictionary, or a private step has no price before a fit.
     NotFittedError
-        If a private step was not fitted.
+        If a private step was not fitted, and there is no `X`.
     ValueError
-        If a dictionary holds no estimators.
+        If a dictionary holds no estimators, or if `X` is given and `y` is missing where classes are taken from it.
 
     Notes
     -----
+    **Before a fit**, with `X`, a clone is calibrated as that fit would calibrate it: the total is what it will cost. A
+    few rows pass through the steps before the models to see how wide they become, with noise that is thrown away. A
+    GridSearchCV has no price before its fit, nor has what does not calibrate itself from the shape of the rows alone.
+
     What comes after a private sketch is post-processing and costs nothing, but may learn from labels as they are. What
     was fitted before, and is frozen or a parameter of a step there, may have seen the rows: it is none. Steps that
     learn from rows without noise are not covered, nor is what follows them: their private successors assume rows that
@@ -105,6 +119,13 @@ def privacy_report(estimator, *, ledger=None):
     >>> report.not_covered
     ('standardscaler learns from the rows without noise',)
 
+    What a fit to a million rows like these will cost, before it is paid:
+
+    >>> model = AMPClassifier(delta=1e-6, classes=[0, 1])
+    >>> plan = privacy_report(model, X[:5], n_samples=1_000_000)
+    >>> plan.private.epsilon, plan.counted
+    (1.0, 'as a fit will release it: nothing has been released for this report')
+
     A search by places, each row in two of three folds and in the refit:
 
     >>> from sklearn.model_selection import GridSearchCV, KFold
@@ -117,6 +138,24 @@ def privacy_report(estimator, *, ledger=None):
         raise TypeError(f"Reports are about fitted estimators, not their class: {estimator.__name__}().fit(X, y).")
     if not isinstance(estimator, Mapping) and not hasattr(estimator, "get_params"):
         raise TypeError(f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}.")
+    if X is None:
+        if n_samples is not None:
+            raise ValueError("n_samples is for a report on a fit to come: give X, or a few rows like it.")
+        return _report(estimator, _AS_FITTED, ledger=ledger)
+    if ledger is not None or isinstance(estimator, Mapping):
+        raise ValueError("X is for what an estimator will release: leave it out in a report on what was released.")
+    return report_before_fit(rehearse(estimator, PublicFacts.of(X, y, n_samples)))
+
+
+def report_before_fit(rehearsal):
+    """Report on what the private steps of a rehearsal will release, with their parameters as they are."""
+    for step in rehearsal.steps:
+        step.state()
+    return replace(_report(rehearsal.estimator, _AS_PLANNED), counted=PLANNED)
+
+
+def _report(estimator, as_known, *, ledger=None):
+    """Report on an estimator whose private steps state what they released, or will release."""
     labels = OWN_LABELS.set({})
     try:
         part = of_cross_validation(estimator) if isinstance(estimator, Mapping) else walk(estimator, "", Flow())
@@ -135,7 +174,7 @@ def privacy_report(estimator, *, ledger=None):
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None and not has_guarantee(estimator):
-        private = replace(private, assumptions=(*private.assumptions, *part.assumed, _AS_FITTED))
+        private = replace(private, assumptions=(*private.assumptions, *part.assumed, as_known))
     counted = INFERRED
     if ledger is not None:
         counted, disagreement = _compare(part.steps, ledger)

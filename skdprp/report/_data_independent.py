@@ -35,6 +35,7 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 
 from ..decomposition import DPPCA
 from ..preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler
+from ..preprocessing._table import TableColumns
 
 # What each has drawn at random, and nothing else, makes it the map that it is.
 _DRAWN = {
@@ -55,7 +56,7 @@ _ROW_BY_ROW = (
     SparseRandomProjection,
 )
 # Of this library: their warnings and errors tell of no row.
-PUBLIC = (PublicBinner, PublicScaler)
+PUBLIC = (PublicBinner, PublicScaler, TableColumns)
 _PRIVATE = (DPBinner, DPPCA, DPScaler)  # whose fit is a release; what they transform has no zeros that vary
 _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",
@@ -68,6 +69,13 @@ _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing o
 # What their functions and classes do follows from their names; all others may be defined anew under the same name, and
 # functions may do what a file says.
 _LIBRARIES = ("builtins", "functools", "math", "numpy", "operator", "pandas", "re", "scipy", "skdprp", "sklearn")
+# Functions of libraries that look at all rows, which a FunctionTransformer may call: the common ones.
+_OF_ALL_ROWS = {
+    "numpy": {"cumprod", "cumsum", "gradient"},
+    "pandas": {"bfill", "cumsum", "diff", "drop_duplicates", "dropna", "ffill", "get_dummies", "interpolate", "rank"},
+    "scipy": {"gzscore", "rankdata", "zscore"},
+    "sklearn": {"maxabs_scale", "minmax_scale", "power_transform", "quantile_transform", "robust_scale", "scale"},
+}
 # Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.
 OWN_LABELS = ContextVar("own_labels")
 
@@ -76,7 +84,7 @@ def is_data_independent(estimator):
     """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
     kind = type(estimator)
     return (
-        kind in _ROW_BY_ROW
+        (kind in _ROW_BY_ROW and not (kind is FunctionTransformer and _looks_at_all_rows(estimator.func)))
         # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
         or (kind in PUBLIC and _does_as_told(estimator))
         or (kind is RBFSampler and _has_given_gamma(estimator))
@@ -130,6 +138,12 @@ def _does_as_told(estimator):
         return estimator._matches_parameters()
     except ValueError:
         return False
+
+
+def _looks_at_all_rows(function):
+    """Whether a function is one of a library that is known to make each row of all of them."""
+    library = str(getattr(function, "__module__", "")).partition(".")[0]
+    return getattr(function, "__name__", "") in _OF_ALL_ROWS.get(library, ())
 
 
 def _has_given_gamma(sampler):
@@ -229,7 +243,7 @@ def _spelled(thing):
     if type(thing) is dict:
         return f"{{{sorted((_spelled(name), _spelled(value)) for name, value in thing.items())}}}"
     if type(thing) is np.ndarray and thing.dtype != object:
-        return _digest(thing)
+        return f"{thing.shape}{thing.dtype!r}" + hashlib.sha256(np.ascontiguousarray(thing)).hexdigest()
     if type(thing) in (list, tuple, np.ndarray):
         return f"{type(thing).__name__}[{','.join(map(_spelled, thing))}]"
     # A mask [True, False] takes other columns than places [1, 0] do: equal numbers of two types are two values.
@@ -255,17 +269,17 @@ def _what_it_does(estimator):
     return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
 
 
-def _digest(array):
-    return f"{array.shape}{array.dtype!r}" + hashlib.sha256(np.ascontiguousarray(array)).hexdigest()
-
-
 class _Pickler(pickle.Pickler):
     """Writes out functions by what they do, and no class that may be defined anew under the same name."""
 
     def reducer_override(self, thing):
         """Write a function, or what it holds, by what it does, and anything else of no library by a label."""
         if isinstance(thing, FunctionType):
-            return str, (_spelled_function(thing),)
+            # What one of no library does may depend on a file that it reads, or on what a name in a text is by now.
+            if not is_in_library(thing.__globals__.get("__name__")):
+                return str, (_own_label(thing),)
+            facts = [thing.__code__, thing.__closure__, thing.__defaults__, thing.__kwdefaults__]
+            return str, (f"{thing.__module__}.{thing.__qualname__}{_pickled(facts, owner=thing)}",)
         if isinstance(thing, CodeType):
             return str, (marshal.dumps(thing, 2).hex(),)  # later versions write equal code in several ways
         if isinstance(thing, CellType):
@@ -284,15 +298,6 @@ def _pickled(thing, *, owner=None):
 
 def _own_label(thing):
     return OWN_LABELS.get({}).setdefault(id(thing), (uuid4().hex, thing))[0]
-
-
-def _spelled_function(function):
-    """Write out a function of a library, by its place, its code and what it has captured."""
-    # What any other one does may depend on a file that it reads, or on what a name in a text is by now.
-    if not is_in_library(function.__globals__.get("__name__")):
-        return _own_label(function)
-    facts = [function.__code__, function.__closure__, function.__defaults__, function.__kwdefaults__]
-    return f"{function.__module__}.{function.__qualname__}{_pickled(facts, owner=function)}"
 
 
 def _is_of_library(thing):

@@ -7,6 +7,7 @@ from .._label import as_html, method_line, wrap
 from ..guarantee import PrivacyGuarantee
 
 INFERRED = "inferred from what was fitted; a PrivacyLedger records what is released when it is released"
+PLANNED = "as a fit will release it: nothing has been released for this report"
 _DATA_INDEPENDENT = "data-independent"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
 
@@ -111,17 +112,16 @@ class PrivacyReport:
         """Lines of all steps but the data-independent ones, of which a wide table has dozens that say the same."""
         return [step.cells() for step in self.steps if step.status != _DATA_INDEPENDENT]
 
-    def _maps(self):
-        """Names of the data-independent steps, by what is to be known of them."""
-        names = {}
-        for step in self.steps:
-            if step.status == _DATA_INDEPENDENT:
-                names.setdefault(step.remark, []).append(step.step)
-        return ", ".join(f"{', '.join(steps)} ({remark})" for remark, steps in names.items())
-
     def _conclusions(self):
         """What holds of the whole, under the names that a printed guarantee has for it."""
-        facts = {_DATA_INDEPENDENT: self._maps(), "total": "none" if self.total is None else repr(self.total)}
+        maps = {}  # names of the data-independent steps, by what is to be known of them
+        for step in self.steps:
+            if step.status == _DATA_INDEPENDENT:
+                maps.setdefault(step.remark, []).append(step.step)
+        facts = {
+            _DATA_INDEPENDENT: ", ".join(f"{', '.join(names)} ({remark})" for remark, names in maps.items()),
+            "total": "none" if self.total is None else repr(self.total),
+        }
         uncovered = self.not_covered
         if self.not_covered:
             facts["private steps alone"] = "none" if self.private is None else repr(self.private)

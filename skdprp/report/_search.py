@@ -173,26 +173,20 @@ def _counts_in_folds(search, cv, group):
     A sketch is drawn once for each scorer, though scikit-learn lets scorers share predictions: not those that failed.
     """
     trained, held_out = len(group), 0  # a model releases nothing of what it predicts for held-out rows
-    n_scorers = _n_scorers(search)
+    scorers = search.scorer_.values() if isinstance(search.scorer_, Mapping) else [search.scorer_]
+    if any(type(scorer) not in _PREDICT_ONCE for scorer in scorers):  # others may predict again, or fit
+        raise NotKnown(_ANY_SCORER)
     if group[0].per == "transform":
         if is_watched(search):
             raise NotKnown(_WATCHED)
-        trained += n_scorers * any(name.startswith("mean_train_") for name in search.cv_results_)
-        held_out = n_scorers
+        trained += len(scorers) * any(name.startswith("mean_train_") for name in search.cv_results_)
+        held_out = len(scorers)
     calls = search.n_splits_ * (trained + held_out)
     if type(cv) in _HOLD_OUT_EACH_ROW:
         n_repeats = getattr(cv, "n_repeats", 1)
         return (search.n_splits_ - n_repeats) * trained + n_repeats * held_out, calls
     # Which folds hold a row out, and which train on it, is not known.
     return search.n_splits_ * max(trained, held_out), calls
-
-
-def _n_scorers(search):
-    """Number of scorers, each of which predicts once, and fits nothing."""
-    scorers = search.scorer_.values() if isinstance(search.scorer_, Mapping) else [search.scorer_]
-    if any(type(scorer) not in _PREDICT_ONCE for scorer in scorers):
-        raise NotKnown(_ANY_SCORER)
-    return len(scorers)
 
 
 def _costliest(guarantees):
@@ -281,9 +275,7 @@ def _guarantee_in_a_fold(step, refitted, cv):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             stated = clone(step).set_params(random_state=0).fit(np.zeros((1, refitted.n_features_in_))).guarantee_
-        loss = stated.loss  # of this draw: others round otherwise, and where all of W is zero this one loses nothing
-        is_of_any_draw = loss is not None and (loss.mu > 0 or loss.profiles)
-        return replace(stated, **shown, loss=replace(loss, mu=loss.mu * (1 + 2.0**-30)) if is_of_any_draw else None)
+        return replace(of_any_draw(stated), **shown)
     # Models are calibrated by numbers of rows that no record has: what they ask for is what they got.
     if known.definition is not Definition.DP:
         raise NotKnown(_NOT_RECORDED.format(type(step).__name__))
@@ -295,6 +287,13 @@ def _guarantee_in_a_fold(step, refitted, cv):
     stated = {"epsilon": step.epsilon, "delta": delta, "adjacency": Adjacency(step.adjacency)}
     stated = replace(known, **stated, **shown, loss=None, audited_epsilon=None)
     return within_reach(stated) if hasattr(refitted, "scale_") else stated
+
+
+def of_any_draw(guarantee):
+    """Guarantee of a sketch whatever its projection is: others round otherwise, and one of zeros loses nothing."""
+    loss = guarantee.loss
+    is_of_any_draw = loss is not None and (loss.mu > 0 or loss.profiles)
+    return replace(guarantee, loss=replace(loss, mu=loss.mu * (1 + 2.0**-30)) if is_of_any_draw else None)
 
 
 def _largest_delta(refitted, cv):

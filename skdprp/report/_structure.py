@@ -68,6 +68,21 @@ def has_guarantee(estimator):
     return isinstance(stated, PrivacyGuarantee) and type(estimator) is not FrozenEstimator
 
 
+def is_private(step):
+    """Whether a step has a budget; of scikit-learn's, some have an epsilon that is none."""
+    return hasattr(step, "epsilon") and not type(step).__module__.startswith("sklearn.")
+
+
+def private_steps(estimator):
+    """List everything with a budget that an estimator consists of, and itself."""
+    return [step for _, step in all_steps(estimator) if is_private(step)]
+
+
+def is_ensemble(estimator):
+    """Whether an estimator fits clones of others to the same rows."""
+    return type(estimator) in (FixedThresholdClassifier, *_SAME_ROWS)
+
+
 def holds_private(estimator):
     """Whether parameters, attributes or functions of an estimator are, or hold, private estimators, at any depth."""
     held = _all_held_by(_held_by(estimator), seen={id(estimator): estimator})

@@ -110,6 +110,7 @@ _UNRECORDED = (
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
 _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
+_AS_WIDE = "{}: how many columns come out does not depend on what was released before"
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
 _ELIMINATES = "fits its estimator anew at each elimination, and keeps the last: a PrivacyLedger counts them all"
 _APPLIES = (
@@ -160,7 +161,17 @@ def walk(estimator, name, flow, *, passes_on=False):
     if estimator is None or isinstance(estimator, str):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
-    return _once_more(part) if passes_on and not _fits_and_transforms_at_once(estimator) else part
+    if not passes_on or _fits_and_transforms_at_once(estimator):
+        return part
+    # A fit sketched the rows, and they are sketched again to be passed on: each sketch is charged once more.
+    charges = tuple((*group, group[0]) if group[0].per == "transform" else group for group in part.charges)
+    steps, groups = [], iter(charges)
+    for line in part.steps:
+        if line.releases:
+            releases = len(next(groups))
+            line = replace(line, releases=releases, calls=line.calls + releases - line.releases)
+        steps.append(line)
+    return replace(part, steps=tuple(steps), charges=charges)
 
 
 def _of_estimator(estimator, name, flow, *, passes_on):
@@ -189,18 +200,6 @@ def _fits_and_transforms_at_once(estimator):
     if type(estimator) is FrozenEstimator:
         return has_guarantee(estimator.estimator)
     return type(estimator) in _FIT_TRANSFORM or has_guarantee(estimator)
-
-
-def _once_more(part):
-    """Charge each sketch once more: a fit sketched the rows, and they are sketched again to be passed on."""
-    charges = tuple((*group, group[0]) if group[0].per == "transform" else group for group in part.charges)
-    groups = iter(charges)
-    steps = tuple(_with_releases(line, len(next(groups))) if line.releases else line for line in part.steps)
-    return replace(part, steps=steps, charges=charges)
-
-
-def _with_releases(line, releases):
-    return replace(line, releases=releases, calls=line.calls + releases - line.releases)
 
 
 def _of_member(step, name, flow, *, passes_on):
@@ -252,7 +251,10 @@ def _of_branches(estimator, steps, name, flow):
     if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
         maps += ((name, estimator),)
     words = {fact: next(filter(None, (getattr(out, fact) for out in flows)), "") for fact in _WORDS}
-    return replace(part, flow=Flow(maps, released=all(out.released for out in flows), **words))
+    released = all(out.released for out in flows)
+    if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
+        maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
+    return replace(part, flow=Flow(maps, released=released, **words))
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
@@ -312,7 +314,7 @@ def _of_step(estimator, name, flow):
     if has_guarantee(estimator):
         return _of_private_step(estimator, name, flow)
     if is_of_library(estimator):
-        raise NotFittedError(f"{kind} is not fitted, or its last fit failed: its guarantee is unknown.")
+        raise NotFittedError(f"{kind} is not fitted, or its last fit failed: for what a fit will release, give X.")
     if is_data_independent(estimator):
         if holds_private(estimator):  # a function, or a method of one, that was fitted before
             return replace(_uncovered(name, kind, _APPLIES), is_known=False)
@@ -418,6 +420,8 @@ def _after_maps(guarantee, maps):
     functions = [name for name, step in maps if calls_own_function(step)]
     if functions:  # what a function applies can be hidden from any search of it
         mapped.append(_APPLIES_NONE.format(", ".join(functions)))
+        if any(has_guarantee(step) for _, step in maps):  # or noise of one release would calibrate the next
+            mapped.append(_AS_WIDE.format(", ".join(functions)))
     adjacency = guarantee.adjacency
     if adjacency is not None and adjacency.is_distance:
         adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))

@@ -1,30 +1,28 @@
-"""One budget for all private steps of a pipeline, and a private search for the best of several pipelines."""
+"""A private search for the best of several pipelines."""
 
-import warnings
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from numbers import Real
 
 import numpy as np
-from joblib import parallel_config
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
+from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import ParameterGrid, train_test_split
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from . import _noise
-from ._calibration import Calibration, snapshot, take_over
-from ._digits import printed_down, printed_up, with_python_numbers
-from ._label import GuaranteeDisplayMixin
-from ._lazy import is_lazy
-from ._recording import EntryBlock, UnrecordedNoiseError, open_journals
-from ._validation import (
+from .. import _noise
+from .._calibration import Calibration, snapshot, take_over
+from .._digits import printed_down, printed_up
+from .._label import GuaranteeDisplayMixin
+from .._lazy import is_lazy
+from .._recording import UnrecordedNoiseError
+from .._validation import (
     FLOATS,
     POSITIVE,
     HasMethods,
@@ -38,244 +36,23 @@ from ._validation import (
     validate_data,
     without_values,
 )
-from .composition import PrivacyLoss, Profile, searched_profile
-from .guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
-from .ledger import LedgerError, entry
-from .linear_model._base import _encode, _of_one_type
-from .mechanisms import gaussian_scale, private_search_trial, sampled_target
-from .report import privacy_report
-from .report._structure import all_steps, has_guarantee, is_of_library
+from ..composition import PrivacyLoss, Profile, searched_profile
+from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
+from ..histograms import PrivateHistograms
+from ..ledger import LedgerError, entry
+from ..linear_model._base import _encode, _of_one_type
+from ..mechanisms import gaussian_scale, private_search_trial, sampled_target
+from ..report._rehearsal import LAZY, PublicFacts, fit_transform, in_private, not_priced, own_copy, thrown_away
+from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
+from ._budget import Budget
 
-__all__ = ["DPSearchCV", "set_budget"]
-
-_FEW_ROWS = 8  # which show how wide rows are after a step
-_DIGITS = 2.0**-20  # to which a total meets its target
-_MOST_ATTEMPTS = 20
 _ROUND_UP = 1 + 2.0**-50
 _STEP = 1 + 2.0**-7  # by which the distance of a trial is raised at least, where it is too small for a candidate
 _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
 _LOSSES = ("neg_log_loss", "neg_mean_squared_error")
 _LARGEST_LOG_LOSS = 4.0  # that of a probability of 0.02
-_NO_CHANGE = 1 - 2.0**-50  # of shares of a delta, which add up to no more than that
 _THE_LABELS = "the set of labels"
 _NOT_COVERED = ("how long a fit took", "that fits failed", "what steps print")
-_LAZY = "X is a dask collection, of which the number of rows is not known here: compute it, or give an array."
-_NOT_PRICED = "{} does not say before a fit what it will guarantee: only DP models and transformers of this library do."
-
-
-# One budget
-
-
-@dataclass(frozen=True)
-class _PrivateStep:
-    """A private step that is not fitted yet, with the public facts that its noise depends on."""
-
-    path: str
-    estimator: object
-    shape: tuple[int, int]
-    dtype: object
-    n_outputs: int
-    share: float
-
-    def set_target(self, epsilon, delta):
-        """Give it its share of a budget, and state what it will guarantee."""
-        self.estimator.set_params(epsilon=epsilon * self.share, delta=delta * self.share)
-        self.estimator._validate_params()
-        self.estimator.guarantee_ = self.estimator._calibration_of(self.shape, self.dtype, self.n_outputs).guarantee
-
-
-@dataclass(frozen=True)
-class _Rehearsal:
-    """A clone of an estimator in which all that stands before the model has seen a few rows, and its private steps."""
-
-    estimator: object
-    steps: tuple[_PrivateStep, ...]
-
-    def report(self, epsilon, delta):
-        """Report on the estimator as it will be fitted if all steps together are given a target."""
-        for step in self.steps:
-            step.set_target(epsilon, delta)
-        return privacy_report(self.estimator)
-
-    def largest_target(self, epsilon, delta, start=1.0):
-        """Raise what the steps share, from a multiple of epsilon on, until all guarantee (epsilon, delta)."""
-        if len(self.steps) == 1:  # whose noise is calibrated to this very target
-            return epsilon
-        shared, safe, slope, before = start * epsilon, 0.0, 1.0, None
-        for _ in range(_MOST_ATTEMPTS):
-            total = self.report(shared, delta).private
-            if total is None or total.epsilon == np.inf:  # at whatever they share
-                break
-            if total.epsilon <= epsilon:
-                safe = max(safe, shared)
-                if total.epsilon >= epsilon * (1 - _DIGITS):
-                    break
-            # By secants of logarithms, as totals grow nearly as their parts do.
-            point = np.log(shared), np.log(min(max(total.epsilon, epsilon / 2), 2 * epsilon))
-            if before is not None and point[0] != before[0]:
-                slope = min(max((point[1] - before[1]) / (point[0] - before[0]), 0.5), 2.0)
-            before = point
-            shared = float(np.exp(point[0] + (np.log(epsilon * (1 - _DIGITS / 2)) - point[1]) / slope))
-        return safe or epsilon  # at which they add up to it
-
-    def set_targets(self, estimator, epsilon, delta):
-        """Give the steps of the estimator that was cloned for this their shares of a target."""
-        for step in self.steps:
-            prefix = f"{step.path}__" if step.path else ""
-            estimator.set_params(
-                **{f"{prefix}epsilon": epsilon * step.share, f"{prefix}delta": delta * step.share},
-            )
-        return estimator
-
-
-@contextmanager
-def _in_private():
-    """Run what tells nobody how often it runs: no warnings, and no other processes, which entries would not reach."""
-    with warnings.catch_warnings(), parallel_config(backend="sequential"):
-        warnings.simplefilter("ignore")
-        yield
-
-
-def _rehearse(estimator, X, n_samples, n_outputs):
-    """Find all private steps of an estimator and what is public of the rows that reach them."""
-    model = clone(estimator)
-    # Noise of what sees few rows here is drawn and thrown away with what it was added to: only widths are kept.
-    journals = frozenset(open_journals().values())
-    with _in_private(), EntryBlock(journals, seeded=_noise.is_seeded(), absorbs=True):
-        last, rows = _pass_steps(model, X)
-    shape, dtype = (n_samples, rows.shape[1]), rows.dtype
-    private = []
-    for path, step in all_steps(model):
-        if not _is_private(step):
-            continue
-        if not hasattr(step, "_calibration_of"):
-            raise TypeError(_NOT_PRICED.format(type(step).__name__))
-        seen = shape if step is last else (n_samples, step.n_features_in_)
-        private.append((path, step, seen, dtype, n_outputs(step)))
-    if not private:
-        raise ValueError(f"{type(estimator).__name__} holds no private step.")
-    total = sum(step.epsilon for _, step, *_ in private)
-    rounded = _NO_CHANGE if len(private) > 1 else 1.0
-    shares = [step.epsilon / total * rounded for _, step, *_ in private]
-    return _Rehearsal(model, tuple(_PrivateStep(*facts, share) for facts, share in zip(private, shares, strict=True)))
-
-
-def _pass_steps(model, X):
-    """Fit all steps before the model to a few rows, and return the model and the rows that reach it."""
-    if type(model) is Pipeline:
-        *front, (_, last) = model.steps
-        for _, step in front:
-            if hasattr(step, "fit"):
-                X = _fit_transform(step, X) if is_of_library(step) else without_values(_fit_transform, step, X)
-        return _pass_steps(last, X)
-    return model, validate_array(X, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan")
-
-
-def _check_rows(model, X, X_held_out):
-    """Refuse rows that what stands before the first private step does not take: they would decide which trials fail."""
-    for step in [step for _, step in model.steps] if type(model) is Pipeline else [model]:
-        if any(_is_private(one) for _, one in all_steps(step)):
-            if type(step) is Pipeline:
-                return _check_rows(step, X, X_held_out)
-            takes = get_tags(step).input_tags
-            options = {"accept_sparse": "csr", "dtype": FLOATS}
-            if takes.two_d_array and not takes.categorical:
-                for rows in (X, X_held_out):
-                    validate_array(rows, ensure_all_finite="allow-nan" if takes.allow_nan else True, **options)
-            return None
-        X, X_held_out = without_values(_fit_transform, step, X), without_values(step.transform, X_held_out)
-
-
-def _fit_transform(step, X):
-    return step.fit(X).transform(X)
-
-
-def _n_outputs(n_classes, n_targets, step):
-    """Number of classes or targets of a private step."""
-    if is_classifier(step):
-        return n_classes if step.classes is None else len(step.classes)
-    return n_targets
-
-
-@with_python_numbers
-def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
-    """Set epsilon and delta of every private step, so that what all guarantee together is one target.
-
-    Parameters
-    ----------
-    estimator : estimator
-        A private model, or a Pipeline with private steps. The ratio of the epsilons that they have now is kept.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        Rows as `fit` will see them. Only what is public of them is used, how many there are of which types; a few of
-        them are passed through the steps before the model to see how wide they become.
-    y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
-        Labels or targets, of which the number of classes or targets is used.
-    epsilon : float, default=1.0
-        Bound on the privacy loss of one row in all steps together.
-    delta : float or None, default=None
-        Failure probability of all together; None is 1 / n_samples**2, or what it was if the only step is a sketch.
-
-    Returns
-    -------
-    estimator
-        The same, with new parameters. Nothing is released.
-
-    Raises
-    ------
-    TypeError
-        If there are several private steps, and one cannot tell before a fit what it will guarantee, as sketches.
-    ValueError
-        If there is no private step, or a parameter does not fit the others.
-
-    See Also
-    --------
-    privacy_report : Says after the fit what all of it guarantees: this target, never more.
-
-    Notes
-    -----
-    Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
-    see :func:`~skdprp.compose`, reaches the target. Without ``skdprp[pld]``, losses that are not Gaussian add up to it.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from skdprp import DPPCA, DPRidge, privacy_report, set_budget
-    >>> X, y = load_digits(return_X_y=True)
-    >>> model = make_pipeline(DPPCA(8, epsilon=1.0, max_norm=80.0), DPRidge(epsilon=2.0, target_bounds=(0, 9)))
-    >>> set_budget(model, X, y, epsilon=3.0, delta=1e-6)["dpridge"].epsilon > 2.0
-    True
-    >>> total = privacy_report(model.fit(X, y)).private
-    >>> round(total.epsilon, 4), round(total.delta, 10)
-    (3.0, 1e-06)
-    """
-    if not epsilon > 0 or not (delta is None or 0 <= delta < 1):
-        raise ValueError(f"No budget has epsilon={epsilon} and delta={delta}.")
-    private = _private_steps(estimator)
-    if len(private) == 1 and not hasattr(private[0], "_calibration_of"):  # a sketch, whose delta may have to be 0
-        private[0].set_params(epsilon=epsilon, **({} if delta is None else {"delta": delta}))
-        return estimator
-    if is_lazy(X):
-        raise TypeError(_LAZY)
-    n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
-    delta = 1.0 / max(n_samples, 2) ** 2 if delta is None else delta
-    labels = [] if y is None else without_values(_of_one_type, y, name="y")
-    labels = without_values(np.asarray, labels, name="y")
-    n_targets = 0 if y is None else labels[:1].size
-    rehearsal = _rehearse(estimator, _head(X), n_samples, partial(_n_outputs, len(np.unique(labels)), n_targets))
-    shared = rehearsal.largest_target(epsilon, delta)
-    total = rehearsal.report(shared, delta).private
-    if total is None or total.epsilon > epsilon or total.delta > delta:
-        raise ValueError(f"No noise of these steps guarantees {(epsilon, delta)}: together they have {total!r}.")
-    return rehearsal.set_targets(estimator, shared, delta)
-
-
-def _head(X):
-    """A few rows, in whatever they come."""
-    return X.tocsr()[:_FEW_ROWS] if hasattr(X, "tocsr") else X[:_FEW_ROWS]
-
-
-# Search
 
 
 @dataclass(frozen=True)
@@ -284,22 +61,22 @@ class _Candidate:
 
     params: dict
     estimator: object
-    rehearsal: _Rehearsal
+    budget: Budget
     ratio: float = 1.0  # of the epsilon that its steps share to their total
     guarantees: tuple[PrivacyGuarantee, ...] = ()
     total: PrivacyGuarantee | None = None
 
     def with_target(self, epsilon, delta):
         """Give it what a trial may cost."""
-        shared = self.rehearsal.largest_target(epsilon, delta, self.ratio)
-        report = self.rehearsal.report(shared, delta)
-        guarantees, total = _guarantees(self.rehearsal.estimator), report.total
+        shared = self.budget.largest_target(epsilon, delta, self.ratio)
+        report = self.budget.report(shared, delta)
+        guarantees, total = _guarantees(self.budget.rehearsal.estimator), report.total
         if total is None or not all(map(_is_of_rows, guarantees)):
             reasons = "; ".join(report.not_covered) or "a search is for models of rows"
             raise ValueError(f"A trial has to be private from end to end: {reasons}.")
         if total.epsilon > epsilon or total.delta > delta:
             raise ValueError(f"No noise of a candidate guarantees {(epsilon, delta)}: it has {total!r}.")
-        estimator = self.rehearsal.set_targets(self.estimator, shared, delta)
+        estimator = self.budget.set_targets(self.estimator, shared, delta)
         return replace(self, ratio=shared / epsilon, estimator=estimator, guarantees=guarantees, total=total)
 
 
@@ -322,20 +99,31 @@ class _Score:
 
     def release(self, model, X, y):
         """Score rows that a model was not fitted on; all that is not a number scores 0."""
-        try:
-            scores = self._of_rows(model, X, y)
-        except Exception:  # of some rows, which score 0: each moves the sum by 1 at most
-            scores = [self._of_row(model, X[place : place + 1], y[place : place + 1]) for place in range(len(y))]
+        scores = self._of_each_row(model, X, y)
         points = np.rint(np.nan_to_num(scores, nan=0.0).clip(0.0, 1.0) * _POINTS)
         total = np.array([points.sum()])  # of integers below 2^53
         _noise.add_gaussian(total, self.scale * _POINTS)
         return float(total[0] / _POINTS / len(y))
 
-    def _of_row(self, model, X, y):
+    def _of_each_row(self, model, X, y):
+        """Scores of rows, of which those score 0 that a model fails on by themselves."""
         try:
-            return float(self._of_rows(model, X, y)[0])
+            return self._of_rows(model, own_copy(X), y)
+        except Exception:  # of some rows: each moves the sum by 1 at most
+            is_scored = np.array([self._scores_one(model, X, y, place) for place in range(len(y))])
+        # With another row in their places, as the others would be rounded in another way one by one.
+        places = np.where(is_scored, np.arange(len(y)), is_scored.argmax())
+        try:
+            return np.where(is_scored, self._of_rows(model, _taken(X, places), y[places]), 0.0)
         except Exception:
-            return 0.0
+            return np.zeros(len(y))
+
+    def _scores_one(self, model, X, y, place):
+        try:
+            self._of_rows(model, _taken(X, [place]), y[[place]])
+        except Exception:
+            return False
+        return True
 
     def _of_rows(self, model, X, y):
         if self.scoring == "accuracy":
@@ -532,16 +320,18 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         model._calibrated_for = model.get_params(deep=False)
         model.classes = model._listed_classes()
         y = model._validate(X, y)
-        delta = 1.0 / max(len(y), 2) ** 2 if model.delta is None else model.delta
+        delta = model._delta_for(len(y))
         # By places alone: a split that looked at labels would move other rows if one is replaced.
         options = {"test_size": model.test_size, "random_state": model.random_state}
         X, X_held_out, y, y_held_out = train_test_split(X, y, **options)
-        target, candidates, score = model._spend(delta, model._candidates(X, len(y)), model._score())
-        calibration = model._calibrate(delta, target, candidates, score, len(y_held_out))
-        with _in_private():
+        facts = replace(
+            PublicFacts.of(X, n_samples=len(y)), n_targets=1, n_classes=(len(getattr(model, "classes_", ())),)
+        )
+        calibration, candidates, score = model._plan(facts, len(y_held_out), delta)
+        with in_private(), thrown_away():
             for candidate in candidates:
-                _check_rows(clone(candidate.estimator), X, X_held_out)
-        with _in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
+                _check_rows(clone(candidate.estimator), own_copy(X), own_copy(X_held_out))
+        with in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
             n_trials = _noise.poisson_above_zero(model.n_trials)
             trials = (_trial(candidates, score, X, y, X_held_out, y_held_out) for _ in range(n_trials))
             best, mean, fitted = max(trials, key=lambda trial: trial[1])
@@ -558,7 +348,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     def _validate(self, X, y):
         """Check rows as their first step will, and labels or targets, which are returned."""
         if is_lazy(X):
-            raise TypeError(_LAZY)
+            raise TypeError(LAZY)
         classifies = is_classifier(self.estimator)
         y = without_values(_of_one_type, y, name="y") if classifies else y
         if options := self._options_of_rows():
@@ -573,7 +363,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def _listed_classes(self):
         """Labels that are listed here, or else in the model."""
-        listed = (getattr(step, "classes", None) for step in (self, *_private_steps(self.estimator)))
+        listed = (getattr(step, "classes", None) for step in (self, *private_steps(self.estimator)))
         return next((classes for classes in listed if classes is not None), None)
 
     def _options_of_rows(self):
@@ -589,23 +379,45 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         dtype = FLOATS if takes_numbers else None  # others may take categories
         return {"accept_sparse": True, "dtype": dtype, "ensure_all_finite": "allow-nan" if takes_nan else True}
 
-    def _candidates(self, X, n_samples):
+    def calibrate_for(self, facts):
+        """What `fit` would fix for rows of which these facts are public: nothing is spent."""
+        model = snapshot(self)
+        model.classes = model._listed_classes()
+        if model.classes is not None:
+            facts = replace(facts, n_classes=(len(model.classes),))
+        n_held_out = len(train_test_split(np.arange(facts.n_samples), test_size=model.test_size)[1])
+        fitted = replace(facts, n_samples=facts.n_samples - n_held_out, n_targets=1)
+        return model._plan(fitted, n_held_out, model._delta_for(facts.n_samples))[0]
+
+    def _delta_for(self, n_samples):
+        return 1.0 / max(n_samples, 2) ** 2 if self.delta is None else self.delta
+
+    def _plan(self, facts, n_held_out, delta):
+        """Calibrate a search for rows to fit to and rows to score on; return what fit needs, too."""
+        target, candidates, score = self._spend(delta, self._candidates(facts), self._score())
+        return self._calibrate(delta, target, candidates, score, n_held_out), candidates, score
+
+    def _candidates(self, facts):
         """All candidates, which are public."""
         found = []
         for params in ParameterGrid(self.param_grid):
             candidate = _plain(clone(self.estimator).set_params(**clone(params, safe=False)))
-            for step in _private_steps(candidate):
+            if self._scoring() == "neg_log_loss" and not hasattr(candidate, "predict_proba"):
+                raise ValueError("scoring='neg_log_loss' is for models that have probabilities: not all candidates do.")
+            if any(is_ensemble(step) for _, step in all_steps(candidate)):
+                raise ValueError("A search takes no ensembles, whose members it cannot reach: search for one model.")
+            steps = private_steps(candidate)
+            for step in steps:
                 if not hasattr(step, "_calibration_of"):
-                    raise TypeError(_NOT_PRICED.format(type(step).__name__))
+                    raise not_priced(step)
                 step.set_params(adjacency=self.adjacency)
                 if self.classes is not None and getattr(step, "classes", self) is None:
                     step.set_params(classes=self.classes)
-            n_outputs = partial(_n_outputs, len(getattr(self, "classes_", ())), 1)
-            rehearsal = _rehearse(candidate, _head(X), n_samples, n_outputs)
-            for step in _private_steps(candidate):  # of a part of the rows, each would find a set of its own
+            budget = Budget.of(candidate, facts)
+            for step in steps:  # of a part of the rows, each would find a set of its own
                 if getattr(step, "classes", self) is None:
-                    step.set_params(classes=self.classes_)
-            found.append(_Candidate(params, candidate, rehearsal))
+                    step.set_params(classes=getattr(self, "classes_", None))
+            found.append(_Candidate(params, candidate, budget))
         if not found:
             raise ValueError("param_grid has no candidate: {} has one, the estimator as it is.")
         return found
@@ -664,6 +476,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             assumptions=(
                 *union["assumptions"],
                 "candidates, bounds and random_state were not chosen in view of the rows",
+                "functions in steps do the same at each call",
             ),
             not_covered=tuple(dict.fromkeys([*union["not_covered"], *_NOT_COVERED])),
             source="proof in skdprp.mechanisms.private_search_profile",
@@ -676,7 +489,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         """A model that learned nothing, where all trials failed."""
         if is_classifier(self.estimator):
             return DummyClassifier().fit(np.zeros((len(self.classes_), 1)), self.classes_)
-        bounds = [getattr(step, "target_bounds", None) for step in _private_steps(self.estimator)][-1]
+        bounds = [getattr(step, "target_bounds", None) for step in private_steps(self.estimator)][-1]
         return DummyRegressor().fit(np.zeros((1, 1)), [0.0 if bounds is None else np.mean(bounds)])
 
     @silent
@@ -794,13 +607,24 @@ def _plain(estimator):
     return estimator
 
 
-def _is_private(step):
-    """Whether a step has a budget; of scikit-learn's, some have an epsilon that is none."""
-    return hasattr(step, "epsilon") and not type(step).__module__.startswith("sklearn.")
-
-
-def _private_steps(estimator):
-    return [step for _, step in all_steps(estimator) if _is_private(step)]
+def _check_rows(model, X, X_held_out):
+    """Refuse rows that what stands before the first private step does not take: they would decide which trials fail."""
+    for step in [step for _, step in model.steps] if type(model) is Pipeline else [model]:
+        if any(is_private(one) for _, one in all_steps(step)):
+            if type(step) is Pipeline:
+                return _check_rows(step, X, X_held_out)
+            takes = get_tags(step).input_tags
+            options = {"accept_sparse": "csr", "dtype": FLOATS}
+            if type(step) in (ColumnTransformer, FeatureUnion):  # which let some columns pass that nobody looks at
+                X, X_held_out = fit_transform(step, X), without_values(step.transform, X_held_out)
+                continue
+            for rows in (X, X_held_out):
+                if isinstance(step, PrivateHistograms):
+                    step._count([rows])
+                elif takes.two_d_array and not takes.categorical:
+                    validate_array(rows, ensure_all_finite="allow-nan" if takes.allow_nan else True, **options)
+            return None
+        X, X_held_out = fit_transform(step, X), without_values(step.transform, X_held_out)
 
 
 def _guarantees(estimator):
@@ -813,12 +637,21 @@ def _is_of_rows(guarantee):
     return is_dp and not guarantee.adjacency.is_distance
 
 
+def _taken(X, places):
+    """A copy of some rows, in whatever they come."""
+    if isinstance(X, list):
+        return own_copy([X[place] for place in places])
+    return own_copy((X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X))[places])
+
+
 def _trial(candidates, score, X, y, X_held_out, y_held_out):
     """Draw a candidate, fit it to some rows and score it on the others; what fails is worse than every score."""
     # Steps with random_state=None draw from these: from a stream that is known, they would tell which trial it was.
     _noise.reseed_global_generators()
     candidate = candidates[_noise.uniform_index(len(candidates))]
     model = clone(candidate.estimator)
+    # A step may write into the rows, and the next trial would see how many were before it.
+    X, y, X_held_out = map(own_copy, (X, y, X_held_out))
     try:
         model.fit(X, y)
         mean = score.release(model, X_held_out, y_held_out)

@@ -1,9 +1,6 @@
-"""Releases in files: sketches with their guarantee and all that queries need to compare with them, and moments."""
+"""Sketches in files, with all that queries need to compare with them."""
 
-import hashlib
-import json
-import zipfile
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,14 +8,12 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, gen_batches
 
-from . import _noise, random_projection, sketch
-from ._digits import to_python
-from ._validation import FLOATS
-from ._version import __version__
-from .guarantee import Definition, PrivacyGuarantee
-from .moments import Columns, GaussianNoise, Moments
+from .. import _noise, random_projection, sketch
+from .._digits import to_python
+from .._validation import FLOATS
+from ..guarantee import Definition, PrivacyGuarantee
+from ._file import agree, check_description, read, write
 
-_FORMAT = 1
 _SKETCHES = {name: getattr(sketch, name) for name in sketch.__all__}
 _PROJECTIONS = {
     kind.__name__: kind
@@ -27,7 +22,6 @@ _PROJECTIONS = {
 }
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
 _FITTED = ("scale_", "sensitivity_", "flip_epsilon_")
-_DESCRIPTION_LENGTH = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,13 +104,11 @@ def save_release(path, sketches, estimator, *, description=""):
     if type(estimator) not in _SKETCHES.values():
         raise ValueError(f"{type(estimator).__name__} is no sketch of skdprp.")
     estimator._check_calibrated()  # or the file would state a guarantee for parameters that were not those of its noise
-    _check_description(description)
+    check_description(description)
     sketches = np.ascontiguousarray(sketches)
     _check_sketches(sketches, estimator)
     arrays = {"sketches": sketches, "probe": _probe(estimator.projection_)}
-    header = json.dumps(_describe(estimator) | {"description": description})
-    with open(path, "wb") as file:
-        np.savez(file, header=header, checksum=_checksum(header, arrays), **arrays)
+    write(path, _describe(estimator) | {"description": description}, arrays)
 
 
 def load_release(path):
@@ -152,136 +144,7 @@ def load_release(path):
     ...     load_release(Path(folder, "row.npz")).guarantee
     (1.0, 1e-06)-DP per transform, l1 change of 1.0
     """
-    header, arrays = _read(path)
-    try:
-        return _rebuild(json.loads(header), **arrays)
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        raise ValueError(f"{path}: the parts of this release do not match: {error}") from error
-
-
-def save_moments(path, moments, *, description=""):
-    """Write released moments and their guarantee to one file.
-
-    Parameters
-    ----------
-    path : str or Path
-        The file, by custom with the suffix .npz; overwritten.
-    moments : Moments
-        A release, such as ``DPMoments(...).fit(X, y).moments_``; of a secret projection there is no file.
-    description : str, default=""
-        Public words for the recipient, up to 10,000 characters: what a row is, how it was scaled. No guarantee covers
-        them: write nothing that was read off the rows.
-
-    Raises
-    ------
-    TypeError
-        If these are no moments with Gaussian noise.
-    ValueError
-        If `description` is no such string. Nothing is written then.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import numpy as np
-    >>> from skdprp import DPMoments, DPPCA, load_moments, save_moments
-    >>> release = DPMoments(epsilon=2.0, delta=1e-6).fit(np.eye(3)).moments_
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_moments(Path(folder, "table.npz"), release, description="three units")
-    ...     loaded = load_moments(Path(folder, "table.npz"))
-    >>> DPPCA().fit_moments(loaded).guarantee_
-    (2.0, 1e-06)-DP, one row replaced
-    """
-    if not isinstance(moments, Moments) or type(moments.noise) is not GaussianNoise:
-        raise TypeError("Expected Moments with Gaussian noise, such as DPMoments(...).fit(X).moments_.")
-    _check_description(description)
-    facts = {
-        "format": _FORMAT,
-        "version": __version__,
-        "noise_scale": moments.noise.scale,
-        "n_samples": moments.n_samples,
-        "columns": asdict(moments.columns),
-        "guarantee": moments.guarantee.to_dict(),
-        "description": description,
-    }
-    header, arrays = json.dumps(facts), {"values": moments.values}
-    with open(path, "wb") as file:
-        np.savez(file, header=header, checksum=_checksum(header, arrays), **arrays)
-
-
-def load_moments(path):
-    """Read moments back, and refuse them unless all parts of the file belong together.
-
-    Parameters
-    ----------
-    path : str or Path
-        A file written by :func:`save_moments`.
-
-    Returns
-    -------
-    Moments
-
-    Raises
-    ------
-    ValueError
-        If the file holds no moments, is of an unknown format, was damaged, or its parts do not fit each other.
-
-    Notes
-    -----
-    The checksum finds damage, not forgery: whoever can write the file can write its checksum. Nothing is unpickled.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from skdprp import DPMoments, load_moments, save_moments
-    >>> release = DPMoments().fit([[0.5, 0.5], [0.5, -0.5]]).moments_
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_moments(Path(folder, "table.npz"), release)
-    ...     load_moments(Path(folder, "table.npz")) == release
-    True
-    """
-    header, arrays = _read(path, ("values",))
-    try:
-        return _rebuild_moments(json.loads(header), **arrays)
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
-        raise ValueError(f"{path}: the parts of this release do not match: {error}") from error
-
-
-def _rebuild_moments(facts, values):
-    _agree("format", facts["format"], _FORMAT)
-    columns = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts["columns"].items()}
-    columns = Columns(**columns)
-    guarantee = PrivacyGuarantee.from_dict(facts["guarantee"])
-    _agree("shape of the moments", values.shape, (len(columns.weights),) * 2)
-    if not (values.dtype == np.float64 and np.isfinite(values).all() and np.array_equal(values, values.T)):
-        raise ValueError("the moments are no symmetric matrix of finite numbers.")
-    if not (facts["noise_scale"] > 0 and facts["n_samples"] > 0):
-        raise ValueError("no moments have such noise, or such a number of rows.")
-    return Moments(values, GaussianNoise(facts["noise_scale"]), facts["n_samples"], columns, guarantee)
-
-
-def _read(path, names=("sketches", "probe")):
-    """Header and arrays of a file, once its checksum holds."""
-    try:
-        # Without pickles a file of somebody else cannot run code.
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            header, checksum = file["header"].item(), file["checksum"].item()
-            arrays = {name: file[name] for name in names}
-    except (ValueError, TypeError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: not a release, or a damaged one.") from error
-    if checksum != _checksum(header, arrays):
-        raise ValueError(f"{path}: the parts of this release do not match: its checksum is another.")
-    return header, arrays
-
-
-def _checksum(header, arrays):
-    # Of bytes alone, which are the same under every version of Python and numpy: pickles, and hashes of them, are not.
-    digest = hashlib.sha256(header.encode())
-    for name, array in sorted(arrays.items()):
-        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array))
-    return digest.hexdigest()
+    return read(path, ("sketches", "probe"), _rebuild)
 
 
 def _describe(estimator):
@@ -289,8 +152,6 @@ def _describe(estimator):
     parameters = estimator.get_params(deep=False) | {"random_state": None}
     names = getattr(estimator, "feature_names_in_", None)
     return {
-        "format": _FORMAT,
-        "version": __version__,
         "sketch": type(estimator).__name__,
         "parameters": parameters,
         "feature_names": None if names is None else list(names),
@@ -330,7 +191,6 @@ def _probe(projection):
 
 def _rebuild(header, sketches, probe):
     """Make the release of a header and its arrays, and check that each part agrees with the others."""
-    _agree("format", header["format"], _FORMAT)
     # Only sketches and projections of this package are ever made: a file cannot name anything else.
     estimator = _SKETCHES[header["sketch"]](**header["parameters"])
     estimator._validate_params()
@@ -338,13 +198,13 @@ def _rebuild(header, sketches, probe):
     # The projection is of the kind that the parameters ask for, and multiplies as it did when it was saved: another
     # version of numpy may draw another one from the same seed.
     drawn = estimator._draw_projection(projection.n_features, check_random_state(0))
-    _agree("projection", _without_seeds(projection), _without_seeds(drawn))
+    agree("projection", _without_seeds(projection), _without_seeds(drawn))
     rebuilt = _probe(projection)
     if probe.shape != rebuilt.shape or not np.allclose(probe, rebuilt, rtol=1e-9, atol=1e-9 * np.abs(rebuilt).max()):
         raise ValueError("the projection does not come back as it was, so that sketches of queries would not compare.")
     estimator.n_features_in_ = projection.n_features
     if header["feature_names"] is not None:
-        _agree("number of feature names", len(header["feature_names"]), projection.n_features)
+        agree("number of feature names", len(header["feature_names"]), projection.n_features)
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     # The guarantee is stated anew, from parameters and projection: that of the file is compared, and not believed.
     estimator._fit_projection(projection)
@@ -354,18 +214,8 @@ def _rebuild(header, sketches, probe):
     estimator.guarantee_ = replace(estimator.guarantee_, **audited)
     _check_sketches(sketches, estimator)
     description = header.get("description", "")  # files of before there was one have none
-    _check_description(description)
+    check_description(description)
     return Release(sketches, guarantee, estimator, header["version"], description)
-
-
-def _check_description(description):
-    if not isinstance(description, str) or len(description) > _DESCRIPTION_LENGTH:
-        raise ValueError(f"the description should be a string of at most {_DESCRIPTION_LENGTH:,} characters.")
-
-
-def _agree(what, found, expected):
-    if found != expected:
-        raise ValueError(f"the {what} is {found!r}, and should be {expected!r}.")
 
 
 def _without_seeds(projection):
@@ -376,8 +226,8 @@ def _without_seeds(projection):
 def _check_guarantee(guarantee, fitted, estimator):
     """The parameters lead to the guarantee and the noise that the sketches were released with."""
     for name in ("epsilon", "delta", "definition", "unit", "adjacency"):
-        _agree(name, getattr(guarantee, name), getattr(estimator.guarantee_, name))
-    _agree("noise", sorted(fitted), sorted(_fitted_values(estimator)))
+        agree(name, getattr(guarantee, name), getattr(estimator.guarantee_, name))
+    agree("noise", sorted(fitted), sorted(_fitted_values(estimator)))
     for name, value in _fitted_values(estimator).items():
         if not np.isclose(fitted[name], value, rtol=1e-9, atol=0):
             raise ValueError(f"{name} was {fitted[name]:.6g}, and this version of skdprp makes it {value:.6g}.")
@@ -393,7 +243,7 @@ def _check_sketches(sketches, estimator):
     dtypes = {np.dtype(estimator._output_dtype(np.dtype(dtype))) for dtype in FLOATS}
     if sketches.dtype not in dtypes:
         raise ValueError(f"the dtype of the sketches is {sketches.dtype}, not {' or '.join(map(str, dtypes))}.")
-    _agree("shape of the sketches", sketches.shape, (*sketches.shape[:1], estimator._n_features_out))
+    agree("shape of the sketches", sketches.shape, (*sketches.shape[:1], estimator._n_features_out))
     if not all(_can_be_released(sketches[rows], estimator) for rows in gen_batches(len(sketches), 4096)):
         raise ValueError("the sketches hold values that this estimator does not release.")
 

@@ -1,0 +1,155 @@
+"""One budget for all private steps of a pipeline."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+
+from .._digits import with_python_numbers
+from .._lazy import is_lazy
+from ..report import report_before_fit
+from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, rehearse
+from ..report._structure import private_steps
+
+_DIGITS = 2.0**-20  # to which a total meets its target
+_MOST_ATTEMPTS = 20
+_NO_CHANGE = 1 - 2.0**-50  # of shares of a delta, which add up to no more than that
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What the private steps of an estimator share, of which only a clone is touched before all is known."""
+
+    rehearsal: Rehearsal
+    shares: tuple[float, ...]
+
+    @classmethod
+    def of(cls, estimator, facts):
+        """Share it in the ratio of the epsilons that the steps have now."""
+        rehearsal = rehearse(estimator, facts)
+        if not rehearsal.steps:
+            raise ValueError(f"{type(estimator).__name__} holds no private step.")
+        if unpriced := [step.estimator for step in rehearsal.steps if step.calibrate is None]:
+            raise not_priced(unpriced[0])
+        epsilons = [step.estimator.epsilon for step in rehearsal.steps]
+        rounded = _NO_CHANGE if len(epsilons) > 1 else 1.0
+        return cls(rehearsal, tuple(epsilon / sum(epsilons) * rounded for epsilon in epsilons))
+
+    def report(self, epsilon, delta):
+        """Report on the estimator as it will be fitted if all steps together are given a target."""
+        for step, share in zip(self.rehearsal.steps, self.shares, strict=True):
+            step.estimator.set_params(epsilon=epsilon * share, delta=delta * share)
+        return report_before_fit(self.rehearsal)
+
+    def largest_target(self, epsilon, delta, start=1.0):
+        """Raise what the steps share, from a multiple of epsilon on, until all guarantee (epsilon, delta)."""
+        if len(self.shares) == 1:  # whose noise is calibrated to this very target
+            return epsilon
+        shared, safe, slope, before = start * epsilon, 0.0, 1.0, None
+        for _ in range(_MOST_ATTEMPTS):
+            total = self.report(shared, delta).private
+            if total is None or total.epsilon == np.inf:  # at whatever they share
+                break
+            if total.epsilon <= epsilon:
+                safe = max(safe, shared)
+                if total.epsilon >= epsilon * (1 - _DIGITS):
+                    break
+            # By secants of logarithms, as totals grow nearly as their parts do.
+            point = np.log(shared), np.log(min(max(total.epsilon, epsilon / 2), 2 * epsilon))
+            if before is not None and point[0] != before[0]:
+                slope = min(max((point[1] - before[1]) / (point[0] - before[0]), 0.5), 2.0)
+            before = point
+            shared = float(np.exp(point[0] + (np.log(epsilon * (1 - _DIGITS / 2)) - point[1]) / slope))
+        return safe or epsilon  # at which they add up to it
+
+    def set_targets(self, estimator, epsilon, delta):
+        """Give the steps of the estimator that was cloned for this their shares of a target."""
+        for step, share in zip(self.rehearsal.steps, self.shares, strict=True):
+            prefix = f"{step.path}__" if step.path else ""
+            estimator.set_params(**{f"{prefix}epsilon": epsilon * share, f"{prefix}delta": delta * share})
+        return estimator
+
+
+@with_python_numbers
+def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
+    """Set epsilon and delta of every private step, so that what all guarantee together is one target.
+
+    Parameters
+    ----------
+    estimator : estimator
+        A private model, or a Pipeline with private steps. The ratio of the epsilons that they have now is kept.
+    X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        Rows as `fit` will see them. Only what is public of them is used, how many there are of which types; a few of
+        them are passed through the steps before the model to see how wide they become.
+    y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
+        Labels or targets, of which the number of classes or targets is used.
+    epsilon : float, default=1.0
+        Bound on the privacy loss of one row in all steps together.
+    delta : float or None, default=None
+        Failure probability of all together; None is 1 / n_samples**2, or what it was if the only step is a sketch.
+
+    Returns
+    -------
+    estimator
+        The same, with new parameters. Nothing is released.
+
+    Raises
+    ------
+    TypeError
+        If there are several private steps, and one cannot tell before a fit what it will guarantee, as sketches.
+    ValueError
+        If there is no private step, or a parameter does not fit the others.
+
+    See Also
+    --------
+    privacy_report : Says after the fit what all of it guarantees: this target, never more.
+
+    Notes
+    -----
+    Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
+    see :func:`~skdprp.compose`, reaches the target. Without ``skdprp[pld]``, losses that are not Gaussian add up to it.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdprp import DPPCA, DPRidge, privacy_report, set_budget
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = make_pipeline(DPPCA(8, epsilon=1.0, max_norm=80.0), DPRidge(epsilon=2.0, target_bounds=(0, 9)))
+    >>> set_budget(model, X, y, epsilon=3.0, delta=1e-6)["dpridge"].epsilon > 2.0
+    True
+    >>> total = privacy_report(model.fit(X, y)).private
+    >>> round(total.epsilon, 4), round(total.delta, 10)
+    (3.0, 1e-06)
+    """
+    if not epsilon > 0 or not (delta is None or 0 <= delta < 1):
+        raise ValueError(f"No budget has epsilon={epsilon} and delta={delta}.")
+    private = private_steps(estimator)
+    if len(private) == 1 and not hasattr(private[0], "_calibration_of"):
+        return _set_budget_of_sketch(estimator, X, y, epsilon, delta)
+    facts = PublicFacts.of(X, y)
+    delta = 1.0 / max(facts.n_samples, 2) ** 2 if delta is None else delta
+    budget = Budget.of(estimator, facts)
+    shared = budget.largest_target(epsilon, delta)
+    _check_total(budget.report(shared, delta), epsilon, delta)
+    return budget.set_targets(estimator, shared, delta)
+
+
+def _set_budget_of_sketch(estimator, X, y, epsilon, delta):
+    """Set epsilon of the only private step, a sketch, whose delta may have to be what it is."""
+    params = {"epsilon": epsilon} if delta is None else {"epsilon": epsilon, "delta": delta}
+    planned = clone(estimator)
+    private_steps(planned)[0].set_params(**params)
+    if not is_lazy(X):
+        _check_total(
+            report_before_fit(rehearse(planned, PublicFacts.of(X, y))), epsilon, 1.0 if delta is None else delta
+        )
+    private_steps(estimator)[0].set_params(**params)
+    return estimator
+
+
+def _check_total(report, epsilon, delta):
+    """Refuse what does not keep to a budget."""
+    total = report.private
+    if total is None or total.epsilon > epsilon or total.delta > delta:
+        raise ValueError(f"No noise of these steps guarantees {(epsilon, delta)}: together they have {total!r}.")

@@ -1,0 +1,254 @@
+"""One line for all that comes before a model of a table: bins, categories, and rows of norm 1."""
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import Normalizer, OneHotEncoder
+from sklearn.utils.validation import check_is_fitted
+
+from .._lazy import is_lazy
+from .._validation import is_frame, validate_schema
+from ..histograms._columns import holds_numbers, holds_times
+from ._binner import PublicBinner
+from ._private_binner import DPBinner
+from ._scaler import PublicScaler
+
+# Of the longest row within bounds, where to clip rows of numbers: most are far shorter than that one, and shorter than
+# noise is made for: measured by benchmarks/bench_norms.py.
+SHARE_OF_LONGEST = 0.35
+_CHOICES = (
+    "Give bounds, edges or categories of a column, not looked up in the table; drop it; or have all others found in"
+    " private bins, by an epsilon."
+)
+
+
+def make_table_preprocessor(
+    bounds=None, *, edges=None, categories=None, drop=(), epsilon=None, numbers="bins", n_bins=20, fill="middle"
+):
+    """Make the preprocessor of a table, by what is known of its columns without looking at them.
+
+    Each column is named once: under `bounds` or `edges`, under `categories`, or under `drop`. All else is found
+    privately, for `epsilon`, or is an error that names all such columns. Rows that come out are made for the default
+    ``max_norm=1.0`` of the linear models, so that nothing has to be computed by hand.
+
+    Parameters
+    ----------
+    bounds : dict or None, default=None
+        Least and largest value of columns of numbers, pairs by the names of the columns. Take them from what is known
+        of the quantity (ages are 0 to 120), **never from the rows**: nothing can detect that afterwards.
+    edges : dict or None, default=None
+        Increasing edges of bins of columns of numbers, as of :class:`~skdprp.PublicBinner`, where those of equal width
+        would have most values in one bin: incomes, prices, counts.
+    categories : dict or None, default=None
+        What columns can hold, lists by the names of the columns: all text, or all numbers or truth values. Each becomes
+        a column of 0 and 1; other and missing values are 0 in all of them.
+    drop : list of names, default=()
+        Columns to leave out: identifiers, names, what no model needs.
+    epsilon : float or None, default=None
+        Bound on the privacy loss of one row in :class:`~skdprp.DPBinner`, which finds bins and frequent categories of
+        all columns that are not named. :func:`~skdprp.set_budget` sets it, together with that of the model. None
+        releases nothing: such columns are an error.
+    numbers : {"bins", "scaled"}, default="bins"
+        Whether columns with `bounds` become bins, of which a linear model learns a curve, or are scaled, which is
+        better for few rows (hundreds), and for :class:`~skdprp.DPRidge` as a rule.
+    n_bins : int, default=20
+        Number of bins between bounds, and the largest number of those that are found.
+    fill : "middle", number or dict, default="middle"
+        What stands for missing values of scaled columns: the middle of the bounds, or a number within them for all
+        columns or by the names of some. Missing values of other columns have a bin of their own.
+
+    Returns
+    -------
+    Pipeline
+        Three steps. ``table`` refuses tables with other columns; ``columns`` is a ColumnTransformer; ``norm`` brings
+        each row to norm 1. If all columns are scaled, there is no ``norm``: a ``max_norm`` of 1 is then 0.35 of the
+        norm of the longest row within bounds, or that of a row with one column at its bound, if that is more.
+
+    Raises
+    ------
+    ValueError
+        If a column is named twice, or nothing is given at all; in `fit`, if the columns of the table do not fit, in one
+        message with all of them. It tells of names and types, which are public, and of no value.
+
+    See Also
+    --------
+    PublicBinner, PublicScaler : What it puts together, with more choices.
+    DPBinner : All columns privately, at less noise than some by this and others by that.
+    set_budget : One epsilon for what it finds and the model.
+
+    Notes
+    -----
+    Why norm 1: the noise of a private linear model is made for a row of norm ``max_norm``, and a row of half that norm
+    has the same noise at half its weight. Rows of bins and categories have equal norms, and :class:`Normalizer
+    <sklearn.preprocessing.Normalizer>` treats all alike. Rows of scaled columns only differ in norm, by more the more
+    columns there are; longer ones are clipped by the model that follows.
+
+    All steps but ``DPBinner`` are data-independent. Rows that come out are dense, and not private.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdprp import AMPClassifier, make_table_preprocessor, privacy_report, set_budget
+    >>> rng = np.random.default_rng(0)
+    >>> people = pd.DataFrame({"age": rng.integers(18, 90, 50_000), "town": rng.choice(["York", "Hull"], 50_000)})
+    >>> people["hours"], people["id"] = rng.normal(40, 10, 50_000).round(), np.arange(50_000)
+    >>> works = np.where((people["age"] < 65) & (people["hours"] > 30), "yes", "no")
+    >>> known = {"bounds": {"age": (0, 120)}, "categories": {"town": ["Hull", "York"]}, "drop": ["id"]}
+    >>> columns = make_table_preprocessor(**known, epsilon=0.3)
+    >>> model = make_pipeline(columns, AMPClassifier(epsilon=0.7, classes=["no", "yes"]))
+    >>> model = set_budget(model, people, works, epsilon=1.0, delta=1e-6).fit(people, works)
+    >>> bool(model.score(people, works) > 0.85)
+    True
+    >>> round(privacy_report(model).total.epsilon, 4)
+    1.0
+    >>> make_table_preprocessor(**known).fit(people)
+    Traceback (most recent call last):
+        ...
+    ValueError: These columns do not fit:
+      hours: nothing is given for this column of type float64
+    Give bounds, edges or categories of a column, not looked up in the table; drop it; or have all others...
+    """
+    for name, given in {"bounds": bounds, "edges": edges, "categories": categories}.items():
+        if not (given is None or isinstance(given, Mapping)):
+            raise TypeError(f"{name} must be a dict, by the names of columns; got {type(given).__name__}.")
+    if isinstance(drop, str):
+        raise TypeError(f"drop must be a list of names of columns: write [{drop!r}].")
+    bounds, edges, categories = ({} if one is None else dict(one) for one in (bounds, edges, categories))
+    drop = list(drop)
+    _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill)
+    categories = {name: list(listed) for name, listed in categories.items()}
+    # Rows of numbers alone differ in length: longer ones are clipped by the model, see Notes.
+    are_scaled = numbers == "scaled" and not edges and not categories and epsilon is None
+    half = min(1 / (SHARE_OF_LONGEST * len(bounds) ** 0.5), 1.0) if are_scaled else 0.5
+    filled = {name: fill.get(name, "middle") for name in bounds} if isinstance(fill, Mapping) else fill
+    scaler = PublicScaler(bounds, feature_range=(-half, half), fill=filled)
+    of_bounds = scaler if numbers == "scaled" else PublicBinner(bounds, n_bins=n_bins, sparse_output=False)
+    columns = transformer_of_columns(of_bounds, bounds, categories, edges)
+    if epsilon is not None:
+        columns.remainder = DPBinner(n_bins, epsilon=epsilon, sparse_output=False)
+    table = TableColumns([*bounds, *edges], categories, drop=drop, others="error" if epsilon is None else "take")
+    steps = [("table", table), ("columns", columns), ("norm", Normalizer())]
+    return Pipeline(steps[:2] if are_scaled else steps)
+
+
+def transformer_of_columns(of_bounds, bounds, categories, edges=()):
+    """Return a ColumnTransformer of what is known of columns: it learns nothing, and its rows are dense."""
+    # What is not among the categories is 0 everywhere. Numbers have to be in order, and names may be in any.
+    listed = [sorted(some) if not any(isinstance(one, str) for one in some) else some for some in categories.values()]
+    encoder = OneHotEncoder(categories=listed, handle_unknown="ignore", sparse_output=False)
+    steps = [
+        ("numbers", of_bounds, list(bounds)),
+        ("edges", PublicBinner(edges=edges, sparse_output=False), list(edges)),
+        ("categories", encoder, list(categories)),
+    ]
+    used = [step for step in steps if step[2]]
+    return ColumnTransformer(used, sparse_threshold=0, verbose_feature_names_out=False)
+
+
+def _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill):
+    """Refuse columns that are named twice or not by text, options that do not go together, and nothing at all."""
+    if numbers not in ("bins", "scaled"):
+        raise ValueError(f'numbers must be "bins" or "scaled"; got {numbers!r}.')
+    if numbers == "bins" and not (isinstance(fill, str) and fill == "middle"):
+        raise ValueError('fill is for numbers="scaled": bins have one for missing values.')
+    names = [*bounds, *edges, *categories, *drop]
+    if not (bounds or edges or categories) and epsilon is None:
+        raise ValueError("Nothing is given: bounds, edges or categories of columns, or an epsilon for private bins.")
+    if not_text := [name for name in names if not isinstance(name, str)]:
+        raise ValueError(f"Names of columns must be text; got {not_text}.")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"These columns are named twice: {twice}.")
+    if isinstance(fill, Mapping) and (unknown := [name for name in fill if name not in bounds]):
+        raise ValueError(f"fill is given for {unknown}, which have no bounds.")
+    for name, listed in categories.items():
+        is_text = {isinstance(one, str) for one in listed}
+        if isinstance(listed, str) or len(is_text) != 1 or len(set(listed)) < len(listed):
+            raise ValueError(
+                f"categories of column {name!r} must be different texts, or different numbers, none missing."
+            )
+
+
+class TableColumns(TransformerMixin, BaseEstimator):
+    """Take columns of a dataframe by their names, and refuse one that has others, or other types.
+
+    Names and types are public, what is in the columns is not, and nothing is learned but the names.
+    """
+
+    def __init__(self, numbers, categories, *, drop=(), others="error"):
+        self.numbers = numbers
+        self.categories = categories
+        self.drop = drop
+        self.others = others
+
+    def fit(self, X, y=None):
+        """Check all columns."""
+        types = _types(X)
+        faults = [self._fault(name, types[name]) for name in types if name not in self.drop]
+        faults = [f"{name}: there is no such column" for name in self._named() if name not in types] + faults
+        _raise(faults)
+        validate_schema(self, X, reset=True)
+        self.columns_ = [name for name in types if name not in self.drop]
+        return self
+
+    def transform(self, X):
+        """Return the columns that the fit has taken, in its order."""
+        check_is_fitted(self)
+        types = _types(X)
+        missing = [f"{name}: there is no such column" for name in self.columns_ if name not in types]
+        _raise(missing or [self._fault(name, types[name]) for name in self.columns_])
+        return X[self.columns_]
+
+    def get_feature_names_out(self, input_features=None):
+        """Name the columns that were taken."""
+        check_is_fitted(self)
+        return np.array(self.columns_, dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+    def _named(self):
+        return [*self.numbers, *self.categories, *self.drop]
+
+    def _fault(self, name, dtype):
+        """Say what is wrong with a column that is there, by its name and type; None if nothing is."""
+        kind = re.match(r"\w*", str(dtype))[0]  # what follows may be a list of categories
+        holds = "numbers" if holds_numbers(dtype) else "text" if kind.lower() in ("str", "string") else None
+        if name in self.numbers and holds != "numbers" and kind != "object":  # in which anything may be, numbers too
+            return f"{name}: type {kind} where numbers should be; convert it, list its categories, or drop it"
+        if name in self.categories:
+            listed = "text" if isinstance(self.categories[name][0], str) else "numbers"
+            if {holds, listed} == {"text", "numbers"}:
+                return f"{name}: type {kind} where {listed} should be, as its categories are"
+        if name not in self._named() and self.others == "error":
+            return f"{name}: nothing is given for this column of type {kind}"
+        if name not in self._named() and holds_times(dtype):
+            return f"{name}: type {kind}; make it days since a date that is not from the data, or drop it"
+        return None
+
+    def _matches_parameters(self):
+        return not hasattr(self, "columns_") or not set(self.columns_) & set(self.drop)
+
+
+def _types(X):
+    """Types of the columns of a dataframe by their names, which are public."""
+    if not is_frame(X):
+        raise TypeError("Expected a dataframe of pandas or polars: columns go by their names.")
+    if is_lazy(X):
+        raise TypeError("A ColumnTransformer does not take dask collections: see PublicBinner and DPBinner, which do.")
+    names = list(X.columns)
+    _raise([f"{name}: there are several columns of this name" for name in names if names.count(name) > 1])
+    return dict(zip(names, X.dtypes, strict=True))
+
+
+def _raise(faults):
+    if lines := [f"\n  {fault}" for fault in faults if fault]:
+        choices = f"\n{_CHOICES}" * any("nothing is given" in line for line in lines)
+        raise ValueError(f"These columns do not fit:{''.join(lines)}{choices}")

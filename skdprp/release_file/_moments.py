@@ -1,0 +1,102 @@
+"""Moments in files."""
+
+from dataclasses import asdict
+
+import numpy as np
+
+from ..guarantee import PrivacyGuarantee
+from ..moments import Columns, GaussianNoise, Moments
+from ._file import agree, check_description, read, write
+
+
+def save_moments(path, moments, *, description=""):
+    """Write released moments and their guarantee to one file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, by custom with the suffix .npz; overwritten.
+    moments : Moments
+        A release, such as ``DPMoments(...).fit(X, y).moments_``; of a secret projection there is no file.
+    description : str, default=""
+        Public words for the recipient, up to 10,000 characters: what a row is, how it was scaled. No guarantee covers
+        them: write nothing that was read off the rows.
+
+    Raises
+    ------
+    TypeError
+        If these are no moments with Gaussian noise.
+    ValueError
+        If `description` is no such string. Nothing is written then.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import numpy as np
+    >>> from skdprp import DPMoments, DPPCA, load_moments, save_moments
+    >>> release = DPMoments(epsilon=2.0, delta=1e-6).fit(np.eye(3)).moments_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_moments(Path(folder, "table.npz"), release, description="three units")
+    ...     loaded = load_moments(Path(folder, "table.npz"))
+    >>> DPPCA().fit_moments(loaded).guarantee_
+    (2.0, 1e-06)-DP, one row replaced
+    """
+    if not isinstance(moments, Moments) or type(moments.noise) is not GaussianNoise:
+        raise TypeError("Expected Moments with Gaussian noise, such as DPMoments(...).fit(X).moments_.")
+    check_description(description)
+    facts = {
+        "noise_scale": moments.noise.scale,
+        "n_samples": moments.n_samples,
+        "columns": asdict(moments.columns),
+        "guarantee": moments.guarantee.to_dict(),
+        "description": description,
+    }
+    write(path, facts, {"values": moments.values})
+
+
+def load_moments(path):
+    """Read moments back, and refuse them unless all parts of the file belong together.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by :func:`save_moments`.
+
+    Returns
+    -------
+    Moments
+
+    Raises
+    ------
+    ValueError
+        If the file holds no moments, is of an unknown format, was damaged, or its parts do not fit each other.
+
+    Notes
+    -----
+    The checksum finds damage, not forgery: whoever can write the file can write its checksum. Nothing is unpickled.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skdprp import DPMoments, load_moments, save_moments
+    >>> release = DPMoments().fit([[0.5, 0.5], [0.5, -0.5]]).moments_
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_moments(Path(folder, "table.npz"), release)
+    ...     load_moments(Path(folder, "table.npz")) == release
+    True
+    """
+    return read(path, ("values",), _rebuild)
+
+
+def _rebuild(facts, values):
+    columns = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts["columns"].items()}
+    columns = Columns(**columns)
+    guarantee = PrivacyGuarantee.from_dict(facts["guarantee"])
+    agree("shape of the moments", values.shape, (len(columns.weights),) * 2)
+    if not (values.dtype == np.float64 and np.isfinite(values).all() and np.array_equal(values, values.T)):
+        raise ValueError("the moments are no symmetric matrix of finite numbers.")
+    if not (facts["noise_scale"] > 0 and facts["n_samples"] > 0):
+        raise ValueError("no moments have such noise, or such a number of rows.")
+    return Moments(values, GaussianNoise(facts["noise_scale"]), facts["n_samples"], columns, guarantee)

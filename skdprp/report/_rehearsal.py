@@ -1,0 +1,269 @@
+"""What an estimator will guarantee once it is fitted, from what is public of the rows: nothing is released."""
+
+import pickle
+import warnings
+from collections.abc import Callable
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from functools import partial
+from numbers import Integral
+
+import numpy as np
+from joblib import parallel_config
+from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.ensemble import VotingClassifier, VotingRegressor
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils import get_tags
+
+from .. import _noise
+from .._lazy import is_lazy
+from .._recording import EntryBlock, open_journals
+from .._validation import FLOATS, validate_array, without_values
+from ..linear_model._base import _of_one_type
+from ._data_independent import PUBLIC
+from ._search import of_any_draw
+from ._structure import all_steps, branches, has_guarantee, holds_fitted, is_of_library, is_private
+from ._walk import Flow, walk
+
+_FEW_ROWS = 8  # which show how wide rows are after a step
+LAZY = "X is a dask collection, of which the number of rows is not known here: compute it, or give an array."
+_NOT_PRICED = "does not say before a fit what it will guarantee: only DP models and transformers of this library do."
+_RECORDED = "{} is reported after its fit, which records folds and candidates; DPSearchCV has a price before."
+_FITTED_BEFORE = "{} holds what was fitted before, which a fit to come may publish: report it after that fit."
+_MOST_SAMPLES = 2**53
+_NO_LABELS = "Give y, of all rows: {} lists no classes, and takes them from it."
+
+
+@dataclass(frozen=True)
+class PublicFacts:
+    """What is public of rows and of their labels or targets."""
+
+    head: object  # a few rows, of which widths and types are used
+    n_samples: int
+    n_targets: int = 0
+    n_classes: tuple[int, ...] = ()  # of each target, if those are labels
+    has_all_labels: bool = True
+
+    @classmethod
+    def of(cls, X, y=None, n_samples=None):
+        """Collect them from rows and labels."""
+        if is_lazy(X):
+            raise TypeError(LAZY)
+        if n_samples is None:
+            n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or not 0 < n_samples < _MOST_SAMPLES:
+            raise ValueError(f"n_samples is a number of rows, got {n_samples!r}.")
+        n_samples = int(n_samples)
+        if y is None:
+            return cls(_head(X), n_samples)
+        y = y.toarray() if hasattr(y, "toarray") else y
+        labels = without_values(np.asarray, without_values(_of_one_type, y, name="y"), name="y")
+        columns = labels.reshape(len(labels), -1).T
+        n_classes = tuple(len(without_values(np.unique, column, name="y")) for column in columns)
+        return cls(_head(X), n_samples, len(columns), n_classes, len(labels) >= n_samples)
+
+    def n_outputs(self, step):
+        """Number of classes or targets of a private step."""
+        if not is_classifier(step):
+            return max(self.n_targets, 1) if is_regressor(step) else self.n_targets
+        if step.classes is None and not (self.n_classes and self.has_all_labels):
+            raise ValueError(_NO_LABELS.format(type(step).__name__))
+        return self.n_classes[0] if step.classes is None else len(step.classes)
+
+
+@dataclass(frozen=True)
+class PrivateStep:
+    """A private step that is not fitted yet, and how to calibrate it to the rows that will reach it."""
+
+    path: str
+    estimator: object
+    calibrate: Callable | None  # None for a sketch, which states its guarantee from its first few rows on
+
+    def state(self):
+        """State what it will guarantee, with its parameters as they are."""
+        if self.calibrate is not None:
+            self.estimator._validate_params()
+            self.estimator.guarantee_ = self.calibrate().guarantee
+        elif not (has_guarantee(self.estimator) and self.estimator.guarantee_.per == "transform"):
+            raise not_priced(self.estimator)
+        elif not isinstance(
+            getattr(self.estimator, "random_state", None), Integral
+        ):  # the fit draws another projection
+            stated = of_any_draw(self.estimator.guarantee_)
+            self.estimator.guarantee_ = replace(stated, mechanism=type(self.estimator).__name__)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """A clone of an estimator in which all that stands before a model has seen a few rows, and its private steps."""
+
+    estimator: object
+    steps: tuple[PrivateStep, ...]
+
+
+def not_priced(step):
+    """Say that a step cannot be calibrated before a fit."""
+    return TypeError(f"{type(step).__name__} {_NOT_PRICED}")
+
+
+@contextmanager
+def in_private():
+    """Run what tells nobody how often it runs: no warnings, and no other processes, which entries would not reach."""
+    with warnings.catch_warnings(), parallel_config(backend="sequential"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def thrown_away():
+    """Block for noise that is thrown away with what it was added to, of which no ledger needs an entry."""
+    return EntryBlock(frozenset(open_journals().values()), seeded=_noise.is_seeded(), absorbs=True)
+
+
+def rehearse(estimator, facts):
+    """Find all private steps of an estimator, and pass a few rows through what stands before a model."""
+    _check_holds_no_fits(estimator)
+    model = clone(estimator)
+    for _, step in all_steps(model):
+        if is_private(step) and is_of_library(step):
+            step._validate_params()  # whose errors are of public parameters
+    with in_private(), thrown_away():  # of what is fitted only widths are kept
+        return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
+
+
+def _check_holds_no_fits(estimator):
+    """Refuse what clones would forget, but for composites and models of this library, which fit clones themselves."""
+    if type(estimator) is FrozenEstimator or is_of_library(estimator):
+        return
+    parts = [part for _, part in (*getattr(estimator, "steps", ()), *branches(estimator)) if hasattr(part, "fit")]
+    if not parts and holds_fitted(estimator):
+        raise ValueError(_FITTED_BEFORE.format(type(estimator).__name__))
+    for part in parts:
+        _check_holds_no_fits(part)
+
+
+def _pass_steps(model, path, facts, *, is_released=False):
+    """Yield the private steps of a model, which gets the rows of `facts`, or what was released of them."""
+    if type(model) is Pipeline:
+        *front, (last_name, last) = model.steps
+        for name, step in front:
+            if hasattr(step, "fit"):
+                try:
+                    _refuse_searches(step, is_released)
+                    facts = replace(facts, head=fit_transform(step, facts.head))
+                except (TypeError, ValueError):
+                    if not is_released:
+                        raise
+                    continue  # what needs labels, say, is post-processing, and prices nothing
+                yield from _of_fitted(step, _joined(path, name), facts)
+                is_released = is_released or walk(step, "", Flow()).flow.released
+        yield from _pass_steps(last, _joined(path, last_name), facts, is_released=is_released)
+    elif members := list(_members(model, facts)):
+        for name, member, of_member in members:
+            yield from _pass_steps(member, _joined(path, name), of_member, is_released=is_released)
+    elif hasattr(model, "calibrate_for"):
+        yield PrivateStep(path, model, partial(model.calibrate_for, facts))
+    elif hasattr(model, "transform") or (is_private(model) and get_tags(model).input_tags.categorical):
+        _refuse_searches(model, is_released)
+        if not is_released or is_private(model):
+            model.fit(facts.head) if is_private(model) else without_values(model.fit, facts.head)
+            yield from _of_fitted(model, path, facts)
+    elif is_private(model):
+        rows = validate_array(facts.head, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan")
+        yield _private_step(model, path, rows.shape[1], rows.dtype, facts)
+    else:
+        _refuse_searches(model, is_released)
+
+
+def _refuse_searches(model, is_released):
+    """Refuse searches that see rows."""
+    for _, step in all_steps(model):
+        if isinstance(step, GridSearchCV | RandomizedSearchCV) and not is_released:
+            raise ValueError(_RECORDED.format(type(step).__name__))
+
+
+def fit_transform(step, X):
+    """Pass rows through a step; errors of other libraries would show them."""
+    if type(step) is FrozenEstimator:
+        return without_values(step.transform, X)
+    if type(step) is Pipeline:
+        for one in [one for _, one in step.steps if hasattr(one, "fit")]:
+            X = fit_transform(one, X)
+        return X
+    if is_of_library(step) or type(step) in PUBLIC:
+        return step.fit(X).transform(X)
+    return without_values(lambda: step.fit(X).transform(X))
+
+
+def _of_fitted(step, path, facts):
+    """Yield what is private in a step that has seen the few rows, which left it as `facts` have them."""
+    head = facts.head
+    types = set(head.dtypes if hasattr(head, "columns") else [getattr(head, "dtype", None)])
+    dtype = np.dtype(np.float32 if types == {np.dtype(np.float32)} else np.float64)
+    for within, one in all_steps(step, path):
+        if is_private(one):
+            yield _private_step(one, within, one.n_features_in_, dtype, facts)
+
+
+def _private_step(step, path, n_features, dtype, facts):
+    if not hasattr(step, "_calibration_of"):
+        return PrivateStep(path, step, None)
+    shape = (facts.n_samples, n_features)
+    return PrivateStep(path, step, partial(step._calibration_of, shape, dtype, facts.n_outputs(step)))
+
+
+def _members(model, facts):
+    """Yield what an ensemble will fit to the same rows, by the name of the parameter that it is a clone of.
+
+    The ensemble has them from here on, as after its fit.
+    """
+    kind = type(model)
+    if kind is FixedThresholdClassifier:
+        yield "estimator", model.estimator, facts
+    if kind in (VotingClassifier, VotingRegressor):
+        named = [(name, member) for name, member in model.estimators if member != "drop"]
+        model.estimators_ = [member for _, member in named]
+        yield from ((name, member, facts) for name, member in named)
+    if kind in (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor):
+        of_members = list(_facts_of_members(kind, facts))
+        model.estimators_ = [clone(model.estimator) for _ in of_members]
+        if kind is OneVsRestClassifier and facts.n_targets > 1:  # which its multilabel_ says
+            model.label_binarizer_ = LabelBinarizer().fit(np.tri(facts.n_targets, dtype=int))
+        yield from (("estimator", *pair) for pair in zip(model.estimators_, of_members, strict=True))
+
+
+def _facts_of_members(kind, facts):
+    """Yield what is public of the labels that each of the members gets."""
+    if kind is not OneVsRestClassifier:
+        for target in range(facts.n_targets):
+            yield replace(facts, n_targets=1, n_classes=facts.n_classes[target : target + 1])
+        return
+    if not (facts.n_classes and facts.has_all_labels):
+        raise ValueError(_NO_LABELS.format(kind.__name__))
+    # One problem for each of more than two classes, or for each column of several labels.
+    n_problems = facts.n_targets if facts.n_targets > 1 else max(facts.n_classes[0], 1)
+    for _ in range(1 if facts.n_targets == 1 and n_problems == 2 else n_problems):
+        yield replace(facts, n_targets=1, n_classes=(2,))
+
+
+def _joined(path, name):
+    return f"{path}__{name}" if path else name
+
+
+def _head(X):
+    """A few rows, in whatever they come."""
+    rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
+    return own_copy(rows[:_FEW_ROWS])
+
+
+def own_copy(X):
+    """A copy of rows that a step may write into: frames copied as such share the objects in their cells."""
+    try:
+        return pickle.loads(pickle.dumps(X))
+    except (pickle.PicklingError, AttributeError, TypeError):  # of cells that cannot be written out
+        return deepcopy(X)

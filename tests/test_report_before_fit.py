@@ -1,0 +1,157 @@
+"""Reports on what a fit will release, against those on what it did."""
+
+import dask.array
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.ensemble import StackingClassifier, VotingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+
+from skdprp import (
+    DPOPORP,
+    DPPCA,
+    AMPClassifier,
+    DPBinner,
+    DPMoments,
+    DPRandomProjection,
+    DPRidge,
+    DPSearchCV,
+    DPSGDClassifier,
+    DPSignOPORP,
+    DPSignRP,
+    MIDPRegressor,
+    PrivacyLedger,
+    PublicScaler,
+    iDPSignRP,
+    privacy_report,
+    set_budget,
+)
+
+TABLE = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "Leeds", "York"] * 100})
+BEFORE_A_FIT = [
+    make_pipeline(Normalizer(), DPOPORP(4, random_state=0), LogisticRegression()),
+    make_pipeline(DPSignOPORP(4, random_state=0), AMPClassifier()),
+    FeatureUnion([("first", DPOPORP(4, random_state=0)), ("second", iDPSignRP(4, random_state=1))]),
+    OneVsRestClassifier(make_pipeline(DPPCA(3), AMPClassifier())),
+    OneVsRestClassifier(AMPClassifier(classes=[0, 1])),
+    VotingClassifier([("plain", AMPClassifier()), ("scaled", make_pipeline(PublicScaler((-1, 1)), AMPClassifier()))]),
+    FixedThresholdClassifier(AMPClassifier(), threshold=0.3),
+    make_pipeline(StandardScaler(), DPSGDClassifier(n_epochs=2)),
+    make_pipeline(PublicScaler((-1, 1)), DPSearchCV(AMPClassifier(), {"max_norm": [1.0, 2.0]}, n_trials=2)),
+    DPRidge(target_bounds=(0, 1)),
+    MultiOutputRegressor(DPRidge(target_bounds=(0, 1))),
+    MultiOutputClassifier(AMPClassifier()),
+    DPMoments(),
+    LogisticRegression(),
+    # After a sketch, what learns is post-processing, and prices nothing.
+    make_pipeline(DPOPORP(4, random_state=0), LinearDiscriminantAnalysis()),
+    make_pipeline(DPOPORP(4, random_state=0), SelectKBest(k="all"), AMPClassifier()),
+    make_pipeline(DPOPORP(4, random_state=0), StackingClassifier([("one", LogisticRegression())])),
+]
+
+
+def facts_of(report):
+    """What a report says of the releases."""
+    return report.steps, report.not_covered, report.private and (report.private.epsilon, report.private.delta)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("estimator", BEFORE_A_FIT, ids=repr)
+def test_the_price_before_a_fit_is_what_the_fit_costs(estimator, n_classes, binary):
+    n_classes = 2 if isinstance(estimator, FixedThresholdClassifier) else n_classes
+    X, y = binary[0], np.arange(len(binary[1])) % n_classes
+    y = np.column_stack([y, binary[1]]) if isinstance(estimator, MultiOutputClassifier | MultiOutputRegressor) else y
+    given = X.copy()
+    with PrivacyLedger() as ledger:
+        before = privacy_report(estimator, X, y)
+    assert ledger.entries == () and not any(name.endswith("_") for name in vars(estimator))
+    np.testing.assert_array_equal(X, given)
+    fitted = clone(estimator).fit(X, y)
+    assert facts_of(before) == facts_of(privacy_report(fitted))
+    assert facts_of(privacy_report(fitted, X, y)) == facts_of(before)
+    assert "nothing has been released" in before.counted
+
+
+def test_the_price_of_a_table_follows_from_a_few_rows(binary):
+    model = make_pipeline(DPBinner(epsilon=0.3), AMPClassifier(epsilon=0.7, classes=["no", "yes"]))
+    before = privacy_report(model, TABLE[:10], n_samples=300)
+    assert facts_of(before) == facts_of(privacy_report(model, TABLE, n_samples=None))
+    after = privacy_report(clone(model).fit(TABLE, np.tile(["no", "yes"], 150)))
+    assert facts_of(before) == facts_of(after)
+    assert privacy_report(model, TABLE[:10], n_samples=30_000).total.delta == 2 / 30_000**2
+
+
+def test_several_labels_a_row_are_a_model_each(binary):
+    X, y = binary[0], np.column_stack([binary[1], np.arange(len(binary[1])) % 2])
+    for columns in (y, np.column_stack([y, y[:, :1]])):
+        for labels in (columns, sp.csr_array(columns)):
+            model = OneVsRestClassifier(AMPClassifier(delta=1e-6))
+            before = privacy_report(model, X, labels)
+            assert before.total is None and facts_of(before) == facts_of(privacy_report(model.fit(X, labels)))
+    set_budget(model, X, y, epsilon=1.0, delta=1e-6).fit(X, y)
+    assert 1 - 1e-6 <= privacy_report(model).private.epsilon <= 1.0
+
+
+def test_a_sketch_is_priced_whatever_its_projection_will_be(binary):
+    """A projection of zeros loses nothing, and the next one does."""
+    sketch = DPRandomProjection(1, projection="very_sparse", density=0.1, delta=1e-6)
+    model = FeatureUnion([("first", sketch), ("second", sketch)])
+    prices = {privacy_report(model, binary[0]).private.epsilon for _ in range(20)}
+    costs = [privacy_report(clone(model).fit(binary[0])).private.epsilon for _ in range(20)]
+    assert min(prices) >= max(costs)
+
+
+def test_texts_are_priced(binary):
+    texts = pd.DataFrame({"text": ["one row", "another"] * 150})
+    model = make_pipeline(FunctionTransformer(first_column), HashingVectorizer(n_features=8), AMPClassifier())
+    before = privacy_report(model, texts, binary[1])
+    assert facts_of(before) == facts_of(privacy_report(model.fit(texts, binary[1])))
+
+
+def first_column(frame):
+    return frame.iloc[:, 0]
+
+
+def test_what_a_report_before_a_fit_does_not_know_is_an_error(binary):
+    X, y = binary
+    fitted = TunedThresholdClassifierCV(LogisticRegression().fit(X, y), cv="prefit", refit=False)
+    with pytest.raises(ValueError, match="TunedThresholdClassifierCV holds what was fitted before"):
+        privacy_report(make_pipeline(DPOPORP(4), fitted), X, y)
+    with pytest.raises(ValueError, match="GridSearchCV is reported after its fit"):
+        privacy_report(make_pipeline(GridSearchCV(make_pipeline(DPPCA(2), KMeans(2)), {}), AMPClassifier()), X, y)
+    for n_samples in (0, -3, 2.5, True, "7", 10**400):
+        with pytest.raises(ValueError, match="n_samples is a number of rows"):
+            privacy_report(AMPClassifier(), X, y, n_samples=n_samples)
+    assert privacy_report(AMPClassifier(), X, y, n_samples=np.int8(100)).total.delta == 1e-4
+    with pytest.raises(ValueError, match="Give y, of all rows"):
+        privacy_report(AMPClassifier(), X[:8], y[:8], n_samples=300)
+    with pytest.raises(ValueError, match="The 'method' parameter of DPSignRP"):
+        privacy_report(FeatureUnion([("signs", DPSignRP(4, method="laplace"))]), X)
+    with pytest.raises(ValueError, match="Give y, of all rows: AMPClassifier lists no classes"):
+        privacy_report(AMPClassifier(), X)
+    with pytest.raises(ValueError, match="Give y, of all rows: OneVsRestClassifier lists no classes"):
+        privacy_report(OneVsRestClassifier(AMPClassifier()), X)
+    with pytest.raises(ValueError, match="GridSearchCV is reported after its fit"):
+        privacy_report(GridSearchCV(AMPClassifier(), {}), X, y)
+    with pytest.raises(TypeError, match="MIDPRegressor does not say before a fit"):
+        privacy_report(MIDPRegressor(), X, y)
+    with pytest.raises(TypeError, match="X is a dask collection"):
+        privacy_report(AMPClassifier(), dask.array.from_array(X), y)
+    with pytest.raises(ValueError, match="n_samples is for a report on a fit to come"):
+        privacy_report(AMPClassifier(), n_samples=10)
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="X is for what an estimator will release"):
+        privacy_report(AMPClassifier(), X, y, ledger=ledger)
+    with pytest.raises(NotFittedError, match=r"is not fitted.*give X"):
+        privacy_report(AMPClassifier())
