@@ -84,7 +84,7 @@ class AMPClassifier(PrivateLinearClassifier):
         radius is Gamma distributed, which is less noise for few weights; as published it is the half-normal of [2]_.
         "auto" is the one of the smaller root mean square, for up to 64 weights, and Gaussian for more, one-vs-rest
         problems of more than two classes and published calibrations. Beside many other releases Gaussian noise adds up
-        to less.
+        to less; a :class:`~skdprp.DPSearchCV` takes it for "auto".
     calibration : {"exact", "published"}, default="exact"
         "published" reproduces [1]_ without hyperparameters (H-F AMP), or [2]_ for product noise. What they claim is in
         `claimed_`; `guarantee_` has what is true, and fit warns.

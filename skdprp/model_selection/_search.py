@@ -411,6 +411,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 if not hasattr(step, "_calibration_of"):
                     raise not_priced(step)
                 step.set_params(adjacency=self.adjacency)
+                if getattr(step, "noise", None) == "auto":  # trials pay for the total variation, of which it has less
+                    step.set_params(noise="gaussian")
                 if self.classes is not None and getattr(step, "classes", self) is None:
                     step.set_params(classes=self.classes)
             budget = Budget.of(candidate, facts)
