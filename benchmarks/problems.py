@@ -96,6 +96,15 @@ def read_digits(folder):
     return X[:8000], X[8000:], y[:8000], y[8000:]
 
 
+def rare_class(n_rows=30_000, n_test=20_000):
+    """Twenty numbers, five of which say a little about a class of 2.5% of the rows; simulated."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows + n_test, 20)) / 20**0.5
+    log_odds = 1.6 * X[:, :5] @ [3, -3, 2, 2, -2] - 5.3
+    y = (rng.uniform(size=len(X)) < 1 / (1 + np.exp(-log_odds))).astype(int)
+    return X[:n_rows], X[n_rows:], y[:n_rows], y[n_rows:]
+
+
 def weak_signal(n_samples):
     """Two numbers that say a little, beside seven categories that say nothing, one-hot: rows of norm 3 at most."""
     rng = np.random.default_rng(0)

@@ -6,7 +6,7 @@ gradients scale with R and second derivatives with R**2.
 """
 
 import numpy as np
-from scipy.special import expit, log_expit, logsumexp, softmax
+from scipy.special import expit, log_expit, logit, logsumexp, softmax
 
 from ._digits import to_python
 
@@ -55,6 +55,10 @@ class LogisticLoss:
     def log_probability(self, score):
         """Logarithm of the probability of the label +1 at which this score has the least expected loss."""
         return log_expit(score)
+
+    def score_of(self, probability):
+        """Score that says this probability of the label +1."""
+        return float(logit(probability))
 
 
 class CappedLogisticLoss:
@@ -110,6 +114,11 @@ class CappedLogisticLoss:
         """
         log_rarer = np.log(2.0) - np.logaddexp(np.log(3.0), np.abs(score))
         return np.where(score < 0, log_rarer, np.log1p(-np.exp(log_rarer)))
+
+    def score_of(self, probability):
+        """Score that says this probability of the label +1."""
+        size = float(np.log(2.0 / min(probability, 1 - probability) - 3.0))
+        return -size if probability < 0.5 else size
 
 
 class HuberHingeLoss:

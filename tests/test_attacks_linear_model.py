@@ -75,7 +75,14 @@ LOGISTIC = {
     "binary, Gaussian": (AMPClassifier(**BUDGET, noise="gaussian"), 400, 2, 800, 0.5, 2.0),
     "binary, added": (AMPClassifier(**BUDGET, C=0.1, adjacency="add_remove"), 200, 2, 600, 0.5, 1.0),
     "multinomial": (AMPClassifier(**BUDGET, C=0.3), 200, 3, 400, 0.25, 2.0),
-    "multinomial, added": (AMPClassifier(**BUDGET, C=0.1, adjacency="add_remove"), 150, 3, 1000, 0.5, 2.0),
+    "multinomial, added": (
+        AMPClassifier(**BUDGET, C=0.1, adjacency="add_remove", noise="gaussian"),
+        150,
+        3,
+        1000,
+        0.5,
+        2.0,
+    ),
     "output perturbation": (ProductNoiseOutputPerturbation(**BUDGET), 400, 2, 1000, 0.5, 1.0),
     "output perturbation, multinomial": (ProductNoiseOutputPerturbation(**BUDGET), 200, 3, 800, 0.5, 1.0),
 }

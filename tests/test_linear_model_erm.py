@@ -31,7 +31,7 @@ def exact_slopes(problem, scores, y):
     return [(1 - 2 * int(y)) * min(max((1 + h - margin) / (2 * h), 0), 1)]
 
 
-def exact_gradient_norm(problem, X, codes, weights, penalty, perturbation):
+def exact_gradient_norm(problem, X, codes, weights, penalty, perturbation, offset=0.0):
     """Norm of the gradient at given weights: scores as fractions, the rest to forty digits."""
     columns = weights.T if problem.multinomial else weights
     rows = np.column_stack([X, np.full(len(X), problem.intercept)]) if problem.intercept else X
@@ -40,19 +40,20 @@ def exact_gradient_norm(problem, X, codes, weights, penalty, perturbation):
         for row, y in zip(rows.tolist(), codes, strict=True):
             exact = [Fraction(x) for x in row]
             scores = [sum(x * Fraction(w) for x, w in zip(exact, column, strict=True)) for column in columns.tolist()]
+            scores = [score + Fraction(offset) for score in scores]
             for part, slope in zip(gradient, exact_slopes(problem, scores, y), strict=True):
                 part[:] = [g + slope * x for g, x in zip(part, row, strict=True)]
         b = perturbation.T if problem.multinomial else perturbation
         return mpmath.mnorm(mpmath.matrix(gradient) + mpmath.matrix(b.tolist()), "f")
 
 
-def solve(loss, multinomial, X, codes, penalty, *, tol, intercept=0.0, perturbation=0.0, seed=0):
+def solve(loss, multinomial, X, codes, penalty, *, tol, intercept=0.0, perturbation=0.0, seed=0, offset=0.0):
     """Weights that the solver finds, the problem, and a linear term of the given norm."""
-    problem = Problem(*X.shape, 3 if multinomial else 2, loss, multinomial, 1.0, intercept, tol)
+    problem = Problem(*X.shape, 3 if multinomial else 2, loss, multinomial, 1.0, intercept, tol, abs(offset))
     b = np.random.default_rng(seed).normal(size=problem.weights_shape)
     b *= perturbation * (1 - 2.0**-40) / np.linalg.norm(b)
     known = {"penalty": penalty, "perturbation": b, "largest": perturbation, "max_iter": 200, "n_jobs": None}
-    return problem, minimisers(problem, X, codes, **known), b
+    return problem, minimisers(problem, X, codes, offset=offset, **known), b
 
 
 def rows_that_nearly_cancel(rng, n, d, spread):
@@ -78,6 +79,18 @@ def test_true_gradients_are_within_the_stated_accuracy(loss, multinomial, spread
     found = exact_gradient_norm(problem, X, codes, weights, penalty, b)
     assert found <= problem.accuracy(penalty, perturbation)
     assert np.linalg.norm(weights) <= problem.largest_weights(penalty, perturbation)
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "capped_log_loss"])
+@pytest.mark.parametrize("offset", [-3.0, 12.5, -1e7])
+def test_true_gradients_are_within_the_stated_accuracy_from_any_offset(loss, offset):
+    """Scores that start far away, and what adding the offset rounds off, included."""
+    rng = np.random.default_rng(0)
+    X, codes = rows_that_nearly_cancel(rng, 20, 5, 1.0), rng.integers(2, size=20)
+    problem, weights, b = solve(loss, False, X, codes, 0.5, tol=1e-12, perturbation=2.0, offset=offset)
+    found = exact_gradient_norm(problem, X, codes, weights, 0.5, b, offset)
+    assert found <= problem.accuracy(0.5, 2.0)
+    assert np.linalg.norm(weights) <= problem.largest_weights(0.5, 2.0)
 
 
 def test_rounding_of_scores_counts():

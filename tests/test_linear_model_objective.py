@@ -6,11 +6,12 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
 
 from skdprp import AMPClassifier, PrivacyWarning, compose
 from skdprp.losses import CappedLogisticLoss, LogisticLoss, SoftmaxLoss
-from skdprp.mechanisms import published_product_noise_scale
+from skdprp.mechanisms import gaussian_scale, published_product_noise_scale
 from skdprp.mechanisms.objective_perturbation import (
     hessian_log_det,
     objective_perturbation_profile,
@@ -40,7 +41,8 @@ def test_epsilon_too_small_for_c_says_which_c_would_do(three_classes):
 def test_amp_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
     """The profile at the scales that the model reports is at most delta, and is not at smaller scales."""
     X, y = binary
-    model = AMPClassifier(loss="log_loss", noise="gaussian", epsilon=epsilon, adjacency=adjacency).fit(X, y)
+    known = {"loss": "log_loss", "noise": "gaussian", "count_labels": False}
+    model = AMPClassifier(epsilon=epsilon, adjacency=adjacency, **known).fit(X, y)
     assert model.delta_ == model.guarantee_.delta == 1 / 300**2
     log_det = hessian_log_det(LogisticLoss(), max_norm=R, penalty=1 / model.C_)
     known = {"lipschitz": R, "log_det": log_det, "adjacency": adjacency, "release_shift": epsilon / 300}
@@ -61,7 +63,7 @@ def test_amp_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
 def test_amp_with_the_capped_loss_meets_its_guarantee(adjacency, epsilon, binary, three_classes):
     """The profile of half the slope is at most delta, and is not at smaller scales; three problems are three."""
     for (X, y), n_outputs in ((binary, 1), (three_classes, 3)):
-        known = {"loss": "capped_log_loss", "noise": "gaussian", "adjacency": adjacency}
+        known = {"loss": "capped_log_loss", "noise": "gaussian", "adjacency": adjacency, "count_labels": False}
         model = AMPClassifier(epsilon=epsilon, **known).fit(X, y)
         log_det = hessian_log_det(CappedLogisticLoss(), max_norm=R, penalty=1 / model.C_)
         known = {"lipschitz": R / 2, "log_det": log_det, "adjacency": adjacency, "n_outputs": n_outputs}
@@ -115,6 +117,115 @@ def test_noise_is_gaussian_where_product_noise_has_no_profile_of_all(three_class
         model = AMPClassifier(calibration="published").fit(X, y)
     assert model.noise_ == "gaussian"
     assert AMPClassifier(multi_class="ovr", noise="product").fit(X, y).noise_ == "product"
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("noise", ["gaussian", "product"])
+def test_amp_with_a_count_of_labels_meets_its_guarantee(noise, adjacency, binary):
+    """The profile pays for the count, and is above delta at a little less noise."""
+    X, y = binary
+    model = AMPClassifier(noise=noise, adjacency=adjacency, count_labels=True).fit(X, y)
+    log_det = hessian_log_det(CappedLogisticLoss(), max_norm=R, penalty=1 / model.C_)
+    sizes = {"lipschitz": R / 2, "log_det": log_det, "adjacency": adjacency}
+    if noise == "gaussian":
+        shift = 1 / gaussian_scale(1.0, model.delta_) / 10
+        profile, sizes = objective_perturbation_profile, sizes | {"release_shift": 1 / 300, "count_shift": shift}
+    else:
+        sizes |= {"n_dims": 9, "release_shift": 1 / 2000, "count_epsilon": 1 / 50}
+        profile = product_perturbation_profile
+    for share, holds in ((1.0, True), (0.999, False)):
+        assert (profile(1.0, scale=share * model.scale_, **sizes) <= model.delta_) == holds
+    assert model.guarantee_.profile(1.0) <= model.delta_
+    assert "count of labels, scale" in model.guarantee_.mechanism
+    assert model.guarantee_.released.startswith("coef_ and intercept_, and class_prior_ where labels are counted")
+
+
+@pytest.mark.parametrize("loss", ["log_loss", "capped_log_loss"])
+@pytest.mark.parametrize("noise", ["gaussian", "product"])
+def test_probabilities_start_from_the_share_of_the_labels(loss, noise, binary, silenced_noise):
+    """Where the penalty leaves nothing else, they are that; and without the count, one half."""
+    X, y = binary[0], (np.arange(300) < 60).astype(int)
+    known = {"loss": loss, "noise": noise, "C": 1e-7, "epsilon": 8.0}
+    counted = AMPClassifier(count_labels=True, **known).fit(X, y)
+    assert counted.class_prior_ == pytest.approx(0.2, rel=1e-12)
+    np.testing.assert_allclose(counted.predict_proba(X)[:, 1], 0.2, atol=1e-4)
+    plain = AMPClassifier(count_labels=False, **known).fit(X, y)
+    assert plain.class_prior_ is None
+    np.testing.assert_allclose(plain.predict_proba(X)[:, 1], 0.5, atol=1e-4)
+    weighted = AMPClassifier(count_labels=True, class_weight={0: 0.25}, **known).fit(X, y)
+    assert weighted.class_prior_ == counted.class_prior_
+    np.testing.assert_allclose(weighted.predict_proba(X)[:, 1], 0.5, atol=1e-4)
+    without = AMPClassifier(count_labels=True, class_weight={0: 0}, **known).fit(X, y)
+    assert without.predict_proba(X)[:, 1].min() > 0.99
+
+
+def test_an_offset_is_no_intercept(binary, silenced_noise):
+    """Of weights that are hardly penalised, the minimum is where it was: scores and probabilities are the same."""
+    X, y = binary
+    known = {"loss": "log_loss", "noise": "gaussian", "C": 5.0, "epsilon": 100.0, "max_norm": 2.0}
+    counted, plain = (AMPClassifier(count_labels=count, **known).fit(X, y) for count in (True, False))
+    np.testing.assert_allclose(counted.predict_proba(X), plain.predict_proba(X), atol=0.02)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "product"])
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_labels_are_counted_where_that_pays(noise, adjacency):
+    """From forty deviations of the noise on, by public facts, and never where there is no count."""
+    deviation = 10 * gaussian_scale(1.0, 1e-6) if noise == "gaussian" else 50 * np.sqrt(2)
+    rows = int(40 * deviation)
+    for n, known, counts in (
+        (rows + 1, {}, True),
+        (rows - 1, {}, False),
+        (rows - 1, {"threshold": "prior"}, True),
+        (rows + 1, {"count_labels": False}, False),
+        (rows + 1, {"loss": "huber_hinge"}, False),
+    ):
+        model = AMPClassifier(noise=noise, adjacency=adjacency, delta=1e-6, **known)
+        calibration = model._calibration_of((n, 5), np.dtype(float), 2)
+        assert (calibration.mechanism.count is not None) == counts
+    for known in ({}, {"multi_class": "ovr"}):
+        model = AMPClassifier(noise=noise, **known)
+        assert model._calibration_of((10**6, 5), np.dtype(float), 3).mechanism.count is None
+
+
+def test_thresholds(seeded):
+    """At the share of the labels, or any other, of what is predicted; the default is a half."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 3)) / 2
+    y = np.where(rng.uniform(size=4000) < 1 / (1 + np.exp(3.5 - 3 * X[:, 0])), "yes", "no")
+    known = {"epsilon": 10.0, "classes": ["no", "yes"]}
+    for threshold in (0.5, 0.2, "prior"):
+        model = AMPClassifier(threshold=threshold, **known).fit(X, y)
+        at = model.class_prior_ if threshold == "prior" else threshold
+        assert model.threshold_ == at
+        np.testing.assert_array_equal(model.predict(X) == "yes", model.predict_proba(X)[:, 1] > at)
+    assert abs(model.class_prior_ - np.mean(y == "yes")) < 0.03  # ten deviations of the noise
+    assert balanced_accuracy_score(y, model.predict(X)) > 0.65
+    default = AMPClassifier(**known).fit(X, y)
+    np.testing.assert_array_equal(default.predict(X) == "yes", default.decision_function(X) > 0)
+
+
+@pytest.mark.parametrize(
+    ("known", "message"),
+    [
+        ({"count_labels": True, "loss": "huber_hinge"}, "need two classes, a logistic loss"),
+        ({"threshold": 0.3, "loss": "huber_hinge"}, "need two classes, a logistic loss"),
+        ({"count_labels": True, "classes": [0, 1, 2]}, "need two classes, a logistic loss"),
+        ({"threshold": "prior", "classes": [0, 1, 2]}, "need two classes, a logistic loss"),
+        ({"threshold": "prior", "count_labels": False}, "needs a count of labels"),
+        ({"count_labels": True, "calibration": "published"}, "an exact calibration"),
+        ({"threshold": 0.0}, "threshold"),
+        ({"threshold": 1.0}, "threshold"),
+        ({"threshold": "median"}, "threshold"),
+        ({"count_labels": "prior"}, "count_labels"),
+    ],
+    ids=str,
+)
+def test_counts_and_thresholds_that_cannot_be_are_refused(known, message, binary):
+    model = AMPClassifier(**known)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*binary)
+    assert not hasattr(model, "guarantee_")
 
 
 def test_releases_with_product_noise_compose_exactly(binary):

@@ -4,7 +4,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss, WeightedLoss
 
 SCORES = np.linspace(-5, 5, 4001) + 1e-4
 
@@ -76,6 +76,25 @@ def test_capped_probabilities_to_all_digits():
             q = 2 * p / (1 + 2 * p)
             exact = float(mpmath.log(q if score < 0 else 1 - q))
         assert CappedLogisticLoss().log_probability(np.array([score]))[0] == pytest.approx(exact, rel=1e-14)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss()], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("probability", [1e-9, 0.01, 0.3, 0.5, 0.8, 0.999])
+def test_a_score_says_the_probability_that_it_is_for(loss, probability):
+    score = loss.score_of(probability)
+    assert np.exp(loss.log_probability(np.array([score])))[0] == pytest.approx(probability, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss(), SoftmaxLoss(3)])
+def test_weights_of_rows_multiply_all_of_a_loss(loss):
+    """Value, slopes and curvature, and so they bring them nearer to 0."""
+    rng, weights = np.random.default_rng(0), np.array([0.0, 0.3, 1.0])
+    scores, change = rng.normal(size=(2, 3, 3) if isinstance(loss, SoftmaxLoss) else (2, 3))
+    y = np.array([0, 1, 2]) if isinstance(loss, SoftmaxLoss) else np.array([1.0, -1.0, 1.0])
+    weighted = WeightedLoss(loss, weights)
+    for of_rows in (lambda one: one.value(y, scores), lambda one: one.gradient(y, scores)):
+        np.testing.assert_allclose(of_rows(weighted).T, weights * of_rows(loss).T)
+    np.testing.assert_allclose(weighted.hessian(y, scores)(change).T, weights * loss.hessian(y, scores)(change).T)
 
 
 def test_huber_hinge_is_the_hinge_away_from_its_kink():

@@ -39,6 +39,7 @@ BINARY = [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss()]
         (product_perturbation_profile, product_perturbation_scale, {"n_dims": 5, "n_vertices": 2}),
         (product_perturbation_profile, product_perturbation_scale, {"n_dims": 200}),
         (product_perturbation_profile, product_perturbation_scale, {"n_dims": 9, "release_shift": 1e-4}),
+        (objective_perturbation_profile, objective_perturbation_scale, {"count_shift": 0.02, "release_shift": 1e-3}),
     ],
 )
 @pytest.mark.parametrize("delta", [1e-4, 1e-12])
@@ -234,6 +235,68 @@ def test_binary_densities_never_exceed_the_bound(loss, adjacency, n_features, ca
         assert delta <= profile(epsilon, **known)
 
 
+class From:
+    """A loss of scores that start from an offset."""
+
+    def __init__(self, loss, offset):
+        self.loss, self.offset = loss, offset
+
+    def gradient(self, y, score):
+        """Derivative by the score."""
+        return self.loss.gradient(y, score + self.offset)
+
+    def hessian(self, y, score):
+        """Second derivative, as a function."""
+        return self.loss.hessian(y, score + self.offset)
+
+
+def _joint_log_masses(loss, data, edges, penalty, scale, count, power):
+    """Of a count of labels with noise, and of a fit whose scores start from what it says."""
+    noise = (stats.norm if power == 2 else stats.laplace)(scale=count)
+    cells = 1.5 + np.linspace(-1, 1, 26) * 7 * count  # around half of three places for rows
+    masses = np.diff(noise.cdf(np.concatenate([[-np.inf], cells, [np.inf]]) - np.sum(np.equal(data[1], 1))))
+    shares = np.clip(np.append(cells, cells[-1]) / 3, 0.1, 0.9)
+    fits = [_log_masses(From(loss, loss.score_of(q)), data, edges, penalty, scale, power) for q in shares]
+    return np.concatenate([np.log(max(mass, 1e-300)) + fit for mass, fit in zip(masses, fits, strict=True)])
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss()], ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("count", [0.7, 3.0, 20.0])
+@pytest.mark.parametrize("power", [1, 2], ids=["laplace", "gaussian"])
+def test_fits_that_start_from_a_count_never_exceed_the_bound(loss, adjacency, count, power):
+    """Exact delta of both releases, the second of which depends on the first."""
+    exceeded = False
+    for labels, other_label, penalty, shift in (
+        ([1.0, -1.0, 1.0], -1.0, 1.0, 2 / 3),
+        ([1.0, 1.0, -1.0], 1.0, 4.0, 1.0),
+        ([-1.0, -1.0, 1.0], -1.0, 2.0, 0.5),
+    ):
+        pair = _neighbours([np.ones(1), -np.ones(1), np.ones(1)], labels, adjacency, -np.ones(1), other_label)
+        scale = loss.lipschitz / shift
+        edges = np.linspace(-1, 1, 2001) * ((5.5 if power == 2 else 9.0) * scale + 4) / penalty
+        first, second = (_joint_log_masses(loss, data, edges, penalty, scale, count, power) for data in pair)
+        log_det = hessian_log_det(loss, max_norm=1.0, penalty=penalty)
+        known = {"scale": scale, "lipschitz": loss.lipschitz, "log_det": log_det, "adjacency": adjacency}
+        profile = partial(product_perturbation_profile, n_dims=1) if power == 1 else objective_perturbation_profile
+        paid = {"count_epsilon" if power == 1 else "count_shift": 1 / count}
+        epsilons = np.append(log_det * SHARES, log_det + np.array([0.1, 0.25, 0.5, 1.0, 2.0]))
+        for epsilon, delta in _exact_deltas(first, second, 1.0, epsilons):
+            assert delta <= profile(epsilon, **known, **paid)
+            exceeded |= delta > profile(epsilon, **known)
+    assert exceeded or count > 1  # positive control: a count that is hardly hidden has to be paid for
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+def test_several_problems_pay_a_count_in_either_half(adjacency):
+    """Of a replaced row twice, through the data set without it."""
+    known = {"scale": 6.0, "log_det": 0.02, "n_outputs": 3, "adjacency": adjacency}
+    times = 1 if adjacency == "add_remove" else 2
+    shift = np.hypot(times * np.sqrt(3) / 6, times * 0.4)
+    expected = np.exp(0.06 * (times - 1)) * gaussian_profile(1 - times * 0.06, scale=1.0, sensitivity=shift)
+    assert objective_perturbation_profile(1.0, count_shift=0.4, **known) == pytest.approx(expected, rel=1e-9)
+
+
 class ByLabel:
     """A loss with a weight for each label; a row has one."""
 
@@ -338,7 +401,7 @@ def test_inexact_minimisers_never_exceed_the_bound(loss, penalty, adjacency, shi
     exact = list(_exact_deltas(*joint, 1.0, epsilons))
     profile = partial(product_perturbation_profile, n_dims=1) if power == 1 else objective_perturbation_profile
     assert all(delta <= profile(e, **known, release_shift=shift) for e, delta in exact)
-    if penalty == 40:  # in the linear part of the hinge: what the release adds must be paid
+    if penalty == 40 and power == 2:  # in the linear part of the hinge: what the release adds must be paid
         assert max(delta for e, delta in exact if e == 0) > profile(0.0, **known)
 
 
@@ -514,10 +577,10 @@ def precise_gaussians(epsilon, *shifts):
     return precise_gaussian_profile(epsilon, mu) if mu else max(mpmath.mpf(0), -mpmath.expm1(epsilon))
 
 
-def bounds_of_a_replaced_row(epsilon, mu, log_det, release_shift):
+def bounds_of_a_replaced_row(epsilon, mu, log_det, release_shift, count_shift):
     """At once, and through the data set without the row."""
-    half, left = release_shift / 2, epsilon - log_det - mu**2
-    square = mu**2 + half**2
+    half, left = mpmath.hypot(release_shift / 2, count_shift), epsilon - log_det - mu**2
+    square, release_shift = mu**2 + half**2, mpmath.hypot(release_shift, count_shift)
 
     def removed(x):
         return precise_gaussians(x, mu, half) + precise_gaussians(x, half)
@@ -528,7 +591,8 @@ def bounds_of_a_replaced_row(epsilon, mu, log_det, release_shift):
     yield -mpmath.expm1(a) + mpmath.exp(a) * (removed(-a) + removed(epsilon - a))
 
 
-def bounds_of_an_added_row(epsilon, mu, log_det, release_shift):
+def bounds_of_an_added_row(epsilon, mu, log_det, release_shift, count_shift):
+    release_shift = mpmath.hypot(release_shift, count_shift)
     yield precise_gaussians(epsilon - log_det, mu, release_shift)
     yield precise_gaussians(0, mu, release_shift) + precise_gaussians(0, release_shift)
 
@@ -537,12 +601,15 @@ objective_bounds = {"replace_one": bounds_of_a_replaced_row, "add_remove": bound
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
-@pytest.mark.parametrize("release_shift", [0.0, 0.01])
-def test_stated_deltas_of_objective_perturbation_are_upper_bounds(adjacency, release_shift):
-    known = {"scale": 7.3, "log_det": 0.1, "adjacency": adjacency, "release_shift": release_shift}
+@pytest.mark.parametrize(("release_shift", "count_shift"), [(0.0, 0.0), (0.01, 0.0), (0.01, 0.02), (0.0, 0.2)])
+def test_stated_deltas_of_objective_perturbation_are_upper_bounds(adjacency, release_shift, count_shift):
+    shifts = {"release_shift": release_shift, "count_shift": count_shift}
+    known = {"scale": 7.3, "log_det": 0.1, "adjacency": adjacency, **shifts}
     bounds = objective_bounds[adjacency]
     for epsilon in (0.0, 0.004, 0.02, 0.08, 0.1, 0.11, 0.13, 0.2, 0.5, 1.0, 3.0):
-        exact = min(bounds(mpmath.mpf(epsilon), 1 / mpmath.mpf(7.3), mpmath.mpf(0.1), mpmath.mpf(release_shift)))
+        exact = min(
+            bounds(mpmath.mpf(epsilon), 1 / mpmath.mpf(7.3), mpmath.mpf(0.1), *map(mpmath.mpf, shifts.values()))
+        )
         assert_bounds(loss_of(objective_perturbation_profile, **known).profile(epsilon), exact)
 
 

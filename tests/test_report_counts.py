@@ -601,6 +601,7 @@ VALUES = {
     "activation": "tanh",
     "batch_size": 4,
     "class_weight": {0: 0.5},
+    "count_labels": False,
     "fit_intercept": False,
     "hidden_layer_sizes": (2,),
     "learning_rate": 0.1,
@@ -614,6 +615,7 @@ VALUES = {
     "n_jobs": 1,
     "optimizer": "adam",
     "preconditioner": True,
+    "threshold": 0.5,
     "tol": 1e-8,
     "verbose": 0,
 }

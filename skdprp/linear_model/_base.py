@@ -194,12 +194,11 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         X = in_given_type(X, rows)
         classes, codes = _encode(y, model.classes)
-        weights = _weights_of_classes(model.class_weight, classes)
-        row_weights = None if weights is None else weights[codes]
+        class_weights = _weights_of_classes(model.class_weight, classes)
         problem = model._problem(X.shape, X.dtype, len(classes))
         calibration = model._calibration_of(X.shape, X.dtype, len(classes))
         with calibration.recorded(self):
-            vars(model).update(model._release(problem, calibration, X, codes, row_weights))
+            vars(model).update(model._release(problem, calibration, X, codes, class_weights))
         model.classes_, model._calibrated_for = classes, parameters
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
@@ -362,7 +361,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         """Return the `Calibration` for a target of (epsilon, delta): noise and guarantee, from public facts alone."""
 
     @abstractmethod
-    def _release(self, problem, calibration, X, codes, row_weights):
+    def _release(self, problem, calibration, X, codes, class_weights):
         """Clip the rows, learn and add noise; return the fitted attributes that are released, by their names."""
 
     @abstractmethod
@@ -411,7 +410,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         is_capped = not self._is_multinomial(n_classes) and self.calibration != "published"
         return "capped_log_loss" if is_capped else "log_loss"
 
-    def _minimise(self, problem, X, codes, row_weights, *, penalty, perturbation, largest):
+    def _minimise(self, problem, X, codes, row_weights, *, penalty, perturbation, largest, offset=0.0):
         """Clip the rows, without which no sensitivity is finite, and minimise on them."""
         X = clip_rows(X, self.max_norm)
         return minimisers(
@@ -422,6 +421,7 @@ class PrivateLinearClassifier(PrivateClassifier):
             penalty=penalty,
             perturbation=perturbation,
             largest=largest,
+            offset=offset,
             max_iter=self.max_iter,
             n_jobs=self.n_jobs,
         )

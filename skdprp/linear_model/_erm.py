@@ -32,6 +32,7 @@ class Problem:
 
     `intercept` is the constant feature of every row, 0 for none; `tol` the largest gradient norm of a minimiser, in
     units of ``n_samples * max_norm``. A multinomial problem has one loss for all classes, instead of one for each.
+    `largest_offset` bounds a number that is added to all scores of a binary problem.
     """
 
     n_samples: int
@@ -42,6 +43,7 @@ class Problem:
     max_norm: float
     intercept: float
     tol: float
+    largest_offset: float = 0.0
 
     @property
     def row_loss(self):
@@ -89,7 +91,8 @@ class Problem:
         The solver returns weights w, of norm at most W, whose *computed* gradient has a norm of at most
         `target_gradient`. With u = 2^-53, n rows of norm at most R and d features, to first order in u:
 
-        - a sum of d + 2 products, the score of a row, is off by ``(d + 2) u R W``, all K scores of a row together too;
+        - a sum of d + 2 products, the score of a row, is off by ``(d + 2) u R W``, all K scores of a row together too,
+          and by 2 u times an offset that is added to it;
           the derivative of its loss then moves by at most the smoothness times that, and its gradient by R times more;
         - the derivative computed from the score, and its product with a weight of at most 1, are off by
           ``(K + 17) u``;
@@ -107,6 +110,7 @@ class Problem:
         """What rounding may hide of one gradient: a number, and one for each unit of the norm of the weights."""
         loss, n, R = self.row_loss, self.n_samples, self.row_norm
         slopes = (n + 2) * loss.lipschitz + self.n_classes + 17
+        slopes += 2 * n * loss.smoothness * self.largest_offset
         fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * largest + self.n_weights * self.target_gradient
         per_weight = n * loss.smoothness * R**2 * (self.n_features + 2) + 4 * penalty
         return _UNIT * fixed, _UNIT * per_weight
@@ -125,7 +129,7 @@ class Problem:
         may be refused.
         """
         n = self.n_samples
-        scores = np.zeros((1, self.n_classes) if self.multinomial else 1)
+        scores = np.zeros((1, self.n_classes)) if self.multinomial else np.full(1, -self.largest_offset)
         loss_at_zero = float(self.row_loss.value(np.ones(1, dtype=int), scores)[0])  # of a row of any class
         by_value = largest + np.sqrt(largest**2 + 2 * penalty * n * loss_at_zero)
         by_gradient = largest + n * self.row_loss.lipschitz * self.row_norm
@@ -146,18 +150,19 @@ def constant_feature(fit_intercept, max_norm):
     return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
 
 
-def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, largest, max_iter, n_jobs):
+def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, largest, max_iter, n_jobs, offset=0.0):
     """Minimise the perturbed risk of each output; weights and linear terms have the shape ``problem.weights_shape``.
 
-    The linear terms are drawn before, and none has a norm above `largest`; weights of rows are at most 1. Raises
-    SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term are as large
-    as almost never.
+    The linear terms are drawn before, and none has a norm above `largest`. `offset` is added to all scores; weights of
+    rows are at most 1. Raises SolverError if a gradient does not get as small as the guarantee assumes, or weights or a
+    linear term are as large as almost never.
     """
 
     @silent
     def _solve(y, linear):
         loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
-        risk = PerturbedRisk(X, y, loss, penalty=penalty, intercept=problem.intercept, perturbation=linear)
+        known = {"penalty": penalty, "intercept": problem.intercept, "offset": offset}
+        risk = PerturbedRisk(X, y, loss, perturbation=linear, **known)
         weights = minimise(risk, problem.target_gradient, max_iter)
         # `accuracy` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
         if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
@@ -175,20 +180,24 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
 
 
 class PerturbedRisk:
-    """The function ``J(w) = sum_i loss(y_i, w'x_i) + penalty/2 |w|^2 + b'w`` of the weights w.
+    """The function ``J(w) = sum_i loss(y_i, w'x_i + offset) + penalty/2 |w|^2 + b'w`` of the weights w.
 
     Rows are in float64, dense or CSR. The intercept is the weight of a constant feature that follows the others, and
     is penalised as they are; b is `perturbation`, of the shape of the weights.
     """
 
-    def __init__(self, X, y, loss, *, penalty, intercept, perturbation):
-        self.X, self.y, self.loss = X, y, loss
+    def __init__(self, X, y, loss, *, penalty, intercept, perturbation, offset=0.0):
+        self.X, self.y, self.loss, self.offset = X, y, loss, offset
         self.penalty, self.intercept, self.perturbation = penalty, intercept, perturbation
         # The transpose of CSR is CSC, whose products with many columns are slower than those of CSR.
         self._transposed = X.T.tocsr() if sp.issparse(X) and perturbation.ndim > 1 else X.T
 
     def scores(self, weights):
         """Scores of all rows, an array of shape (n_samples,) or (n_samples, n_outputs)."""
+        return self._products(weights) + self.offset
+
+    def _products(self, weights):
+        """Products of all rows, with their constant feature, and the weights."""
         if not self.intercept:
             return self.X @ weights
         return self.X @ weights[:-1] + self.intercept * weights[-1]
@@ -212,7 +221,7 @@ class PerturbedRisk:
     def hessian(self, scores):
         """Second derivative where the scores are `scores`, as a function that multiplies weights by it."""
         curvature = self.loss.hessian(self.y, scores)
-        return lambda weights: self._pull_back(curvature(self.scores(weights))) + self.penalty * weights
+        return lambda weights: self._pull_back(curvature(self._products(weights))) + self.penalty * weights
 
 
 def minimise(risk, tol, max_iter):

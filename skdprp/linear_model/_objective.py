@@ -1,17 +1,19 @@
 """Objective perturbation: AMPClassifier."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
 from .._digits import printed_down
-from .._validation import Interval, StrOptions
+from .._validation import Interval, StrOptions, silent
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import objective_perturbation_scale, sampled_target
+from ..mechanisms.label_count import LabelCount, gaussian_label_count, laplace_label_count
 from ..mechanisms.objective_perturbation import (
     hessian_log_det,
     objective_perturbation_profile,
@@ -38,7 +40,7 @@ _PRODUCT_PROOF = "proof in skdprp.mechanisms.product_perturbation_profile"
 
 @dataclass(frozen=True)
 class Perturbation:
-    """The penalty, the linear term b and the noise of the release.
+    """The penalty, the linear term b, the noise of the release, and that of a count of labels beside it.
 
     `scale` is a standard deviation if b is Gaussian; otherwise that of a radius, with the shape and power in `radius`.
     """
@@ -47,6 +49,7 @@ class Perturbation:
     scale: float
     radius: tuple[float, float] | None
     release_scale: float
+    count: LabelCount | None = None
 
     def __post_init__(self):
         if not np.isfinite([self.scale, self.release_scale]).all():
@@ -83,7 +86,7 @@ class AMPClassifier(PrivateLinearClassifier):
         radius is Gamma distributed, which is less noise for few weights; as published it is the half-normal of [2]_.
         "auto" is the one of the smaller root mean square, for up to 64 weights, and Gaussian for more, one-vs-rest
         problems of more than two classes and published calibrations. Beside many other releases Gaussian noise adds up
-        to less.
+        to less; a :class:`~skdprp.DPSearchCV` takes it for "auto".
     calibration : {"exact", "published"}, default="exact"
         "published" reproduces [1]_ without hyperparameters (H-F AMP), or [2]_ for product noise. What they claim is in
         `claimed_`; `guarantee_` has what is true, and fit warns.
@@ -106,6 +109,15 @@ class AMPClassifier(PrivateLinearClassifier):
         Public weights of the rows of each class, from 0 to 1; labels that are not listed have 1, and None is 1 for all.
         They must not come from the data, so that there is no "balanced". Probabilities are then those of a population
         that is weighted so.
+    count_labels : "auto" or bool, default="auto"
+        Whether to spend a hundredth of the squared shift of Gaussian noise, half a percent more of it, or a fiftieth of
+        epsilon beside product noise, on a noisy count of the labels of two classes: scores start from the log-odds of
+        that, so that probabilities are right where one class is rare. "auto" does where the rows are forty times the
+        deviation of that noise, by their number, `epsilon` and `delta`. Not for huber_hinge, more classes, and
+        published calibrations.
+    threshold : float or "prior", default=0.5
+        The second of two classes is predicted where its probability is above this; "prior" is the noisy share of its
+        rows, which are counted then unless `count_labels` is False.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems. Their noise is drawn before, for all classes at once.
 
@@ -121,6 +133,10 @@ class AMPClassifier(PrivateLinearClassifier):
         What holds of this release.
     claimed_ : PrivacyGuarantee
         What the paper claims; for ``calibration="published"`` only.
+    class_prior_ : float or None
+        Noisy share of the second class, where labels were counted: at least two deviations away from 0 and from 1.
+    threshold_ : float
+        Probability above which the second of two classes is predicted.
     C_, delta_ : float
         The values used.
     loss_, noise_ : str
@@ -163,10 +179,14 @@ class AMPClassifier(PrivateLinearClassifier):
     (10.0, 3.1e-07)-DP, one row replaced
     """
 
+    _weights = "coef_ and intercept_, and class_prior_ where labels are counted"
+
     _parameter_constraints: dict = {
         **CLASSIFIER_CONSTRAINTS,
         "delta": [Interval(Real, 0, 1, closed="neither"), None],
         "noise": [StrOptions({"auto", "gaussian", "product"})],
+        "count_labels": [StrOptions({"auto"}), "boolean"],
+        "threshold": [StrOptions({"prior"}), Interval(Real, 0, 1, closed="neither")],
     }
 
     def __init__(
@@ -186,6 +206,8 @@ class AMPClassifier(PrivateLinearClassifier):
         max_iter=100,
         classes=None,
         class_weight=None,
+        count_labels="auto",
+        threshold=0.5,
         n_jobs=None,
     ):
         self.epsilon = epsilon
@@ -202,58 +224,84 @@ class AMPClassifier(PrivateLinearClassifier):
         self.max_iter = max_iter
         self.classes = classes
         self.class_weight = class_weight
+        self.count_labels = count_labels
+        self.threshold = threshold
         self.n_jobs = n_jobs
 
     def _calibrate(self, problem, delta):
+        has_prior = problem.n_classes == 2 and problem.loss != "huber_hinge" and self.calibration == "exact"
+        if (self.count_labels is True or self.threshold != 0.5) and not has_prior:
+            raise ValueError(
+                "count_labels=True, and a threshold other than 0.5, need two classes, a logistic loss and an exact "
+                "calibration."
+            )
+        if self.threshold == "prior" and self.count_labels is False:
+            raise ValueError("threshold='prior' needs a count of labels: leave count_labels at 'auto'.")
         if self.calibration == "published":
             return self._calibrate_as_published(problem, delta)
         # Sampling in floats costs a little, which is set aside first: ideal noise has to meet what is left.
-        target = sampled_target(self.epsilon, delta, n_changed=problem.n_released)
-        kind, deviation = self._least_noise(problem, target)
+        target = sampled_target(self.epsilon, delta, n_changed=_n_released(problem))
+        counts = self._counts(problem, delta) if has_prior else {"gaussian": None, "product": None}
+        kind, deviation = self._least_noise(problem, target, counts)
+        count = counts[kind]
+        problem = _with_offset(problem, count)
         penalty = self._penalty(problem, kind, deviation)
         log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
         if kind == "product":
-            return self._calibrate_product(problem, delta, target, penalty, log_det)
-        profile, calibrated_scale, sizes = self._gaussian(problem)
+            return self._calibrate_product(problem, delta, target, penalty, log_det, count)
+        profile, calibrated_scale, sizes = self._gaussian(problem, count)
         shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
         scale = calibrated_scale(*target, log_det=log_det, release_shift=shift, **sizes)
         # Neighbours with the same minimiser may release points that are 2 hidden gradients / penalty apart: the noise
         # of the release is such that this is the shift that b was calibrated for.
         release_scale = 2 * _hidden_gradient(problem, penalty, scale) / (penalty * shift)
         loss = _loss(problem, profile, scale=scale, log_det=log_det, release_shift=shift, **sizes)
-        noise = Perturbation(penalty, scale, None, release_scale)
+        noise = Perturbation(penalty, scale, None, release_scale, count)
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
         return self._calibration(noise, "Gaussian", delta=delta, source=source, loss=loss)
 
-    def _least_noise(self, problem, target):
+    def _counts(self, problem, delta):
+        """Noise of a count of labels beside either kind of noise, or None where it does not pay."""
+        counts = {
+            "gaussian": gaussian_label_count(self.epsilon, delta, n_samples=problem.n_samples),
+            "product": laplace_label_count(self.epsilon, n_samples=problem.n_samples),
+        }
+        wanted = self.count_labels is True or self.threshold == "prior"
+        may_pay = self.count_labels is not False
+        return {kind: count if wanted or (may_pay and count.pays) else None for kind, count in counts.items()}
+
+    def _least_noise(self, problem, target, counts):
         """Kind of the noise, and the root mean square of a coordinate if no log-determinant took part of epsilon."""
         deviations = {}
         if self.noise != "product":
-            _, calibrated_scale, sizes = self._gaussian(problem)
+            _, calibrated_scale, sizes = self._gaussian(problem, counts["gaussian"])
             deviations["gaussian"] = calibrated_scale(*target, log_det=0.0, **sizes)
         # Several problems would have to share epsilon.
         may_be_product = problem.n_outputs == 1 and problem.n_weights <= _MOST_WEIGHTS_OF_PRODUCT
         if self.noise == "product" or (self.noise == "auto" and may_be_product):
-            scale = product_perturbation_scale(*_share_of_each(problem, target), **self._product_sizes(problem))
+            sizes = self._product_sizes(problem, counts["product"])
+            scale = product_perturbation_scale(*_share_of_each(problem, target), **sizes)
             deviations["product"] = np.sqrt(problem.n_weights + 1) * scale
         return min(deviations.items(), key=lambda item: item[1])
 
-    def _product_sizes(self, problem):
+    def _product_sizes(self, problem, count):
         """Public sizes that profile and calibration of product noise take."""
         return {
             "n_dims": problem.n_weights,
             "lipschitz": problem.row_loss.lipschitz * problem.row_norm,
             "n_vertices": problem.n_classes - 1 if problem.multinomial else 1,
             "adjacency": self.adjacency,
+            **(count.parameter if count else {}),
         }
 
-    def _gaussian(self, problem):
+    def _gaussian(self, problem, count=None):
         """Profile and calibration of Gaussian noise in the objective, and the public sizes that both take."""
         if problem.multinomial:
             sizes = {"adjacency": self.adjacency, "n_classes": problem.n_classes, "max_norm": problem.row_norm}
             return softmax_perturbation_profile, softmax_perturbation_scale, sizes
         lipschitz = problem.row_loss.lipschitz * problem.row_norm
         sizes = {"adjacency": self.adjacency, "n_outputs": problem.n_outputs, "lipschitz": lipschitz}
+        sizes |= count.parameter if count else {}
         return objective_perturbation_profile, objective_perturbation_scale, sizes
 
     def _penalty(self, problem, kind, deviation):
@@ -274,15 +322,15 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         return penalty
 
-    def _calibrate_product(self, problem, delta, target, penalty, log_det):
+    def _calibrate_product(self, problem, delta, target, penalty, log_det, count):
         """Compose one-vs-rest problems by adding up their budgets."""
         # No profile of several spherical draws together is known, so that each has its part of epsilon and of delta.
-        share, sizes = _share_of_each(problem, target), self._product_sizes(problem)
+        share, sizes = _share_of_each(problem, target), self._product_sizes(problem, count)
         shift = min(_SHIFT_BESIDE_PRODUCT * share[0], _LARGEST_SHIFT)
         scale = product_perturbation_scale(*share, log_det=log_det, release_shift=shift, **sizes)
         radius = (problem.n_weights, 1)
         hidden = _hidden_gradient(problem, penalty, scale, radius) / np.sqrt(problem.n_outputs)  # of each problem
-        noise = Perturbation(penalty, scale, radius, 2 * hidden / (penalty * shift))
+        noise = Perturbation(penalty, scale, radius, 2 * hidden / (penalty * shift), count)
         known = {"scale": scale, "log_det": log_det, "release_shift": shift, **sizes}
         loss = _loss(problem, product_perturbation_profile, **known) if problem.n_outputs == 1 else None
         return self._calibration(noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
@@ -328,6 +376,9 @@ class AMPClassifier(PrivateLinearClassifier):
             f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
             f"Gaussian release noise, scale {printed_down(noise.release_scale, 6)}"
         )
+        if noise.count:
+            kind_of_count = "Gaussian" if noise.count.is_gaussian else "Laplace"
+            mechanism += f"; {kind_of_count} count of labels, scale {printed_down(noise.count.scale, 6)}"
         return Calibration(
             self._guarantee(*(true or (self.epsilon, delta)), mechanism=mechanism, source=source, loss=loss),
             fitted={
@@ -349,8 +400,16 @@ class AMPClassifier(PrivateLinearClassifier):
             raise ValueError("Published calibrations are for binary problems: use multi_class='ovr' or 'auto'.")
         return False
 
-    def _release(self, problem, calibration, X, codes, row_weights):
+    def _release(self, problem, calibration, X, codes, class_weights):
         noise = calibration.mechanism
+        problem = _with_offset(problem, noise.count)
+        # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
+        prior, offset = None, 0.0
+        if noise.count:
+            prior = noise.count.release(codes)
+            shares = np.array([1 - prior, prior]) * (1.0 if class_weights is None else class_weights)
+            least = 0.25 / problem.n_samples
+            offset = problem.row_loss.score_of(float(np.clip(shares[1] / shares.sum(), least, 1 - least)))
         # (1) The linear term b. It is drawn for all outputs at once, because the jobs that minimise draw nothing.
         if noise.radius is None:
             perturbation = _noise.gaussian(problem.weights_shape, noise.scale)
@@ -364,14 +423,36 @@ class AMPClassifier(PrivateLinearClassifier):
             problem,
             X,
             codes,
-            row_weights,
+            None if class_weights is None else class_weights[codes],
+            offset=offset,
             penalty=noise.penalty,
             perturbation=perturbation,
             largest=_largest_perturbation(problem, noise.scale, noise.radius),
         )
         # (3) The noise of the release, which hides how far the solver is from the minimiser.
         _noise.add_gaussian(weights, noise.release_scale)
-        return {**problem.coefficients(weights), "loss_": problem.loss}
+        released = problem.coefficients(weights)
+        released["intercept_"] += offset
+        threshold = prior if self.threshold == "prior" else float(self.threshold)
+        return {**released, "loss_": problem.loss, "class_prior_": prior, "threshold_": threshold}
+
+    @silent
+    def predict(self, X):
+        """Predict the label of each row.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        if self.threshold_ == 0.5:
+            return super().predict(X)
+        return self.classes_[(self.predict_log_proba(X)[:, 1] > np.log(self.threshold_)).astype(int)]
 
 
 def _share_of_each(problem, target):
@@ -381,7 +462,18 @@ def _share_of_each(problem, target):
 
 def _loss(problem, profile, **known):
     """Privacy loss at every epsilon, with what sampling costs."""
-    return PrivacyLoss(profiles=(Profile.of(profile, **known),), sampling=problem.n_released * _noise.SAMPLING_LOSS)
+    return PrivacyLoss(profiles=(Profile.of(profile, **known),), sampling=_n_released(problem) * _noise.SAMPLING_LOSS)
+
+
+def _n_released(problem):
+    """Number of values with noise, a count of labels included."""
+    return problem.n_released + (problem.n_classes == 2)
+
+
+def _with_offset(problem, count):
+    """Allow for a number that is added to all scores, if labels are counted: that of the smallest share."""
+    largest = abs(problem.row_loss.score_of(0.25 / problem.n_samples)) if count else 0.0
+    return replace(problem, largest_offset=largest)
 
 
 def balanced_penalty(problem, noise_scale):

@@ -242,8 +242,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         sigma = published_product_noise_scale(self.epsilon, delta, sensitivity=sensitivity, n_dims=n_dims)
         return float(np.sqrt(2) * sigma), "Liu et al., SIGMOD 2026, Algorithm 1"
 
-    def _release(self, problem, calibration, X, codes, row_weights):
+    def _release(self, problem, calibration, X, codes, class_weights):
         noise = calibration.mechanism
+        row_weights = None if class_weights is None else class_weights[codes]
         zero = np.zeros(problem.weights_shape)
         weights = self._minimise(problem, X, codes, row_weights, penalty=noise.penalty, perturbation=zero, largest=0.0)
         if noise.radius is None:

@@ -19,7 +19,15 @@ _LARGEST_EPSILON = 2.0**20  # a profile decreases, so that a smaller epsilon is 
 
 @with_python_numbers
 def objective_perturbation_profile(
-    epsilon, *, scale, lipschitz=1.0, log_det=0.0, adjacency="replace_one", n_outputs=1, release_shift=0.0
+    epsilon,
+    *,
+    scale,
+    lipschitz=1.0,
+    log_det=0.0,
+    adjacency="replace_one",
+    n_outputs=1,
+    release_shift=0.0,
+    count_shift=0.0,
 ):
     """Bound the privacy profile of Gaussian objective perturbation of binary linear models.
 
@@ -43,6 +51,9 @@ def objective_perturbation_profile(
     release_shift : float, default=0.0
         Distance between the released points that two neighbours with the same exact minimiser may have, in units of
         the Gaussian noise added to the release; 0 if the minimiser is exact.
+    count_shift : float, default=0.0
+        Shift of Gaussian releases beside it, such as a count of labels: what one row that is added, taken away or
+        replaced changes in them, in units of their noise. Each may depend on those before, and so may the fit.
 
     Returns
     -------
@@ -92,6 +103,17 @@ def objective_perturbation_profile(
     is the Gaussian profile of twice the shift, as long as epsilon <= mu^2; beyond, a = 0 is best. The least of all
     bounds counts. Several problems pay c in either half.
 
+    *Gaussian releases beside it.* Given what was released before, whatever it was, each is a Gaussian mechanism of its
+    shift m_i at most, and the fit is an objective perturbation of the same bounds: a number that is added to all
+    scores, as public as what was released, changes no bound on a slope or a curvature. So the pairs that dominate them
+    compose, in any order, and the Gaussian ones to a single one of shift ``m = hypot(m_1, m_2, ...)``. With h the
+    profile of the fit and Z the loss of that one, all together have ``E[h(epsilon - Z)]`` at most. A row added or
+    removed: h(x) is at most G(x - c) for every real x, so that squared shifts add up. A row replaced: h(x) is at most
+    the Gaussian profile of twice the shift at x - c for x >= c + mu^2, and at most 1 below, which adds
+    ``P(Z > epsilon - c - mu^2) = Phi(m / 2 - (epsilon - c - mu^2) / m)``. That is what the noise of the release costs,
+    with ``hypot(release_shift, m)`` for its shift. Only through the data set without the row there is a difference: no
+    count lies halfway, and either half has all of m.
+
     Examples
     --------
     >>> from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile
@@ -99,17 +121,18 @@ def objective_perturbation_profile(
     '1.00e-05'
     """
     shift, total_log_det = float(np.sqrt(n_outputs)) * lipschitz / scale, n_outputs * log_det
+    beside = hypot(release_shift, count_shift)
     if rows_that_differ(adjacency) == 1:
-        added = _gaussian(epsilon - total_log_det, shift, release_shift)
+        added = _gaussian(epsilon - total_log_det, shift, beside)
         alone = n_outputs == 1 and epsilon >= 0
-        return min(added, _one_row_removed(0.0, shift, release_shift)) if alone else added
+        return min(added, _one_row_removed(0.0, shift, beside)) if alone else added
     if n_outputs > 1:  # through the data set without the row, each half with its log-determinants
-        chained = _gaussian(epsilon - 2 * total_log_det, 2 * shift, release_shift)
+        chained = _gaussian(epsilon - 2 * total_log_det, 2 * shift, release_shift, 2 * count_shift)
         return float(min(1.0, np.exp(total_log_det) * chained))
-    left, half = epsilon - log_det - shift**2, release_shift / 2
+    left, half = epsilon - log_det - shift**2, hypot(release_shift / 2, count_shift)
     delta = 1.0  # where the log-determinant leaves nothing; the bound near epsilon = 0 does without
     if left >= 0:  # twice epsilon1, the first part of the split
-        delta = _gaussian(epsilon - log_det, 2 * shift, release_shift) + _tail(left, release_shift)
+        delta = _gaussian(epsilon - log_det, 2 * shift, beside) + _tail(left, beside)
     if epsilon >= 0 and delta > _gaussian(0.0, shift, half):  # the other bound is no less than that
         removed = partial(_one_row_removed, shift=shift, release_shift=half)
         delta = min(delta, _without_row(epsilon, (shift**2 + half**2) / 2, removed, removed))
@@ -151,7 +174,16 @@ def _log_normal_excess(upper, spread):
 
 @with_python_numbers
 def product_perturbation_profile(
-    epsilon, *, scale, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one", release_shift=0.0
+    epsilon,
+    *,
+    scale,
+    n_dims,
+    lipschitz=1.0,
+    n_vertices=1,
+    log_det=0.0,
+    adjacency="replace_one",
+    release_shift=0.0,
+    count_epsilon=0.0,
 ):
     """Bound the privacy profile of objective perturbation by multivariate Laplace noise, of radius Gamma(M, scale).
 
@@ -174,6 +206,8 @@ def product_perturbation_profile(
     release_shift : float, default=0.0
         Distance between the released points that two neighbours with the same exact minimiser may have, in units of
         the Gaussian noise added to the release; 0 if the minimiser is exact.
+    count_epsilon : float, default=0.0
+        Epsilon of an (epsilon, 0)-DP release beside it, such as a count of labels, which the fit may depend on.
 
     Returns
     -------
@@ -188,8 +222,9 @@ def product_perturbation_profile(
     each of the one or two rows that change. Near 0 the bounds that pay no log-determinant are less, as there.
 
     The noise of the release has a loss above ``t = 20 m + m^2 / 2``, m its shift, with probability Phi(-20), below
-    2^-288: with this added, it takes t of epsilon, for a profile decreases. Where no log-determinant is paid its own
-    Gaussian profile is added, as there.
+    2^-288: with this added, it takes t of epsilon, for a profile decreases. A release beside the fit,
+    whose loss is at most `count_epsilon`, takes that. Where no log-determinant is paid, what these two leave below 0 is
+    added, as there: the profile of the first, and that of the second at 0. Either half of a replacement has both.
 
     Examples
     --------
@@ -197,7 +232,7 @@ def product_perturbation_profile(
     >>> product_perturbation_profile(1.0, scale=2.0, n_dims=10)
     0.0
     """
-    release_loss = _RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2
+    release_loss = _RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2 + count_epsilon
     tail = float(ndtr(-_RELEASE_DEVIATIONS)) if release_shift else 0.0
     is_replaced, left = rows_that_differ(adjacency) == 2, min(epsilon - release_loss - log_det, _LARGEST_EXPONENT)
     if (2 if is_replaced else 1) * lipschitz / scale <= left:
@@ -209,7 +244,8 @@ def product_perturbation_profile(
         )
 
     def _with_release(epsilon):
-        return _one_row(epsilon - release_loss) + tail + _gaussian(epsilon, release_shift)
+        beside = _gaussian(epsilon, release_shift) + float(np.tanh(count_epsilon / 2))
+        return _one_row(epsilon - release_loss) + tail + beside
 
     shift = lipschitz / (scale * np.sqrt(n_dims + 1))  # relative to one coordinate's standard deviation
     split = max(0.0, left / 2 - shift**2 / 2) if is_replaced else 0.0
@@ -218,7 +254,7 @@ def product_perturbation_profile(
         delta = np.exp(split) * _one_row(left - split) + (_one_row(split) if is_replaced else 0.0) + tail
     # The other bounds are at least the total variation, which of one coordinate is more than this, by Chebyshev.
     if epsilon >= 0 and delta > 0.75 * min(1.0, shift / 4):
-        near = _without_row(epsilon, shift**2 / 2, _one_row, _with_release) if is_replaced else _with_release(0.0)
+        near = _without_row(epsilon, shift**2 / 2, *[_with_release] * 2) if is_replaced else _with_release(0.0)
         delta = min(delta, near)
     return float(min(1.0, delta))
 
@@ -328,7 +364,15 @@ def _require_room(epsilon, needed):
 
 @cached
 def objective_perturbation_scale(
-    epsilon, delta, *, lipschitz=1.0, log_det=0.0, adjacency="replace_one", n_outputs=1, release_shift=0.0
+    epsilon,
+    delta,
+    *,
+    lipschitz=1.0,
+    log_det=0.0,
+    adjacency="replace_one",
+    n_outputs=1,
+    release_shift=0.0,
+    count_shift=0.0,
 ):
     """Calibrate Gaussian objective perturbation of binary linear models, rounding to the private side.
 
@@ -346,6 +390,8 @@ def objective_perturbation_scale(
         Number of problems released together.
     release_shift : float, default=0.0
         Shift of the inexact minimiser, in units of the noise added to the release.
+    count_shift : float, default=0.0
+        Shift of Gaussian releases beside it, in units of their noise.
 
     Returns
     -------
@@ -375,6 +421,7 @@ def objective_perturbation_scale(
             adjacency=adjacency,
             n_outputs=n_outputs,
             release_shift=release_shift,
+            count_shift=count_shift,
         ),
         delta,
         start=lipschitz,
@@ -405,10 +452,19 @@ def softmax_perturbation_scale(
 
 @cached
 def product_perturbation_scale(
-    epsilon, delta, *, n_dims, lipschitz=1.0, n_vertices=1, log_det=0.0, adjacency="replace_one", release_shift=0.0
+    epsilon,
+    delta,
+    *,
+    n_dims,
+    lipschitz=1.0,
+    n_vertices=1,
+    log_det=0.0,
+    adjacency="replace_one",
+    release_shift=0.0,
+    count_epsilon=0.0,
 ):
     """Calibrate the noise of :func:`product_perturbation_profile`, rounding to the private side."""
-    _require_room(epsilon, log_det + _RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2)
+    _require_room(epsilon, log_det + _RELEASE_DEVIATIONS * release_shift + release_shift**2 / 2 + count_epsilon)
     return calibrated(
         lambda scale: product_perturbation_profile(
             epsilon,
@@ -419,6 +475,7 @@ def product_perturbation_scale(
             log_det=log_det,
             adjacency=adjacency,
             release_shift=release_shift,
+            count_epsilon=count_epsilon,
         ),
         delta,
         start=lipschitz,

@@ -471,7 +471,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         )
 
     @with_callbacks
-    def _release(self, problem, calibration, X, codes, row_weights):
+    def _release(self, problem, calibration, X, codes, class_weights):
         descent, network = calibration.mechanism, problem.network
         if descent.radius is None:
             add_noise = _noise.add_gaussian
@@ -481,6 +481,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         X, update = self._clipped(X), UPDATES[self.optimizer](descent.plan.learning_rate, descent.plan.momentum)
         if descent.preconditioner is not None:
             update = preconditioned(update, descent.preconditioner, problem, X)
+        row_weights = None if class_weights is None else class_weights[codes]
         steps = noisy_descent(problem, descent, X, codes, row_weights, update=update, add_noise=add_noise)
         # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
         report = report_steps(self, descent.plan.n_steps, self.verbose)
