@@ -164,10 +164,14 @@ def _standard_laplace(size):
     return np.copysign(np.log(2.0 * tail), sign)
 
 
+class ScaleError(ValueError):
+    """A scale of noise that floats cannot sample."""
+
+
 def check_scale(scale):
     """Refuse a scale whose grid leaves the normal floats, or in units of which values would: they came out as nan."""
     if not _SCALES[0] <= scale <= _SCALES[1]:
-        raise ValueError(
+        raise ScaleError(
             f"{scale:.3g} is no scale of noise that floats can sample, from {_SCALES[0]:.3g} to {_SCALES[1]:.3g}: "
             "choose another epsilon or penalty, or another unit for the data."
         )

@@ -84,7 +84,7 @@ LOGISTIC = {
         2.0,
     ),
     "output perturbation": (ProductNoiseOutputPerturbation(**BUDGET), 400, 2, 1000, 0.5, 1.0),
-    "output perturbation, multinomial": (ProductNoiseOutputPerturbation(**BUDGET), 200, 3, 800, 0.5, 1.0),
+    "output perturbation, multinomial": (ProductNoiseOutputPerturbation(**BUDGET), 200, 3, 1600, 0.5, 1.0),
 }
 
 

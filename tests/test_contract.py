@@ -677,7 +677,7 @@ CONTROLLED = [
     ),
     (AMPClassifier(**HINGE | {"loss": "capped_log_loss"}, noise="gaussian"), TWO_CLASSES, FITTED),
     (AMPClassifier(**HINGE, noise="gaussian", class_weight={0: 0.9}), TWO_CLASSES, FITTED),
-    (ProductNoiseOutputPerturbation(**HINGE, class_weight={1: 0.9}), TWO_CLASSES, FITTED),
+    (ProductNoiseOutputPerturbation(**HINGE, class_weight={1: 0.9}), TWO_CLASSES, FITTED | {"n_trials": 2000}),
     (ProductNoiseOutputPerturbation(**HINGE | {"loss": "capped_log_loss"}), TWO_CLASSES, FITTED),
     (ProductNoiseOutputPerturbation(**HINGE, radius="gaussian"), TWO_CLASSES, FITTED),
     (DPSGDClassifier(epsilon=4.0, delta=0.1, n_epochs=1, preconditioner=False), TWO_CLASSES, FITTED),

@@ -84,6 +84,8 @@ ARGUMENTS = {
     mechanisms: {
         "amplified": TARGET | {"rate": 0.0999755859375},
         "composed_profile": {"epsilon": A, "step_epsilon": 0.0999755859375, "step_delta": DELTA, "n_steps": 20},
+        "gaussian_label_count": TARGET | {"n_samples": 100},
+        "laplace_label_count": {"epsilon": EPSILON, "n_samples": 100},
         "gaussian_epsilon": {"delta": DELTA, "scale": 3.69921875, "sensitivity": A},
         "gaussian_information": {"scale": A, "max_abs": B, "n_components": 100, "min_residual": 3.30078125},
         "gaussian_profile": {"epsilon": EPSILON, "scale": 3.69921875, "sensitivity": A},
@@ -187,7 +189,7 @@ ARGUMENTS = {
     },
 }
 CASES = [(module, name) for module, functions in ARGUMENTS.items() for name in functions]
-CLASSES = {"PrivacyLoss", "Profile", "PublishedPerturbation"}
+CLASSES = {"LabelCount", "PrivacyLoss", "Profile", "PublishedPerturbation"}
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble, Fraction, Decimal, lambda x: np.array(x, np.float32)]
 INTEGERS = [np.int8, np.int64, np.uint8, lambda n: np.array(n, np.int16)]
 

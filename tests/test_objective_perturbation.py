@@ -39,7 +39,7 @@ BINARY = [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss()]
         (product_perturbation_profile, product_perturbation_scale, {"n_dims": 5, "n_vertices": 2}),
         (product_perturbation_profile, product_perturbation_scale, {"n_dims": 200}),
         (product_perturbation_profile, product_perturbation_scale, {"n_dims": 9, "release_shift": 1e-4}),
-        (objective_perturbation_profile, objective_perturbation_scale, {"count_shift": 0.02, "release_shift": 1e-3}),
+        (objective_perturbation_profile, objective_perturbation_scale, {"count_shift": 0.005, "release_shift": 1e-3}),
     ],
 )
 @pytest.mark.parametrize("delta", [1e-4, 1e-12])

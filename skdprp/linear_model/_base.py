@@ -214,10 +214,12 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         try:
             return self._calibrate(problem, delta)
-        except ArithmeticError as error:  # overflows and divisions by zero, of public numbers alone
+        except (ArithmeticError, _noise.ScaleError) as error:  # such as overflows, of public numbers alone
             parameters = self.get_params(deep=False).items()
             numbers = ", ".join(f"{name}={value}" for name, value in parameters if type(value) in (int, float))
-            raise ValueError(f"Noise cannot be calibrated in floats for {numbers}: one is too extreme.") from error
+            raise ValueError(
+                f"Noise cannot be calibrated in floats for {numbers}: one is too extreme. {error}"
+            ) from error
 
     @silent
     def decision_function(self, X):

@@ -52,8 +52,6 @@ class Perturbation:
     count: LabelCount | None = None
 
     def __post_init__(self):
-        if not np.isfinite([self.scale, self.release_scale]).all():
-            raise OverflowError  # of parameters, which the error will name
         _noise.check_scale(self.scale)
         _noise.check_scale(self.release_scale)
 

@@ -224,7 +224,8 @@ def product_perturbation_profile(
     The noise of the release has a loss above ``t = 20 m + m^2 / 2``, m its shift, with probability Phi(-20), below
     2^-288: with this added, it takes t of epsilon, for a profile decreases. A release beside the fit,
     whose loss is at most `count_epsilon`, takes that. Where no log-determinant is paid, what these two leave below 0 is
-    added, as there: the profile of the first, and that of the second at 0. Either half of a replacement has both.
+    added, as there: the profile of the first, and that of the second at 0. Either half of a replacement has the second,
+    and one of them the first, as there.
 
     Examples
     --------
@@ -243,6 +244,9 @@ def product_perturbation_profile(
             epsilon, scale=scale, sensitivity=lipschitz, n_dims=n_dims, shape=n_dims, power=1
         )
 
+    def _with_count(epsilon):
+        return _one_row(epsilon - count_epsilon) + float(np.tanh(count_epsilon / 2))
+
     def _with_release(epsilon):
         beside = _gaussian(epsilon, release_shift) + float(np.tanh(count_epsilon / 2))
         return _one_row(epsilon - release_loss) + tail + beside
@@ -254,7 +258,7 @@ def product_perturbation_profile(
         delta = np.exp(split) * _one_row(left - split) + (_one_row(split) if is_replaced else 0.0) + tail
     # The other bounds are at least the total variation, which of one coordinate is more than this, by Chebyshev.
     if epsilon >= 0 and delta > 0.75 * min(1.0, shift / 4):
-        near = _without_row(epsilon, shift**2 / 2, *[_with_release] * 2) if is_replaced else _with_release(0.0)
+        near = _without_row(epsilon, shift**2 / 2, _with_count, _with_release) if is_replaced else _with_release(0.0)
         delta = min(delta, near)
     return float(min(1.0, delta))
 
