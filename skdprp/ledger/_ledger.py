@@ -284,9 +284,10 @@ class PrivacyLedger:
     >>> from sklearn.datasets import load_iris
     >>> from skdprp import AMPClassifier, PrivacyLedger
     >>> X, y = load_iris(return_X_y=True)
+    >>> model = AMPClassifier(epsilon=0.1, delta=1e-6, max_norm=8.0, classes=[0, 1, 2], noise="gaussian")
     >>> with PrivacyLedger() as ledger:
     ...     for _ in range(3):
-    ...         model = AMPClassifier(epsilon=0.1, delta=1e-6, max_norm=8.0, classes=[0, 1, 2]).fit(X, y)
+    ...         _ = model.fit(X, y)
     >>> len(ledger.entries)
     3
     >>> print(ledger.total()[0].guarantee)  # doctest: +ELLIPSIS
