@@ -47,6 +47,7 @@ from skdprp import (
     DPSignOPORP,
     DPSignRP,
     MIDPRegressor,
+    PrivacyLedger,
     ProductNoiseOutputPerturbation,
     PublicScaler,
     _noise,
@@ -348,6 +349,34 @@ def test_a_candidate_is_charged_for_what_it_is_and_the_refit_for_the_costliest()
     report = privacy_report(search)
     assert report.private.epsilon == compose(*pairs).epsilon and report.private.delta == pytest.approx(4e-6)
     assert report.steps[1].guarantee.epsilon == 2.0 and "guarantees differ" in report.steps[1].remark
+
+
+def fails(labels, predicted):
+    """Score that is none."""
+    raise ArithmeticError
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_candidate_whose_fits_were_refused_released_nothing():
+    folds, refused = KFold(3, shuffle=True), {"C": [1e-3, 1e9]}
+    with PrivacyLedger() as ledger:
+        search = GridSearchCV(MODEL, refused, cv=folds).fit(X, Y)
+    report = privacy_report(search, ledger=ledger)
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [False, True]
+    assert (report.steps[1].releases, report.steps[1].calls) == (3, 4) and len(ledger.entries) == 4
+    assert report.private is not None and "by the ledger" in report.counted
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_failed_after_a_release_is_charged(released):
+    """A score that failed, and a model after a sketch that was refused."""
+    folds = KFold(3, shuffle=True)
+    search = GridSearchCV(MODEL, {}, scoring=make_scorer(fails), cv=folds).fit(X, Y)
+    assert np.isnan(search.cv_results_["mean_test_score"]).all()
+    assert privacy_report(search).steps[1].releases == most(released) == 3
+    pipeline = make_pipeline(NOISY, clone(MODEL))
+    search = GridSearchCV(pipeline, {"ampclassifier__C": [1e-3, 1e9]}, cv=folds).fit(X, Y)
+    assert privacy_report(search).steps[1].releases >= most(released) > 5
 
 
 def test_equal_releases_of_a_search_are_those_of_its_folds():
