@@ -345,6 +345,7 @@ class _Entered:
         self.block, self.outer, self.frame, self.process = block, outer, frame, os.getpid()
 
     def is_left(self):
+        """Whether the block was left since, or its entering was interrupted."""
         return self.frame is None or self.block._entered is not self
 
 
