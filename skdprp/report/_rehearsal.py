@@ -132,17 +132,27 @@ def rehearse(estimator, facts):
     """Find all private steps of an estimator, and pass a few rows through what stands before a model."""
     _check_holds_no_fits(estimator)
     model = clone(estimator)
-    for _, step in all_steps(model):
+    for step in _own(model):
         if is_private(step) and is_of_library(step):
             step._validate_params()  # whose errors are of public parameters
-    for name, held in model.get_params().items():
-        if name.endswith("__memory") and held is not None:
+        if step is not model and getattr(step, "memory", None) is not None:
             raise ValueError("A pipeline within another one would cache the few rows that show its width: memory=None.")
-        if isinstance(held, BaseRandomProjection) and held.n_components == "auto":
+        if isinstance(step, BaseRandomProjection) and step.n_components == "auto":
             # A width by the number of rows, which is not that of the few.
-            held.set_params(n_components=johnson_lindenstrauss_min_dim(facts.n_samples, eps=held.eps))
+            step.set_params(n_components=johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps))
+        vars(step).pop("_skl_callbacks", None)  # which would see what is thrown away
     with in_private(), thrown_away():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
+
+
+def _own(thing):
+    """Yield estimators among the parameters of an estimator, at any depth, and itself; of what is frozen none."""
+    if isinstance(thing, list | tuple):
+        for one in thing:
+            yield from _own(one)
+    elif hasattr(thing, "get_params") and not isinstance(thing, type | FrozenEstimator):
+        yield thing
+        yield from _own(list(thing.get_params(deep=False).values()))
 
 
 def _check_holds_no_fits(estimator):
