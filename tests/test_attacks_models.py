@@ -2018,3 +2018,48 @@ def test_a_library_function_that_is_handed_rows_after_a_sketch_is_assumed_not_to
     np.testing.assert_array_equal(pipeline[:-1].transform(X)[:, -X.shape[1] :], X)
     total = privacy_report(pipeline).total
     assert total is None or any(assumption.startswith("functiontransformer: ") for assumption in total.assumptions)
+
+
+class Log(Spy):
+    """A callback that writes down the weights that it is shown, and may then fail as its server does."""
+
+    def __init__(self, fails_at=None):
+        super().__init__()
+        self.fails_at = fails_at
+
+    def on_fit_task_begin(self, estimator, context, **known):
+        """Do nothing."""
+
+    def on_fit_task_end(self, estimator, context, **known):
+        """Keep what the last step holds."""
+        last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+        if {"coef_", "components_", "mean_"} & set(vars(last)):
+            self.shown.append(last)
+            if getattr(last, "epsilon", None) == self.fails_at:
+                raise ConnectionError
+
+
+def test_a_report_before_a_fit_shows_nothing_to_callbacks():
+    """Components and means of the first eight rows were shown, under no entry of a ledger."""
+    if not hasattr(Pipeline, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    log = Log()
+    components = make_pipeline(PublicScaler((-1, 1)), DPPCA(2)).set_callbacks(log)
+    with suppress(ValueError, TypeError):
+        privacy_report(make_pipeline(FeatureUnion([("components", components)]), model()), X, Y)
+    with suppress(ValueError, TypeError):
+        privacy_report(make_pipeline(sketch(), StandardScaler().set_callbacks(log), LogisticRegression()), X, Y)
+    assert not log.shown
+
+
+def test_a_candidate_that_failed_once_a_callback_had_its_weights_is_charged():
+    """Models of two folds were written down, and as the callback then failed they were taken for refused fits."""
+    if not hasattr(Pipeline, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    log = Log(fails_at=5.0)
+    pipeline = make_pipeline(PublicScaler((-1, 1)), model()).set_callbacks(log)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = GridSearchCV(pipeline, {"ampclassifier__epsilon": [0.1, 5.0]}, cv=KFold(3, shuffle=True)).fit(X, Y)
+    assert sum(shown.epsilon == 5.0 for shown in log.shown) == 3
+    assert charged(privacy_report(search)) >= 5  # a row is in two of three models of each, and in the refit
