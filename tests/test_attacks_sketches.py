@@ -1873,3 +1873,15 @@ def test_the_winner_of_a_search_is_not_reported_as_if_nobody_had_searched(model,
     search = GridSearchCV(clone(model), grid, cv=KFold(3)).fit(X, y.astype(int))
     total = privacy_report(search.best_estimator_).total
     assert total is None or any("chosen" in text and "search" in text for text in total.assumptions)
+
+
+def test_a_ledger_does_not_say_that_nothing_was_released_of_lazy_sketches():
+    """They were made in its block, as sketches in memory are released there, and computed after it: no word of that."""
+    da = pytest.importorskip("dask.array")
+    rows = da.from_array(np.ones((8, 6)), chunks=(4, 6))
+    sketch = DPOPORP(4, random_state=0).fit(rows)
+    with warnings.catch_warnings(record=True) as caught, PrivacyLedger() as ledger:
+        warnings.simplefilter("always")
+        sketches = sketch.transform(rows)
+    assert sketches.compute(scheduler="sync").shape == (8, 4)
+    assert caught or ledger.entries or "lazy" in str(ledger.total())
