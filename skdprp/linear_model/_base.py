@@ -326,7 +326,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         """State what holds of one fit."""
         # A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
-        labels = () if self.classes is None else ("the labels listed in classes do not come from the data",)
+        given = {"the labels listed in classes": self.classes, "the weights in class_weight": self.class_weight}
+        public = (f"{name} do not come from the data" for name, value in given.items() if value is not None)
         return PrivacyGuarantee(
             epsilon,
             delta,
@@ -337,7 +338,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             mechanism=mechanism,
             assumptions=(
                 f"the number of rows{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
-                *labels,
+                *public,
                 "no step before was fitted on the rows without noise",
                 *assumptions,
             ),
