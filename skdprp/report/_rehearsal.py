@@ -72,8 +72,8 @@ class PublicFacts:
 
     def n_outputs(self, step):
         """Number of classes or targets of a private step."""
-        if is_regressor(step) and not self.n_targets:
-            raise ValueError(f"Give y: {type(step).__name__} predicts as many targets as it has.")
+        if not self.n_targets and (is_regressor(step) or getattr(step, "target_bounds", None) is not None):
+            raise ValueError(f"Give y: {type(step).__name__} takes as many targets as it has.")
         if not is_classifier(step):
             return self.n_targets
         if step.classes is None and not (self.n_classes and self.has_all_labels):
