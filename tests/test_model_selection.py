@@ -534,7 +534,7 @@ def test_a_budget_is_that_of_the_next_fit_also_where_there_has_been_one(of, is_f
     if is_fitted:
         model.fit(X, y)
     set_budget(model, X, y, epsilon=1.0)
-    assert privacy_report(model.fit(X, y)).private.epsilon == 1.0
+    assert privacy_report(clone(model).fit(X, y)).private.epsilon == 1.0
 
 
 def test_a_budget_of_moments_with_targets_needs_them():
