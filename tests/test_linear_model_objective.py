@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import normalize
 
 from skdprp import AMPClassifier, PrivacyWarning, compose
 from skdprp.losses import CappedLogisticLoss, LogisticLoss, SoftmaxLoss
@@ -312,3 +313,17 @@ def test_weights_of_classes_are_assumed_public_and_only_their_ratio_moves_the_st
     assert np.isfinite(model.intercept_).all()
     assert "the weights in class_weight do not come from the data" in model.guarantee_.assumptions
     assert not any("class_weight" in text for text in AMPClassifier().fit(X, y).guarantee_.assumptions)
+
+
+def test_a_threshold_at_the_prior_is_that_of_the_weighted_classes(seeded):
+    """Of one row in twenty, as heavy as the others together, nearly all rows were above the share by number."""
+    rng, y = np.random.default_rng(0), np.arange(20_000) % 20 == 0
+    X = normalize(np.column_stack([rng.normal(size=20_000) + y, np.ones(20_000)]))
+    options = {"threshold": "prior", "epsilon": 10.0, "classes": [False, True]}
+    shares = {}
+    for name, weights in {"plain": None, "weighted": {False: 0.05}}.items():
+        model = AMPClassifier(class_weight=weights, **options).fit(X, y)
+        shares[name] = model.predict(X).mean()
+        assert 0.04 < model.class_prior_ < 0.06
+    assert model.threshold_ == pytest.approx(model.class_prior_ / (0.05 + 0.95 * model.class_prior_))
+    assert shares["weighted"] == pytest.approx(shares["plain"], abs=0.1)
