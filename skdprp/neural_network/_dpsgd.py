@@ -501,7 +501,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if preconditioner is not None:
             before = f", after Gaussian noise of {printed_down(preconditioner.scale, 6)} on sums of products of columns"
         of_persons = problem.unit == Unit.PERSON
-        one, means = ("person", ", means over the rows of a person,") if of_persons else ("row", "")
+        one, means = ("person", ", means over the rows of a person") if of_persons else ("row", "")
         sample = f"a secret sample, each {one} at probability {printed_up(plan.rate, 6)}"
         rows = f"all {one}s" if plan.rate == 1 else sample
         bound = printed_up(problem.bound, 6)
