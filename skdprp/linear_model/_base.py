@@ -354,12 +354,13 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             loss=loss,
         )
 
-    def _claim(self, delta, source):
+    def _claim(self, delta, source, unit=Unit.ROW):
         """State what a paper claims."""
         return PrivacyGuarantee(
             self.epsilon,
             delta,
             definition=Definition.CLAIMED_DP,
+            unit=unit,
             adjacency=Adjacency(self.adjacency),
             per="fit",
             source=source,

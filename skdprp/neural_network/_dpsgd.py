@@ -435,7 +435,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=n_changed)
             multiplier, true_delta = published_product_descent(epsilon, delta, n_dims=n_weights, **steps)
             true_delta = min(true_delta / share + rounding.failure, 1.0)
-            claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step")
+            claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step", problem.unit)
         # Rounding may move a sum by that share of the bound more than one row does.
         scale = multiplier * problem.bound * (1 + rounding.margin)
         return Calibration(

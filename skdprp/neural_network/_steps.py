@@ -122,7 +122,7 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, persons=None,
         gradient /= plan.batch_size  # as expected: the size of a sample is secret
         weights = weights - update(gradient)
         if rounding.places_priced:
-            weights *= min(1.0, LARGEST_SCORE / problem.row_norm / max(np.linalg.norm(weights), np.finfo(float).tiny))
+            weights = _projected(weights, LARGEST_SCORE / problem.row_norm)
         yield weights
 
 
@@ -140,6 +140,12 @@ def _sum_up(add, batch, n_weights, unit):
         add(part, block=block)
         total.add(part)
     return total.value
+
+
+def _projected(weights, largest_norm):
+    """Shorten weights to a norm; of an overflow none is left: its products with rows would tell what these store."""
+    norm = np.linalg.norm(weights)
+    return weights * min(1.0, largest_norm / norm) if 0 < norm < np.inf else np.zeros_like(weights)
 
 
 class Average:
