@@ -274,8 +274,8 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             Targets. Those outside `target_bounds` are clipped to them.
         groups : array-like of shape (n_samples,), a dask collection beside one, or None, default=None
             Whose rows they are, where one person has several: a label for each row. Each person then counts as much as
-            one row, and the guarantee is for one person with all of its rows, whatever their number is. None is for
-            rows.
+            one row, the number of persons stands for that of rows, and the guarantee is for one person with all of its
+            rows, however many they are. None is for rows.
 
         Returns
         -------

@@ -4,6 +4,7 @@ import json
 import math
 import pickle
 from fractions import Fraction
+from functools import partial
 from itertools import combinations_with_replacement
 from types import SimpleNamespace
 
@@ -26,6 +27,7 @@ from skdprp import (
     DPMoments,
     DPRidge,
     DPScaler,
+    DPSearchCV,
     DPSGDClassifier,
     PrivacyGuarantee,
     PrivacyLedger,
@@ -47,7 +49,7 @@ from skdprp.ledger import LedgerError
 from skdprp.mechanisms import gaussian_profile
 from skdprp.moments import CompensatedSum, accuracy
 from skdprp.neural_network import _steps
-from skdprp.neural_network._network import Network, add_gradients
+from skdprp.neural_network._network import Network, add_clipped_gradients, add_gradients
 from skdprp.neural_network._plan import bounded_margin, float64_margin
 from skdprp.neural_network._preconditioner import relative_scales
 from skdprp.testing import check_private_estimator, reproducible_noise
@@ -126,6 +128,13 @@ def test_labels_of_any_kind_say_which_rows_belong_together(name):
     assert persons.number == 3 and len(set(persons.labels)) == 3
     assert persons.codes[0] == persons.codes[2] and len(set(persons.codes.tolist())) == 3
     assert persons.weights.tolist() == [np.nextafter(0.5, 0), 1.0, np.nextafter(0.5, 0), 1.0]
+
+
+def test_labels_of_polars_say_which_rows_belong_together():
+    pl = pytest.importorskip("polars")
+    assert persons_of(pl.Series(["b", "a", "b"]), 3).codes.tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="missing"):
+        persons_of(pl.Series([77, None, 77]), 3)
 
 
 @pytest.mark.parametrize(
@@ -348,6 +357,23 @@ def test_sums_of_gradients_of_persons_are_as_exact_as_priced(of_persons):
     assert np.linalg.norm(found - exact) <= bound * bounded_margin(network, number, of_persons=of_persons) / 2
 
 
+def test_sums_of_clipped_gradients_of_persons_are_as_exact_as_priced():
+    rng = np.random.default_rng(0)
+    n, n_persons, bound = 2000, 20, 0.5
+    X, codes, persons = rng.standard_normal((n, 3)), rng.integers(0, 2, n), persons_of(rng.integers(0, n_persons, n), n)
+    network = Network((3, 2, 1), "tanh", 1.0)
+    weights = rng.standard_normal(network.n_weights)
+
+    def summed(unit, shares):
+        add = partial(add_clipped_gradients, network=network, weights=weights, bound=bound)
+        return _steps._sum_up(add, list(_steps.blocks(X, codes, 32, row_weights=shares)), len(weights), unit)
+
+    rows = [summed(Unit.ROW, 1.0 * (np.arange(n) == i)) for i in range(n)]
+    exact = [math.fsum(column) for column in np.transpose(rows * persons.weights[:, None])]
+    found = summed(Unit.PERSON, persons.weights)
+    assert 0 < np.linalg.norm(found - exact) <= bound * float64_margin(network, n_persons, 32, of_persons=True) / 2
+
+
 # Samples are of persons
 
 
@@ -508,6 +534,30 @@ def test_a_limit_for_rows_counts_releases_for_persons_and_says_nothing_of_these(
     assert total.adaptive.unit == PERSON and total.adaptive.mechanism != "the limit"
 
 
+@pytest.mark.parametrize("composition", ["basic", "gaussian"])
+def test_a_limit_for_persons_refuses_releases_for_rows_and_takes_no_parts_of_rows_for_disjoint(composition, tmp_path):
+    X, y, _, groups = table()
+    model = DPSGDClassifier(classes=[0, 1], n_epochs=3, epsilon=0.4, delta=1e-6)
+    ledger = PrivacyLedger(tmp_path / "ledger.jsonl")
+    with ledger:
+        ledger.limit(1.0, 1e-5, unit="person", composition=composition)
+        with pytest.raises(LedgerError, match="says nothing of the neighbours"):
+            clone(model).fit(X, y)
+        with pytest.raises(LedgerError, match="would pass the limit"):
+            for part in range(30):
+                with ledger.part(str(part)):
+                    clone(model).fit(X, y, groups)
+    with ledger:
+        ledger.limit(1.0, 1e-5, unit="person", composition=composition)  # the same again, as it was read
+        with pytest.raises(LedgerError, match="A limit is fixed once"):
+            ledger.limit(1.0, 1e-5, composition=composition)
+        [total] = ledger.total()
+        assert total.adaptive.unit == PERSON and len(ledger.entries) >= 2
+        assert (total.adaptive.mechanism == "the limit") == (composition == "gaussian")
+        with pytest.raises(ValueError, match="unit is"):
+            ledger.limit(1.0, unit="one row")
+
+
 def test_a_report_is_for_persons_only_if_each_step_is():
     X, y, _, groups = table()
     with config_context(enable_metadata_routing=True):
@@ -578,8 +628,10 @@ def test_what_cannot_hide_a_person_refuses_groups():
     X, _, y, groups = table()
     with pytest.raises(ValueError, match="hides one row"):
         DPRidge(target_bounds=BOUNDS, mechanism="projection").fit(X, y, groups)
-    with pytest.raises(TypeError, match="groups"):
-        DPBinner(3, bounds=BOUNDS).fit(X, groups=groups)
+    search = DPSearchCV(DPRidge(target_bounds=BOUNDS), {}, max_loss=4.0)
+    for fit in (DPBinner(3, bounds=BOUNDS).fit, search.fit):
+        with pytest.raises(TypeError, match="groups"):
+            fit(X, y, groups=groups)
 
 
 @pytest.mark.parametrize("name", FITS)
