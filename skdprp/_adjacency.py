@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Unit(StrEnum):
-    """Whose data are protected, where it is all that a data set holds of somebody; releases may name others."""
+    """What is protected, in the guarantees of models; others name their own."""
 
     ROW = "one row"
     PERSON = "one person (all of its rows)"

@@ -10,7 +10,7 @@ MOST_ROWS = 2**31  # up to which rounding is priced whatever their number is, wh
 
 ASSUMED_OF_PERSONS = (
     "all rows of one person have one label in groups, and no two persons the same",
-    "a row that is given to another person changes two",
+    "a row stays with its person: one that is given to another changes two",
 )
 
 
@@ -93,6 +93,8 @@ def _persons(labels):
 
 def _labels(groups):
     """One column of labels: of numbers or text as it is, otherwise of objects, so that 1 and "1" stay apart."""
+    if isinstance(groups, np.ma.MaskedArray):
+        groups = np.where(np.ma.getmaskarray(groups), None, groups.data)
     values = groups if isinstance(groups, np.ndarray) else np.asarray(groups, dtype=object)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
@@ -106,9 +108,14 @@ def _are_missing(labels):
 
 
 def _is_missing(label):
-    """Whether a label is None or does not equal itself, as nan and NaT; pandas' NA does not even say."""
+    """Whether a label is None or does not equal itself, as nan and NaT; pandas' NA does not even say.
+
+    Or whether a part of it is missing: two tuples of equal numbers and nan would be two persons.
+    """
     if label is None:
         return True
+    if isinstance(label, tuple):
+        return any(map(_is_missing, label))
     differs = label != label
     return type(differs).__name__ == "NAType" or bool(differs)
 

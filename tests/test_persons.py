@@ -147,6 +147,8 @@ def test_labels_of_polars_say_which_rows_belong_together():
         pd.Series(["secret", None, "a"], dtype="string"),
         pd.Series(pd.to_datetime(["2020-01-01", None, "2022-01-01"])),
         np.array(["2020-01-01", "NaT", "2022-01-01"], dtype="datetime64[ns]"),
+        np.ma.masked_array([77, 1, 2], mask=[False, True, False]),
+        pd.MultiIndex.from_tuples([("secret", 1.0), ("secret", math.nan), ("a", 2.0)]),
     ],
 )
 def test_missing_labels_are_refused_without_a_word_of_the_others(labels):
@@ -160,6 +162,13 @@ def test_labels_of_another_length_are_refused_without_their_number(labels):
     with pytest.raises(ValueError, match="one label for each row of X") as error:
         persons_of(labels, 3)
     assert not set("0123456789") & set(str(error.value))
+
+
+def test_more_rows_than_rounding_is_priced_for_are_refused(monkeypatch):
+    monkeypatch.setattr(_persons, "MOST_ROWS", 4)
+    assert persons_of([1, 1, 2], 3).number == 2
+    with pytest.raises(ValueError, match="more rows than rounding is priced for"):
+        persons_of([1, 1, 2, 2], 4)
 
 
 def test_labels_that_have_no_hash_are_refused_without_quoting_them():
@@ -662,6 +671,7 @@ def of_pairs(fit):
     [
         DPSGDClassifier(n_epochs=3, classes=[0, 1]),
         DPSGDClassifier(n_epochs=3, classes=[0, 1], preconditioner=True),
+        DPSGDClassifier(n_epochs=3, classes=[0, 1], hidden_layer_sizes=(4,), batch_size=10),
         DPMoments(),
         DPRidge(target_bounds=BOUNDS),
     ],

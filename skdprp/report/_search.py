@@ -192,16 +192,20 @@ def _splitter(search, charges):
     if any(charge.unit == Unit.PERSON for charge in charges):
         if kind not in _BY_GROUPS or not getattr(cv, "shuffle", True):
             raise NotKnown(_BY_PERSON.format("a list" if kind.__name__.startswith("_") else kind.__name__, n_splits))
-        if any(charge.unit == Unit.ROW and not charge.adjacency.is_distance for charge in charges):
+        if any(charge.unit != Unit.PERSON and not _is_of_distance(charge) for charge in charges):
             raise NotKnown(_MIXED)
     # Neighbours at a distance have their labels, and so the splits by labels, in common; a replaced row has a new one.
-    elif kind in _BY_LABELS and not any(charge.adjacency and charge.adjacency.is_distance for charge in charges):
+    elif kind in _BY_LABELS and not any(map(_is_of_distance, charges)):
         raise NotKnown(_BY_LABEL.format(kind.__name__, n_splits))
     elif kind not in (*_BY_PLACE, *_BY_LABELS):
         raise NotKnown(_BY_ROW.format("a list" if kind.__name__.startswith("_") else kind.__name__, n_splits))
     if kind not in (LeaveOneOut, LeavePOut) and cv.get_n_splits() != n_splits:  # these two count the rows
         raise NotKnown(_OTHER_FIT)
     return cv
+
+
+def _is_of_distance(guarantee):
+    return guarantee.adjacency is not None and guarantee.adjacency.is_distance
 
 
 def _counts_in_folds(search, cv, group):
