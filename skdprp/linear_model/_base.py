@@ -339,7 +339,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         units, of_persons = ("persons", ASSUMED_OF_PERSONS) if unit == Unit.PERSON else ("rows", ())
         # A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
-        labels = () if self.classes is None else ("the labels listed in classes do not come from the data",)
+        given = {"the labels listed in classes": self.classes, "the weights in class_weight": self.class_weight}
+        public = (f"{name} do not come from the data" for name, value in given.items() if value is not None)
         return PrivacyGuarantee(
             epsilon,
             delta,
@@ -352,7 +353,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             assumptions=(
                 f"the number of {units}{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
                 *of_persons,
-                *labels,
+                *public,
                 "no step before was fitted on the rows without noise",
                 *assumptions,
             ),
