@@ -339,8 +339,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         units, of_persons = ("persons", ASSUMED_OF_PERSONS) if unit == Unit.PERSON else ("rows", ())
         # A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
-        given = {"the labels listed in classes": self.classes, "the weights in class_weight": self.class_weight}
-        public = (f"{name} do not come from the data" for name, value in given.items() if value is not None)
+        labels = () if self.classes is None else ("the labels listed in classes do not come from the data",)
         return PrivacyGuarantee(
             epsilon,
             delta,
@@ -353,7 +352,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             assumptions=(
                 f"the number of {units}{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
                 *of_persons,
-                *public,
+                *labels,
+                "parameters such as max_norm and class_weight do not come from the data",
                 "no step before was fitted on the rows without noise",
                 *assumptions,
             ),

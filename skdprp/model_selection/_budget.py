@@ -107,6 +107,9 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
 
     Notes
     -----
+    Nothing is known of an estimator of another library before its fit: a plan, :func:`~skdprp.privacy_report` with `X`,
+    says that it is not covered, and what it states after the fit is charged beside the budget.
+
     Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
     see :func:`~skdprp.compose`, reaches the target. Without ``skdprp[pld]``, losses that are not Gaussian add up to it.
 

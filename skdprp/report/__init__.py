@@ -19,7 +19,7 @@ _AS_FITTED = (
     "steps and their parameters are those of the fit, and no search or cross-validation has chosen them or the rows: "
     "of one, report that"
 )
-_AS_PLANNED = (
+AS_PLANNED = (
     "steps and their parameters will be these at the fit, rows and labels like those given, and rows as wide after "
     "each step as a few of them became"
 )
@@ -162,7 +162,7 @@ def report_before_fit(rehearsal):
     """Report on what the private steps of a rehearsal will release, with their parameters as they are."""
     for step in rehearsal.steps:
         step.state()
-    return replace(_report(rehearsal.estimator, _AS_PLANNED), counted=PLANNED)
+    return replace(_report(rehearsal.estimator, AS_PLANNED), counted=PLANNED)
 
 
 def _report(estimator, as_known, *, ledger=None):
