@@ -5,12 +5,12 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import mode
+from scipy.stats import mode, norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from skdprp import DPSignRP
+from skdprp import DPSignOPORP, DPSignRP
 from skdprp.random_projection import make_projection
 from skdprp.similarity import (
     HammingNeighbors,
@@ -18,6 +18,8 @@ from skdprp.similarity import (
     angle_variance,
     angles,
     best_n_components,
+    best_n_repeats,
+    bit_correlation,
     cosines,
     hamming_distances,
     inner_product_variance,
@@ -162,6 +164,42 @@ def test_neighbours_are_those_of_sorting_all_distances(width, distinct, n_neighb
     found = HammingNeighbors(n_neighbors).fit(database).kneighbors(queries)
     for ours, expected in zip(found, nearest_by_sorting(queries, database, n_neighbors), strict=True):
         assert (ours == expected).all()
+
+
+@pytest.mark.parametrize("method", ["smooth", "rr"])
+@pytest.mark.parametrize(
+    ("epsilon", "n_repeats", "nonzero"), [(1.0, 1, 30), (6.0, 4, 30), (1000.0, 2, 9), (3.0, 1, 90)]
+)
+def test_bit_correlation_is_that_of_released_sketches(epsilon, n_repeats, nonzero, method):
+    """Of two releases of rows whose nonzeros are normal, over draws of projections, rows and flips; bins are padded."""
+    p, k, n, draws, size = 90, 16, 400, 40, 0.6
+    rng = np.random.default_rng(0)
+    products = np.empty((draws, n))
+    for draw in range(draws):
+        X = size * rng.standard_normal((n, p)) * (rng.permuted(np.tile(np.arange(p), (n, 1)), axis=1) < nonzero)
+        sketch = DPSignOPORP(k, epsilon=epsilon, n_repeats=n_repeats, method=method, random_state=draw).fit(X)
+        products[draw] = np.mean(sketch.transform(X) * sketch.transform(X), axis=1)
+    shape = {"n_features": p, "n_components": k, "n_nonzero": nonzero}
+    stated = bit_correlation(epsilon, n_repeats=n_repeats, method=method, size=size, **shape)
+    assert abs(products.mean() - stated) < 7.5 * products.std() / np.sqrt(products.size)
+
+
+def test_repeats_grow_with_epsilon_and_with_empty_bins():
+    """The choice is the best of all divisors; it is 1 where each bin is full, and nothing helps empty rows."""
+    shape = {"n_features": 784, "n_components": 96, "n_nonzero": 60}
+    chosen = [best_n_repeats(epsilon, **shape) for epsilon in (0.1, 1.0, 10.0, 100.0)]
+    assert chosen == sorted(chosen) and chosen[0] == 1 < chosen[-1]
+    for epsilon, t in zip((0.1, 1.0, 10.0, 100.0), chosen, strict=True):
+        best = bit_correlation(epsilon, n_repeats=t, **shape)
+        assert all(bit_correlation(epsilon, n_repeats=d, **shape) <= best for d in (1, 2, 3, 4, 6, 8, 12, 96))
+    assert best_n_repeats(1000.0, n_features=784, n_components=96) == 1
+    assert bit_correlation(1000.0, n_features=784, n_components=96, n_nonzero=0) == 0
+    levels = np.arange(1, 2000)  # of so many nonzeros in a bin that their number hardly varies
+    exact = 2 * np.diff(norm.cdf(np.append(0, levels) / 125)) @ np.tanh(levels / 2) ** 2
+    crowded = bit_correlation(1.0, n_features=10**7, n_components=64, n_nonzero=10**6)
+    assert crowded == pytest.approx(exact, abs=1e-5)
+    with pytest.raises(ValueError, match="not between 0 and n_features"):
+        best_n_repeats(1.0, n_features=10, n_components=4, n_nonzero=11)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

@@ -116,7 +116,7 @@ def published_sign_changes(delta, *, relative_change, n_features, n_components):
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
-       arXiv:2306.01751, Theorem 4.1.
+       arXiv:2306.01751, Proposition 4.5.
     """
     expected = published_sign_change_probability(relative_change, n_features) * n_components
     log_delta = np.log(1 / delta)

@@ -1,6 +1,12 @@
 """Inner products, distances and angles of rows, estimated from their sketches."""
 
 import numpy as np
+from scipy.special import erfc
+from scipy.stats import hypergeom
+
+from ..mechanisms import flip_probability
+
+_SPREAD = 512  # numbers of nonzeros in a bin that are told apart: of more, they hardly vary
 
 
 def as_array(S):
@@ -278,6 +284,95 @@ def best_n_components(epsilon, *, angle=np.pi / 3):
     # With more bits than epsilon the flips of all cost more than one more bit brings: larger k are never best.
     k = np.arange(1, int(np.ceil(epsilon)) + 2)
     return int(k[np.argmin(angle_variance(angle, n_components=k, flip_epsilon=epsilon / k))])
+
+
+def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero=None, size=1.0, method="smooth"):
+    """Correlation of two sketches of one row by :class:`~skdprp.DPSignOPORP`: what a bit tells of its row.
+
+    It is 1 where the bits of both are the same, and 0 where all are coins. The parameters are those of
+    :func:`best_n_repeats`.
+
+    Returns
+    -------
+    float
+        ``E[(1 - 2 f(L))^2]``, f(L) the probability that a sign of level L is flipped, over what is in a bin.
+
+    Notes
+    -----
+    Of P = b k / t padded features b come to a bin, and of the z nonzeros of a row m, which is hypergeometric. Their
+    signed sum is normal with variance ``m size^2`` in units of `max_change`, which gives the level. A bin without any
+    is a coin. It is exact for rows whose nonzeros are normal.
+
+    Examples
+    --------
+    >>> from skdprp.similarity import bit_correlation
+    >>> round(bit_correlation(100.0, n_features=784, n_components=256, n_nonzero=150), 2)
+    0.47
+    """
+    bins = n_components // n_repeats
+    length, nonzero = -(-n_features // bins), n_features if n_nonzero is None else n_nonzero
+    if not 0 <= nonzero <= n_features:
+        raise ValueError(f"n_nonzero={n_nonzero} is not between 0 and n_features={n_features}.")
+    mean = length * nonzero / (bins * length)
+    spread = 12 * np.sqrt(mean) + 12
+    counts = np.arange(max(0, int(mean - spread)), min(length, nonzero, int(mean + spread)) + 1)
+    share = hypergeom.pmf(counts, bins * length, nonzero, length)
+    if len(counts) > _SPREAD:
+        counts, share = np.array([mean]), np.ones(1)
+    counts, share = counts[counts > 0], share[counts > 0]
+    if not len(counts):
+        return 0.0
+    # E[g(L)] = sum_l (g(l + 1) - g(l)) P(|x| > l), with g(0) = 0: a sum that ends where no level is reached.
+    scale = size * np.sqrt(counts)
+    levels = np.arange(1 if method == "rr" else 1 + int(min(9 * scale.max(), 20 * n_repeats / epsilon, 2**16)))
+    kept = (1 - 2 * flip_probability(np.append(levels, len(levels)), epsilon / n_repeats)) ** 2
+    return float(share @ (erfc(levels / (np.sqrt(2) * scale[:, None])) @ np.diff(kept)))
+
+
+def best_n_repeats(epsilon, *, n_features, n_components, n_nonzero=None, size=1.0, method="smooth"):
+    """Choose how many independent sketches share the bits of :class:`~skdprp.DPSignOPORP`.
+
+    A bin of one sketch of k bits holds few features. If all of them are zero in a row, its bit is a coin and tells
+    nothing; with t sketches of k / t bits each bin holds t times as many, but each bit has epsilon / t only. So few
+    repeats are best where epsilon is small, or where rows are dense, and more where it is large and rows are sparse.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss of one row in one release.
+    n_features : int
+        Number p of features.
+    n_components : int
+        Number k of bits.
+    n_nonzero : int or None, default=None
+        How many features of a row are not zero, as far as one can tell in public; None stands for all.
+    size : float, default=1.0
+        Root mean square of these features, in units of `max_change`.
+    method : {"smooth", "rr"}, default="smooth"
+        As in :class:`~skdprp.DPSignOPORP`.
+
+    Returns
+    -------
+    int
+        The smallest divisor t of k at which :func:`bit_correlation` is largest, to within 1e-6.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Section 4.4, on multiple repetitions.
+
+    Examples
+    --------
+    >>> from skdprp.similarity import best_n_repeats
+    >>> [best_n_repeats(epsilon, n_features=784, n_components=256, n_nonzero=150) for epsilon in (1.0, 5.0, 20.0)]
+    [1, 2, 4]
+    >>> best_n_repeats(20.0, n_features=784, n_components=256)
+    1
+    """
+    divisors = [t for t in range(1, n_components + 1) if n_components % t == 0]
+    shape = {"n_features": n_features, "n_components": n_components, "n_nonzero": n_nonzero}
+    found = [bit_correlation(epsilon, **shape, n_repeats=t, size=size, method=method) for t in divisors]
+    return divisors[int(np.argmax(np.array(found) >= max(found) - 1e-6))]  # more repeats for less than that are none
 
 
 def inner_product_variance(u, v, *, projection, noise_variance):

@@ -68,7 +68,7 @@ class iDPSignRP(SignSketch):
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
-       arXiv:2306.01751, Algorithms 6 to 8 of the appendix.
+       arXiv:2306.01751, Section 6, Algorithms 9 to 11.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class iDPSignRP(SignSketch):
             adjacency=adjacency,
             released="the signs of the projection, randomised near zero",
             mechanism=f"{mechanism} on the N signs that a change may flip; the others as they are",
-            source="Li and Li, arXiv:2306.01751, Algorithms 6 to 8 of the appendix, with the noise held fixed",
+            source="Li and Li, arXiv:2306.01751, Section 6, Algorithms 9 to 11, with the noise held fixed",
             definition=Definition.INDIVIDUAL_DP,
             assumptions=(
                 "individual DP of the released data set, noise parameters held fixed",

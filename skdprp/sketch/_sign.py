@@ -259,6 +259,9 @@ class DPSignOPORP(FlippedSignSketch):
     A change of one coordinate moves one bin only, so that each bit may use the whole epsilon. Signs tell most when the
     features are centred: take public constants off first.
 
+    The bit of an empty bin, whose features are all zero in a row, is a coin. Where rows have zeros and epsilon is not
+    small, repeat (`n_repeats`): t sketches of k / t bits have bins that hold t times as many features.
+
     Parameters
     ----------
     n_components : int, default=256
@@ -272,7 +275,8 @@ class DPSignOPORP(FlippedSignSketch):
         "smooth" flips a sign less often the further its projection is from zero; "rr" (randomised response) flips all
         alike.
     n_repeats : int, default=1
-        Number t of independent projections with k / t bits each, at epsilon / t each.
+        Number t of independent projections with k / t bits each, at epsilon / t each: repetitions against empty bins.
+        :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -300,6 +304,7 @@ class DPSignOPORP(FlippedSignSketch):
     See Also
     --------
     DPSignRP : Covers changes spread over many coordinates.
+    skdprp.similarity.best_n_repeats : Chooses `n_repeats`.
 
     References
     ----------
