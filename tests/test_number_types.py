@@ -144,6 +144,7 @@ ARGUMENTS = {
         "kenthapadi_bound_scale": TARGET | {"max_change": A, "n_features": 100, "n_components": 64},
         "kenthapadi_scale": TARGET | {"sensitivity": A},
         "laplace_scale": {"epsilon": EPSILON, "sensitivity": A},
+        "local_flip_probability": {"level": A, "epsilon": EPSILON},
         "objective_perturbation_scale": TARGET | {"lipschitz": A, "log_det": 0.0999755859375},
         "penalty_for_log_det": {"loss": HuberHingeLoss(B), "max_norm": A, "log_det": 0.0999755859375},
         "product_descent_scale": TARGET | {"rate": 0.0999755859375, "n_steps": 10, "n_dims": 6},
@@ -153,6 +154,7 @@ ARGUMENTS = {
         | {"lipschitz": A, "smoothness": B, "max_norm": A, "n_outputs": 3, "n_dims": 6},
         "published_product_descent": TARGET | {"rate": 0.0999755859375, "n_steps": 10, "n_dims": 6},
         "published_product_noise_scale": TARGET | {"sensitivity": A, "n_dims": 100},
+        "published_rademacher_sign_change_probability": {"relative_change": 0.0999755859375},
         "published_sign_change_probability": {"relative_change": 0.0999755859375, "n_features": 100},
         "published_sign_changes": {
             "delta": DELTA,
