@@ -6,7 +6,7 @@ import pytest
 from skdprp.random_projection import make_projection
 from skdprp.sensitivity import component_sensitivity, l1_sensitivity, l2_sensitivity
 
-KINDS = ["rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp"]
+KINDS = ["rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp", "count_sketch"]
 P, K, BETA = 30, 8, 0.7
 
 

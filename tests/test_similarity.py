@@ -51,6 +51,7 @@ def noisy(x, sigma, rng):
         ("very_sparse", 1),
         ("oporp", 1),
         ("oporp", 2),
+        ("count_sketch", 1),
         ("identity", 1),
     ],
 )

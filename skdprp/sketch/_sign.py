@@ -20,7 +20,7 @@ from ..mechanisms.randomised_response import (
 )
 from ..random_projection import make_projection
 from ..sensitivity import component_sensitivity
-from ._base import DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, check_delta_of_a_draw
+from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, check_delta_of_a_draw
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
 _MARGIN_OF_DISTANT_ROWS = ROUNDING_MARGIN / 64  # so little that it hardly adds to the probability that a sign changes
@@ -116,6 +116,8 @@ class DPSignRP(FlippedSignSketch):
         projection="gaussian" and delta > 0 it allows far fewer flips.
     projection : {"rademacher", "gaussian", "uniform", "very_sparse"}, default="rademacher"
         Distribution of the entries of W.
+    density : "auto" or float, default="auto"
+        Share 1 / s of nonzero entries of a very sparse projection; "auto" is 1 / sqrt(n_features).
     calibration : {"exact", "published"}, default="exact"
         How `min_norm` is used: by the exact distribution of the number of signs that differ, or by the published bound
         N_+.
@@ -169,6 +171,7 @@ class DPSignRP(FlippedSignSketch):
         "delta": PRIVACY_CONSTRAINTS["delta"],
         "min_norm": [*POSITIVE, None],
         "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse"})],
+        "density": DENSITY,
         "calibration": [StrOptions({"exact", "published"})],
     }
 
@@ -182,6 +185,7 @@ class DPSignRP(FlippedSignSketch):
         method="smooth",
         min_norm=None,
         projection="rademacher",
+        density="auto",
         calibration="exact",
         output="sign",
         random_state=None,
@@ -194,13 +198,14 @@ class DPSignRP(FlippedSignSketch):
         self.method = method
         self.min_norm = min_norm
         self.projection = projection
+        self.density = density
         self.calibration = calibration
         self.output = output
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _draw_projection(self, n_features, random_state):
-        return make_projection(self.projection, n_features, self.n_components, random_state)
+        return make_projection(self.projection, n_features, self.n_components, random_state, density=self.density)
 
     def _calibrate(self, projection):
         k = projection.n_components
