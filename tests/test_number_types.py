@@ -137,6 +137,8 @@ ARGUMENTS = {
         "descent_scale": TARGET | STEPS,
         "flip_probability": {"level": 3, "epsilon": EPSILON},
         "flip_thresholds": {"epsilon": EPSILON},
+        "gaussian_l1_sensitivity_bound": {"delta": DELTA, "max_change": A, "n_features": 100, "n_components": 64},
+        "gaussian_l2_sensitivity_bound": {"delta": DELTA, "max_change": A, "n_features": 100, "n_components": 64},
         "gaussian_scale": TARGET | {"sensitivity": A},
         "hessian_log_det": {"loss": HuberHingeLoss(B), "max_norm": A, "penalty": 3.69921875},
         "information_scale": {"epsilon": EPSILON, "max_abs": A, "n_components": 100, "min_residual": B},
