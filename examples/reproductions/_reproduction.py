@@ -18,7 +18,14 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import PolynomialFeatures, normalize
 from sklearn.svm import LinearSVC
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, ProductNoiseOutputPerturbation
+from skdprp import (
+    DPOPORP,
+    DPRandomProjection,
+    DPSignOPORP,
+    DPSignRP,
+    ProductNoiseOutputPerturbation,
+    iDPSignRP,
+)
 
 # Distinguishable without colour vision: M. Okabe and K. Ito, "Color Universal Design", 2008.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
@@ -116,6 +123,7 @@ def signs_of_projection(k, epsilon, method, *, projection="rademacher", min_norm
         method=method,
         min_norm=min_norm,
         projection=projection,
+        density="auto",
         calibration="exact",
     )
 
@@ -123,6 +131,13 @@ def signs_of_projection(k, epsilon, method, *, projection="rademacher", min_norm
 def signs_of_oporp(k, epsilon, method, n_repeats):
     """Return DP-SignOPORP with t repetitions, for beta = 1."""
     return DPSignOPORP(k, epsilon=epsilon, max_change=1.0, method=method, n_repeats=n_repeats)
+
+
+def individual_signs(k, epsilon, method, projection):
+    """Return iDP-SignRP or iDP-SignOPORP, for beta = 1 and delta = 1e-6."""
+    return iDPSignRP(
+        k, epsilon=epsilon, delta=DELTA, max_change=1.0, method=method, projection=projection, density="auto"
+    )
 
 
 def noisy_sketches(k, epsilon):
