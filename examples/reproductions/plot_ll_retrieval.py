@@ -45,6 +45,8 @@ from _reproduction import (
     signs_of_projection,
 )
 
+from skdprp.similarity import best_n_repeats
+
 options = parse_arguments(full="all rows instead of 5000, ten draws and more epsilons", data="MNIST, as t10k-*.gz")
 X, _, name = read_digits(options.data)
 X = X.astype(np.float32) if options.full else X[:5000].astype(np.float32)
@@ -123,7 +125,12 @@ plt.show()
 # quarter of the bits have few empty bins, at a quarter of epsilon for each: a small t is better where epsilon is small,
 # and a large one where it is large, as the paper says. SignRP has to share its epsilon among k bits; to know a least
 # length helps RR there. Laplace noise on a dense projection has to hide the l1 norm of a row of W, which grows with k.
+# How many pixels are not black, and how light they are, decides about the repetitions. Here that is read off the data;
+# of private rows it would be a guess.
+ink = {"n_nonzero": round(np.count_nonzero(X) / len(X)), "size": float(np.sqrt(np.mean(X[X > 0] ** 2)))}
 for k in sizes:
+    shape = {"n_features": X.shape[1], "n_components": k, **ink}
+    print(f"best_n_repeats, k = {k:<5}", *(f"{best_n_repeats(epsilon, **shape):6}" for epsilon in epsilons))
     print(f"precision at k = {k:<7}", *(f"{epsilon:6.2g}" for epsilon in epsilons))
     for method in methods:
         print(f"{method:24}", *(f"{value:6.3f}" for value in values_of(method, k, "precision")))

@@ -138,6 +138,12 @@ class DPRandomProjection(AdditiveSketch):
     DPOPORP : Never more noise, far less of it if Laplace, and much faster.
     DPSignRP : Releases one bit for each component.
 
+    Notes
+    -----
+    In [1]_ it is DP-RP-G-OPT-B; with ``projection="gaussian"`` DP-RP-G-OPT, DP-RP-G (``calibration="kenthapadi"``),
+    Analytic DP-RP-G (``calibration="kenthapadi_bound"``) or DP-RP-L (``noise="laplace"``); and with
+    ``projection="identity"`` Raw-data-G-OPT.
+
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
@@ -242,6 +248,10 @@ class DPOPORP(AdditiveSketch):
     --------
     DPRandomProjection : Dense and very sparse projections, and the data itself.
     DPSignOPORP : Releases one bit for each component.
+
+    Notes
+    -----
+    In [1]_ it is DP-OPORP.
 
     References
     ----------

@@ -67,6 +67,11 @@ class iDPSignRP(SignSketch):
     --------
     DPSignOPORP : Differentially private signs.
 
+    Notes
+    -----
+    In [1]_ it is iDP-SignRP-G, with ``method="rr"`` iDP-SignRP-RR, and with ``projection="oporp"`` iDP-SignOPORP, whose
+    empty bins come out as -1.
+
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",

@@ -149,6 +149,11 @@ class DPSignRP(FlippedSignSketch):
     --------
     DPSignOPORP : Far fewer flips when a change stays in one coordinate.
 
+    Notes
+    -----
+    In [1]_ it is DP-SignRP-RR-smooth, and with ``method="rr"`` DP-SignRP-RR: by Remark 4.1 there, and with `min_norm`
+    by Algorithm 6, exactly or with ``calibration="published"``.
+
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
@@ -217,7 +222,10 @@ class DPSignRP(FlippedSignSketch):
             delta, source, loss, assumptions = 0.0, _LL_4, _loss_of_bits(k, flip_epsilon), ()
         else:
             if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
-                raise ValueError("min_norm needs method='rr', projection='gaussian' and delta > 0.")
+                raise ValueError(
+                    "min_norm needs method='rr', projection='gaussian' and delta > 0: of other projections, how many "
+                    "signs differ depends on the rows."
+                )
             check_delta_of_a_draw(self.delta)
             flip_epsilon, delta, loss = self._flip_epsilon_of_distant_rows(projection), self.delta, None
             source = "binomial mixture of randomised responses, exact for Gaussian projections"
@@ -310,6 +318,10 @@ class DPSignOPORP(FlippedSignSketch):
     --------
     DPSignRP : Covers changes spread over many coordinates.
     skdprp.similarity.best_n_repeats : Chooses `n_repeats`.
+
+    Notes
+    -----
+    In [1]_ it is DP-SignOPORP-RR-smooth, and with ``method="rr"`` DP-SignOPORP-RR.
 
     References
     ----------
