@@ -14,7 +14,7 @@ data, ``--data``    WEBSPAM, character          SMSSpamCollection, character 3-g
                     to learn from, as many to
                     test on
 data, without       -                           pairs of inked pixels of scikit-learn's digits: above four?
-p                   250,000                     4096, hashed; ``--full``: 65,536. 2016 pairs of pixels
+p                   250,000                     4096, hashed; ``--full``: 16,384. 2016 pairs of pixels
 entries             over the column's maximum   0 or 1, which is the same for a 3-gram that is there
 k                   several                     64 and 256; ``--full``: 256 and 1024
 repetitions t       the best of several         1, 2 and 4, each in its curve
@@ -41,8 +41,8 @@ from _reproduction import (
     svm_accuracy,
 )
 
-options = parse_arguments(full="2^16 hashed features instead of 2^12, k = 1024, more draws", data="SMSSpamCollection")
-X, y, name = read_text(options.data, 2**16 if options.full else 2**12)
+options = parse_arguments(full="2^14 hashed features instead of 2^12, k = 1024, more draws", data="SMSSpamCollection")
+X, y, name = read_text(options.data, 2**14 if options.full else 2**12)
 sizes = (256, 1024) if options.full else (64, 256)
 draws = {"Raw-data-G-OPT": 3 if options.full else 1}
 C = 0.01

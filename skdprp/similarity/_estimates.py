@@ -302,13 +302,13 @@ def best_n_components(epsilon, *, angle=np.pi / 3, delta=0.0, min_norm=None, max
         return int(k[np.argmin(angle_variance(angle, n_components=k, flip_epsilon=epsilon / k))])
     changed = sign_change_probability(max_change / min_norm)
 
-    def variance(k):
+    def _variance(k):
         loss = binomial_flip_epsilon(epsilon, delta, n_components=k, changed=changed)
         return angle_variance(angle, n_components=k, flip_epsilon=loss)
 
     # It falls, with waves where one sign more may differ, and rises in the end: so all powers of 2, then what is near.
-    coarse = min((2**i for i in range(_MOST_BITS + 1)), key=variance)
-    return min(np.unique(np.geomspace(max(1, coarse / 2), 2 * coarse, 33).round().astype(int)).tolist(), key=variance)
+    coarse = min((2**i for i in range(_MOST_BITS + 1)), key=_variance)
+    return min(np.unique(np.geomspace(max(1, coarse / 2), 2 * coarse, 33).round().astype(int)).tolist(), key=_variance)
 
 
 def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero=None, size=1.0, method="smooth"):
