@@ -314,8 +314,8 @@ def best_n_components(epsilon, *, angle=np.pi / 3, delta=0.0, min_norm=None, max
 def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero=None, size=1.0, method="smooth"):
     """Correlation of two sketches of one row by :class:`~skdprp.DPSignOPORP`: what a bit tells of its row.
 
-    It is 1 where the bits of both are the same, and 0 where all are coins. The parameters are those of
-    :func:`best_n_repeats`.
+    It is 1 where the bits of both are the same, and 0 where all are coins; ``sqrt(k)`` times it is by how many standard
+    deviations more bits agree than of unrelated rows. The parameters are those of :func:`best_n_repeats`.
 
     Returns
     -------
