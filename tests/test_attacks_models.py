@@ -4,7 +4,7 @@ import itertools
 import sys
 import warnings
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from decimal import Decimal, getcontext
 from fractions import Fraction
 from functools import partial, wraps
@@ -29,7 +29,14 @@ from sklearn.impute import SimpleImputer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold, ShuffleSplit, TunedThresholdClassifierCV
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    KFold,
+    RepeatedKFold,
+    ShuffleSplit,
+    TunedThresholdClassifierCV,
+)
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
@@ -43,7 +50,7 @@ from sklearn.preprocessing import (
     StandardScaler,
     normalize,
 )
-from sklearn.random_projection import GaussianRandomProjection
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
 from skdprp import (
     DPOPORP,
@@ -1918,3 +1925,141 @@ def test_functions_of_libraries_that_make_a_row_of_several_are_no_maps_of_rows(f
     rows = pd.DataFrame(X) if hasattr(pd.DataFrame, function.__name__) else X
     pipeline = make_pipeline(FunctionTransformer(function, kw_args=kw_args), PublicScaler([-1, 1], fill=0.0), model())
     assert privacy_report(pipeline.fit(rows, Y)).total is None
+
+
+def test_a_report_before_a_fit_leaves_the_guarantee_of_a_frozen_search_as_it_is():
+    """A clone of what is frozen is the same object: it got the guarantee of a fit to 10^8 rows, delta 1e-16."""
+    search = DPSearchCV(model(), {"max_norm": [1.0]}, n_trials=1)
+    frozen = FrozenEstimator(search.fit(X, Y))
+    released = frozen.guarantee_
+    for estimator in (make_pipeline(Normalizer(), frozen), FixedThresholdClassifier(frozen), frozen):
+        with suppress(ValueError, TypeError):  # no price is as good
+            assert privacy_report(estimator, X, Y, n_samples=10**8).total.delta == released.delta
+        assert frozen.guarantee_ == search.guarantee_ == released
+
+
+def one_vote(member):
+    """Return an ensemble of one."""
+    return VotingClassifier([("one", member)])
+
+
+@pytest.mark.parametrize("wrap", [OneVsRestClassifier, one_vote])
+def test_a_report_before_a_fit_leaves_no_sketches_in_a_cache_of_an_ensemble_either(wrap, tmp_path):
+    """Before its fit an ensemble has no members to look through; the first eight rows, sketched, stayed on the disk."""
+    inner = make_pipeline(sketch(), PublicScaler([-1, 1]), memory=str(tmp_path))
+    with suppress(ValueError):
+        privacy_report(wrap(make_pipeline(FeatureUnion([("inner", inner)]), LogisticRegression())), X, Y)
+    assert not list(tmp_path.rglob("output.pkl"))
+
+
+WIDE = np.random.default_rng(0).normal(size=(1200, 450))
+OF_WIDE = np.arange(1200) % 2
+
+
+@pytest.mark.parametrize("projection", [GaussianRandomProjection, SparseRandomProjection])
+def test_a_projection_that_is_wider_for_more_rows_is_so_in_a_plan(projection):
+    """Its width was that for eight rows, 99 for 340: the fit cost 1.00001 of a budget of 1, and had other noise."""
+    pipeline = make_pipeline(projection(eps=0.5), DPPCA(4), AMPClassifier(classes=[0, 1]))
+    with suppress(ValueError, TypeError):  # no price is as good
+        set_budget(pipeline, WIDE, OF_WIDE, epsilon=1.0, delta=1e-6)
+        plan = privacy_report(pipeline, WIDE[:20], n_samples=len(WIDE))
+        report = privacy_report(pipeline.fit(WIDE, OF_WIDE))
+        assert report.total.epsilon <= min(plan.total.epsilon, 1.0)
+        assert plan.steps[-1].guarantee.mechanism == report.steps[-1].guarantee.mechanism
+
+
+def test_a_search_behind_a_projection_that_is_wider_for_more_rows_does_not_pay_for_nothing():
+    """No trial had the guarantee of a plan for eight rows, so that all of them failed and the budget was gone."""
+    pipeline = make_pipeline(GaussianRandomProjection(eps=0.5), AMPClassifier(classes=[0, 1]))
+    search = DPSearchCV(pipeline, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=1, epsilon=5.0)
+    with suppress(ValueError, TypeError):  # to refuse it before any noise is as good
+        assert search.fit(WIDE, OF_WIDE).best_params_ is not None
+
+
+def test_a_plan_without_targets_is_not_one_for_a_single_target():
+    """Ridge regression of 200 targets cost 1.0016 of a budget of 1 that had been set for one, and nothing said so."""
+    targets = np.random.default_rng(1).uniform(size=(len(WIDE), 200))
+    pipeline = make_pipeline(DPPCA(40), DPRidge(target_bounds=(0, 1)))
+    with suppress(ValueError):  # to ask for y is as good
+        set_budget(pipeline, WIDE[:, :60], epsilon=1.0, delta=1e-6)
+        report = privacy_report(pipeline.fit(WIDE[:, :60], targets))
+        assert report.total.epsilon <= 1.0
+
+
+class CountsInATree(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """A private transformer of somebody else, with one release for each level of a tree of the rows."""
+
+    def __init__(self, cost_of_level=0.1):
+        self.cost_of_level = cost_of_level
+
+    def fit(self, X, y=None):
+        """State what all levels cost; what they release does not matter here."""
+        self.n_features_in_ = X.shape[1]
+        adjacency, n_levels = Adjacency("replace_one"), len(X).bit_length()
+        self.guarantee_ = PrivacyGuarantee(self.cost_of_level * n_levels, 0.0, adjacency=adjacency, per="fit")
+        return self
+
+    def transform(self, X):
+        """Let rows pass."""
+        return X
+
+
+def test_what_others_calibrate_to_the_number_of_rows_has_no_price_before_a_fit():
+    """A step without `epsilon` was fitted to eight rows, and charged for those: .4 for 2.0 at a million rows."""
+    pipeline = make_pipeline(CountsInATree(), model())
+    with pytest.raises(TypeError, match="does not say before a fit"):
+        privacy_report(pipeline, X, n_samples=10**6)
+
+
+def test_a_library_function_that_is_handed_rows_after_a_sketch_is_assumed_not_to_be():
+    """`numpy.append` puts the rows themselves beside their sketches, and its report assumed nothing of it."""
+    beside = FunctionTransformer(np.append, kw_args={"values": X, "axis": 1})
+    pipeline = make_pipeline(sketch(), beside, LogisticRegression()).fit(X, Y)
+    np.testing.assert_array_equal(pipeline[:-1].transform(X)[:, -X.shape[1] :], X)
+    total = privacy_report(pipeline).total
+    assert total is None or any(assumption.startswith("functiontransformer: ") for assumption in total.assumptions)
+
+
+class Log(Spy):
+    """A callback that writes down the weights that it is shown, and may then fail as its server does."""
+
+    def __init__(self, fails_at=None):
+        super().__init__()
+        self.fails_at = fails_at
+
+    def on_fit_task_begin(self, estimator, context, **known):
+        """Do nothing."""
+
+    def on_fit_task_end(self, estimator, context, **known):
+        """Keep what the last step holds."""
+        last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+        if {"coef_", "components_", "mean_"} & set(vars(last)):
+            self.shown.append(last)
+            if getattr(last, "epsilon", None) == self.fails_at:
+                raise ConnectionError
+
+
+def test_a_report_before_a_fit_shows_nothing_to_callbacks():
+    """Components and means of the first eight rows were shown, under no entry of a ledger."""
+    if not hasattr(Pipeline, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    log = Log()
+    components = make_pipeline(PublicScaler((-1, 1)), DPPCA(2)).set_callbacks(log)
+    with suppress(ValueError, TypeError):
+        privacy_report(make_pipeline(FeatureUnion([("components", components)]), model()), X, Y)
+    with suppress(ValueError, TypeError):
+        privacy_report(make_pipeline(sketch(), StandardScaler().set_callbacks(log), LogisticRegression()), X, Y)
+    assert not log.shown
+
+
+def test_a_candidate_that_failed_once_a_callback_had_its_weights_is_charged():
+    """Models of two folds were written down, and as the callback then failed they were taken for refused fits."""
+    if not hasattr(Pipeline, "set_callbacks"):
+        pytest.skip("scikit-learn has no callbacks")
+    log = Log(fails_at=5.0)
+    pipeline = make_pipeline(PublicScaler((-1, 1)), model()).set_callbacks(log)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = GridSearchCV(pipeline, {"ampclassifier__epsilon": [0.1, 5.0]}, cv=KFold(3, shuffle=True)).fit(X, Y)
+    assert sum(shown.epsilon == 5.0 for shown in log.shown) == 3
+    assert charged(privacy_report(search)) >= 5  # a row is in two of three models of each, and in the refit

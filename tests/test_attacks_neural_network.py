@@ -91,19 +91,19 @@ def test_a_fifth_less_noise_is_caught(noise_of):
 # Rows of bounded norm, whose gradients are as long as they may be from the start; and clipped ones.
 BUDGET = {"epsilon": 4.0, "delta": 0.1}
 PAIRS = {
-    "bounded rows": (DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=1.0, preconditioner=False), 2, 1000),
+    "bounded rows": (DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=1.0, preconditioner=False), 2, 660),
     "bounded rows, blank, three classes": (
         DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=1.0, adjacency="add_remove"),
         3,
-        500,
+        340,
     ),
-    "preconditioned": (DPSGDClassifier(**BUDGET, n_epochs=6, preconditioner=True), 2, 1000),
+    "preconditioned": (DPSGDClassifier(**BUDGET, n_epochs=6, preconditioner=True), 2, 660),
     "preconditioned, blank": (
         DPSGDClassifier(**BUDGET, n_epochs=6, preconditioner=True, adjacency="add_remove"),
         2,
-        1000,
+        660,
     ),
-    "clipped gradients": (DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=None), 2, 500),
+    "clipped gradients": (DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=None), 2, 340),
 }
 
 

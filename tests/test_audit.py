@@ -93,7 +93,7 @@ def test_attacks_are_chosen_on_other_outputs_than_they_are_counted_on(honest, mo
     """Twenty numbers of pure noise prove nothing; where attacks are counted on what they learned from, they do."""
     rng = np.random.default_rng(0)
     if not honest:
-        monkeypatch.setattr(_epsilon, "_split", lambda outputs: (outputs, outputs, outputs))
+        monkeypatch.setattr(_epsilon, "_split", lambda outputs, trains: (outputs, outputs, outputs))
     options = {"confidence": 0.9, "n_trials": 80, "distinguishers": FAST}
     false = share_of_false_alarms(lambda data: rng.integers(2**20, size=20), 0.0, **options)
     assert (false <= stats.binom(100, 0.1).isf(1e-6)) == honest

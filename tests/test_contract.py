@@ -658,7 +658,7 @@ def test_a_weakened_estimator_is_optional():
 HINGE = {"epsilon": 2.0, "delta": 0.1, "fit_intercept": False, "loss": "huber_hinge", "C": 0.01}
 TWO_CLASSES = {"X": np.ones((8, 2)), "y": np.arange(8) % 2}
 SPIKE = {"X": np.eye(16)[:, :1], "y": np.eye(16)[0]}
-SKETCHED, FITTED = {"n_trials": 40_000}, {"n_trials": 800, "distinguishers": ["membership"]}
+SKETCHED, FITTED = {"n_trials": 15_000}, {"n_trials": 560, "distinguishers": ["membership"]}
 REGRESSED = {"n_trials": 1000, "distinguishers": ["linear"]}
 CONTROLLED = [
     (DPRandomProjection(2, delta=0.05), {}, SKETCHED),
@@ -674,22 +674,22 @@ CONTROLLED = [
     (
         AMPClassifier(**HINGE | {"loss": "capped_log_loss"}, noise="gaussian", count_labels=True),
         TWO_CLASSES,
-        FITTED | {"n_trials": 1500},
+        FITTED | {"n_trials": 900},
     ),
     (AMPClassifier(**HINGE | {"loss": "capped_log_loss"}, noise="gaussian"), TWO_CLASSES, FITTED),
     (AMPClassifier(**HINGE, noise="gaussian", class_weight={0: 0.9}), TWO_CLASSES, FITTED),
-    (ProductNoiseOutputPerturbation(**HINGE, class_weight={1: 0.9}), TWO_CLASSES, FITTED | {"n_trials": 2000}),
+    (ProductNoiseOutputPerturbation(**HINGE, class_weight={1: 0.9}), TWO_CLASSES, FITTED | {"n_trials": 1200}),
     (ProductNoiseOutputPerturbation(**HINGE | {"loss": "capped_log_loss"}), TWO_CLASSES, FITTED),
     (ProductNoiseOutputPerturbation(**HINGE, radius="gaussian"), TWO_CLASSES, FITTED),
     (DPSGDClassifier(epsilon=4.0, delta=0.1, n_epochs=1, preconditioner=False), TWO_CLASSES, FITTED),
     (DPSGDClassifier(epsilon=4.0, delta=0.1, n_epochs=1, preconditioner=True), TWO_CLASSES, FITTED),
     (DPSGDClassifier(epsilon=4.0, delta=0.1, n_epochs=1, class_weight={0: 0.9}), TWO_CLASSES, FITTED),
     (MIDPRegressor(epsilon=0.3, mechanism="additive"), SPIKE, REGRESSED),
-    (DPMoments(delta=0.1), {"X": np.zeros((20, 1))}, {"n_trials": 5000, "distinguishers": ["likelihood"]}),
+    (DPMoments(delta=0.1), {"X": np.zeros((20, 1))}, {"n_trials": 2500, "distinguishers": ["likelihood"]}),
     (
         DPHistograms(bounds=(-1, 1), n_cells=4, delta=0.1),
         {"X": np.zeros((20, 1))},
-        {"n_trials": 5000, "distinguishers": ["likelihood"]},
+        {"n_trials": 1000, "distinguishers": ["likelihood"]},
     ),
 ]
 

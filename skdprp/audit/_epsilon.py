@@ -34,9 +34,9 @@ def audit_epsilon(
 ):
     """Bound the epsilon of a release from below, by attacking it on two neighbouring data sets.
 
-    Outputs of `a` and of `b` are drawn. On one half of them a battery of distinguishers learns to tell the two apart,
-    and the one that proves most is kept, with a threshold. On the other half its hits and false alarms are counted,
-    which bounds the probabilities of one event under `a` and under `b`, and so epsilon.
+    Outputs of `a` and of `b` are drawn. On some of them a battery of distinguishers learns to tell the two apart, and
+    the one that proves most is kept, with a threshold. On the others its hits and false alarms are counted, which
+    bounds the probabilities of one event under `a` and under `b`, and so epsilon.
 
     Parameters
     ----------
@@ -94,12 +94,12 @@ def audit_epsilon(
 
     Notes
     -----
-    Half of the outputs choose the event S: a quarter trains the distinguishers, a quarter chooses among them. On the
-    other half, of n outputs each, S is fixed, and the Clopper-Pearson bounds p on P_b(S) from below and q on P_a(S)
-    from above each fail with probability at most ``(1 - confidence) / 2``. Then
+    A quarter of the outputs trains the distinguishers, unless all of them are known beforehand, and a quarter chooses
+    the event S. On the others, of n outputs each, S is fixed, and the Clopper-Pearson bounds p on P_b(S) from below and
+    q on P_a(S) from above each fail with probability at most ``(1 - confidence) / 2``. Then
     ``max(log((p - delta) / q), log((1 - q - delta) / (1 - p)))`` is a lower bound with the stated confidence, whatever
     the release and the distinguishers are; the second term takes the complement of S. The roles of a and b are
-    exchanged when that proved more on the first half.
+    exchanged when that proved more on the quarter that chose.
 
     A bound below the guarantee proves nothing: the attacks may be bad, or the trials too few. Where delta is small,
     even noise of half the scale shows little of itself at that delta. Audit at a larger one that is guaranteed
@@ -133,8 +133,10 @@ def audits_of(trials, deltas, confidence, n_trials, distinguishers, log_ratio=No
     """Audit at some deltas by the same outputs, with an event for each; None is the delta of the trials."""
     for delta in deltas:
         _check(delta, confidence, n_trials)
-    train, choose, test = _split(_draw(trials, n_trials, n_jobs, verbose))
-    candidates, results = _scores(distinguishers, log_ratio, trials.known, train), []
+    outputs = _draw(trials, n_trials, n_jobs, verbose)
+    known, learners = _distinguishers(distinguishers, log_ratio, trials.known, outputs.shape[2:])
+    train, choose, test = _split(outputs, trains=bool(learners))
+    candidates, results = known | {name: learn(*train) for name, learn in learners.items()}, []
     for delta in (trials.delta or 0.0 if delta is None else delta for delta in deltas):
         # Score, threshold and side are chosen on outputs that trained none of them, and counted on others still: of an
         # event chosen on the outputs that count it, the confidence would be anything.
@@ -168,18 +170,19 @@ def _draw(trials, n_trials, n_jobs, verbose):
     return join([*of_a, *of_b]).reshape(2, n_trials, *chunks[0].shape[1:])
 
 
-def _split(outputs):
-    """A quarter to train scores on, a quarter to choose one with, and a half that had no part in it."""
-    return np.split(outputs, [outputs.shape[1] // 4, outputs.shape[1] // 2], axis=1)
+def _split(outputs, trains):
+    """A quarter to train scores on, if any is to be, a quarter to choose one with, and what had no part in either."""
+    quarter = outputs.shape[1] // 4
+    return np.split(outputs, [quarter * trains, quarter * (1 + trains)], axis=1)
 
 
-def _scores(distinguishers, log_ratio, known, train):
-    """Scores to choose from, by name: those that are known, and those that are learned from outputs."""
+def _distinguishers(distinguishers, log_ratio, known, shape):
+    """Scores that are known, and those that outputs of a shape (rows, columns) have to teach; both by name."""
     flat_scores = {"likelihood": log_ratio} if log_ratio is not None else {}
     if isinstance(distinguishers, Mapping):
-        return {name: _of_flat(score) for name, score in (flat_scores | dict(distinguishers)).items()}
+        return {name: _of_flat(score) for name, score in (flat_scores | dict(distinguishers)).items()}, {}
     available = known | {name: _of_flat(score) for name, score in flat_scores.items()}
-    learners = battery(train.shape[2:])
+    learners = battery(shape)
     if not isinstance(distinguishers, str):
         if unknown := set(distinguishers) - set(BATTERY) - set(available):
             raise ValueError(f"Unknown distinguishers {sorted(unknown)}: choose from {[*BATTERY, *available]}.")
@@ -187,7 +190,7 @@ def _scores(distinguishers, log_ratio, known, train):
         learners = {name: BATTERY[name] for name in distinguishers if name in BATTERY}
     elif distinguishers != "auto":
         raise ValueError(f"distinguishers must be 'auto', a list of names or a dict, got {distinguishers!r}.")
-    return available | {name: learn(*train) for name, learn in learners.items()}
+    return available, learners
 
 
 def _of_flat(score):

@@ -117,8 +117,14 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, update, add_n
         gradient /= plan.batch_size  # as expected: the size of a sample is secret
         weights = weights - update(gradient)
         if rounding.places_priced:
-            weights *= min(1.0, LARGEST_SCORE / problem.row_norm / max(np.linalg.norm(weights), np.finfo(float).tiny))
+            weights = _projected(weights, LARGEST_SCORE / problem.row_norm)
         yield weights
+
+
+def _projected(weights, largest_norm):
+    """Shorten weights to a norm; of an overflow, of which products with rows would tell what they store, none is left."""
+    norm = np.linalg.norm(weights)
+    return weights * min(1.0, largest_norm / norm) if 0 < norm < np.inf else np.zeros_like(weights)
 
 
 class Average:

@@ -17,7 +17,10 @@ __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
 
 _BESIDE = "gives rows out beside their sketches: leave them out of its transform, or sketch them as well"
 _AS_FITTED = "steps and their parameters are those of the fit"
-_AS_PLANNED = "steps and their parameters will be these at the fit, and rows and labels like those given"
+_AS_PLANNED = (
+    "steps and their parameters will be these at the fit, rows and labels like those given, and rows as wide after "
+    "each step as a few of them became"
+)
 
 
 def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):

@@ -183,6 +183,13 @@ def calls_own_function(estimator):
     return not all(map(_is_plain, estimator.get_params(deep=False).values()))
 
 
+def is_handed_arrays(estimator):
+    """Whether a function is called with arrays beside the rows, which may be of the same rows."""
+    held = [getattr(estimator, name, None) or {} for name in ("kw_args", "inv_kw_args")]
+    values = [value for one in held for value in one.values()]
+    return any(isinstance(value, list | tuple) or hasattr(value, "shape") for value in values)
+
+
 def _is_plain(value):
     """Whether a value is or holds no function, but those of libraries, and nothing that could hide one."""
     if isinstance(value, dict):

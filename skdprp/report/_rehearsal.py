@@ -19,6 +19,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelBinarizer
+from sklearn.random_projection import BaseRandomProjection, johnson_lindenstrauss_min_dim
 from sklearn.utils import get_tags
 
 from .. import _noise
@@ -70,8 +71,10 @@ class PublicFacts:
 
     def n_outputs(self, step):
         """Number of classes or targets of a private step."""
+        if is_regressor(step) and not self.n_targets:
+            raise ValueError(f"Give y: {type(step).__name__} predicts as many targets as it has.")
         if not is_classifier(step):
-            return max(self.n_targets, 1) if is_regressor(step) else self.n_targets
+            return self.n_targets
         if step.classes is None and not (self.n_classes and self.has_all_labels):
             raise ValueError(_NO_LABELS.format(type(step).__name__))
         return self.n_classes[0] if step.classes is None else len(step.classes)
@@ -129,13 +132,27 @@ def rehearse(estimator, facts):
     """Find all private steps of an estimator, and pass a few rows through what stands before a model."""
     _check_holds_no_fits(estimator)
     model = clone(estimator)
-    for _, step in all_steps(model):
+    for step in _own(model):
         if is_private(step) and is_of_library(step):
             step._validate_params()  # whose errors are of public parameters
-        if type(step) is Pipeline and step is not model and step.memory is not None:
+        if step is not model and getattr(step, "memory", None) is not None:
             raise ValueError("A pipeline within another one would cache the few rows that show its width: memory=None.")
+        if isinstance(step, BaseRandomProjection) and step.n_components == "auto":
+            # A width by the number of rows, which is not that of the few.
+            step.set_params(n_components=johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps))
+        vars(step).pop("_skl_callbacks", None)  # which would see what is thrown away
     with in_private(), thrown_away():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
+
+
+def _own(thing):
+    """Yield estimators among the parameters of an estimator, at any depth, and itself; of what is frozen none."""
+    if isinstance(thing, list | tuple):
+        for one in thing:
+            yield from _own(one)
+    elif hasattr(thing, "get_params") and not isinstance(thing, type | FrozenEstimator):
+        yield thing
+        yield from _own(list(thing.get_params(deep=False).values()))
 
 
 def _check_holds_no_fits(estimator):
@@ -168,7 +185,7 @@ def _pass_steps(model, path, facts, *, is_released=False):
     elif members := list(_members(model, facts)):
         for name, member, of_member in members:
             yield from _pass_steps(member, _joined(path, name), of_member, is_released=is_released)
-    elif hasattr(model, "calibrate_for"):
+    elif is_of_library(model) and hasattr(model, "calibrate_for"):
         yield PrivateStep(path, model, partial(model.calibrate_for, facts))
     elif hasattr(model, "transform") or (is_private(model) and get_tags(model).input_tags.categorical):
         _refuse_searches(model, is_released)
@@ -208,7 +225,7 @@ def _of_fitted(step, path, facts):
     types = set(head.dtypes if hasattr(head, "columns") else [getattr(head, "dtype", None)])
     dtype = np.dtype(np.float32 if types == {np.dtype(np.float32)} else np.float64)
     for within, one in all_steps(step, path):
-        if is_private(one):
+        if is_private(one) or has_guarantee(one):
             yield _private_step(one, within, one.n_features_in_, dtype, facts)
 
 

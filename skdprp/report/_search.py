@@ -118,10 +118,12 @@ def _has_released_nothing(search, place, candidate):
     """Whether all fits of a candidate failed that is a single private model: what is refused releases nothing.
 
     Of a fit that fails scikit-learn records no scores and no time of scoring. Other private steps may have released
-    something before the last one failed.
+    something before the last one failed, and callbacks seen it.
     """
     is_one_model = [len(group) for group in candidate.charges] == [1] and bool(candidate.steps[-1].releases)
     if not is_one_model or candidate.charges[0][0].per != "fit" or not _CLOCK_IS_FINE:
+        return False
+    if any(is_watched(step) for _, step in all_steps(search.best_estimator_)) or is_watched(search):
         return False
     results = search.cv_results_
     scores = [values[place] for name, values in results.items() if re.match(r"split\d+_test_", name)]

@@ -41,6 +41,7 @@ from ._data_independent import (
     calls_own_function,
     chooses_by_name,
     is_data_independent,
+    is_handed_arrays,
     is_in_library,
     map_label,
     remark_on,
@@ -110,6 +111,7 @@ _UNRECORDED = (
 _TAKEN_OUT = "may have been set after the fit, in place of a step that released rows: leave the step out and fit again"
 _HIDES = "holds private estimators, and how often it has them release a row is not known"
 _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
+_HANDED_NONE = "{}: is handed nothing that comes from these rows"
 _AS_WIDE = "{}: how many columns come out does not depend on what was released before"
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
 _ELIMINATES = "fits its estimator anew at each elimination, and keeps the last: a PrivacyLedger counts them all"
@@ -326,6 +328,7 @@ def _of_step(estimator, name, flow):
         status = "post-processing" if flow.released else "data-independent"
         step = ReportedStep(name, kind, status, remark)
         assumed = (_APPLIES_NONE.format(name),) if flow.released and calls_own_function(estimator) else ()
+        assumed += (_HANDED_NONE.format(name),) if is_handed_arrays(estimator) else ()
         return Part((step,), flow=replace(flow, maps=(*flow.maps, (name, estimator))), assumed=assumed)
     if flow.released:
         step = ReportedStep(name, kind, "post-processing", _LABELS)
