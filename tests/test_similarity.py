@@ -47,7 +47,7 @@ def many_sketches(kind, rows, n_components, n_repeats):
     """One projection, and the rows under as many draws of it as there are trials: shape (TRIALS, rows, components)."""
     state, p = np.random.RandomState(0), rows.shape[1]
     W = make_projection(kind, p, n_components, state, n_repeats=n_repeats)
-    if kind == "oporp":
+    if kind in ("oporp", "count_sketch"):
         draws = (make_projection(kind, p, n_components, state, n_repeats=n_repeats) for _ in range(TRIALS))
         return W, np.stack([draw.project(rows) for draw in draws]) / W.divisor
     if kind == "identity":
