@@ -8,6 +8,7 @@ import pkgutil
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import test_common
 
@@ -93,6 +94,17 @@ def test_the_site_lists_the_checks_of_scikit_learn_that_fail_by_design():
         for name in names.split(", "):
             listed.setdefault((check, reason), set()).update(groups.get(name, {name}))
     assert listed == expected
+
+
+PAPERS = (ROOT / "doc" / "papers.rst").read_text().replace('""', '"')
+CALLS = sorted(set(re.findall(r"``(i?DP\w+\(.*?\))``", PAPERS)))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_by_which_a_paper_is_found_here_work(call):
+    names = {name: getattr(skdprp, name) for name in skdprp.__all__} | {"k": 8, "t": 2, "m": 2.0, "delta": 1e-6}
+    X = np.random.default_rng(0).uniform(0.5, 1, (5, 20))
+    assert len(eval(call, names).fit_transform(X)) == 5
 
 
 # Reproductions show what they show whatever the defaults become.
