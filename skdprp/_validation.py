@@ -195,6 +195,8 @@ def validate_schema(estimator, X, *, reset):
     """Take over, or compare, the number and the names of the columns of a table, whatever is in it."""
     options = {"skip_check_array": True}
     if not is_frame(X):  # which has two dimensions anyway
+        if not sp.issparse(X):
+            _kinds_of_cells(X)
         options = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
     without_values(validation.validate_data, estimator, X, reset=reset, **options)
 
@@ -215,7 +217,7 @@ def _canonical(X):
     if sp.issparse(X):
         return without_values(canonical_csr, X)
     # numpy takes them for the number of their ticks, and what is missing for the least of all numbers, -2^63.
-    if _has_times(X if hasattr(X, "dtype") or hasattr(X, "dtypes") else without_values(np.asarray, X)):
+    if _has_times(_kinds_of_cells(X)):
         raise TypeError(TIMES.format("X"))
     # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
     is_filled = hasattr(X, "iloc") and X.ndim == 2 and any(getattr(dtype, "fill_value", 0) != 0 for dtype in X.dtypes)
@@ -229,14 +231,27 @@ def dense_frame(X):
     return sys.modules["pandas"].concat(dense, axis=1).set_axis(X.columns, axis=1)
 
 
-def _has_times(data):
-    """Whether cells of an array, or columns of a frame of pandas or polars, are dates or spans of time."""
-    dtypes = [data.dtype] if hasattr(data, "dtype") else list(getattr(data, "dtypes", []))
-    kinds = {getattr(dtype, "kind", "") for dtype in dtypes}
-    if kinds & {"m", "M"} or any(getattr(dtype, "is_temporal", bool)() for dtype in dtypes):
-        return True
-    cells = np.asarray(data, dtype=object).flat if "O" in kinds else ()
-    return any(isinstance(cell, np.datetime64 | np.timedelta64) for cell in cells)
+def _kinds_of_cells(data):
+    """Types of columns of a frame, or of an array, and of cells that may be anything; masked ones are refused."""
+    table = (
+        data if hasattr(data, "dtype") or hasattr(data, "dtypes") else without_values(np.asarray, data, dtype=object)
+    )
+    dtypes = [table.dtype] if hasattr(table, "dtype") else list(table.dtypes)
+    holds_objects = any(getattr(dtype, "kind", "") == "O" for dtype in dtypes)
+    kinds = set(map(type, np.asarray(table, dtype=object).flat)) if holds_objects else set()
+    if np.ma.core.MaskedConstant in kinds:  # of which numpy warns
+        raise ValueError("Data has masked cells: fill them by nan, or by constants that do not come from the data.")
+    return {*dtypes, *kinds}
+
+
+def _has_times(kinds):
+    """Whether types of cells or columns, of numpy, pandas or polars, are dates or spans of time."""
+    return any(
+        getattr(kind, "kind", None) in ("m", "M")
+        or getattr(kind, "is_temporal", bool)()
+        or (isinstance(kind, type) and issubclass(kind, np.datetime64 | np.timedelta64))
+        for kind in kinds
+    )
 
 
 def _as_numbers(X):
@@ -386,7 +401,7 @@ def in_given_type(X, rows):
 
 
 def _numbers(y):
-    if _has_times(y):
+    if _has_times(_kinds_of_cells(y)):
         raise TypeError(TIMES.format("y"))
     y = y.astype(np.float64, copy=False)
     validation.assert_all_finite(y, input_name="y")

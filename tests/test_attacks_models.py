@@ -57,8 +57,10 @@ from skdprp import (
     DPPCA,
     AMPClassifier,
     DPBinner,
+    DPHistograms,
     DPRandomProjection,
     DPRidge,
+    DPScaler,
     DPSearchCV,
     DPSGDClassifier,
     DPSignRP,
@@ -90,6 +92,7 @@ from skdprp.mechanisms.noisy_steps import composed_profile
 from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile, product_perturbation_profile
 from skdprp.sketch._base import BaseSketch
 from skdprp.testing import reproducible_noise
+from skdprp.testing._tape import tape_of
 
 X = np.random.default_rng(0).normal(size=(12, 8))
 Y = np.arange(12) % 2
@@ -294,7 +297,7 @@ def test_no_label_of_a_file_decides_how_the_others_are_read(tmp_path):
     assert kept[0] == kept[1]
 
 
-def true_gradient(rows, codes, weights, *, penalty, linear):
+def true_gradient(rows, codes, weights, *, penalty, linear, offset=0.0, row_weights=None):
     """Norm of the gradient of the logistic risk at weights, to fifty digits."""
     getcontext().prec = 50
 
@@ -304,10 +307,12 @@ def true_gradient(rows, codes, weights, *, penalty, linear):
     exact = [[Fraction(float(value)) for value in row] for row in rows]
     at = [Fraction(float(weight)) for weight in weights]
     total = [decimal(Fraction(float(b)) + Fraction(penalty) * w) for b, w in zip(linear, at, strict=True)]
-    for row, code in zip(exact, codes, strict=True):
+    of_rows = [1.0] * len(rows) if row_weights is None else row_weights
+    for row, code, of_row in zip(exact, codes, of_rows, strict=True):
         sign = 1 if code else -1
-        margin = sign * decimal(sum(value * weight for value, weight in zip(row, at, strict=True)))
-        slope = -sign / (1 + min(max(margin, Decimal(-9999)), Decimal(9999)).exp())
+        score = Fraction(offset) + sum(value * weight for value, weight in zip(row, at, strict=True))
+        margin, pull = sign * decimal(score), sign * Decimal(float(of_row))
+        slope = -pull / (1 + min(max(margin, Decimal(-9999)), Decimal(9999)).exp())
         total = [sum_ + slope * decimal(value) for sum_, value in zip(total, row, strict=True)]
     return float(sum(part * part for part in total).sqrt())
 
@@ -1938,17 +1943,31 @@ def test_a_report_before_a_fit_leaves_the_guarantee_of_a_frozen_search_as_it_is(
         assert frozen.guarantee_ == search.guarantee_ == released
 
 
-def one_vote(member):
-    """Return an ensemble of one."""
-    return VotingClassifier([("one", member)])
+class PipelineOfOthers(Pipeline):
+    """A pipeline as other libraries have them."""
 
 
-@pytest.mark.parametrize("wrap", [OneVsRestClassifier, one_vote])
-def test_a_report_before_a_fit_leaves_no_sketches_in_a_cache_of_an_ensemble_either(wrap, tmp_path):
+def in_a_vote(cached):
+    """Return an ensemble of one, which sees what a cached pipeline has sketched."""
+    return VotingClassifier([("one", make_pipeline(FeatureUnion([("cached", cached)]), LogisticRegression()))])
+
+
+def against_the_rest(cached):
+    """Return one against the rest, each of which sees what a cached pipeline has sketched."""
+    return OneVsRestClassifier(in_a_vote(cached).estimators[0][1])
+
+
+def of_others(cached):
+    """Return a cached pipeline of another library."""
+    return PipelineOfOthers(cached.steps, memory=cached.memory)
+
+
+@pytest.mark.parametrize("wrap", [in_a_vote, against_the_rest, of_others])
+def test_a_report_before_a_fit_leaves_no_sketches_in_a_cache_wherever_that_is(wrap, tmp_path):
     """Before its fit an ensemble has no members to look through; the first eight rows, sketched, stayed on the disk."""
-    inner = make_pipeline(sketch(), PublicScaler([-1, 1]), memory=str(tmp_path))
+    cached = make_pipeline(sketch(), PublicScaler([-1, 1]), memory=str(tmp_path))
     with suppress(ValueError):
-        privacy_report(wrap(make_pipeline(FeatureUnion([("inner", inner)]), LogisticRegression())), X, Y)
+        privacy_report(wrap(cached), X, Y)
     assert not list(tmp_path.rglob("output.pkl"))
 
 
@@ -2063,3 +2082,100 @@ def test_a_candidate_that_failed_once_a_callback_had_its_weights_is_charged():
         search = GridSearchCV(pipeline, {"ampclassifier__epsilon": [0.1, 5.0]}, cv=KFold(3, shuffle=True)).fit(X, Y)
     assert sum(shown.epsilon == 5.0 for shown in log.shown) == 3
     assert charged(privacy_report(search)) >= 5  # a row is in two of three models of each, and in the refit
+
+
+def test_weights_beyond_floats_do_not_tell_which_entries_are_stored():
+    """Infinite steps times 0 are nan, and nan times a row spreads to the columns that sparse rows have entries in."""
+    rows = np.zeros((50, 40))
+    rows[:, :10] = np.random.default_rng(0).normal(size=(50, 10))
+    labels, known = np.arange(50) % 2, {"epsilon": 0.1, "delta": 1e-6, "classes": [0, 1], "preconditioner": False}
+    descent = DPSGDClassifier(n_epochs=20, momentum=0.0, learning_rate=1.7e307, **known)
+    for seed in range(8):
+        with reproducible_noise(seed):
+            try:
+                descent.fit(sp.csr_array(rows), labels)
+            except ValueError:  # of the rate, whatever the rows are
+                continue
+        assert np.isfinite(descent.coef_).all()
+
+
+@pytest.mark.parametrize("label", [np.array(0.0), np.float64(0.0)], ids=["array", "number"])
+def test_a_label_in_an_array_of_its_own_does_not_set_the_type_of_the_classes(label):
+    """Whole numbers of a list became integers, but not if one of them was an array without dimensions."""
+    labels = [0.0, 1.0] * 6
+    labels[2] = label
+    assert DPSGDClassifier(delta=1e-6).fit(X, labels).classes_.dtype == np.int64
+
+
+def test_zeros_at_the_end_of_a_label_do_not_set_the_type_of_the_classes():
+    """Polars makes texts of a fixed length of a column: one that ends in a zero made all longer, and stayed equal."""
+    series = pytest.importorskip("polars").Series
+    plain, other = (DPSGDClassifier(delta=1e-6).fit(X, series([one, "b", "a"] * 4)).classes_ for one in ("a", "a\0"))
+    assert plain.dtype == other.dtype or len(other) == 3  # another label, which is public then
+
+
+@pytest.mark.parametrize("estimator", [DPHistograms(), DPScaler(), DPBinner()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("as_objects", [False, True])
+def test_a_masked_cell_is_not_warned_of(estimator, as_objects):
+    """Numpy warns of each that it makes nan, also where missing values are counted with noise."""
+    cells = np.random.default_rng(0).normal(size=(50, 2)).astype(object)
+    cells[3, 0] = np.ma.masked
+    refused = suppress(TypeError, ValueError)  # which is not covered, and stated so
+    with warnings.catch_warnings(record=True) as caught, refused:
+        warnings.simplefilter("always")
+        clone(estimator).fit(cells if as_objects else cells.tolist())
+    assert not [one for one in caught if not issubclass(one.category, PrivacyWarning)]
+
+
+def test_products_and_gradients_of_one_row_move_no_further_together_than_is_paid_for():
+    """What reaches the noise of a first step, for rows, norms, types and weights of classes of all sizes."""
+    rng, largest = np.random.default_rng(3), 0.0
+    for _ in range(200):
+        n_rows, n_classes = int(rng.integers(2, 8)), int(rng.integers(2, 5))
+        max_norm = float(10 ** rng.uniform(-50, 50)) if rng.random() < 0.5 else 1.0
+        one = rng.normal(size=(n_rows, int(rng.integers(1, 6)))) * max_norm * 10 ** rng.uniform(-3, 3)
+        one[0] *= 10 ** rng.choice([0.0, 5.0, 200.0])
+        other, labels = one.copy(), rng.integers(0, n_classes, n_rows)
+        other[0] = -one[0] if rng.random() < 0.6 else rng.normal(size=one.shape[1]) * max_norm * rng.choice([0, 10])
+        others = np.append(rng.integers(0, n_classes), labels[1:]) if rng.random() < 0.5 else labels
+        weights = {0: 1.0} | {label: float(rng.choice([0, 1e-300, 0.3, 1])) for label in range(1, n_classes)}
+        descent = DPSGDClassifier(
+            classes=range(n_classes),
+            max_norm=max_norm,
+            preconditioner=bool(rng.random() < 0.7),
+            n_epochs=1,
+            delta=1e-6,
+            class_weight=weights if rng.random() < 0.5 else None,
+        )
+        form = [np.asarray, np.asfortranarray, sp.csr_array][rng.integers(3)]
+        first, second = (tape_of(partial(descent.fit, form(rows), y)) for rows, y in ((one, labels), (other, others)))
+        assert [(kind, scale) for kind, scale, _ in first] == [(kind, scale) for kind, scale, _ in second]
+        moves = [np.linalg.norm((a - b) / scale) for (_, scale, a), (_, _, b) in zip(first, second, strict=True)]
+        largest = max(largest, np.linalg.norm(moves) / descent.guarantee_.loss.mu)
+    assert 0.99 < largest <= 1
+
+
+def test_the_accuracy_of_a_minimiser_covers_offsets_and_weights_of_rows():
+    """Scores that start from the log-odds of a rare class, rows of small weights, penalties next to nothing."""
+    rng, largest, n_checked = np.random.default_rng(5), 0.0, 0
+    while n_checked < 60:
+        n_rows, n_features = int(rng.integers(2, 12)), int(rng.integers(1, 5))
+        tol, penalty, scale = 10 ** rng.uniform([-17, -8, -2], [-10, 0, 1])
+        rows = rng.normal(size=(1, n_features)) * rng.choice([-1, 1], size=(n_rows, 1))
+        rows = rows + 10 ** rng.uniform(-6, 0) * rng.normal(size=rows.shape)
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-9)
+        codes, weights = np.r_[0, rng.integers(0, 2, n_rows - 2), 1], rng.choice([1.0, 0.5, 0.125], n_rows)
+        offset = float(rng.uniform(-20, 20))
+        known = {"multinomial": False, "max_norm": 1.0, "intercept": 0.0, "tol": tol, "largest_offset": abs(offset)}
+        problem, linear = Problem(*rows.shape, 2, "log_loss", **known), scale * rng.normal(size=(1, n_features))
+        public = _largest_perturbation(problem, scale)
+        options = {"penalty": penalty, "perturbation": linear, "largest": public, "offset": offset}
+        try:
+            with np.errstate(all="ignore"):
+                found = minimisers(problem, rows, codes, weights, max_iter=100, n_jobs=None, **options)
+        except SolverError:
+            continue
+        sizes = {"penalty": penalty, "linear": linear[0], "offset": offset, "row_weights": weights}
+        gradient = true_gradient(rows, codes, found[0], **sizes)
+        largest, n_checked = max(largest, gradient / problem.accuracy(penalty, public)), n_checked + 1
+    assert 0.01 < largest <= 1

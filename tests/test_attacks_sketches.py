@@ -31,14 +31,15 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from joblib import parallel_config
-from scipy.special import ndtr, ndtri
+from scipy.special import gammaln, ndtr, ndtri
 from sketches import EVERY, computed
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
@@ -46,6 +47,7 @@ from sklearn.utils.validation import validate_data
 
 from skdprp import (
     DPOPORP,
+    AMPClassifier,
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
@@ -71,12 +73,13 @@ from skdprp.mechanisms import (
     product_perturbation_profile,
     sampled_target,
     softmax_perturbation_profile,
+    spherical_profile,
 )
 from skdprp.mechanisms.radial import add_spherical
-from skdprp.mechanisms.randomised_response import randomised_response_profile
+from skdprp.mechanisms.randomised_response import randomised_response_profile, sign_change_probability
 from skdprp.random_projection import make_projection
 from skdprp.sensitivity import l1_sensitivity, l2_sensitivity
-from skdprp.sketch._base import DRAW
+from skdprp.sketch._base import DRAW, BaseSketch
 from skdprp.testing import _private_checks, reproducible_noise
 
 SECRET = 8675309.0
@@ -1706,3 +1709,179 @@ def test_neighbours_in_real_numbers_are_as_far_apart_as_their_noise_expects(stor
             distance = np.linalg.norm((here - there) / max_change, 1 if sketch.noise == "laplace" else 2)
             assert distance * max_change <= sketch.sensitivity_ * (1 + 2.0**-10)
     assert n_compared > 30
+
+
+# Sketches in other units
+
+
+@pytest.mark.parametrize("unit", [1e-100, 1e-90, 1e80, 1e100])
+def test_cosines_do_not_depend_on_the_unit_of_the_rows(unit):
+    """Products of two squared norms leave the floats from units of 1e-81 down and 1e77 up: all cosines were 0.
+
+    Sketches take such units, as `max_change` is from 1e-100 to 1e100, and so do the other estimates.
+    """
+    S, T = unit * np.array([[3.0, 4.0]]), unit * np.array([[5.0, 0.0], [-6.0, -8.0]])
+    assert np.allclose(similarity.cosines(S, T), [[0.6, -1.0]])
+
+
+# What held, of mechanisms
+
+
+STEP = 2.0**-5
+ENDS = np.pi / 2 * np.sinh(np.arange(-3.6, 3.6, STEP))  # the tanh of which crowds at both ends of an interval
+END_WEIGHTS = STEP * np.hypot(np.pi / 2, ENDS) / np.cosh(ENDS) ** 2
+FROM_LOW, FROM_HIGH = 2 / (1 + np.exp(-2 * ENDS)), 2 / (1 + np.exp(2 * ENDS))  # of an interval of length 2
+
+
+def spherical_delta(epsilon, d, n_dims, shape, power):
+    """Mean of (1 - e^(epsilon - loss))+ over radius and cosine: no distribution function, and nothing subtracted."""
+    k, gap, half_degree = shape / power, n_dims - shape, (n_dims - 3) / 2
+    nodes, node_weights = np.polynomial.legendre.leggauss(16)
+    panels = np.linspace(-np.sqrt(160 / k) - 80 / k, min(np.sqrt(160 / k), np.log(5 + 200 / k)), 401)
+    w = (panels[:-1, None] + np.diff(panels)[:, None] * (1 + nodes) / 2).ravel()  # of ln(radius^power / k)
+    weights = np.outer(np.diff(panels), node_weights / 2).ravel()
+    weights *= np.exp(k * (w - np.exp(w)) + k * np.log(k) - gammaln(k))
+    w, weights = w[weights > 1e-18, None], weights[weights > 1e-18]
+    r = np.exp((w + np.log(k)) / power)
+    low, high = np.full_like(r, -700.0), np.full_like(r, 600 / power)  # ln of the distance to the other centre, over r
+    for _ in range(100):
+        middle = (low + high) / 2
+        is_less = gap * middle + r**power * np.expm1(power * middle) < epsilon
+        low, high = np.where(is_less, middle, low), np.where(is_less, high, middle)
+    nearest = r * np.exp(high)  # at which the loss is epsilon
+    least = np.clip((nearest - abs(r - d)) * (nearest + abs(r - d)) / (2 * r * d), 0, 2 - 2.0**-50)  # of 1 - cosine
+    half = 1 - least / 2
+    plus, minus = half * FROM_LOW, least + half * FROM_HIGH
+    distance = np.sqrt((r - d) ** 2 + 2 * r * d * minus)
+    loss = gap * np.log(distance / r) + distance**power - r**power
+    density = np.exp(
+        half_degree * np.log(plus * minus / 4) - 2 * gammaln(half_degree + 1) + gammaln(2 * half_degree + 2)
+    )
+    return weights @ (half / 2 * density * -np.expm1(np.minimum(epsilon - loss, 0.0)) @ END_WEIGHTS)
+
+
+@pytest.mark.parametrize(
+    ("n_dims", "shape", "power"),
+    [(3, 1.5, 0.5), (14, 14, 1), (40, 1, 2), (40, 39, 4), (128, 1.2, 0.5), (129, 129, 1), (500, 1, 3), (500, 250, 1)],
+)
+def test_profiles_of_spherical_noise_are_not_below_a_direct_integral(n_dims, shape, power):
+    """Shapes between those that estimators use, and poles in many dimensions; in 578 random cases none was below."""
+    radius = (shape / power) ** (1 / power)
+    for epsilon, d in [(0.0, 0.01 * radius), (0.3, radius / n_dims**0.5), (4.0, radius)]:
+        stated = spherical_profile(epsilon, scale=1.0, sensitivity=d, n_dims=n_dims, shape=shape, power=power)
+        exact = spherical_delta(epsilon, d, n_dims, shape, power)
+        assert exact * (1 - 1e-5) <= stated <= exact * (1 + 1e-5) + 1e-12
+
+
+@pytest.mark.parametrize("relative_change", [0.1, 0.5, 1.5])
+@pytest.mark.parametrize("n_features", [2, 30])
+def test_signs_of_drawn_projections_differ_as_often_as_their_delta_counts(relative_change, n_features):
+    """The worst rows: of the least norm, on both sides of a coordinate. Of other generators it was known."""
+    rows = np.zeros((2, n_features))
+    rows[:, 0] = relative_change / 2, -relative_change / 2
+    rows[:, -1] = np.sqrt(1 - relative_change**2 / 4)
+    q, counts = sign_change_probability(relative_change), []
+    for seed in range(40):
+        projected = make_projection("gaussian", n_features, 1024, np.random.RandomState(seed)).project(rows)
+        counts.append((projected[0] * projected[1] < 0).sum())
+    assert abs(sum(counts) - 40 * 1024 * q) < 5 * np.sqrt(40 * 1024 * q * (1 - q))
+    assert np.var(counts) < 2.5 * 1024 * q * (1 - q)  # of 40 independent binomials, but once in 10^6
+
+
+# What held, of tables and of searches
+
+
+LARGEST = {"int8": 127, "int32": 2**31 - 1, "int64": 2**53 - 1, "uint32": 2**32 - 1}
+LARGEST |= {"float32": float(np.float32(0.1)), "float64": 0.1}
+
+
+def of_pandas(columns, kind="{}"):
+    return pd.DataFrame({str(i): pd.Series([value], dtype=kind.format(name)) for i, (name, value) in columns})
+
+
+def of_polars(columns):
+    polars = pytest.importorskip("polars")
+    kinds = {name: getattr(polars, name.capitalize().replace("int", "Int").replace("Uint", "UInt")) for name in LARGEST}
+    return polars.DataFrame({str(i): polars.Series([value], dtype=kinds[name]) for i, (name, value) in columns})
+
+
+def of_arrow(columns):
+    arrow = pytest.importorskip("pyarrow")
+    return arrow.table({str(i): arrow.array([value], getattr(arrow, name)()) for i, (name, value) in columns})
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize("table_of", [of_pandas, partial(of_pandas, kind="Sparse[{}]"), of_polars, of_arrow])
+def test_columns_of_any_two_types_are_rounded_once_to_float64(table_of):
+    """Whatever the type that both have in common in that library: the largest integers, and a tenth."""
+    sketch = DPRandomProjection(projection="identity", max_change=1e9).fit(np.zeros((1, 2)))
+    for pair in itertools.product(LARGEST.items(), repeat=2):
+        assert computed(sketch, table_of(list(enumerate(pair)))).tolist() == [[float(value) for _, value in pair]]
+
+
+def rows_with_names(n_rows=24):
+    return np.column_stack([np.arange(n_rows) / n_rows, np.random.default_rng(0).uniform(-1, 1, (n_rows, 3))])
+
+
+def searched(*steps, **options):
+    model = make_pipeline(*steps, LogisticRegression())
+    return GridSearchCV(model, {"logisticregression__C": [1.0, 2.0]}, cv=KFold(2), **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "n_releases"),
+    [
+        (VotingClassifier([("a", searched(DPOPORP(3))), ("b", make_pipeline(DPOPORP(3), LogisticRegression()))]), 6),
+        (OneVsRestClassifier(searched(DPOPORP(3))), 15),
+        (make_pipeline(VotingClassifier([("a", searched(DPOPORP(3)))]), LogisticRegression()), 6),
+        (searched(make_union(DPOPORP(3), DPSignOPORP(3)), return_train_score=True), 14),
+        (searched(ColumnTransformer([("a", DPOPORP(2), [0, 1]), ("b", DPOPORP(2), [0, 2])])), 10),
+    ],
+)
+def test_searches_within_ensembles_are_charged_for_the_row_that_was_sketched_most(model, n_releases, monkeypatch):
+    """Rows are known by their first number wherever they are sketched: in folds, refits, and what passes them on."""
+    X, counts, release = rows_with_names(), collections.Counter(), DPOPORP._release
+
+    def counted(sketch, rows, dtype):
+        counts.update(np.asarray(rows)[:, 0].tolist())
+        return release(sketch, rows, dtype)
+
+    monkeypatch.setattr(BaseSketch, "_release", counted)
+    fitted = clone(model).fit(X, np.arange(24) % 3)
+    charged = sum(step.releases for step in privacy_report(fitted).steps)
+    assert charged == max(counts.values()) == n_releases
+
+
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (make_pipeline(DPOPORP(3), LogisticRegression()), {"logisticregression__C": [1.0, 2.0]}),
+        (
+            FixedThresholdClassifier(AMPClassifier(classes=[0, 1]), response_method="predict_proba"),
+            {"threshold": [-1, 2]},
+        ),
+    ],
+    ids=["sketch", "threshold"],
+)
+def test_the_winner_of_a_search_is_not_reported_as_if_nobody_had_searched(model, grid):
+    """Of 21 labels 1 and 20 labels 0, or one of them changed, the better threshold is -1 or 2, for sure.
+
+    The report on `best_estimator_` stated epsilon = 1.0, listed nothing that is not covered, and assumed nothing of how
+    the parameters were chosen. Of the sketch a row had been released seven times, at 2.62 in all.
+    """
+    X, y = np.random.default_rng(0).uniform(-0.5, 0.5, (41, 3)), np.arange(41) % 2 == 0
+    search = GridSearchCV(clone(model), grid, cv=KFold(3)).fit(X, y.astype(int))
+    total = privacy_report(search.best_estimator_).total
+    assert total is None or any("chosen" in text and "search" in text for text in total.assumptions)
+
+
+def test_a_ledger_does_not_say_that_nothing_was_released_of_lazy_sketches():
+    """They were made in its block, as sketches in memory are released there, and computed after it: no word of that."""
+    da = pytest.importorskip("dask.array")
+    rows = da.from_array(np.ones((8, 6)), chunks=(4, 6))
+    sketch = DPOPORP(4, random_state=0).fit(rows)
+    with warnings.catch_warnings(record=True) as caught, PrivacyLedger() as ledger:
+        warnings.simplefilter("always")
+        sketches = sketch.transform(rows)
+    assert sketches.compute(scheduler="sync").shape == (8, 4)
+    assert caught or ledger.entries or "lazy" in str(ledger.total())

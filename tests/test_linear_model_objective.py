@@ -303,3 +303,12 @@ def test_release_noise_hides_the_sampled_term_at_any_tol(calibration):
         scales.append((model.release_scale_, model.scale_, model.guarantee_.delta))
     assert scales[0][0] > scales[1][0]
     assert scales[1][2] >= scales[0][2]
+
+
+def test_weights_of_classes_are_assumed_public_and_only_their_ratio_moves_the_start(seeded):
+    """Weights so small that products with shares are no floats made the start nan."""
+    X, y = np.eye(8), [0, 1] * 4
+    model = AMPClassifier(class_weight={0: 5e-324, 1: 5e-324}, count_labels=True).fit(X, y)
+    assert np.isfinite(model.intercept_).all()
+    assert "the weights in class_weight do not come from the data" in model.guarantee_.assumptions
+    assert not any("class_weight" in text for text in AMPClassifier().fit(X, y).guarantee_.assumptions)

@@ -89,9 +89,11 @@ def assert_gaussians(total, n_releases):
 
 def test_a_private_model_alone():
     report = privacy_report(MODEL.fit(X, Y))
-    assert report.total == report.private == dataclasses.replace(MODEL.guarantee_, per=None) and statuses(report) == [
-        "private"
-    ]
+    assert statuses(report) == ["private"]
+    *assumptions, as_known = report.total.assumptions
+    assert MODEL.guarantee_.assumptions == tuple(assumptions) and "no search" in as_known
+    stated = dataclasses.replace(MODEL.guarantee_, per=None, assumptions=report.total.assumptions)
+    assert report.total == report.private == stated
 
 
 def test_a_fixed_map_before_a_private_model_costs_nothing():

@@ -9,6 +9,7 @@ from .._label import as_html, as_text
 from ..guarantee import Definition, PrivacyGuarantee, compose
 
 _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
+_NOTHING_YET = "Nothing was released within its blocks; lazy sketches are when they are computed."
 _BASIC = "all epsilons and all deltas added up, the largest over disjoint rows"
 _AS_THEY_REACH_IT = "as they reach each release"
 _COMPARED_THERE = f"neighbours are rows {_AS_THEY_REACH_IT}: maps before it may move them further apart"
@@ -169,10 +170,10 @@ class Totals(tuple):
     """Totals by definition and neighbours, which print as text and HTML."""
 
     def __repr__(self):
-        return "\n\n".join(as_text(total.facts()) for total in self) or "Nothing was released."
+        return "\n\n".join(as_text(total.facts()) for total in self) or _NOTHING_YET
 
     def _repr_html_(self):
-        return "".join(as_html("Spent", total.facts()) for total in self) or "Nothing was released."
+        return "".join(as_html("Spent", total.facts()) for total in self) or _NOTHING_YET
 
 
 def totals(entries, delta, limit):

@@ -74,6 +74,9 @@ def _of_one_type(y):
         return y
     cells = np.asarray(y, dtype=object)
     kinds = set(map(type, cells.flat))
+    if any(issubclass(kind, np.ndarray) for kind in kinds):  # without dimensions, of a type of its own
+        cells = np.array([c[()] if isinstance(c, np.ndarray) else c for c in cells.flat], object).reshape(cells.shape)
+        kinds = set(map(type, cells.flat))
     if any(issubclass(kind, np.timedelta64) for kind in kinds):  # an integer to numpy, of a unit of its own
         raise ValueError(_NO_LABELS)
     if any(issubclass(kind, str) for kind in kinds):
@@ -112,6 +115,10 @@ def _encode(y, public_classes):
     y = _labels(y)
     listed = y if public_classes is None else _with_one_zero(column_or_1d(public_classes))
     classes = np.unique(listed)
+    if classes.dtype.kind == "U":
+        classes = np.array(
+            classes.tolist()
+        )  # as long as the longest class: zeros at the end of one label count as none
     if listed is not y and len(classes) < len(listed):  # as y does: parameters would show the label of each row
         raise ValueError("`classes` lists a label more than once: list each label once, and do not take them from y.")
     if len(classes) < 2:
@@ -319,7 +326,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         """State what holds of one fit."""
         # A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
-        labels = () if self.classes is None else ("the labels listed in classes do not come from the data",)
+        given = {"the labels listed in classes": self.classes, "the weights in class_weight": self.class_weight}
+        public = (f"{name} do not come from the data" for name, value in given.items() if value is not None)
         return PrivacyGuarantee(
             epsilon,
             delta,
@@ -330,7 +338,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             mechanism=mechanism,
             assumptions=(
                 f"the number of rows{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
-                *labels,
+                *public,
                 "no step before was fitted on the rows without noise",
                 *assumptions,
             ),

@@ -405,7 +405,9 @@ class AMPClassifier(PrivateLinearClassifier):
         prior, offset = None, 0.0
         if noise.count:
             prior = noise.count.release(codes)
-            shares = np.array([1 - prior, prior]) * (1.0 if class_weights is None else class_weights)
+            shares = np.array([1 - prior, prior])
+            if class_weights is not None:
+                shares *= class_weights / class_weights.max()  # whose ratio counts, however small they are
             least = 0.25 / problem.n_samples
             offset = problem.row_loss.score_of(float(np.clip(shares[1] / shares.sum(), least, 1 - least)))
         # (1) The linear term b. It is drawn for all outputs at once, because the jobs that minimise draw nothing.

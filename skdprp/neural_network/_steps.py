@@ -122,7 +122,7 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, update, add_n
 
 
 def _projected(weights, largest_norm):
-    """Shorten weights to a norm; of an overflow, of which products with rows would tell what they store, none is left."""
+    """Shorten weights to a norm; after an overflow begin anew, for products with infinity tell what rows store."""
     norm = np.linalg.norm(weights)
     return weights * min(1.0, largest_norm / norm) if 0 < norm < np.inf else np.zeros_like(weights)
 

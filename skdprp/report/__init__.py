@@ -10,13 +10,15 @@ from ._data_independent import OWN_LABELS
 from ._lines import INFERRED, PLANNED, PrivacyReport, ReportedStep
 from ._rehearsal import PublicFacts, rehearse
 from ._search import IN_A_SEARCH
-from ._structure import has_guarantee
 from ._walk import Flow, of_cross_validation, walk
 
 __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
 
 _BESIDE = "gives rows out beside their sketches: leave them out of its transform, or sketch them as well"
-_AS_FITTED = "steps and their parameters are those of the fit"
+_AS_FITTED = (
+    "steps and their parameters are those of the fit, and no search or cross-validation has chosen them or the rows: "
+    "of one, report that"
+)
 _AS_PLANNED = (
     "steps and their parameters will be these at the fit, rows and labels like those given, and rows as wide after "
     "each step as a few of them became"
@@ -177,7 +179,7 @@ def _report(estimator, as_known, *, ledger=None):
             private = replace(compose(*charges), per=None, given=given)  # all releases are of the same labels
         except ValueError as error:
             not_covered += (str(error),)
-    if private is not None and not has_guarantee(estimator):
+    if private is not None:
         private = replace(private, assumptions=(*private.assumptions, *part.assumed, as_known))
     counted = INFERRED
     if ledger is not None:

@@ -32,7 +32,8 @@ from ._search import of_any_draw
 from ._structure import all_steps, branches, has_guarantee, holds_fitted, is_of_library, is_private
 from ._walk import Flow, walk
 
-_FEW_ROWS = 8  # which show how wide rows are after a step
+_FEW_ROWS = 64  # which show how wide rows are after a step
+_SAMPLE = f"The sample of at most {_FEW_ROWS} rows that shows the width after {{}}"
 LAZY = "X is a dask collection, of which the number of rows is not known here: compute it, or give an array."
 _NOT_PRICED = "does not say before a fit what it will guarantee: only DP models and transformers of this library do."
 _RECORDED = "{} is reported after its fit, which records folds and candidates; DPSearchCV has a price before."
@@ -135,8 +136,9 @@ def rehearse(estimator, facts):
     for step in _own(model):
         if is_private(step) and is_of_library(step):
             step._validate_params()  # whose errors are of public parameters
-        if step is not model and getattr(step, "memory", None) is not None:
-            raise ValueError("A pipeline within another one would cache the few rows that show its width: memory=None.")
+        # The steps of an outermost pipeline are passed one by one, by its memory.
+        if getattr(step, "memory", None) is not None and not (step is model and type(step) is Pipeline):
+            raise ValueError(f"{type(step).__name__} would cache the few rows that show its width: memory=None.")
         if isinstance(step, BaseRandomProjection) and step.n_components == "auto":
             # A width by the number of rows, which is not that of the few.
             step.set_params(n_components=johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps))
@@ -216,7 +218,7 @@ def fit_transform(step, X):
         return X
     if is_of_library(step) or type(step) in PUBLIC:
         return step.fit(X).transform(X)
-    return without_values(lambda: step.fit(X).transform(X))
+    return without_values(lambda: step.fit(X).transform(X), name=_SAMPLE.format(type(step).__name__))
 
 
 def _of_fitted(step, path, facts):

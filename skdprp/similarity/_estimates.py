@@ -146,7 +146,7 @@ def cosines(S, T):
     array([[0.6]])
     """
     # Of the sketches themselves: norms freed of their noise may be negative.
-    norms = np.sqrt(np.outer(squared_norms(S, noise_variance=0.0), squared_norms(T, noise_variance=0.0)))
+    norms = np.outer(*(np.sqrt(squared_norms(rows, noise_variance=0.0)) for rows in (S, T)))
     return np.divide(inner_products(S, T), norms, out=np.zeros_like(norms), where=norms > 0)
 
 

@@ -135,7 +135,7 @@ class DPRandomProjection(AdditiveSketch):
 
     See Also
     --------
-    DPOPORP : Never more noise, far less of it if Laplace, and much faster.
+    DPOPORP : Never more noise than projections but the identity, far less of it if Laplace, and much faster.
     DPSignRP : Releases one bit for each component.
 
     Notes
