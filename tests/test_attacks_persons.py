@@ -11,7 +11,6 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit
 
 from skdprp import DPPCA, DPMoments, DPRidge, DPSGDClassifier, PrivacyLedger, _noise, _persons, privacy_report
-from skdprp.inspection import PrivacyUtilityDisplay
 from skdprp.linear_model import _base
 
 BOUNDS = (-1, 1)
@@ -126,16 +125,28 @@ def test_a_step_on_a_sample_of_persons_moves_by_two_gradients_at_most(dtype, siz
 # Labels
 
 
-def test_a_person_in_two_chunks_is_found_whatever_the_unit_of_dates():
-    """Days as labels, in nanoseconds in one chunk and in microseconds in the next."""
-    days = np.array(["2000-01-01", "2000-01-02", "2000-01-03"], dtype="datetime64[D]")
-    for unit in ("D", "us", "ns"):
-        chunks = [
-            (np.eye(3), None, days.astype("datetime64[ns]")),
-            (np.eye(3), None, days.astype(f"datetime64[{unit}]")),
-        ]
-        with pytest.raises(ValueError, match="rows in two chunks"):
-            DPMoments(delta=1e-6).fit_chunks(chunks)
+DAYS = np.array(["2000-01-01", "2000-01-02", "2000-01-03"], dtype="datetime64[D]")
+
+
+@pytest.mark.parametrize(
+    ("labels", "others"),
+    [
+        (np.array([17, 18, 19]), np.array(["17", "18", "A1"])),  # of pandas.read_csv, chunk by chunk
+        (np.array([17, 18, 19]), ["17", "18", "A1"]),
+        (DAYS.astype("datetime64[ns]"), DAYS.astype("datetime64[us]")),
+        (DAYS.astype("datetime64[s]"), DAYS),
+    ],
+)
+def test_a_person_in_two_chunks_is_found_or_its_labels_are_refused(labels, others):
+    """Numbers in one chunk and text in the next, or days in two units: each person would count twice."""
+    with pytest.raises((TypeError, ValueError), match=r"(?i)chunks|groups"):
+        DPMoments(delta=1e-6).fit_chunks([(np.eye(3), None, labels), (np.eye(3), None, others)])
+
+
+def test_labels_that_are_numbers_and_text_are_refused():
+    """What pandas.read_csv makes, part by part, of many numbers and one word: 17 and "17" are one person."""
+    with pytest.raises((TypeError, ValueError), match="groups"):
+        DPMoments(delta=1e-6).fit(np.eye(3), groups=np.array([17, "17", "A1"], dtype=object))
 
 
 def test_tuples_of_one_length_are_labels():
@@ -202,11 +213,6 @@ def test_folds_of_persons_who_may_be_blank_have_no_total_or_say_that_their_label
     model = asking(adjacency="add_remove", delta=1e-6)
     total = privacy_report(routed_search(model, GroupKFold(4, shuffle=True), groups=table()[2])).private
     assert total is None or any("GroupKFold" in text and "blank" in text for text in total.assumptions)
-
-
-def test_curves_of_a_search_for_persons_do_not_say_that_they_hide_a_row():
-    search = routed_search(asking(delta=1e-6), GroupKFold(3, shuffle=True), {"epsilon": [1.0, 2.0]}, groups=table()[2])
-    assert "row" not in PrivacyUtilityDisplay.from_cv_results(search).hides
 
 
 def test_a_plan_of_a_model_that_asks_for_groups_says_that_it_is_for_a_fit_without_them():
