@@ -1,0 +1,223 @@
+"""Attacks on fits for persons with several rows, on their labels, and on what is stated and printed of them."""
+
+import math
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit
+
+from skdprp import DPPCA, DPMoments, DPRidge, DPSGDClassifier, PrivacyLedger, _noise, _persons, privacy_report
+from skdprp.linear_model import _base
+
+BOUNDS = (-1, 1)
+
+
+def table(n_persons=60, most=5, d=3):
+    """Rows, labels and groups of persons with 1 to `most` rows, in no order."""
+    rng = np.random.default_rng(0)
+    groups = rng.permutation(np.repeat(np.arange(n_persons), rng.integers(1, most + 1, n_persons)))
+    X = rng.standard_normal((len(groups), d))
+    return X, (X[:, 0] > 0).astype(int), groups
+
+
+def routed_search(model, cv, grid=None, **known):
+    """A search whose fits ask for groups."""
+    X, y, _ = table()
+    with config_context(enable_metadata_routing=True):
+        return GridSearchCV(model, grid or {"max_norm": [1.0, 2.0]}, cv=cv).fit(X, y, **known)
+
+
+def asking(groups=True, **parameters):
+    """A model that asks for groups."""
+    with config_context(enable_metadata_routing=True):
+        return DPSGDClassifier(classes=[0, 1], n_epochs=3, **parameters).set_fit_request(groups=groups)
+
+
+# What reaches the noise
+
+
+@pytest.fixture
+def on_one_path(monkeypatch):
+    """Return a function that fits on two data sets along one course of releases; what they were before the noise."""
+    found = []
+
+    def fits(model, pair, size):
+        def release(values, scale, *_, **__):
+            found.append((values.ravel().copy(), scale))
+            values[...] = np.random.default_rng(len(found)).standard_normal(values.shape) * scale * size
+
+        def sample(number, rate):  # the last of the persons is in each
+            drawn.append(rate)
+            return np.flatnonzero(np.append(np.random.default_rng(len(drawn)).random(number - 1) < rate, True))
+
+        monkeypatch.setattr(_noise, "_add", release)
+        monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.random.default_rng(3).normal(0, scale, shape))
+        monkeypatch.setattr(_noise, "poisson_sample", sample)
+        results = []
+        for X, y, groups in pair:
+            found.clear()
+            drawn = []
+            results.append((clone(model).fit(X, y, groups=groups), list(found)))
+        return results
+
+    return fits
+
+
+def neighbours(rng, n_classes):
+    """Two data sets of 40 persons, the last of whom has other rows, of any number and length, anywhere."""
+    fixed = np.random.default_rng(7)
+    others, whose = fixed.standard_normal((117, 3)), np.append(np.arange(39), fixed.integers(0, 39, 78))
+    of_others, line = fixed.integers(0, n_classes, 117), rng.standard_normal(3)
+    for sign in (1, -1):
+        m, size = rng.choice([1, 2, 7, 300]), sign * 10.0 ** rng.uniform(-2, 12)
+        if rng.random() < 0.5:  # all rows alike, and opposite to those of the other
+            person, labels = np.tile(size * line, (m, 1)), np.zeros(m, int)
+        else:
+            person, labels = size * rng.standard_normal((m, 3)), rng.integers(0, n_classes, m)
+        order = rng.permutation(117 + m)
+        X, y = np.vstack([others, person])[order], np.append(of_others, labels)[order]
+        yield sp.csr_array(X) if rng.random() < 0.3 else X, y, np.append(whose, np.full(m, 39))[order]
+
+
+RELEASED = {
+    "preconditioned": DPSGDClassifier(classes=[0, 1], preconditioner=True, n_epochs=6),
+    "three classes": DPSGDClassifier(classes=[0, 1, 2], preconditioner=True, n_epochs=6, class_weight={0: 0.3}),
+    "descent": DPSGDClassifier(classes=[0, 1], preconditioner=False, n_epochs=6),
+    "clipped": DPSGDClassifier(classes=[0, 1], max_norm=None, n_epochs=6),
+    "network": DPSGDClassifier(classes=[0, 1, 2], hidden_layer_sizes=(5,), batch_size=None, n_epochs=4),
+    "moments": DPMoments(target_bounds=BOUNDS),
+    "ridge": DPRidge(target_bounds=BOUNDS, mechanism="descent"),
+    "components": DPPCA(1),
+}
+
+
+@pytest.mark.parametrize("name", RELEASED)
+def test_all_releases_of_a_fit_together_lose_no_more_of_a_person_than_is_stated(name, on_one_path):
+    """Sums of products and of gradients at each step, at weights far and near, against the mu of the guarantee."""
+    rng = np.random.default_rng(1)
+    for _ in range(8):
+        pair = neighbours(rng, len(getattr(RELEASED[name], "classes", [0, 1])))
+        (a, of_a), (b, of_b) = on_one_path(RELEASED[name], pair, 10.0 ** rng.uniform(-2, 3))
+        assert a.guarantee_ == b.guarantee_ and [scale for _, scale in of_a] == [scale for _, scale in of_b]
+        moves = [np.linalg.norm(one - other) / scale for (one, scale), (other, _) in zip(of_a, of_b, strict=True)]
+        assert 0 < math.hypot(*moves) <= a.guarantee_.loss.mu
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("size", [1e-3, 1e6])
+def test_a_step_on_a_sample_of_persons_moves_by_two_gradients_at_most(dtype, size, on_one_path):
+    """A network whose gradients are clipped, in which a person of one row may have 300 in the other."""
+    pytest.importorskip("dp_accounting")
+    options = {"hidden_layer_sizes": (4, 3), "batch_size": 10, "n_epochs": 2, "max_grad_norm": size}
+    model, rng = DPSGDClassifier(classes=[0, 1, 2], activation="tanh", **options), np.random.default_rng(2)
+    for _ in range(3):
+        pair = [(X.astype(dtype), y, groups) for X, y, groups in neighbours(rng, 3)]
+        (fitted, of_a), (_, of_b) = on_one_path(model, pair, 1.0)
+        assert len(of_a) == fitted.n_iter_ and fitted.sampling_rate_ == 0.25
+        for (one, _), (other, _) in zip(of_a, of_b, strict=True):
+            assert np.linalg.norm(one - other) <= 2 * fitted.sensitivity_ * (1 + 1e-12)
+
+
+# Labels
+
+
+DAYS = np.array(["2000-01-01", "2000-01-02", "2000-01-03"], dtype="datetime64[D]")
+
+
+@pytest.mark.parametrize(
+    ("labels", "others"),
+    [
+        (np.array([17, 18, 19]), np.array(["17", "18", "A1"])),  # of pandas.read_csv, chunk by chunk
+        (np.array([17, 18, 19]), ["17", "18", "A1"]),
+        (DAYS.astype("datetime64[ns]"), DAYS.astype("datetime64[us]")),
+        (DAYS.astype("datetime64[s]"), DAYS),
+    ],
+)
+def test_a_person_in_two_chunks_is_found_or_its_labels_are_refused(labels, others):
+    """Numbers in one chunk and text in the next, or days in two units: each person would count twice."""
+    with pytest.raises((TypeError, ValueError), match=r"(?i)chunks|groups"):
+        DPMoments(delta=1e-6).fit_chunks([(np.eye(3), None, labels), (np.eye(3), None, others)])
+
+
+def test_labels_that_are_numbers_and_text_are_refused():
+    """What pandas.read_csv makes, part by part, of many numbers and one word: 17 and "17" are one person."""
+    with pytest.raises((TypeError, ValueError), match="groups"):
+        DPMoments(delta=1e-6).fit(np.eye(3), groups=np.array([17, "17", "A1"], dtype=object))
+
+
+def test_tuples_of_one_length_are_labels():
+    """A patient of a hospital: whatever has a hash."""
+    assert DPMoments(delta=1e-6).fit(np.eye(3), groups=[("a", 1), ("a", 2), ("a", 1)]).moments_.n_samples == 2
+
+
+@pytest.mark.parametrize("model", [DPSGDClassifier(classes=[0, 1]), DPRidge(target_bounds=BOUNDS)])
+def test_weights_of_rows_by_position_are_not_taken_for_groups(model):
+    """In scikit-learn the third argument of fit is sample_weight: classes would be two persons."""
+    X, y, _ = table()
+    with PrivacyLedger() as ledger, pytest.raises(TypeError):
+        model.fit(X, y, np.where(y == 1, 0.5, 1.0))
+    assert not ledger.entries
+
+
+@pytest.mark.parametrize("model", [DPSGDClassifier(classes=[0, 1]), DPRidge(target_bounds=BOUNDS)])
+def test_no_error_says_how_many_rows_all_persons_have(model):
+    X, y, groups = table()
+    for arguments in ((X, y[:-1], groups), (X, y, groups[:-1]), (X[:-1], y, groups)):
+        with pytest.raises(ValueError, match=r"samples|label") as error:
+            model.fit(*arguments[:2], groups=arguments[2])
+        assert not re.search(r"\d\d", str(error.value))
+
+
+# Folds and reports
+
+
+@pytest.mark.parametrize("cv", [GroupKFold(4, shuffle=True, random_state=0), GroupShuffleSplit(4, random_state=0)])
+def test_rows_of_one_person_move_no_other_between_folds(cv):
+    """What totals of folds rest on: a person of one row replaced by one of thirty, anywhere among the others."""
+    _, _, groups = table()
+    rng = np.random.default_rng(1)
+    others = groups[groups != 5]
+    held_out = [
+        [set(data[test]) - {5} for _, test in cv.split(data, groups=data)]
+        for data in (rng.permutation(np.append(others, [5] * count)) for count in (1, 30))
+    ]
+    assert held_out[0] == held_out[1]
+
+
+def test_no_person_is_in_more_fits_of_a_search_than_are_charged(monkeypatch):
+    seen, find = [], _persons.persons_of
+
+    def noted(groups, n_rows):
+        seen.append(set(np.asarray(groups).tolist()))
+        return find(groups, n_rows)
+
+    monkeypatch.setattr(_base, "persons_of", noted)
+    search = routed_search(asking(), GroupKFold(4, shuffle=True), groups=table()[2])
+    assert privacy_report(search).private.n_releases == max(sum(person in fit for fit in seen) for person in range(60))
+
+
+def test_a_search_with_folds_by_one_grouping_and_privacy_by_another_has_no_total():
+    """Folds by visit or by hospital: a patient is in each of them, or folds have fewer patients than is thought."""
+    _, _, patients = table()
+    for others in (np.arange(len(patients)), patients % 5):
+        search = routed_search(asking("patient"), GroupKFold(4, shuffle=True), groups=others, patient=patients)
+        assert privacy_report(search).private is None
+
+
+def test_folds_of_persons_who_may_be_blank_have_no_total_or_say_that_their_labels_stay():
+    """Without the rows of one of 60 persons, half of the others are in another fold: splitters know no blank ones."""
+    model = asking(adjacency="add_remove", delta=1e-6)
+    total = privacy_report(routed_search(model, GroupKFold(4, shuffle=True), groups=table()[2])).private
+    assert total is None or any("GroupKFold" in text and "blank" in text for text in total.assumptions)
+
+
+def test_a_plan_of_a_model_that_asks_for_groups_says_that_it_is_for_a_fit_without_them():
+    """The delta of the fit is that of fewer persons than there are rows."""
+    X, y, groups = table(20, 50)
+    model = asking()
+    planned, fitted = privacy_report(model, X, y).private, clone(model).fit(X, y, groups=groups).guarantee_
+    assert fitted.delta <= planned.delta or "groups" in " ".join(planned.assumptions)
