@@ -74,6 +74,8 @@ def persons_in_parts(parts):
     labels = [without_values(_labels, part, name="groups") for part in parts]
     if not all(part.ndim == 1 for part in labels):
         raise ValueError("groups should have one label for each row of X.")
+    for part in labels:
+        _check(part)
     kinds = {part.dtype.kind for part in labels}
     persons = _persons(np.concatenate([part if len(kinds) == 1 else part.astype(object) for part in labels]))
     return persons, np.split(persons.weights, np.cumsum([len(part) for part in labels])[:-1])
@@ -84,6 +86,7 @@ def _persons(labels):
         raise ValueError("There are more rows than rounding is priced for.")
     if without_values(_are_missing, labels, name="groups"):
         raise ValueError("groups has missing labels: give each row that of its person, or one of its own.")
+    _check(labels)
     if labels.dtype != object:
         known, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
         return Persons(known.tolist(), codes.reshape(-1), counts)
@@ -91,19 +94,32 @@ def _persons(labels):
     return Persons(list(places), codes, np.bincount(codes))
 
 
+def _check(labels):
+    """Refuse labels of which one person may have two that are told apart, or which are none."""
+    if labels.dtype.kind in "mM":
+        raise ValueError("groups has dates or spans of time, which units tell apart: make them text.")
+    if labels.dtype.kind == "f" and (labels % 1 > 0).any():  # the third argument of `fit` is sample_weight elsewhere
+        raise ValueError("groups has numbers that are not whole: it takes labels of persons, and no weights.")
+    if labels.dtype == object and 0 < sum(isinstance(label, str) for label in labels) < len(labels):
+        raise ValueError("groups has text beside other labels, such as '7' beside 7: make all of them text.")
+
+
 def _labels(groups):
     """One column of labels: of numbers or text as it is, otherwise of objects, so that 1 and "1" stay apart."""
     if isinstance(groups, np.ma.MaskedArray):
         groups = np.where(np.ma.getmaskarray(groups), None, groups.data)
     values = groups if isinstance(groups, np.ndarray) else np.asarray(groups, dtype=object)
+    if isinstance(groups, list) and any(isinstance(label, tuple) for label in groups):  # of one length: two columns
+        values = np.empty(len(groups), dtype=object)
+        values[:] = groups
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    return values if values.dtype.kind in "biufSU" else values.astype(object)
+    return values if values.dtype.kind in "biufSUmM" else values.astype(object)
 
 
 def _are_missing(labels):
     if labels.dtype != object:
-        return labels.dtype.kind == "f" and bool(np.isnan(labels).any())
+        return labels.dtype.kind in "fmM" and bool((labels != labels).any())
     return any(map(_is_missing, labels))
 
 

@@ -424,6 +424,8 @@ def _public(error, name):
     if message.startswith(_QUOTES):
         first = re.split("[:\\n]", message)[0]
         return first + _RESHAPE * first.startswith("Expected")
+    if message.startswith("Found input variables with"):  # and with how many rows each, which of persons are not public
+        return message.partition(":")[0]
     return message if _SAFE.match(message) or message == TIMES.format(name) else withheld
 
 

@@ -373,7 +373,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
 
         Return the number of rows or persons, what the columns are, the sum, and which of both it is of.
         """
-        numbers, labels, columns, total = {}, set(), None, CompensatedSum()
+        numbers, labels, kinds, columns, total = {}, set(), set(), None, CompensatedSum()
         for X, y, groups in chunks:
             persons, parts = self._parts(X, y, groups)
             for n_rows, its_columns, its_total in filter(None, parts):
@@ -384,6 +384,9 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
                 if persons is None:
                     numbers[Unit.ROW] = numbers.get(Unit.ROW, 0) + n_rows
             if persons is not None:
+                kinds.update(isinstance(label, str) for label in persons.labels[:1])
+                if len(kinds) > 1:
+                    raise ValueError("groups is text in one chunk and not in another: make it text in all of them.")
                 if not labels.isdisjoint(persons.labels):
                     raise ValueError("A person has rows in two chunks: bring all of them into one.")
                 labels.update(persons.labels)
@@ -410,12 +413,11 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
 
     @silent
     def _part_of_lazy(self, X, y, weights):
+        if weights is not None and len(weights) != (X.shape[0] if hasattr(X, "shape") else len(X)):
+            raise ValueError("X and groups should have the same partitions.")
         if hasattr(X, "shape") and X.shape[0] == 0:  # an empty partition
             return None
-        X, y = self._validate(X, y, reset=False)
-        if weights is not None and len(weights) != X.shape[0]:
-            raise ValueError("X and groups should have the same partitions.")
-        return self._part(X, y, weights)
+        return self._part(*self._validate(X, y, reset=False), weights)
 
     def _part(self, X, y, weights):
         """Number of rows, columns and sums of validated rows."""
@@ -687,5 +689,10 @@ def partitions(collection, like=None):
     if not hasattr(collection, "rechunk"):
         return collection.to_delayed()
     rows = collection.chunks[0] if like is None or not hasattr(like, "chunks") else like.chunks[0]
-    whole = collection.rechunk({0: rows, 1: -1} if collection.ndim > 1 else {0: rows})
+    try:
+        whole = collection.rechunk({0: rows, 1: -1} if collection.ndim > 1 else {0: rows})
+    except ValueError:  # which says how many rows there are
+        whole = None
+    if whole is None:
+        raise ValueError("X, y and groups should have the same rows.")
     return whole.to_delayed().ravel().tolist()

@@ -158,7 +158,7 @@ def test_tuples_of_one_length_are_labels():
 def test_weights_of_rows_by_position_are_not_taken_for_groups(model):
     """In scikit-learn the third argument of fit is sample_weight: classes would be two persons."""
     X, y, _ = table()
-    with PrivacyLedger() as ledger, pytest.raises(TypeError):
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="no weights"):
         model.fit(X, y, np.where(y == 1, 0.5, 1.0))
     assert not ledger.entries
 

@@ -107,12 +107,12 @@ def test_a_weight_to_the_nearest_float_would_add_up_to_more():
 
 LABELS = {
     "numbers": np.array([3, 1, 3, 2]),
-    "floats": np.array([0.5, -0.0, 0.5, 2.0]),
+    "floats": np.array([3.0, -0.0, 3.0, 2.0]),
     "text": np.array(["b", "a", "b", "c"]),
     "bytes": np.array([b"b", b"a", b"b", b"c"]),
     "list": ["b", "a", "b", "c"],
-    "mixed": [1, "1", 1.0, 2],
-    "objects": np.array([("x", 1), "a", ("x", 1), None], dtype=object)[[0, 1, 2, 1]],
+    "mixed": [3, 1, 3.0, True + 1],
+    "objects": np.array([("x", 1), 7, ("x", 1), None], dtype=object)[[0, 1, 2, 1]],
     "column": np.array([[3], [1], [3], [2]]),
     "nullable": pd.Series([3, 1, 3, 2], dtype="Int64", index=[7, 7, 8, 9]),
     "strings": pd.Series(["b", "a", "b", "c"], dtype="string"),
@@ -247,7 +247,7 @@ def test_the_sum_of_moments_is_the_sum_of_the_means_of_persons():
         mine = u[groups == person]
         exact += mine.T @ mine / len(mine)
     assert np.linalg.norm(sums - exact) <= accuracy(200, columns) < 1e-8
-    assert np.allclose(clone(model).fit(X, y, groups).moments_.n_samples, 200)
+    assert np.allclose(clone(model).fit(X, y, groups=groups).moments_.n_samples, 200)
 
 
 def test_a_replaced_person_moves_the_sums_as_far_as_the_noise_is_for_and_no_further():
@@ -274,7 +274,7 @@ def test_what_is_planned_and_stated_depends_on_the_number_of_persons_alone(name,
         y = groups % 3
     rng = np.random.default_rng(1)
     copies = rng.permutation(np.repeat(np.arange(len(X)), np.repeat(7, 200)[groups]))  # each row of a person 7 times
-    once, often = (clone(model).fit(X[rows], y[rows], groups[rows]) for rows in (np.arange(len(X)), copies))
+    once, often = (clone(model).fit(X[rows], y[rows], groups=groups[rows]) for rows in (np.arange(len(X)), copies))
     public = (
         "scale_",
         "delta_",
@@ -316,7 +316,7 @@ def test_the_order_of_rows_and_the_names_of_persons_do_not_matter(name, silenced
         y = groups % 3
     order = np.random.default_rng(2).permutation(len(X))
     names = np.array([f"person {(7 * i) % 200}" for i in range(200)], dtype=object)
-    a, b = clone(model).fit(X, y, groups), clone(model).fit(X[order], y[order], names[groups[order]])
+    a, b = clone(model).fit(X, y, groups=groups), clone(model).fit(X[order], y[order], groups=names[groups[order]])
     assert np.allclose(released(a), released(b), rtol=1e-9, atol=1e-9)
 
 
@@ -405,7 +405,7 @@ def test_batches_of_persons_are_accounted_for_by_their_number():
     X, y, _, groups = table(300)
     pytest.importorskip("dp_accounting")
     options = {"hidden_layer_sizes": (3,), "batch_size": 60, "n_epochs": 2, "delta": 1e-5, "classes": [0, 1]}
-    of_persons = DPSGDClassifier(**options).fit(X.astype(np.float32), y, groups)
+    of_persons = DPSGDClassifier(**options).fit(X.astype(np.float32), y, groups=groups)
     of_rows = DPSGDClassifier(**options).fit(X[:300], y[:300])
     assert of_persons.sampling_rate_ == of_rows.sampling_rate_ == 0.2
     assert of_persons.scale_ == pytest.approx(of_rows.scale_, rel=1e-6)
@@ -420,14 +420,14 @@ def test_moments_of_chunks_partitions_and_formats_are_the_same(tmp_path, silence
     order = np.argsort(groups, kind="stable")
     X, y, groups = X[order], y[order], groups[order]
     model, cut = DPMoments(target_bounds=BOUNDS), int(np.flatnonzero(groups == 90)[0])
-    whole = clone(model).fit(X, y, groups).moments_
+    whole = clone(model).fit(X, y, groups=groups).moments_
     stored = np.memmap(tmp_path / "rows", dtype=np.float64, mode="w+", shape=X.shape)
     stored[:] = X
     others = {
-        "sparse": clone(model).fit(sp.csr_array(X), y, groups.tolist()),
-        "frame": clone(model).fit(pd.DataFrame(X), pd.Series(y), pd.Series(groups, dtype="Int64")),
-        "float32": clone(model).fit(X.astype(np.float32).astype(np.float64), y, groups),
-        "memmap": clone(model).fit(stored, y, groups),
+        "sparse": clone(model).fit(sp.csr_array(X), y, groups=groups.tolist()),
+        "frame": clone(model).fit(pd.DataFrame(X), pd.Series(y), groups=pd.Series(groups, dtype="Int64")),
+        "float32": clone(model).fit(X.astype(np.float32).astype(np.float64), y, groups=groups),
+        "memmap": clone(model).fit(stored, y, groups=groups),
         "chunks": clone(model).fit_chunks((X[part], y[part], groups[part]) for part in (slice(cut), slice(cut, None))),
         "no targets": clone(model).set_params(target_bounds=None).fit_chunks([(X, None, groups)]),
     }
@@ -443,10 +443,10 @@ def test_lazy_rows_of_a_person_may_be_in_many_partitions(silenced_noise):
     X, _, y, groups = table()
     lazy = [da.from_array(array, chunks=(100, *array.shape[1:])) for array in (X, y, groups)]
     model = DPMoments(target_bounds=BOUNDS)
-    whole, parts = clone(model).fit(X, y, groups).moments_, clone(model).fit(*lazy).moments_
+    whole, parts = clone(model).fit(X, y, groups=groups).moments_, clone(model).fit(*lazy).moments_
     assert np.allclose(whole.values, parts.values, atol=1e-9) and parts.n_samples == 200
     with pytest.raises(TypeError, match="groups is not"):
-        clone(model).fit(*lazy[:2], groups)
+        clone(model).fit(*lazy[:2], groups=groups)
     dd = pytest.importorskip("dask.dataframe")
     frame = pd.DataFrame(X, columns=list("abcd")).assign(y=y, person=[f"p{i}" for i in groups])
     frame = dd.from_pandas(frame, npartitions=3)
@@ -468,13 +468,13 @@ def test_descents_take_rows_in_every_form(name, silenced_noise):
     model, target = FITS[name]
     data = table()
     X, y, groups = data[0], data[target], data[3]
-    dense = released(clone(model).fit(X, y, groups))
+    dense = released(clone(model).fit(X, y, groups=groups))
     for rows, labels in (
         (sp.csr_array(X), list(map(str, groups))),
         (pd.DataFrame(X), pd.Series(groups, dtype="Int64")),
     ):
         assert np.allclose(released(clone(model).fit(rows, y, labels)), dense, atol=1e-6)
-    assert np.allclose(released(clone(model).fit(X.astype(np.float32), y, groups)), dense, atol=1e-2)
+    assert np.allclose(released(clone(model).fit(X.astype(np.float32), y, groups=groups)), dense, atol=1e-2)
 
 
 # Guarantees, ledgers, reports
@@ -515,14 +515,14 @@ def test_a_ledger_has_a_total_for_persons_only_if_each_release_is_for_them():
     X, y, _, groups = table()
     model = DPSGDClassifier(classes=[0, 1], n_epochs=3)
     with PrivacyLedger() as ledger:
-        clone(model).fit(X, y, groups)
+        clone(model).fit(X, y, groups=groups)
         [total] = ledger.total()
         assert total.guarantee.unit == PERSON and "all rows of one person" in repr(total.facts())
         assert "a person of the data set is in each release once" in repr(ledger)
         with ledger.part("some"):  # a person may have rows in two parts
-            clone(model).fit(X, y, groups)
+            clone(model).fit(X, y, groups=groups)
         with ledger.part("others"):
-            clone(model).fit(X, y, groups)
+            clone(model).fit(X, y, groups=groups)
         assert ledger.total()[0].guarantee.n_releases == 3
         clone(model).fit(X, y)
         totals = {total.neighbours: total.guarantee for total in ledger.total()}
@@ -536,10 +536,10 @@ def test_a_limit_for_rows_counts_releases_for_persons_and_says_nothing_of_these(
     with PrivacyLedger() as ledger:
         ledger.limit(1.0, 1e-5, composition="gaussian")
         for _ in range(3):
-            clone(model).fit(X, y, groups)
+            clone(model).fit(X, y, groups=groups)
         with pytest.raises(LedgerError, match="would pass the limit"):
             for _ in range(30):
-                clone(model).fit(X, y, groups)
+                clone(model).fit(X, y, groups=groups)
         [total] = ledger.total()
     assert total.adaptive.unit == PERSON and total.adaptive.mechanism != "the limit"
 
@@ -556,7 +556,7 @@ def test_a_limit_for_persons_refuses_releases_for_rows_and_takes_no_parts_of_row
         with pytest.raises(LedgerError, match="would pass the limit"):
             for part in range(30):
                 with ledger.part(str(part)):
-                    clone(model).fit(X, y, groups)
+                    clone(model).fit(X, y, groups=groups)
     with ledger:
         ledger.limit(1.0, 1e-5, unit="person", composition=composition)  # the same again, as it was read
         with pytest.raises(LedgerError, match="A limit is fixed once"):
@@ -616,7 +616,7 @@ def test_folds_have_a_total_for_persons_where_all_of_their_rows_move_together(de
 
 def test_moments_of_persons_stay_those_of_persons(tmp_path):
     X, _, y, groups = table()
-    moments = DPMoments(target_bounds=BOUNDS, delta=1e-6).fit(X, y, groups).moments_
+    moments = DPMoments(target_bounds=BOUNDS, delta=1e-6).fit(X, y, groups=groups).moments_
     save_moments(tmp_path / "moments.npz", moments)
     loaded = load_moments(tmp_path / "moments.npz")
     assert loaded == moments and loaded.guarantee.unit == PERSON and "200 persons" in repr(loaded)
@@ -637,7 +637,7 @@ def test_mechanisms_that_hide_one_row_refuse_groups(model):
 def test_what_cannot_hide_a_person_refuses_groups():
     X, _, y, groups = table()
     with pytest.raises(ValueError, match="hides one row"):
-        DPRidge(target_bounds=BOUNDS, mechanism="projection").fit(X, y, groups)
+        DPRidge(target_bounds=BOUNDS, mechanism="projection").fit(X, y, groups=groups)
     search = DPSearchCV(DPRidge(target_bounds=BOUNDS), {}, max_loss=4.0)
     for fit in (DPBinner(3, bounds=BOUNDS).fit, search.fit):
         with pytest.raises(TypeError, match="groups"):
@@ -650,7 +650,7 @@ def test_a_refused_fit_releases_nothing(name, groups):
     model, target = FITS[name]
     X, y = np.eye(3), [[0, 1, 1], [0.0, 0.5, 1.0]][target - 1]
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match="groups"):
-        clone(model).fit(X, y, groups)
+        clone(model).fit(X, y, groups=groups)
     assert not ledger.entries
 
 
@@ -754,3 +754,30 @@ def test_all_persons_of_up_to_three_rows_on_a_grid_are_as_far_apart_as_the_noise
     # The profile of the Gaussian release that all steps are together, at the distance that was found.
     [scale] = scales
     assert 0.99e-3 < gaussian_profile(1.0, scale=scale, sensitivity=math.sqrt(n_steps) * furthest) <= 1e-3
+
+
+def test_labels_of_persons_may_be_tuples_and_no_dates():
+    """Tuples of one length looked like columns; equal dates in two units were two persons."""
+    X, y = np.eye(4), [0, 1, 0, 1]
+    model = DPSGDClassifier(classes=[0, 1]).fit(X, y, groups=[(1, "a"), (1, "a"), (2, "b"), (2, "a")])
+    assert model.delta_ == 1 / 9
+    with pytest.raises(ValueError, match="make them text"):
+        model.fit(X, y, groups=np.array(["2020-01-01"] * 4, dtype="M8[D]"))
+
+
+def test_weights_of_rows_are_no_persons():
+    """The third argument of `fit` is `sample_weight` elsewhere: weights of two sizes made two persons."""
+    for model in (DPSGDClassifier(classes=[0, 1]), DPMoments(target_bounds=(0, 1))):
+        with pytest.raises(ValueError, match="no weights"):
+            model.fit(np.eye(4), [0, 1, 0, 1], np.array([1.0, 0.5, 1.0, 0.5]))
+
+
+def test_persons_of_an_empty_partition_are_none():
+    """Labels of rows that X does not have counted as persons."""
+    dask = pytest.importorskip("dask")
+    dd = pytest.importorskip("dask.dataframe")
+    lengths, rows = (2, 0, 2), pd.DataFrame(np.ones((6, 2)), columns=["a", "b"])
+    X = dd.from_delayed([dask.delayed(rows[:n]) for n in lengths], meta=rows[:0])
+    groups = dd.from_delayed([dask.delayed(rows["a"][:2]) for _ in lengths], meta=rows["a"][:0])
+    with pytest.raises(ValueError, match="same partitions"):
+        DPMoments(delta=1e-6).fit(X, groups=groups)

@@ -20,8 +20,8 @@ _AS_FITTED = (
     "of one, report that"
 )
 AS_PLANNED = (
-    "steps and their parameters will be these at the fit, rows and labels like those given, and rows as wide after "
-    "each step as a few of them became"
+    "steps and their parameters will be these at the fit, rows and labels like those given and without groups, and "
+    "rows as wide after each step as a few of them became"
 )
 
 

@@ -63,6 +63,7 @@ _BY_ROW = "one row may move others between the folds of {}: set cv=KFold({}, shu
 _BY_PERSON = (
     "rows of one person, or their number, may move others between the folds of {}: set cv=GroupKFold({}, shuffle=True)"
 )
+_OTHER_GROUPS = "its fits ask for other groups than its splitter: a person may be in any of the folds"
 _MIXED = "some steps are private for persons and others for rows: give groups to all of them"
 _DIFFER = "; guarantees differ, all of them imply this one"
 IN_A_SEARCH = "the search, its folds, scorers and results are as its last fit left them"
@@ -145,7 +146,8 @@ def _in_each_fold(guarantee, cv):
     what = "labels, which neighbours have in common" if type(cv) in _BY_LABELS else "places"
     if type(cv) in _BY_GROUPS:
         what = (
-            "the set of labels in groups, which the splitter got as the fits did and a replaced person does not change,"
+            "the set of labels in groups, which the splitter got as the fits did and neighbours have in common, labels "
+            "of blank persons included,"
         )
     held_out = f"which rows {type(cv).__name__} holds out depends on {what} alone"
     return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, held_out, IN_A_SEARCH, _IN_PARALLEL))
@@ -194,6 +196,8 @@ def _splitter(search, charges):
             raise NotKnown(_BY_PERSON.format("a list" if kind.__name__.startswith("_") else kind.__name__, n_splits))
         if any(charge.unit != Unit.PERSON and not _is_of_distance(charge) for charge in charges):
             raise NotKnown(_MIXED)
+        if _groups_of_fits(search.best_estimator_) - {_name_of(cv.get_metadata_routing().split)}:
+            raise NotKnown(_OTHER_GROUPS)
     # Neighbours at a distance have their labels, and so the splits by labels, in common; a replaced row has a new one.
     elif kind in _BY_LABELS and not any(map(_is_of_distance, charges)):
         raise NotKnown(_BY_LABEL.format(kind.__name__, n_splits))
@@ -202,6 +206,18 @@ def _splitter(search, charges):
     if kind not in (LeaveOneOut, LeavePOut) and cv.get_n_splits() != n_splits:  # these two count the rows
         raise NotKnown(_OTHER_FIT)
     return cv
+
+
+def _groups_of_fits(estimator):
+    """Names under which private steps ask for groups."""
+    steps = [step for _, step in all_steps(estimator) if has_guarantee(step) and is_of_library(step)]
+    return {_name_of(step.get_metadata_routing().fit) for step in steps} - {None}
+
+
+def _name_of(request):
+    """Name under which a method asks for groups, or None if it does not."""
+    asked = request.requests.get("groups")
+    return "groups" if asked is True else asked or None
 
 
 def _is_of_distance(guarantee):
