@@ -2318,3 +2318,13 @@ def test_lazy_rows_do_not_make_a_budget_larger():
     with suppress(ValueError, TypeError):
         set_budget(union, rows, epsilon=1.0)
         assert privacy_report(union.fit(X)).private.epsilon <= 1.0
+
+
+def test_what_comes_after_a_sketch_neither_prints_nor_keeps_anything_of_a_report_before_a_fit(tmp_path, capfd):
+    """Sums of squares of the first 64 rows, sketched, were printed; a function kept them in a cache of its own."""
+    kept = joblib.Memory(tmp_path, verbose=0).cache(normalize)
+    for step in (KMeans(2, verbose=1, n_init=1), FunctionTransformer(kept)):
+        with suppress(ValueError, TypeError):
+            privacy_report(make_pipeline(sketch(), step, LogisticRegression()), X, Y)
+    assert capfd.readouterr().out == ""
+    assert not list(tmp_path.rglob("output.pkl"))
