@@ -2268,13 +2268,14 @@ def test_no_budget_is_set_for_what_is_beside_a_private_model_of_somebody_else(es
 
 
 def test_a_projection_within_a_search_is_as_wide_in_a_plan_as_for_the_rows_of_a_trial():
-    """It was as wide as for all rows in the plan, and as for four fifths in the fit: 5.0001 of a budget of 5."""
-    pipeline = make_pipeline(GaussianRandomProjection(eps=0.5), AMPClassifier(classes=[0, 1]))
+    """It was as wide as for all rows in the plan, and as for four fifths in the fit: 5.0009 of a budget of 5."""
+    rows, labels = WIDE[:100, :200], OF_WIDE[:100]
+    pipeline = make_pipeline(GaussianRandomProjection(eps=0.9), AMPClassifier(classes=[0, 1]))
     search = DPSearchCV(pipeline, {"ampclassifier__max_norm": [1.0]}, n_trials=1, epsilon=2.0)
     ensemble = VotingClassifier([("one", search), ("other", search)])
     with suppress(ValueError, TypeError):  # no price is as good
-        set_budget(ensemble, WIDE, OF_WIDE, epsilon=5.0, delta=1e-6)
-        assert privacy_report(ensemble.fit(WIDE, OF_WIDE)).total.epsilon <= 5.0
+        set_budget(ensemble, rows, labels, epsilon=5.0, delta=1e-6)
+        assert privacy_report(ensemble.fit(rows, labels)).total.epsilon <= 5.0
 
 
 def test_a_report_on_a_search_leaves_the_cache_of_what_is_frozen_alone(tmp_path):
@@ -2328,3 +2329,19 @@ def test_what_comes_after_a_sketch_neither_prints_nor_keeps_anything_of_a_report
             privacy_report(make_pipeline(sketch(), step, LogisticRegression()), X, Y)
     assert capfd.readouterr().out == ""
     assert not list(tmp_path.rglob("output.pkl"))
+
+
+class OfALevel(AMPClassifier):
+    """A private model whose constructor makes its budget of a parameter of its own."""
+
+    def __init__(self, level=1.0):
+        super().__init__(epsilon=level, delta=1e-6, classes=[0, 1])
+        self.level = level
+
+
+def test_a_plan_is_of_the_budget_that_a_model_has_and_not_of_what_its_constructor_would_make():
+    """A clone has the epsilon of its level, 1; the model that is fitted has that of the level it was made with, 5."""
+    estimator = OfALevel(level=5.0).set_params(level=1.0)
+    with suppress(TypeError, ValueError):  # no price is as good
+        plan = privacy_report(estimator, X, Y)
+        assert plan.total.epsilon >= privacy_report(estimator.fit(X, Y)).total.epsilon
