@@ -5,6 +5,7 @@ import sys
 import warnings
 from collections import Counter
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from decimal import Decimal, getcontext
 from fractions import Fraction
 from functools import partial, wraps
@@ -58,6 +59,7 @@ from skdprp import (
     AMPClassifier,
     DPBinner,
     DPHistograms,
+    DPMoments,
     DPRandomProjection,
     DPRidge,
     DPScaler,
@@ -2179,3 +2181,167 @@ def test_the_accuracy_of_a_minimiser_covers_offsets_and_weights_of_rows():
         gradient = true_gradient(rows, codes, found[0], **sizes)
         largest, n_checked = max(largest, gradient / problem.accuracy(penalty, public)), n_checked + 1
     assert 0.01 < largest <= 1
+
+
+def of_columns():
+    """Return a pipeline whose only private step is a sketch among columns."""
+    columns = ColumnTransformer([("all", sketch(8.0), slice(0, 8))], sparse_threshold=0)
+    return make_pipeline(columns, LogisticRegression())
+
+
+def of_a_threshold():
+    """Return a classifier with a threshold, of sketches."""
+    return FixedThresholdClassifier(make_pipeline(sketch(8.0), LogisticRegression()), threshold=0.3)
+
+
+def of_a_searched_threshold():
+    """Return a classifier with a threshold, which a private search finds."""
+    search = DPSearchCV(model(), {"max_norm": [1.0]}, n_trials=1, epsilon=8.0, delta=1e-6)
+    return FixedThresholdClassifier(search, threshold=0.3)
+
+
+@pytest.mark.parametrize("make", [of_columns, of_a_threshold, of_a_searched_threshold])
+def test_a_budget_of_what_was_fitted_before_is_that_of_its_next_fit(make):
+    """The fitted clone within got the budget of 1, and the parameter from which the next fit is made kept its 8."""
+    estimator = make().fit(X, Y)
+    with suppress(ValueError, TypeError):  # to refuse it is as good
+        set_budget(estimator, X, Y, epsilon=1.0)
+        private = privacy_report(estimator.fit(X, Y)).private
+        assert private is None or private.epsilon <= 1.0
+
+
+def test_a_plan_of_moments_without_targets_is_not_one_for_no_target():
+    """Moments are no regressor, of which targets were asked for: 200 cost 1.00001 of a budget of 1 set for none."""
+    targets = np.random.default_rng(1).uniform(size=(len(WIDE), 200))
+    pipeline = make_pipeline(DPPCA(40), DPMoments(target_bounds=(0, 1)))
+    with suppress(ValueError):  # to ask for y is as good
+        set_budget(pipeline, WIDE[:, :60], epsilon=1.0, delta=1e-6)
+        report = privacy_report(pipeline.fit(WIDE[:, :60], targets))
+        assert report.total.epsilon <= 1.0
+
+
+class SketchesInATree(CountsInATree):
+    """The same, with a release at each transform, of which the fit fixes what it costs."""
+
+    def fit(self, X, y=None):
+        """State what one transform costs."""
+        super().fit(X)
+        self.guarantee_ = replace(self.guarantee_, per="transform")
+        return self
+
+
+def test_what_others_calibrate_to_the_number_of_rows_has_no_price_before_a_transform_either():
+    """Of the fit that was mended; a release at each transform was still charged as for the first 64 rows."""
+    with suppress(TypeError, ValueError):
+        plan = privacy_report(SketchesInATree(), X, n_samples=500)
+        assert plan.total.epsilon >= privacy_report(SketchesInATree().fit(np.zeros((500, 8)))).total.epsilon
+
+
+class ModelOfOthers(ClassifierMixin, BaseEstimator):
+    """A private model of somebody else, which calls its budget by another name."""
+
+    def __init__(self, budget=2.0):
+        self.budget = budget
+
+    def fit(self, X, y):
+        """State what it costs; what it releases does not matter here."""
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        self.guarantee_ = PrivacyGuarantee(self.budget, 0.0, adjacency=Adjacency("replace_one"), per="fit")
+        return self
+
+    def predict(self, X):
+        """Predict the first class."""
+        return self.classes_[np.zeros(len(X), dtype=int)]
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [make_pipeline(DPPCA(2), ModelOfOthers()), VotingClassifier([("ours", model()), ("theirs", ModelOfOthers())])],
+    ids=["after", "beside"],
+)
+def test_no_budget_is_set_for_what_is_beside_a_private_model_of_somebody_else(estimator):
+    """What had no parameter named epsilon was no private step of the budget of 1, and one of the fit, of 3."""
+    with suppress(TypeError, ValueError):
+        set_budget(clone(estimator), X, Y, epsilon=1.0, delta=1e-6)
+        total = privacy_report(clone(estimator).fit(X, Y)).total
+        assert total is None or total.epsilon <= 1.0
+
+
+def test_a_projection_within_a_search_is_as_wide_in_a_plan_as_for_the_rows_of_a_trial():
+    """It was as wide as for all rows in the plan, and as for four fifths in the fit: 5.0009 of a budget of 5."""
+    rows, labels = WIDE[:100, :200], OF_WIDE[:100]
+    pipeline = make_pipeline(GaussianRandomProjection(eps=0.9), AMPClassifier(classes=[0, 1]))
+    search = DPSearchCV(pipeline, {"ampclassifier__max_norm": [1.0]}, n_trials=1, epsilon=2.0)
+    ensemble = VotingClassifier([("one", search), ("other", search)])
+    with suppress(ValueError, TypeError):  # no price is as good
+        set_budget(ensemble, rows, labels, epsilon=5.0, delta=1e-6)
+        assert privacy_report(ensemble.fit(rows, labels)).total.epsilon <= 5.0
+
+
+def test_a_report_on_a_search_leaves_the_cache_of_what_is_frozen_alone(tmp_path):
+    """A clone of what is frozen is the same object: its pipeline lost the cache that its owner had given it."""
+    known = make_pipeline(PublicScaler((-1, 1)), PublicScaler((-1, 1)), memory=str(tmp_path)).fit(X)
+    pipeline = make_pipeline(FrozenEstimator(known), model())
+    search = DPSearchCV(pipeline, {"ampclassifier__max_norm": [1.0]}, n_trials=1, epsilon=5.0)
+    with suppress(ValueError):
+        privacy_report(search, X, Y)
+    assert known.memory == str(tmp_path)
+
+
+def test_a_search_assumes_of_its_functions_what_the_report_of_its_winner_assumes():
+    """That a function is handed nothing that comes from the rows was assumed of the winner, and not of the search."""
+    bounded = FunctionTransformer(np.clip, kw_args={"a_min": X.min(axis=0), "a_max": X.max(axis=0)})
+    search = GridSearchCV(make_pipeline(bounded, model()), {}, cv=KFold(3, shuffle=True)).fit(X, Y)
+    of_winner, of_search = (privacy_report(one).private.assumptions for one in (search.best_estimator_, search))
+    assert {one for one in of_winner if one.startswith("functiontransformer: ")} <= set(of_search)
+
+
+def test_a_function_that_is_handed_means_of_columns_in_a_dictionary_is_assumed_not_to_be():
+    """A series of the means was seen, and a dictionary of them was not."""
+    rows = pd.DataFrame(X).mask(X > 2)
+    given = [rows.mean(), rows.mean().to_dict()]
+    fills = [FunctionTransformer(pd.DataFrame.fillna, kw_args={"value": value}) for value in given]
+    totals = [privacy_report(make_pipeline(fill, model()).fit(rows, Y)).total for fill in fills]
+    assert None in totals or totals[0].assumptions == totals[1].assumptions
+
+
+def test_a_budget_of_a_search_without_a_delta_is_the_one_that_is_documented():
+    """It is no sketch, whose delta stays: that of the search was .01 before, and still was."""
+    search = DPSearchCV(model(), {"max_norm": [1.0]}, n_trials=1, delta=0.01)
+    set_budget(search, X, Y, epsilon=1.0)
+    assert privacy_report(search, X, Y).total.delta <= 1 / len(X) ** 2
+
+
+def test_lazy_rows_do_not_make_a_budget_larger():
+    """Of dask rows nothing was checked: a frozen sketch of epsilon 3 beside one of 1 kept to a budget of 1."""
+    rows = pytest.importorskip("dask.array").from_array(X)
+    union = FeatureUnion([("new", sketch()), ("old", FrozenEstimator(sketch(3.0).fit(X)))])
+    with suppress(ValueError, TypeError):
+        set_budget(union, rows, epsilon=1.0)
+        assert privacy_report(union.fit(X)).private.epsilon <= 1.0
+
+
+def test_what_comes_after_a_sketch_neither_prints_nor_keeps_anything_of_a_report_before_a_fit(tmp_path, capfd):
+    """Sums of squares of the first 64 rows, sketched, were printed; a function kept them in a cache of its own."""
+    kept = joblib.Memory(tmp_path, verbose=0).cache(normalize)
+    for step in (KMeans(2, verbose=1, n_init=1), FunctionTransformer(kept)):
+        with suppress(ValueError, TypeError):
+            privacy_report(make_pipeline(sketch(), step, LogisticRegression()), X, Y)
+    assert capfd.readouterr().out == ""
+    assert not list(tmp_path.rglob("output.pkl"))
+
+
+class OfALevel(AMPClassifier):
+    """A private model whose constructor makes its budget of a parameter of its own."""
+
+    def __init__(self, level=1.0):
+        super().__init__(epsilon=level, delta=1e-6, classes=[0, 1])
+        self.level = level
+
+
+def test_a_plan_is_of_the_budget_that_a_model_has_and_not_of_what_its_constructor_would_make():
+    """A clone has the epsilon of its level, 1; the model that is fitted has that of the level it was made with, 5."""
+    estimator = OfALevel(level=5.0).set_params(level=1.0)
+    with suppress(TypeError, ValueError):  # no price is as good
+        plan = privacy_report(estimator, X, Y)
+        assert plan.total.epsilon >= privacy_report(estimator.fit(X, Y)).total.epsilon
