@@ -2302,7 +2302,7 @@ def test_a_function_that_is_handed_means_of_columns_in_a_dictionary_is_assumed_n
     given = [rows.mean(), rows.mean().to_dict()]
     fills = [FunctionTransformer(pd.DataFrame.fillna, kw_args={"value": value}) for value in given]
     totals = [privacy_report(make_pipeline(fill, model()).fit(rows, Y)).total for fill in fills]
-    assert None in totals or totals[0].assumptions == totals[1].assumptions
+    assert all(any("handed nothing" in text for text in total.assumptions) for total in totals if total is not None)
 
 
 def test_a_budget_of_a_search_without_a_delta_is_the_one_that_is_documented():
@@ -2321,14 +2321,19 @@ def test_lazy_rows_do_not_make_a_budget_larger():
         assert privacy_report(union.fit(X)).private.epsilon <= 1.0
 
 
-def test_what_comes_after_a_sketch_neither_prints_nor_keeps_anything_of_a_report_before_a_fit(tmp_path, capfd):
+def test_what_comes_after_a_sketch_sees_no_sketches_in_a_report_before_a_fit(capfd):
     """Sums of squares of the first 64 rows, sketched, were printed; a function kept them in a cache of its own."""
-    kept = joblib.Memory(tmp_path, verbose=0).cache(normalize)
-    for step in (KMeans(2, verbose=1, n_init=1), FunctionTransformer(kept)):
+    seen = []
+
+    def kept(rows):
+        seen.append(np.array(rows))
+        return rows
+
+    for step in (KMeans(2, verbose=1, n_init=1), FunctionTransformer(kept), FunctionTransformer(kept)):
         with suppress(ValueError, TypeError):
             privacy_report(make_pipeline(sketch(), step, LogisticRegression()), X, Y)
     assert capfd.readouterr().out == ""
-    assert not list(tmp_path.rglob("output.pkl"))
+    assert not seen or all(np.array_equal(rows, seen[0]) for rows in seen)  # sketches have noise of their own
 
 
 class OfALevel(AMPClassifier):

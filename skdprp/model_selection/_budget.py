@@ -7,10 +7,11 @@ from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
 from .._digits import with_python_numbers
-from .._lazy import is_lazy
+from .._lazy import is_lazy, stand_in
 from ..report import report_before_fit
 from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, rehearse
 from ..report._structure import is_private
+from ..report._walk import MAY_LEARN
 
 _DIGITS = 2.0**-20  # to which a total meets its target
 _MOST_ATTEMPTS = 20
@@ -99,7 +100,8 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     TypeError
         If there are several private steps, and one cannot tell before a fit what it will guarantee, as sketches.
     ValueError
-        If there is no private step, or a parameter does not fit the others.
+        If there is no private step, a parameter does not fit the others, or an estimator of another library than
+        scikit-learn may learn from the rows: what it releases is not known before its fit.
 
     See Also
     --------
@@ -107,9 +109,6 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
 
     Notes
     -----
-    Nothing is known of an estimator of another library before its fit: a plan, :func:`~skdprp.privacy_report` with `X`,
-    says that it is not covered, and what it states after the fit is charged beside the budget.
-
     Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
     see :func:`~skdprp.compose`, reaches the target. Without ``skdprp[pld]``, losses that are not Gaussian add up to it.
 
@@ -130,6 +129,8 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
         raise ValueError(f"No budget has epsilon={epsilon} and delta={delta}.")
     private = _private_parts(estimator)
     if len(private) == 1 and not hasattr(*private.values(), "_calibration_of"):
+        if hasattr(*private.values(), "calibrate_for") and delta is None:  # a search, and no sketch
+            delta = 1.0 / max(PublicFacts.of(X, y).n_samples, 2) ** 2
         return _set_budget_of_sketch(estimator, *private, X, y, epsilon, delta)
     facts = PublicFacts.of(X, y)
     delta = 1.0 / max(facts.n_samples, 2) ** 2 if delta is None else delta
@@ -157,15 +158,15 @@ def _set_budget_of_sketch(estimator, path, X, y, epsilon, delta):
     prefix = f"{path}__" if path else ""
     params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
     planned = clone(estimator).set_params(**params)
-    if not is_lazy(X):
-        _check_total(
-            report_before_fit(rehearse(planned, PublicFacts.of(X, y))), epsilon, 1.0 if delta is None else delta
-        )
+    facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y)
+    _check_total(report_before_fit(rehearse(planned, facts)), epsilon, 1.0 if delta is None else delta)
     return estimator.set_params(**params)
 
 
 def _check_total(report, epsilon, delta):
-    """Refuse what does not keep to a budget."""
+    """Refuse what does not keep to a budget, or may release what nobody knows of."""
+    if unknown := [line.step for line in report.steps if line.remark == MAY_LEARN]:
+        raise ValueError(f"{unknown[0]} is of no library that is known here: a fit of it may release anything.")
     total = report.private
     if total is None or total.epsilon > epsilon or total.delta > delta:
         raise ValueError(f"No noise of these steps guarantees {(epsilon, delta)}: together they have {total!r}.")

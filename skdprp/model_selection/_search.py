@@ -395,7 +395,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         model.classes = model._listed_classes()
         if model.classes is not None:
             facts = replace(facts, n_classes=(len(model.classes),))
-        n_held_out = len(train_test_split(np.arange(facts.n_samples), test_size=model.test_size)[1])
+        n_held_out = len(train_test_split(np.arange(facts.n_samples), test_size=model.test_size, random_state=0)[1])
         fitted = replace(facts, n_samples=facts.n_samples - n_held_out, n_targets=1)
         return model._plan(fitted, n_held_out, model._delta_for(facts.n_samples))[0]
 

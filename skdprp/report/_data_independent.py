@@ -72,12 +72,12 @@ _LIBRARIES = ("builtins", "functools", "math", "numpy", "operator", "pandas", "r
 # Functions of libraries that look at all rows, which a FunctionTransformer may call: the common ones, and of
 # scikit-learn all but a few.
 _OF_ALL_ROWS = {
-    "numpy": {"cumprod", "cumsum", "gradient", "roll"},
+    "numpy": {"cumprod", "cumsum", "fft2", "fftn", "gradient", "ifft2", "ifftn", "roll"},
     "pandas": {
         *("bfill", "cummax", "cummin", "cumprod", "cumsum", "diff", "drop_duplicates", "dropna", "ffill"),
         *("get_dummies", "interpolate", "pct_change", "rank", "shift"),
     },
-    "scipy": {"gzscore", "rankdata", "zscore"},
+    "scipy": {"gzscore", "rankdata", "whiten", "zscore"},
 }
 _OF_EACH_ROW = ("add_dummy_feature", "binarize", "normalize")  # of scikit-learn
 # Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.

@@ -3,10 +3,11 @@
 import pickle
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
+from io import StringIO
 from numbers import Integral
 
 import numpy as np
@@ -29,7 +30,15 @@ from .._validation import FLOATS, is_frame, validate_array, without_values
 from ..linear_model._base import _of_one_type
 from ._data_independent import PUBLIC
 from ._search import of_any_draw
-from ._structure import all_steps, branches, has_guarantee, holds_fitted, is_of_library, is_private
+from ._structure import (
+    all_steps,
+    branches,
+    has_guarantee,
+    has_own_constructor,
+    holds_fitted,
+    is_of_library,
+    is_private,
+)
 from ._walk import Flow, walk
 
 _FEW_ROWS = 64  # which show how wide rows are after a step
@@ -135,6 +144,8 @@ def rehearse(estimator, facts):
     model = clone(estimator)
     for step in own_parts(model):
         if is_private(step) and is_of_library(step):
+            if has_own_constructor(step):  # which derives parameters from others: those of a clone may be none of a fit
+                raise not_priced(step)
             step._validate_params()  # whose errors are of public parameters
         # The steps of an outermost pipeline are passed one by one, by its memory.
         if getattr(step, "memory", None) is not None and not (step is model and type(step) is Pipeline):
@@ -143,7 +154,8 @@ def rehearse(estimator, facts):
             # A width by the number of rows, which is not that of the few.
             step.set_params(n_components=johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps))
         vars(step).pop("_skl_callbacks", None)  # which would see what is thrown away
-    with in_private(), thrown_away():  # of what is fitted only widths are kept
+    # Of what is fitted only widths are kept, and nothing that it prints.
+    with in_private(), thrown_away(), redirect_stdout(StringIO()):
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
 
 
@@ -186,7 +198,9 @@ def _pass_steps(model, path, facts, *, is_released=False):
                         raise
                     continue  # what needs labels, say, is post-processing, and prices nothing
                 yield from _of_fitted(step, _joined(path, name), facts)
-                is_released = is_released or walk(step, "", Flow()).flow.released
+                if is_released or walk(step, "", Flow()).flow.released:
+                    # What follows may print or keep what it sees: it sees public numbers, and no sketches.
+                    is_released, facts = True, replace(facts, head=_public_numbers_like(facts.head))
         yield from _pass_steps(last, _joined(path, last_name), facts, is_released=is_released)
     elif members := list(_members(model, facts)):
         for name, member, of_member in members:
@@ -274,6 +288,16 @@ def _facts_of_members(kind, facts):
     n_problems = facts.n_targets if facts.n_targets > 1 else max(facts.n_classes[0], 1)
     for _ in range(1 if facts.n_targets == 1 and n_problems == 2 else n_problems):
         yield replace(facts, n_targets=1, n_classes=(2,))
+
+
+def _public_numbers_like(head):
+    """Rows of the same shape and types that come from no rows."""
+    numbers = np.sin(np.arange(1.0, 1.0 + np.prod(head.shape)) ** 2).reshape(head.shape)
+    if hasattr(head, "columns"):
+        return type(head)({name: numbers[:, place] for place, name in enumerate(head.columns)})
+    if head.dtype.kind in "iu":
+        numbers = np.sign(numbers) if head.dtype.kind == "i" else 255 * (numbers > 0)
+    return numbers.astype(head.dtype)
 
 
 def _joined(path, name):
