@@ -15,6 +15,7 @@ wide = pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionality
 MARGIN = 1 + 2.0**-10
 WHOLE = 2**64
 DENSE = ["rademacher", "gaussian", "uniform"]
+KINDS = [*DENSE, "very_sparse", "identity", "oporp", "count_sketch"]  # of projections
 EVERY = [
     DPRandomProjection(4, random_state=0),
     DPRandomProjection(4, projection="gaussian", noise="laplace", random_state=0),

@@ -343,6 +343,8 @@ def test_distinguishers_can_be_chosen_and_given():
         audit_epsilon(noisy, 0.0, 5.0, distinguishers={"all": lambda outputs: outputs}, **options)
     with pytest.raises(ValueError, match="Unknown distinguishers"):
         audit_epsilon(noisy, 0.0, 5.0, distinguishers=["no such"], **options)
+    with pytest.raises(ValueError, match=r"'likelihood'.*audit/_trials\.py knows"):
+        audit_epsilon(noisy, 0.0, 5.0, distinguishers=["likelihood"], **options)
     with pytest.raises(ValueError, match="'auto', a list"):
         audit_epsilon(noisy, 0.0, 5.0, distinguishers="linear", **options)
 

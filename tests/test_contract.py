@@ -694,6 +694,24 @@ CONTROLLED = [
 ]
 
 
+# Whose noise is halved in another test, or is that of another class.
+CONTROLLED_ELSEWHERE = {
+    iDPSignRP: "tests/test_attacks_noise.py, by its thresholds",
+    DPRidge: "tests/test_linear_model_ridge.py, by a quarter of its noise",
+    DPPCA: "DPMoments",
+    DPBinner: "DPHistograms",
+    DPScaler: "DPHistograms",
+    DPSearchCV: "the models that it fits",
+}
+
+
+def test_half_the_noise_of_every_private_estimator_is_caught_here_or_elsewhere():
+    ours = {type(one[0] if isinstance(one, tuple) else one) for one in OURS}
+    here = {type(estimator) for estimator, _, _ in CONTROLLED}
+    assert here | CONTROLLED_ELSEWHERE.keys() == ours
+    assert here.isdisjoint(CONTROLLED_ELSEWHERE)
+
+
 @pytest.mark.parametrize(("estimator", "data", "options"), CONTROLLED, ids=[str(one) for one, _, _ in CONTROLLED])
 def test_half_the_noise_of_ours_is_caught(estimator, data, options, noise_of, seeded):
     """The audit that passes with all of the noise fails with half of it; of flips, with half the odds' logarithm."""

@@ -26,6 +26,7 @@ from skdprp import (
     iDPSignRP,
 )
 from skdprp.testing import reproducible_noise
+from skdprp.testing._tape import taped
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning"),
@@ -508,11 +509,21 @@ def test_nested_seeds_are_independent():
     assert_no_row_twice(outer, inner)
 
 
-SAMPLERS = {"add_gaussian", "add_laplace", "add_spherical", "flip", "gaussian", "spherical"} | {
-    "poisson_above_zero",
-    "poisson_sample",
-    "uniform_index",
+def added_by(name, **law):
+    """What a sampler adds to 300 numbers."""
+    values = np.ones(300)
+    getattr(_noise, name)(values, 1.0, **law)
+    return values - 1.0
+
+
+# What releases values, by the noise of 300; and what draws numbers for others to release.
+SAMPLERS = {
+    "add_gaussian": partial(added_by, "add_gaussian"),
+    "add_laplace": partial(added_by, "add_laplace"),
+    "add_spherical": partial(added_by, "add_spherical", shape=300, power=1),
+    "flip": lambda: _noise.flip(np.zeros(300, np.uint8), np.array([2**62], np.uint64)),
 }
+DRAWS = {"gaussian", "poisson_above_zero", "poisson_sample", "spherical", "uniform_index"}
 NO_SAMPLERS = {
     "check_scale",
     "global_generators_left_alone",
@@ -526,11 +537,39 @@ NO_SAMPLERS = {
 }
 
 
-def test_every_sampler_is_known_to_the_tape():
+def test_every_sampler_is_listed():
     public = {
         name
         for name, thing in vars(_noise).items()
         if inspect.isfunction(thing) and thing.__module__ == _noise.__name__ and not name.startswith("_")
     }
     # A new one has to know of a tape, and tests/conftest.py of it: no check sees it otherwise.
-    assert public - NO_SAMPLERS == SAMPLERS
+    assert public - NO_SAMPLERS - DRAWS == set(SAMPLERS)
+
+
+samplers = pytest.mark.parametrize("name", SAMPLERS)
+
+
+@samplers
+def test_every_sampler_is_known_to_the_tape(name):
+    """On a tape are the values as they came, once, and no byte is drawn for them."""
+    with taped() as tape:
+        before = _noise.last_seeded_draw()
+        assert not SAMPLERS[name]().any()
+        assert _noise.last_seeded_draw() == before
+    [(_, _, values)] = tape
+    assert values.shape == (300,) and (values == values[0]).all()
+
+
+@samplers
+def test_every_sampler_is_silenced(name, silenced_noise):
+    """Tests that leave noise out leave out that of all samplers."""
+    assert not SAMPLERS[name]().any()
+
+
+@samplers
+def test_a_share_of_the_noise_of_every_sampler_is_left(name, noise_of):
+    """Tests that take half of the noise away take it from all samplers: of a very small share, nothing is seen."""
+    assert SAMPLERS[name]().any()
+    noise_of(2.0**-40)
+    assert np.abs(SAMPLERS[name]()).max() < 2.0**-20

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sketches import KINDS
 
 from skdprp.random_projection import make_projection
 from skdprp.sensitivity import (
@@ -12,7 +13,6 @@ from skdprp.sensitivity import (
     l2_sensitivity,
 )
 
-KINDS = ["rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp", "count_sketch"]
 P, K, BETA = 30, 8, 0.7
 
 

@@ -185,7 +185,9 @@ def _distinguishers(distinguishers, log_ratio, known, shape):
     learners = battery(shape)
     if not isinstance(distinguishers, str):
         if unknown := set(distinguishers) - set(BATTERY) - set(available):
-            raise ValueError(f"Unknown distinguishers {sorted(unknown)}: choose from {[*BATTERY, *available]}.")
+            known_to = ' "likelihood" takes `log_ratio`, or an estimator whose noise audit/_trials.py knows.'
+            hint = known_to if "likelihood" in unknown else ""
+            raise ValueError(f"Unknown distinguishers {sorted(unknown)}: choose from {[*BATTERY, *available]}.{hint}")
         available = {name: available[name] for name in distinguishers if name in available}
         learners = {name: BATTERY[name] for name in distinguishers if name in BATTERY}
     elif distinguishers != "auto":
