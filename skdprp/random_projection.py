@@ -40,7 +40,7 @@ def make_projection(kind, n_features, n_components, random_state, *, density="au
 
     Parameters
     ----------
-    kind : {"rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp"}
+    kind : {"rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp", "count_sketch"}
         Distribution of W.
     n_features, n_components : int
         Shape (p, k) of W. The identity has k = p.
@@ -190,6 +190,31 @@ class Projection(ABC):
         float
         """
 
+    def row_norm_within(self, components):
+        """Largest l2 norm of a row W_i over some components, for each of several choices of them.
+
+        Parameters
+        ----------
+        components : ndarray of bool, shape (n_choices, n_components)
+            Which components count.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_choices,)
+            Infinite where it is not computed: where W is too large to be kept, or `column_max` says as much.
+        """
+        return np.full(len(components), np.inf)
+
+    def _largest_within(self, squares, components):
+        """`row_norm_within` for the squared entries of W, in batches of bounded size."""
+        batches = gen_batches(len(components), max(1, _BLOCK_ENTRIES // self.n_features))
+        largest = [(squares @ components[batch].T.astype(np.float64)).max(axis=0) for batch in batches]
+        return np.sqrt(np.concatenate(largest)) * _ROUND_UP
+
+    @property
+    def _is_small(self):
+        return self.n_features * self.n_components <= _CACHED_ENTRIES
+
     @abstractmethod
     def spectral_norm(self):
         """Largest l2 norm of ``W' u`` over the unit ball."""
@@ -306,6 +331,34 @@ class OPORPProjection(Projection):
         return np.ones(self.n_components)
 
 
+class CountSketchProjection(OPORPProjection):
+    """A count-sketch with bins of variable length: each feature goes to a bin of its own choice, with a random sign.
+
+    A change moves it as it moves :class:`OPORPProjection`, but bins of unequal length have a larger variance: see
+    `variance_factor`.
+
+    References
+    ----------
+    .. [1] M. Charikar, K. Chen and M. Farach-Colton, "Finding Frequent Items in Data Streams", Theoretical Computer
+       Science 312, 2004.
+    """
+
+    @property
+    def variance_factor(self):
+        """Factor of the variance of an inner product that is due to the draw of W."""
+        return 1 / self.n_components
+
+    @cached_property
+    def code(self):
+        """``2 * bin + (sign < 0)`` of each feature, int32 of shape (n_features,)."""
+        rng = np.random.Generator(np.random.Philox(key=self.seed))
+        return read_only(rng.integers(0, 2 * self.n_components, self.n_features, dtype=np.int32))
+
+    def column_max(self):
+        """Largest absolute entry of each column w_j: bins may be empty."""
+        return np.minimum(np.bincount(self.code >> 1, minlength=self.n_components), 1.0)
+
+
 class StackedProjection(Projection):
     """Independent projections of the same features, side by side."""
 
@@ -419,6 +472,12 @@ class VerySparseProjection(Projection):
         fullest = np.diff(self._matrix.indptr).max()
         return self.max_entry * float(fullest) ** (1 / order) * _ROUND_UP
 
+    def row_norm_within(self, components):
+        """Largest l2 norm of a row W_i over some components, infinite if W is large."""
+        return (
+            self._largest_within(self._matrix**2, components) if self._is_small else super().row_norm_within(components)
+        )
+
     def spectral_norm(self):
         """Largest l2 norm of ``W' u`` over the unit ball."""
         return _root_of_largest_eigenvalue((self._transpose @ self._matrix).toarray())
@@ -448,10 +507,6 @@ class DenseProjection(Projection):
     def matrix(self):
         """W whole, float64 of shape (n_features, n_components)."""
         return read_only(self.rows(np.arange(self.n_features)))
-
-    @property
-    def _is_small(self):
-        return self.n_features * self.n_components <= _CACHED_ENTRIES
 
     def rows(self, features):
         """Make the rows of W of some features, which are sorted."""
@@ -504,6 +559,12 @@ class DenseProjection(Projection):
         """Largest norm of a row W_i."""
         return max(np.linalg.norm(block, order, axis=1).max() for block in self._blocks()) * _ROUND_UP
 
+    def row_norm_within(self, components):
+        """Largest l2 norm of a row W_i over some components, infinite if W is large."""
+        return (
+            self._largest_within(self.matrix**2, components) if self._is_small else super().row_norm_within(components)
+        )
+
     def spectral_norm(self):
         """Largest l2 norm of ``W' u`` over the unit ball."""
         return _root_of_largest_eigenvalue(sum(block.T @ block for block in self._blocks()))
@@ -546,6 +607,8 @@ class RademacherProjection(DenseProjection):
         """Largest norm of a row W_i."""
         return float(self.n_components) if order == 1 else np.sqrt(self.n_components)
 
+    row_norm_within = Projection.row_norm_within  # the root of the number of components, as `column_max` says
+
     def column_max(self):
         """Largest absolute entry of each column w_j."""
         return np.ones(self.n_components)
@@ -582,4 +645,5 @@ _KINDS = {
     "gaussian": GaussianProjection,
     "uniform": UniformProjection,
     "oporp": OPORPProjection,
+    "count_sketch": CountSketchProjection,
 }

@@ -9,9 +9,12 @@ import numpy as np
 from ._adjacency import Relation
 from ._digits import with_python_numbers
 from .mechanisms._numerics import rows_that_differ
+from .mechanisms.gaussian_laplace import gaussian_l1_sensitivity_bound, gaussian_l2_sensitivity_bound
 
 __all__ = [
     "component_sensitivity",
+    "gaussian_l1_sensitivity_bound",
+    "gaussian_l2_sensitivity_bound",
     "histograms_sensitivity",
     "l1_sensitivity",
     "l2_sensitivity",

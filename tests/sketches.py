@@ -65,7 +65,10 @@ def binomial_sketch(**options):
 
 
 ADDITIVE = [
-    *[DPRandomProjection(6, projection=kind, random_state=0) for kind in [*DENSE, "very_sparse", "identity"]],
+    *[
+        DPRandomProjection(6, projection=kind, random_state=0)
+        for kind in [*DENSE, "very_sparse", "identity", "count_sketch"]
+    ],
     DPOPORP(6, random_state=0),
     DPOPORP(5, noise="laplace", adjacency="l2", random_state=0),
 ]
@@ -77,13 +80,16 @@ VARIANTS = {
     "DP-RP-G-OPT-B": DPRandomProjection(8),
     "DP-RP-L": DPRandomProjection(8, projection="gaussian", noise="laplace"),
     "DP-OPORP": DPOPORP(8),
+    "count-sketch": DPRandomProjection(8, projection="count_sketch"),
     "DP-SignRP-RR": DPSignRP(8, method="rr"),
     "DP-SignRP-RR, least norm": DPSignRP(8, method="rr", projection="gaussian", min_norm=1.0, delta=1e-6),
     "DP-SignRP-RR-smooth": DPSignRP(8),
+    "DP-SignRP-RR-smooth, s = 3": DPSignRP(8, projection="very_sparse", density=1 / 3),
     "DP-SignOPORP-RR": DPSignOPORP(8, method="rr"),
     "DP-SignOPORP-RR-smooth": DPSignOPORP(8),
     "DP-SignOPORP-RR-smooth, repeated": DPSignOPORP(8, n_repeats=4),
     "iDP-SignRP-G": iDPSignRP(8),
+    "iDP-SignRP-G, s = 3": iDPSignRP(8, projection="very_sparse", density=1 / 3),
     "iDP-SignRP-RR": iDPSignRP(8, method="rr"),
     "iDP-SignOPORP-G": iDPSignRP(8, projection="oporp"),
     "iDP-SignOPORP-RR": iDPSignRP(8, method="rr", projection="oporp"),

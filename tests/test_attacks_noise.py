@@ -42,6 +42,7 @@ ADDITIVE = [
     DPRandomProjection(projection="identity", delta=0.05),
     DPRandomProjection(2, projection="uniform", delta=0.05, calibration="kenthapadi"),
     DPRandomProjection(2, projection="very_sparse", density=0.9, delta=0.05),
+    DPRandomProjection(2, projection="count_sketch", delta=0.05),
     DPRandomProjection(1, noise="laplace"),
     DPOPORP(2, delta=0.05),
     DPOPORP(2, noise="laplace"),
@@ -54,6 +55,8 @@ SIGNS = [
     DPSignOPORP(4, n_repeats=2),
     iDPSignRP(4, method="rr"),
     iDPSignRP(4, delta=0.05),
+    iDPSignRP(4, delta=0.05, projection="very_sparse", density=0.9),
+    DPSignRP(4, projection="very_sparse", density=0.9),
     iDPSignRP(4, method="rr", projection="oporp"),
 ]
 

@@ -1,5 +1,6 @@
 """The site knows every public object, and every public object has an example."""
 
+import ast
 import csv
 import importlib
 import inspect
@@ -7,6 +8,7 @@ import pkgutil
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 import test_common
 
@@ -92,3 +94,42 @@ def test_the_site_lists_the_checks_of_scikit_learn_that_fail_by_design():
         for name in names.split(", "):
             listed.setdefault((check, reason), set()).update(groups.get(name, {name}))
     assert listed == expected
+
+
+PAPERS = (ROOT / "doc" / "papers.rst").read_text().replace('""', '"')
+CALLS = sorted(set(re.findall(r"``(i?DP\w+\(.*?\))``", PAPERS)))
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_calls_by_which_a_paper_is_found_here_work(call):
+    names = {name: getattr(skdprp, name) for name in skdprp.__all__} | {"k": 8, "t": 2, "m": 2.0, "delta": 1e-6}
+    X = np.random.default_rng(0).uniform(0.5, 1, (5, 20))
+    assert len(eval(call, names).fit_transform(X)) == 5
+
+
+# Reproductions show what they show whatever the defaults become.
+REPRODUCTIONS = sorted(ROOT.glob("examples/reproductions/*.py"))
+SKETCHES = {name: getattr(skdprp, name) for name in skdprp.sketch.__all__}
+NO_MATTER = {"random_state", "n_jobs", "output"}
+
+
+def left_to_defaults(source):
+    """Parameters of sketches that a script does not name, by line; ``**`` names none."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", None) in SKETCHES:
+            parameters = list(inspect.signature(SKETCHES[node.func.id]).parameters)
+            named = {*parameters[: len(node.args)], *(keyword.arg for keyword in node.keywords)}
+            if missing := set(parameters) - named - NO_MATTER:
+                yield node.lineno, missing
+
+
+@pytest.mark.parametrize("path", REPRODUCTIONS, ids=lambda path: path.stem)
+def test_reproductions_name_every_parameter_of_a_sketch(path):
+    assert list(left_to_defaults(path.read_text())) == []
+
+
+def test_a_parameter_left_to_its_default_is_found():
+    known = "epsilon=1.0, max_change=1.0, n_repeats=1"
+    assert list(left_to_defaults(f"DPSignOPORP(4, {known}, method='rr')")) == []
+    assert list(left_to_defaults(f"x = 0\nf(DPSignOPORP(4, {known}))")) == [(2, {"method"})]
+    assert list(left_to_defaults(f"DPSignOPORP({known}, **more)")) == [(1, {"n_components", "method"})]

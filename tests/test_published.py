@@ -4,10 +4,17 @@ import mpmath
 import numpy as np
 import pytest
 
-from skdprp.mechanisms import objective_perturbation_scale, published_product_noise_scale, spherical_profile
+from skdprp.mechanisms import (
+    flip_probability,
+    objective_perturbation_scale,
+    published_product_noise_scale,
+    spherical_profile,
+)
 from skdprp.mechanisms.published import (
+    local_flip_probability,
     published_information_scale,
     published_objective_perturbation,
+    published_rademacher_sign_change_probability,
     published_sign_change_probability,
     published_sign_changes,
 )
@@ -33,6 +40,25 @@ def test_published_sign_change_probability_is_its_integral(n_features):
 
         exact = float(mpmath.quad(integrand, mpmath.linspace(0, 1, 9)))
     assert published_sign_change_probability(ratio, n_features) == pytest.approx(exact, rel=1e-6)
+
+
+def test_signs_of_a_rademacher_projection_that_may_flip_are_no_more_than_approximated():
+    """(31) against all 2^16 vectors of signs: close for a row of many like coordinates, and no bound for others."""
+    signs = 1 - 2 * (np.arange(2**16)[:, None] >> np.arange(16) & 1)
+    for beta in (0.3, 1.0, 2.0):
+        u = np.random.default_rng(0).uniform(-1, 1, 16)
+        exact = np.mean(abs(signs @ u) <= beta)
+        assert published_rademacher_sign_change_probability(beta / np.linalg.norm(u)) == pytest.approx(exact, abs=0.02)
+    assert np.mean(abs(signs @ np.eye(16)[0]) <= 1) == 1 > published_rademacher_sign_change_probability(1.0) + 0.3
+
+
+def test_smooth_flips_cover_local_ones_and_change_little():
+    """The local probability falls from that of randomised response to 0 at once; its smooth bound by a factor each."""
+    levels, epsilon = np.arange(1, 60), 0.4
+    local, smooth = local_flip_probability(levels, epsilon), flip_probability(levels, epsilon)
+    assert local[0] == smooth[0] == pytest.approx(1 / (1 + np.exp(epsilon))) and not local[1:].any()
+    assert (smooth >= local).all() and (smooth[:-1] / smooth[1:] <= np.exp(epsilon) * (1 + 1e-12)).all()
+    assert ((1 - smooth[1:]) / (1 - smooth[:-1]) <= np.exp(epsilon)).all()
 
 
 def _claimed_delta(k, epsilon, n_dims):

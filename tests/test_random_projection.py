@@ -14,7 +14,7 @@ from scipy import stats
 from skdprp import _kernels, random_projection
 from skdprp.random_projection import make_projection
 
-KINDS = ["rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp"]
+KINDS = ["rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp", "count_sketch"]
 DENSE = KINDS[:3]
 
 
@@ -205,13 +205,32 @@ def test_norms_are_those_of_the_matrix(projection, storage):
     assert projection.max_entry >= np.abs(W).max()
 
 
-@pytest.mark.parametrize("kind", ["gaussian", "uniform", "very_sparse", "oporp"])
+@pytest.mark.parametrize("kind", ["gaussian", "uniform", "very_sparse", "oporp", "count_sketch"])
 def test_norms_are_rounded_up(kind):
-    """In higher precision, no norm is below that of the matrix."""
+    """In higher precision, no norm is below that of the matrix, or of some of its columns."""
     projection = draw(kind, 40, 8)
     W = matrix(projection).astype(np.longdouble)
     assert projection.row_norm(1) >= np.abs(W).sum(axis=1).max()
     assert projection.row_norm(2) >= np.sqrt((W**2).sum(axis=1).max())
+    some = np.random.default_rng(0).random((50, 8)) < 0.4
+    exact = np.sqrt((some @ (W**2).T).max(axis=1))
+    assert (projection.row_norm_within(some) >= exact).all()
+    if kind not in ("oporp", "count_sketch"):
+        assert np.allclose(projection.row_norm_within(some).astype(float), exact.astype(float), rtol=1e-11)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_norms_within_a_large_matrix_are_not_computed(kind, monkeypatch):
+    """Whether they are depends on its shape alone, and not on the rows."""
+    monkeypatch.setattr(random_projection, "_CACHED_ENTRIES", 0)
+    assert np.isinf(draw(kind).row_norm_within(np.ones((3, 64), bool))).all()
+
+
+def test_norms_within_come_in_batches(monkeypatch):
+    projection, some = draw("gaussian"), np.random.default_rng(0).random((50, 64)) < 0.4
+    whole = projection.row_norm_within(some)
+    monkeypatch.setattr(random_projection, "_BLOCK_ENTRIES", 7 * 300)
+    assert np.allclose(projection.row_norm_within(some), whole, rtol=1e-15)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -319,10 +338,20 @@ def test_oporp_bins_and_signs_are_uniform():
         assert stats.chisquare(np.bincount(feature, minlength=8)).pvalue > 1e-6
 
 
+def test_a_count_sketch_draws_its_bins_and_signs_uniformly():
+    """Each of 8 codes comes to a feature as often, and pairs of features share a bin independently of others."""
+    codes = np.array([draw("count_sketch", 12, 4, seed=seed).code for seed in range(2000)])
+    for feature in codes.T:
+        assert stats.chisquare(np.bincount(feature, minlength=8)).pvalue > 1e-6
+    together = (codes[:, ::2] >> 1) == (codes[:, 1::2] >> 1)
+    expected = 2000 * stats.binom.pmf(np.arange(7), 6, 0.25)
+    assert stats.chisquare(np.bincount(together.sum(axis=1), minlength=7), expected).pvalue > 1e-6
+
+
 def test_fourth_moments():
     for kind in KINDS:
         projection = draw(kind, 4000, 256, density=0.1)
-        if kind not in ("identity", "oporp"):
+        if kind not in ("identity", "oporp", "count_sketch"):
             W4 = matrix(projection) ** 4
             assert abs(W4.mean() - projection.fourth_moment) < 5 * W4.std() / np.sqrt(W4.size) + 1e-12
 

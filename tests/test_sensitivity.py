@@ -4,9 +4,15 @@ import numpy as np
 import pytest
 
 from skdprp.random_projection import make_projection
-from skdprp.sensitivity import component_sensitivity, l1_sensitivity, l2_sensitivity
+from skdprp.sensitivity import (
+    component_sensitivity,
+    gaussian_l1_sensitivity_bound,
+    gaussian_l2_sensitivity_bound,
+    l1_sensitivity,
+    l2_sensitivity,
+)
 
-KINDS = ["rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp"]
+KINDS = ["rademacher", "gaussian", "uniform", "very_sparse", "identity", "oporp", "count_sketch"]
 P, K, BETA = 30, 8, 0.7
 
 
@@ -59,3 +65,17 @@ def test_component_sensitivity_is_the_least_bound(projection):
 def test_sensitivity_of_unit_entries_is_max_change_itself(kind):
     projection = make_projection(kind, P, K, np.random.RandomState(0))
     assert l2_sensitivity(projection, "l1", BETA) == BETA
+
+
+@pytest.mark.parametrize(("order", "bound"), [(1, gaussian_l1_sensitivity_bound), (2, gaussian_l2_sensitivity_bound)])
+@pytest.mark.parametrize("k", [1, 8, 256])
+def test_bounds_of_a_gaussian_projection_hold_with_their_probability(order, bound, k):
+    """A row is longer than the bound for one feature with less than delta; the bounds are not far off, and scale."""
+    delta, rows = 0.05, np.random.default_rng(0).standard_normal((20_000, k))
+    norms = np.linalg.norm(rows, order, axis=1) / np.sqrt(k)
+    stated = bound(delta, n_features=1, n_components=k)
+    assert np.mean(norms > stated) <= delta
+    assert stated < 1.7 * np.quantile(norms, 1 - delta)
+    assert bound(delta, max_change=0.5, n_features=7, n_components=k) == pytest.approx(
+        0.5 * bound(delta / 7, n_features=1, n_components=k)
+    )

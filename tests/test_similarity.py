@@ -5,12 +5,12 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import mode
+from scipy.stats import mode, norm
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
-from skdprp import DPSignRP
+from skdprp import DPSignOPORP, DPSignRP
 from skdprp.random_projection import make_projection
 from skdprp.similarity import (
     HammingNeighbors,
@@ -18,6 +18,9 @@ from skdprp.similarity import (
     angle_variance,
     angles,
     best_n_components,
+    best_n_repeats,
+    bit_correlation,
+    cosine_variance,
     cosines,
     hamming_distances,
     inner_product_variance,
@@ -44,7 +47,7 @@ def many_sketches(kind, rows, n_components, n_repeats):
     """One projection, and the rows under as many draws of it as there are trials: shape (TRIALS, rows, components)."""
     state, p = np.random.RandomState(0), rows.shape[1]
     W = make_projection(kind, p, n_components, state, n_repeats=n_repeats)
-    if kind == "oporp":
+    if kind in ("oporp", "count_sketch"):
         draws = (make_projection(kind, p, n_components, state, n_repeats=n_repeats) for _ in range(TRIALS))
         return W, np.stack([draw.project(rows) for draw in draws]) / W.divisor
     if kind == "identity":
@@ -63,6 +66,7 @@ def many_sketches(kind, rows, n_components, n_repeats):
         ("very_sparse", 1),
         ("oporp", 1),
         ("oporp", 2),
+        ("count_sketch", 1),
         ("identity", 1),
     ],
 )
@@ -153,6 +157,56 @@ def test_best_n_components_beats_every_other(epsilon, angle):
     assert variances[best - 1] == variances.min()
 
 
+@pytest.mark.parametrize(("epsilon", "min_norm"), [(10.0, 10.0), (30.0, 3.0), (0.5, 3.0)])
+def test_best_n_components_of_distant_rows_has_the_least_variance_of_all(epsilon, min_norm):
+    """Against the losses that sketches of each number of bits really have; a larger number than without a norm."""
+    best = best_n_components(epsilon, delta=1e-6, min_norm=min_norm)
+    options = {"method": "rr", "projection": "gaussian", "delta": 1e-6, "min_norm": min_norm, "epsilon": epsilon}
+
+    def variance(k):
+        loss = DPSignRP(k, **options).fit(np.ones((1, 300))).flip_epsilon_
+        return angle_variance(np.pi / 3, n_components=k, flip_epsilon=loss)
+
+    assert variance(best) <= 1.02 * min(variance(k) for k in range(1, 150, 1 if epsilon == 10 else 7))
+    assert best >= best_n_components(epsilon)
+
+
+@pytest.mark.parametrize("options", [{"min_norm": 1.0}, {"delta": 1e-6}])
+def test_best_n_components_takes_a_norm_with_a_delta(options):
+    with pytest.raises(ValueError, match="delta > 0 needs min_norm"):
+        best_n_components(1.0, **options)
+
+
+@pytest.mark.parametrize("kind", ["rademacher", "gaussian", "oporp", "very_sparse"])
+@pytest.mark.parametrize("sigma", [0.0, 0.1])
+def test_cosines_have_their_variance(kind, sigma):
+    """To first order in 1 / k, over draws of the projection and the noise; far below that of inner products."""
+    rng, state, k = np.random.default_rng(0), np.random.RandomState(0), 96
+    u = rng.standard_normal(150)
+    u, v = (row / np.linalg.norm(row) for row in (u, 0.9 * u + 0.4 * rng.standard_normal(150)))
+    estimates = np.empty(1500)
+    for i in range(len(estimates)):
+        W = make_projection(kind, 150, k, state)
+        x = noisy(W.project(np.stack([u, v])) / W.divisor, sigma, rng)
+        estimates[i] = cosines(x[:1], x[1:])[0, 0]
+    stated = cosine_variance(u, v, projection=W, noise_variance=sigma**2)
+    assert np.var(estimates) == pytest.approx(stated, rel=0.25)  # six standard errors, and the second order
+    assert stated < 0.2 * inner_product_variance(u, v, projection=W, noise_variance=sigma**2)
+
+
+def test_cosine_variance_without_noise_is_that_of_the_paper():
+    """F ((1 - rho^2)^2 - 2 sum m_i^2) of Rademacher signs, and no change by the length of a row."""
+    rng = np.random.default_rng(0)
+    u, v = rng.standard_normal((2, 50))
+    W = make_projection("oporp", 50, 8, np.random.RandomState(0))
+    a, b = u / np.linalg.norm(u), v / np.linalg.norm(v)
+    rho = a @ b
+    m = a * b - rho * (a**2 + b**2) / 2
+    exact = W.variance_factor * ((1 - rho**2) ** 2 - 2 * m @ m)
+    for scale in (1.0, 7.0):
+        assert cosine_variance(scale * u, v, projection=W, noise_variance=0.0) == pytest.approx(exact)
+
+
 def packed(rng, n, width, *, distinct=256):
     """Draw packed bits; few distinct bytes make ties."""
     return rng.integers(0, distinct, (n, width)).astype(np.uint8)
@@ -174,6 +228,42 @@ def test_neighbours_are_those_of_sorting_all_distances(width, distinct, n_neighb
     found = HammingNeighbors(n_neighbors).fit(database).kneighbors(queries)
     for ours, expected in zip(found, nearest_by_sorting(queries, database, n_neighbors), strict=True):
         assert (ours == expected).all()
+
+
+@pytest.mark.parametrize("method", ["smooth", "rr"])
+@pytest.mark.parametrize(
+    ("epsilon", "n_repeats", "nonzero"), [(1.0, 1, 30), (6.0, 4, 30), (1000.0, 2, 9), (3.0, 1, 90)]
+)
+def test_bit_correlation_is_that_of_released_sketches(epsilon, n_repeats, nonzero, method):
+    """Of two releases of rows whose nonzeros are normal, over draws of projections, rows and flips; bins are padded."""
+    p, k, n, draws, size = 90, 16, 400, 40, 0.6
+    rng = np.random.default_rng(0)
+    products = np.empty((draws, n))
+    for draw in range(draws):
+        X = size * rng.standard_normal((n, p)) * (rng.permuted(np.tile(np.arange(p), (n, 1)), axis=1) < nonzero)
+        sketch = DPSignOPORP(k, epsilon=epsilon, n_repeats=n_repeats, method=method, random_state=draw).fit(X)
+        products[draw] = np.mean(sketch.transform(X) * sketch.transform(X), axis=1)
+    shape = {"n_features": p, "n_components": k, "n_nonzero": nonzero}
+    stated = bit_correlation(epsilon, n_repeats=n_repeats, method=method, size=size, **shape)
+    assert abs(products.mean() - stated) < 7.5 * products.std() / np.sqrt(products.size)
+
+
+def test_repeats_grow_with_epsilon_and_with_empty_bins():
+    """The choice is the best of all divisors; it is 1 where each bin is full, and nothing helps empty rows."""
+    shape = {"n_features": 784, "n_components": 96, "n_nonzero": 60}
+    chosen = [best_n_repeats(epsilon, **shape) for epsilon in (0.1, 1.0, 10.0, 100.0)]
+    assert chosen == sorted(chosen) and chosen[0] == 1 < chosen[-1]
+    for epsilon, t in zip((0.1, 1.0, 10.0, 100.0), chosen, strict=True):
+        best = bit_correlation(epsilon, n_repeats=t, **shape)
+        assert all(0.99 * bit_correlation(epsilon, n_repeats=d, **shape) <= best for d in (1, 2, 3, 4, 6, 8, 12, 96))
+    assert best_n_repeats(1000.0, n_features=784, n_components=96) == 1
+    assert bit_correlation(1000.0, n_features=784, n_components=96, n_nonzero=0) == 0
+    levels = np.arange(1, 2000)  # of so many nonzeros in a bin that their number hardly varies
+    exact = 2 * np.diff(norm.cdf(np.append(0, levels) / 125)) @ np.tanh(levels / 2) ** 2
+    crowded = bit_correlation(1.0, n_features=10**7, n_components=64, n_nonzero=10**6)
+    assert crowded == pytest.approx(exact, abs=1e-5)
+    with pytest.raises(ValueError, match="not between 0 and n_features"):
+        best_n_repeats(1.0, n_features=10, n_components=4, n_nonzero=11)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])

@@ -18,11 +18,19 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import PolynomialFeatures, normalize
 from sklearn.svm import LinearSVC
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, ProductNoiseOutputPerturbation
+from skdprp import (
+    DPOPORP,
+    DPRandomProjection,
+    DPSignOPORP,
+    DPSignRP,
+    ProductNoiseOutputPerturbation,
+    iDPSignRP,
+)
 
 # Distinguishable without colour vision: M. Okabe and K. Ito, "Color Universal Design", 2008.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
 MARKERS = "osD^vPX*"
+DELTA = 1e-6  # that of all experiments of [LL]
 MEASURES = ("accuracy", "relative l2 error", "false-positive rate")
 
 
@@ -83,25 +91,83 @@ def read_text(folder, n_features):
     return hashing.transform(messages), (np.array(labels) == "spam").astype(int), "3-grams of text messages"
 
 
-def published_sketches(n_components, epsilon, **public):
-    """Return the sketches of [LL] by their names there."""
-    additive = {"epsilon": epsilon, "delta": 1e-6, **public}
-    signs = {"epsilon": epsilon, **public}
+def noisy_projection(k, epsilon, projection, *, noise="gaussian", calibration="analytic", density="auto"):
+    """Return a projection with noise, for beta = 1 and delta = 1e-6."""
+    return DPRandomProjection(
+        k,
+        epsilon=epsilon,
+        delta=DELTA,
+        max_change=1.0,
+        adjacency="l1",
+        projection=projection,
+        density=density,
+        noise=noise,
+        calibration=calibration,
+    )
+
+
+def noisy_oporp(k, epsilon):
+    """Return DP-OPORP, for beta = 1 and delta = 1e-6."""
+    return DPOPORP(
+        k, epsilon=epsilon, delta=DELTA, max_change=1.0, adjacency="l1", noise="gaussian", calibration="analytic"
+    )
+
+
+def signs_of_projection(k, epsilon, method, *, projection="rademacher", min_norm=None, delta=0.0):
+    """Return DP-SignRP, for beta = 1."""
+    return DPSignRP(
+        k,
+        epsilon=epsilon,
+        delta=delta,
+        max_change=1.0,
+        method=method,
+        min_norm=min_norm,
+        projection=projection,
+        density="auto",
+        calibration="exact",
+    )
+
+
+def signs_of_oporp(k, epsilon, method, n_repeats):
+    """Return DP-SignOPORP with t repetitions, for beta = 1."""
+    return DPSignOPORP(k, epsilon=epsilon, max_change=1.0, method=method, n_repeats=n_repeats)
+
+
+def individual_signs(k, epsilon, method, projection):
+    """Return iDP-SignRP or iDP-SignOPORP, for beta = 1 and delta = 1e-6."""
+    return iDPSignRP(
+        k, epsilon=epsilon, delta=DELTA, max_change=1.0, method=method, projection=projection, density="auto"
+    )
+
+
+def noisy_sketches(k, epsilon):
+    """Return the projections with noise of [LL] by their names there."""
     return {
-        "Raw-data-G-OPT": DPRandomProjection(projection="identity", **additive),
-        "DP-RP-L": DPRandomProjection(n_components, projection="gaussian", noise="laplace", **additive),
-        "Analytic DP-RP-G": DPRandomProjection(
-            n_components, projection="gaussian", calibration="kenthapadi_bound", **additive
-        ),
-        "DP-RP-G": DPRandomProjection(n_components, projection="gaussian", calibration="kenthapadi", **additive),
-        "DP-RP-G-OPT": DPRandomProjection(n_components, projection="gaussian", **additive),
-        "DP-RP-G-OPT-B": DPRandomProjection(n_components, **additive),
-        "DP-OPORP": DPOPORP(n_components, **additive),
-        "DP-SignRP-RR": DPSignRP(n_components, method="rr", **signs),
-        "DP-SignRP-RR-smooth": DPSignRP(n_components, **signs),
-        "DP-SignOPORP-RR": DPSignOPORP(n_components, method="rr", **signs),
-        "DP-SignOPORP-RR-smooth": DPSignOPORP(n_components, **signs),
+        "Raw-data-G-OPT": noisy_projection(k, epsilon, "identity"),
+        "DP-RP-L": noisy_projection(k, epsilon, "gaussian", noise="laplace"),
+        "Analytic DP-RP-G": noisy_projection(k, epsilon, "gaussian", calibration="kenthapadi_bound"),
+        "DP-RP-G": noisy_projection(k, epsilon, "gaussian", calibration="kenthapadi"),
+        "DP-RP-G-OPT": noisy_projection(k, epsilon, "gaussian"),
+        "DP-RP-G-OPT-B": noisy_projection(k, epsilon, "rademacher"),
+        "DP-OPORP": noisy_oporp(k, epsilon),
     }
+
+
+def sign_sketches(k, epsilon, repeats):
+    """Return the sign sketches of [LL] by their names there; -s stands for -smooth, and t for the repetitions."""
+    return {
+        "signs of DP-RP-G-OPT-B": noisy_projection(k, epsilon, "rademacher"),
+        "DP-SignRP-RR": signs_of_projection(k, epsilon, "rr"),
+        "DP-SignRP-RR-s": signs_of_projection(k, epsilon, "smooth"),
+        **{f"DP-SignOPORP-RR, t = {t}": signs_of_oporp(k, epsilon, "rr", t) for t in repeats},
+        **{f"DP-SignOPORP-RR-s, t = {t}": signs_of_oporp(k, epsilon, "smooth", t) for t in repeats},
+    }
+
+
+def release(name, sketch, X, draw):
+    """Release a sketch of each row, by a projection of its own; its signs alone are post-processing."""
+    sketches = sketch.set_params(random_state=draw).fit_transform(X)
+    return np.sign(sketches) if name.startswith("signs of") else sketches
 
 
 def nearest(rows, n_queries, size):
@@ -111,9 +177,22 @@ def nearest(rows, n_queries, size):
     return found.kneighbors(rows[:n_queries], return_distance=False)
 
 
+def search_measures(rows, n_queries, is_right, few, many):
+    """Precision among the few nearest rows of each query, and recall among the many."""
+    found = np.take_along_axis(is_right, nearest(rows, n_queries, many), axis=1)
+    return {"precision": found[:, :few].mean(), "recall": (found.sum(axis=1) / is_right.sum(axis=1)).mean()}
+
+
+def right_rows(rows, n_queries, size):
+    """Whether each row is among those with the largest cosine to a query."""
+    is_right = np.zeros((n_queries, rows.shape[0] - n_queries), bool)
+    np.put_along_axis(is_right, nearest(rows, n_queries, size), True, axis=1)
+    return is_right
+
+
 def svm_accuracy(rows, y, *, C):
-    """Balanced accuracy, on three tenths of the rows, of a support vector machine that learns from the others."""
-    train, test = train_test_split(np.arange(len(y)), test_size=0.3, stratify=y, random_state=0)
+    """Balanced accuracy, on half of the rows, of a support vector machine that learns from the others."""
+    train, test = train_test_split(np.arange(len(y)), test_size=0.5, stratify=y, random_state=0)
     # With fewer columns than rows the primal problem is the smaller one.
     model = LinearSVC(C=C, class_weight="balanced", dual=rows.shape[1] > len(train), tol=1e-3)
     return balanced_accuracy_score(y[test], model.fit(rows[train], y[train]).predict(rows[test]))

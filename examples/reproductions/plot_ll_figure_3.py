@@ -2,94 +2,127 @@
 Random projections: variance of inner products
 ==============================================
 
-After Figure 3 of P. Li and X. Li, *Differential Privacy with Random Projections and Sign Random Projections*
-(arXiv:2306.01751): R, the variance of the inner product of two rows estimated from the raw data with noise, over that
-from noisy projections. Above 1 it pays to project. The rows here are our choice, uniform with p = 1000 features.
+Figure 3 of P. Li and X. Li, *Differential Privacy with Random Projections and Sign Random Projections*
+(arXiv:2306.01751): R, the variance of the inner product of two rows of norm 1 estimated from the raw data with noise,
+over that from noisy projections. Above 1 it pays to project.
+
+==================  ==========================  ===================================================================
+setting             paper                       here
+==================  ==========================  ===================================================================
+rows                norm 1                      the same; and norm 18, which turns the picture round
+p                   1000, 10,000                the same
+k / p               .01, .05, .1, .5            the same
+horizontal axis     sigma                       sigma, and the epsilon that has it at delta = 1e-6 and beta = 1
+R                   by (23), the limit of       by Theorems 3.8 to 3.10 for one pair of rows, drawn, and measured
+                    large p
+==================  ==========================  ===================================================================
 """
 
 # %%
 # Noise on raw data adds up over p features, that on a projection over k components only; the projection has a variance
-# of its own. Which of the two wins depends on epsilon.
+# of its own, 1 / k of the norms of both rows. Which of the two wins depends on sigma over that norm.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import parse_arguments, save
+from _reproduction import DELTA, noisy_oporp, noisy_projection, parse_arguments, save
+from sklearn.preprocessing import normalize
 
-from skdprp import DPOPORP, DPRandomProjection
+from skdprp.mechanisms import gaussian_scale
+from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
+from skdprp.random_projection import make_projection
 from skdprp.similarity import inner_product_variance, inner_products
 
 options = parse_arguments(full="more draws of the check")
 draws = 5000 if options.full else 1000
 rng = np.random.default_rng(0)
-p = 1000
-u, v = rng.uniform(0, 1, (2, p))
-epsilons = np.geomspace(0.5, 50, 15)
-sizes = (32, 128, 512)
+SHARES = (0.01, 0.05, 0.1, 0.5)
+sigmas = np.geomspace(0.01, 10, 25)
 
 
-def variance(sketch, epsilon):
+def ratio_in_the_limit(p, k, sigma):
+    """R of the paper, (23): for rows of norm 1, and large p."""
+    return (2 * sigma**2 + p * sigma**4) / (2 * sigma**2 + k * sigma**4 + 1 / k)
+
+
+def variance(kind, rows, k, sigma):
     """Variance of the estimated inner product, over the draws of the projection and the noise, by formula."""
-    sketch.set_params(epsilon=epsilon).fit(u[None])
-    return inner_product_variance(u, v, projection=sketch.projection_, noise_variance=sketch.scale_**2)
+    projection = make_projection(kind, rows.shape[1], k, np.random.RandomState(0))
+    return inner_product_variance(*rows, projection=projection, noise_variance=sigma**2)
 
 
-def measured(make_sketch):
-    """Squared deviation from the true inner product, averaged over draws of both."""
-    estimates = []
-    for draw in range(draws):
-        S = make_sketch(draw).fit_transform(np.stack([u, v]))
-        estimates.append(inner_products(S[:1], S[1:])[0, 0])
-    return np.mean((np.array(estimates) - u @ v) ** 2)
+def ratios(rows, k, kind="oporp"):
+    """R of two rows, for each sigma."""
+    return np.array([variance("identity", rows, None, s) / variance(kind, rows, k, s) for s in sigmas])
 
 
-raw = np.array([variance(DPRandomProjection(projection="identity"), epsilon) for epsilon in epsilons])
-families = {"Gaussian (G-OPT)": "gaussian", "Rademacher (G-OPT-B)": "rademacher", "OPORP": "oporp"}
+def needed_epsilon(rows, k):
+    """Find the epsilon up to which projecting pays: where R of OPORP falls to 1."""
+    above = ratios(rows, k) > 1
+    return gaussian_epsilon(DELTA, scale=float(np.interp(0, *crossing(rows, k)))) if above.any() else 0.0
 
 
-def make(kind, k, **parameters):
-    """Return a sketch with a projection of the kind."""
-    return DPOPORP(k, **parameters) if kind == "oporp" else DPRandomProjection(k, projection=kind, **parameters)
+def crossing(rows, k):
+    """Logarithm of R where it passes 1, and the sigmas on both sides."""
+    logs = np.log(ratios(rows, k))
+    i = np.flatnonzero(logs > 0)[0]
+    return logs[i - 1 : i + 1], sigmas[i - 1 : i + 1]
 
 
-ratios = {
-    (name, k): raw / [variance(make(kind, k, random_state=0), epsilon) for epsilon in epsilons]
-    for name, kind in families.items()
-    for k in sizes
-}
-checks = {}
-for epsilon in epsilons[[4, 9]]:
-    base = measured(lambda draw, e=epsilon: DPRandomProjection(projection="identity", epsilon=e))
-    for k in sizes:
-        own = measured(lambda draw, e=epsilon, k=k: DPOPORP(k, epsilon=e, random_state=draw))
-        checks[epsilon, k] = base / own
+curves = {}
+pairs = {p: normalize(rng.uniform(0, 1, (2, p))) for p in (1000, 10_000)}
+for p, rows in pairs.items():
+    for share in SHARES:
+        k = int(share * p)
+        curves[p, k] = {"R of (23)": ratio_in_the_limit(p, k, sigmas), "OPORP": ratios(rows, k)}
 
 # %%
-# Lines are formulas, crosses OPORP as released, over draws of the projection and of the noise.
-fig, ax = plt.subplots(figsize=(7.5, 5), layout="constrained")
-for color, k in enumerate(sizes):
-    for (name, kind), style in zip(families.items(), [":", "--", "-"], strict=True):
-        ax.plot(
-            epsilons,
-            ratios[name, k],
-            style,
-            color=f"C{color}",
-            linewidth=1 + (kind == "oporp"),
-            label=f"k = {k}, {name}",
-        )
-    points = [(epsilon, checks[epsilon, size]) for epsilon, size in checks if size == k]
-    ax.plot(*zip(*points, strict=True), linestyle="none", marker="x", markersize=9, color=f"C{color}")
-ax.axhline(1, color="grey", linewidth=1)
-ax.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="R: variance from raw data / from projections")
-ax.set_title(f"Inner product of two rows, p = {p}, delta = 1e-6, max_change = 1")
-ax.legend(fontsize="x-small", ncols=1)
-columns = {f"{name}, k = {k}": curve for (name, k), curve in ratios.items()}
-crosses = [{"epsilon": epsilon, "k": k, "R of OPORP, measured": ratio} for (epsilon, k), ratio in checks.items()]
-save(options, "ll_figure_3", fig, {"epsilon": epsilons} | columns, measured=crosses)
+# The check: squared deviations from the true inner product, averaged over releases by projections of their own.
+checks = []
+u = pairs[1000]
+for k in (10, 100):
+    for epsilon in (5.0, 50.0):
+        measured = {}
+        for name in ("raw", "OPORP"):
+            estimates = []
+            for draw in range(draws):
+                sketch = noisy_oporp(k, epsilon) if name == "OPORP" else noisy_projection(k, epsilon, "identity")
+                S = sketch.set_params(random_state=draw).fit_transform(u)
+                estimates.append(inner_products(S[:1], S[1:])[0, 0])
+            measured[name] = np.mean((np.array(estimates) - u[0] @ u[1]) ** 2)
+        sigma = gaussian_scale(epsilon, DELTA)
+        formula = variance("identity", u, None, sigma) / variance("oporp", u, k, sigma)
+        checks.append({"k": k, "epsilon": epsilon, "R": formula, "measured": measured["raw"] / measured["OPORP"]})
+
+fig, axes = plt.subplots(1, 3, figsize=(15, 4.8), layout="constrained", sharey=True)
+for ax, (p, rows) in zip(axes, [*pairs.items(), (1000, 18 * pairs[1000])], strict=True):
+    norm = np.linalg.norm(rows[0])
+    for color, share in enumerate(SHARES):
+        k = int(share * p)
+        own = curves[p, k]["OPORP"] if norm < 2 else ratios(rows, k)
+        ax.plot(sigmas, own, color=f"C{color}", label=f"k / p = {share:g}")
+        if norm < 2:
+            ax.plot(sigmas, curves[p, k]["R of (23)"], "k:", linewidth=1)
+    ax.axhline(1, color="grey", linewidth=1)
+    ax.set(xscale="log", yscale="log", xlabel="sigma, the standard deviation of the noise")
+    ax.set_title(f"p = {p}, rows of norm {norm:.0f}")
+    of_epsilon = ax.secondary_xaxis(-0.2)
+    shown = [0.5, 1, 10, 100, 1000]
+    of_epsilon.set_xticks([gaussian_scale(epsilon, DELTA) for epsilon in shown], [f"{epsilon:g}" for epsilon in shown])
+    of_epsilon.set_xlabel(f"epsilon of that noise, delta = {DELTA:g}, beta = 1")
+axes[0].set_ylabel("R: variance from raw data / from OPORP")
+axes[0].legend()
+columns = {f"p = {p}, k = {k}, {name}": curve for (p, k), both in curves.items() for name, curve in both.items()}
+save(options, "ll_figure_3", fig, {"sigma": sigmas} | columns, measured=checks)
 plt.show()
 
 # %%
-# Where noise dominates, R comes near p / k: short sketches win. Where epsilon is large the variance of the projection
-# remains and noise on the raw data is the better choice. OPORP and Rademacher coincide up to the factor (P - k) / (P -
-# 1) of bins of equal length (P is the padded p), and are above Gaussian projections, whose sensitivity is larger.
-for (epsilon, k), ratio in checks.items():
-    formula = ratios["OPORP", k][list(epsilons).index(epsilon)]
-    print(f"epsilon = {epsilon:.2g}, k = {k}: R by formula {formula:.3g}, measured over {draws} draws {ratio:.3g}")
+# For rows of norm 1, R comes near p / k where sigma is large, and stays above 1 down to a sigma of a tenth and less:
+# short sketches win, by far, wherever epsilon is not close to a hundred. (23), dotted, is what the formula comes to.
+# For rows that are eighteen times as long, the variance of the projection is eighteen to the fourth times as large,
+# and raw data with noise are the better choice from an epsilon of a few on: R depends on sigma over the norm of rows.
+for p, rows in pairs.items():
+    for norm in (1, 18):
+        limits = ", ".join(f"k = {int(s * p)}: {needed_epsilon(norm * rows, int(s * p)):.3g}" for s in SHARES)
+        print(f"p = {p}, rows of norm {norm}: projecting pays up to epsilon, {limits}")
+print(f"sigma below 0.1 needs epsilon = {gaussian_epsilon(DELTA, scale=0.1):.1f}")
+for row in checks:
+    print("k = {k}, epsilon = {epsilon:g}: R by formula {R:.3g}, measured {measured:.3g}".format(**row))

@@ -1,101 +1,127 @@
-"""
-Sign projections: flips by level and by projection
-==================================================
+r"""
+Sign projections: which signs a change may flip
+===============================================
 
-After Figures 6 to 9 of P. Li and X. Li, *Differential Privacy with Random Projections and Sign Random Projections*
-(arXiv:2306.01751): the probability that a sign is flipped, by randomised response (RR) and by the smooth rule; the
-levels L_j = ceil(abs(x_j) / c_j) of real rows, where c_j is how far a change of beta in one coordinate moves
-projection j; and P_+, the probability that a sign is released unflipped, averaged over rows and signs. Data: with
-``--data DIR`` MNIST, otherwise the small digits of scikit-learn. Which rows and sizes the paper used is not known to
-us. Pixels are shifted by 1/2, a public constant, since signs of uncentred rows say little.
+Figures 6 to 9 of P. Li and X. Li, *Differential Privacy with Random Projections and Sign Random Projections*
+(arXiv:2306.01751): the smooth and the local flipping probability; P_+ = Pr(beta max_i \|w_i\| >= \|w'u\|), the
+probability that some change of one coordinate by beta flips the sign of a projection, with its approximations; and the
+levels L_j = ceil(\|w_j'u\| / (beta max_i \|w_ij\|)), the higher of which are flipped less often.
+
+==================  ==========================  ===================================================================
+setting             paper                       here
+==================  ==========================  ===================================================================
+u                   uniform on [-1, 1]          the same, one row for each p
+p                   10 to 1000                  10, 30, 100, 300 and 1000
+beta                1 and 0.1                   the same
+w                   Gaussian, uniform, very     the same
+                    sparse with s = 1, 3, 10
+draws               ten million                 20,000; ``--full``: 400,000
+Figure 9            k = 512, p = 100, 1000      the same
+==================  ==========================  ===================================================================
 """
 
 # %%
-# The smooth rule flips a sign of level L with probability 1 / (1 + exp(L epsilon')): the further from zero, the rarer.
+# Figure 6. x is a projection in units of the largest change, so that its level is ceil(\|x\|). A neighbour can flip
+# only the signs of level 1. To randomise no others, as the local flipping probability does, would tell that the row is
+# far from zero; the smooth one falls by no more than exp(-epsilon') from a level to the next.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import MARKERS, parse_arguments, read_digits, save
+from _reproduction import MARKERS, parse_arguments, save
 
-from skdprp import DPSignOPORP, DPSignRP
 from skdprp.mechanisms import flip_probability
+from skdprp.mechanisms.published import (
+    local_flip_probability,
+    published_rademacher_sign_change_probability,
+    published_sign_change_probability,
+)
 from skdprp.random_projection import make_projection
 from skdprp.sensitivity import component_sensitivity
 
-options = parse_arguments(full="all rows instead of 1000, and more epsilons", data="MNIST, as t10k-*-ubyte.gz")
-X, _, name = read_digits(options.data)
-X = X[: len(X) if options.full else 1000] - 0.5
-N_COMPONENTS = 64 if options.data else 16
-epsilons = np.geomspace(0.5, 50, 15 if options.full else 8)
-flips = {epsilon: flip_probability(np.arange(1, 41), epsilon) for epsilon in (0.05, 0.2, 1.0)}
-
-# %%
-# Levels are properties of the projection alone, so they are computed from it here: this is not a release.
-KINDS = ("gaussian", "uniform", "very_sparse", "rademacher", "oporp")
-levels = {}
-for kind in KINDS:
-    W = make_projection(kind, X.shape[1], N_COMPONENTS, np.random.RandomState(0))
-    change = component_sensitivity(W, 1.0)
-    levels[kind] = np.ceil(np.abs(W.project(X)) / np.where(change > 0, change, np.inf))
-
-# %%
-# P_+ is measured on released sketches, against the signs of the projection. Only OPORP may give each bit the whole
-# epsilon; the others share it among k bits, because one coordinate reaches all of them.
-released = {kind: DPSignRP(N_COMPONENTS, projection=kind, random_state=0) for kind in KINDS[:-1]}
-released["oporp"] = DPSignOPORP(N_COMPONENTS, random_state=0)
-
-
-def unflipped(sketch, epsilon):
-    """Share of released signs that are those of the projection."""
-    signs = sketch.set_params(epsilon=epsilon).fit_transform(X)
-    return np.mean(signs == np.where(sketch.projection_.project(X) > 0, 1, -1))
-
-
-kept = {
-    (kind, method): [unflipped(sketch.set_params(method=method), epsilon) for epsilon in epsilons]
-    for kind, sketch in released.items()
-    for method in ("smooth", "rr")
+options = parse_arguments(full="twenty times as many draws")
+draws = 400_000 if options.full else 20_000
+KINDS = {
+    "Gaussian": {"kind": "gaussian"},
+    "uniform": {"kind": "uniform"},
+    "s = 1 (Rademacher)": {"kind": "rademacher"},
+    "s = 3": {"kind": "very_sparse", "density": 1 / 3},
+    "s = 10": {"kind": "very_sparse", "density": 1 / 10},
+}
+DIMENSIONS, BETAS = (10, 30, 100, 300, 1000), (1.0, 0.1)
+rows = {p: np.random.default_rng(0).uniform(-1, 1, (1, p)) for p in DIMENSIONS}
+x = np.linspace(-6, 6, 601)
+levels_of_x = np.maximum(np.ceil(np.abs(x)), 1)
+flips = {
+    "local (not private)": local_flip_probability(levels_of_x, 1.0),
+    "smooth": flip_probability(levels_of_x, 1.0),
 }
 
-fig, (left, middle, right) = plt.subplots(1, 3, figsize=(15, 4.8), layout="constrained")
-for (epsilon, curve), marker in zip(flips.items(), MARKERS, strict=False):
-    (line,) = left.plot(np.arange(1, 41), curve, marker=marker, markevery=4, label=f"smooth, epsilon' = {epsilon:g}")
-    left.axhline(curve[0], linestyle="--", color=line.get_color(), label=f"RR, epsilon' = {epsilon:g}")
-left.set(xscale="log", yscale="log", xlabel="level L", ylabel="probability of a flip", ylim=(1e-4, 1))
-left.set_title("A sign of one level")
-left.legend(loc="lower left")
-for (kind, level), style in zip(levels.items(), [":", "--", "-.", "-", "-"], strict=True):
-    middle.plot(np.sort(level.ravel()), np.linspace(0, 1, level.size), style, linewidth=2, label=kind)
-middle.set(
-    xscale="log", xlabel="level L_j", ylabel="share of signs at or below", title=f"Levels of {name}, k = {N_COMPONENTS}"
-)
-middle.legend(loc="lower right")
-for (kind, marker), color in zip(zip(KINDS, MARKERS, strict=False), range(len(KINDS)), strict=True):
-    right.plot(epsilons, kept[kind, "smooth"], marker=marker, color=f"C{color}", label=f"{kind}, smooth")
-    right.plot(
-        epsilons, kept[kind, "rr"], linestyle="--", color=f"C{color}", label=f"{kind}, RR" if kind == "oporp" else None
-    )
-right.plot([], [], "k--", label="others, RR")
-right.axhline(0.5, color="grey", linestyle=":")
-right.set(xscale="log", xlabel="epsilon of one row", ylabel="P_+: share of signs not flipped", ylim=(0.48, 1.02))
-right.set_title(f"Released sketches of {name}, k = {N_COMPONENTS}")
-right.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
-columns = {f"{kind}, {method}": curve for (kind, method), curve in kept.items()}
-shares = np.linspace(0, 1, 101)
-quantiles = {kind: np.quantile(level, shares) for kind, level in levels.items()}
-save(
-    options,
-    "ll_figures_6_9",
-    fig,
-    {"epsilon": epsilons} | columns,
-    flips={"level": range(1, 41)} | {f"epsilon' = {epsilon:g}": curve for epsilon, curve in flips.items()},
-    levels={"share of signs at or below": shares} | quantiles,
-)
+
+# %%
+# Figures 7 and 8, and 9: each column of a wide projection is a draw of w.
+def projected(p, name, k, seed):
+    """Return w'u for k draws of w, and its largest change for beta = 1."""
+    W = make_projection(n_features=p, n_components=k, random_state=np.random.RandomState(seed), **KINDS[name])
+    return np.abs(W.project(rows[p]))[0], component_sensitivity(W, 1.0)
+
+
+def share_that_may_flip(p, name):
+    """P_+ for each beta, by simulation."""
+    hits, size = np.zeros(len(BETAS)), 20_000
+    for seed in range(draws // size):
+        value, change = projected(p, name, size, seed)
+        hits += [np.sum(beta * change >= value) for beta in BETAS]
+    return hits / draws
+
+
+simulated = {(name, p): share_that_may_flip(p, name) for name in KINDS for p in DIMENSIONS}
+relative = {(beta, p): beta / np.linalg.norm(rows[p]) for beta in BETAS for p in DIMENSIONS}
+bound = {key: published_sign_change_probability(r, key[1]) for key, r in relative.items()}
+approximation = {key: published_rademacher_sign_change_probability(r) for key, r in relative.items()}
+levels = {}
+for p in (100, 1000):
+    for name in KINDS:
+        value, change = projected(p, name, 512, 0)
+        levels[name, p] = np.ceil(value / np.where(change > 0, change, np.inf))
+
+fig, axes = plt.subplots(2, 3, figsize=(15, 9), layout="constrained")
+for (name, curve), color in zip(flips.items(), ("green", "red"), strict=True):
+    axes[0, 0].plot(x, curve, color=color, linewidth=2, label=name)
+axes[0, 0].set(xlabel="projection over its largest change", ylabel="probability of a flip", title="Figure 6")
+axes[0, 0].set_title("Figure 6: a sign is flipped, epsilon' = 1")
+axes[0, 0].legend()
+for (i, beta), ax in zip(enumerate(BETAS), axes[0, 1:], strict=True):
+    for (name, color), marker in zip({name: f"C{j}" for j, name in enumerate(KINDS)}.items(), MARKERS, strict=False):
+        ax.plot(DIMENSIONS, [simulated[name, p][i] for p in DIMENSIONS], marker=marker, color=color, label=name)
+    ax.plot(DIMENSIONS, [bound[beta, p] for p in DIMENSIONS], "k--", label="(32), bound F for Gaussian")
+    ax.plot(DIMENSIONS, [approximation[beta, p] for p in DIMENSIONS], "k:", label="(31), for Rademacher")
+    ax.set(xscale="log", yscale="log", xlabel="features p", ylabel="P_+: a change may flip the sign")
+    ax.set_title(f"Figures 7 and 8: beta = {beta:g}")
+axes[0, 1].legend()
+for p, ax in zip((100, 1000), axes[1], strict=False):
+    for (name, of_p), level in levels.items():
+        if of_p == p:
+            share = np.bincount(level.astype(int), minlength=50)[:50] / 512
+            ax.plot(np.arange(1, 50), share[1:], drawstyle="steps-mid", label=name)
+    ax.set(xlabel="level L_j", ylabel="share of the 512 signs", title=f"Figure 9: p = {p}")
+    ax.set_xlim(0, 12 if p == 100 else 50)
+axes[1, 0].legend()
+axes[1, 2].axis("off")
+columns = [
+    {"beta": beta, "p": p, "(31)": approximation[beta, p], "(32)": bound[beta, p]}
+    | {name: simulated[name, p][i] for name in KINDS}
+    for i, beta in enumerate(BETAS)
+    for p in DIMENSIONS
+]
+histograms = [{"p": p, "w": name, "mean L": level.mean()} for (name, p), level in levels.items()]
+save(options, "ll_figures_6_9", fig, columns, flips={"x": x} | flips, levels=histograms)
 plt.show()
 
 # %%
-# A Rademacher matrix has the highest levels of the dense ones, since its largest entry is no larger than its typical
-# one; so its signs are flipped least. OPORP has the lowest levels, as a bin adds up few features, and still keeps most
-# signs, because it need not divide epsilon by k; what it loses at large epsilon are bins that add up to zero. Where a
-# projection adds up many features, like p = 784 in 64 bins, the smooth rule gains most over RR.
-for kind in KINDS:
-    print(f"{kind}: median level {np.median(levels[kind]):.0f}, mean {levels[kind].mean():.1f}")
+# Both approximations are as close as the paper says, and a Rademacher matrix is the best of all: its largest entry is
+# no larger than its typical one, so that the fewest signs may flip and levels are highest. An approximation is no
+# bound: of a row with one nonzero below beta, P_+ is 1 for every w.
+for row in columns:
+    of_w = (f"{key} {value:.3f}" for key, value in row.items() if key not in ("beta", "p"))
+    print("beta = {beta:g}, p = {p:>4}:".format(**row), *of_w)
+for p in (100, 1000):
+    print(f"mean level, p = {p}:", *(f"{name} {levels[name, p].mean():.2f}" for name in KINDS))

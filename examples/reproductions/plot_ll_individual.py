@@ -2,11 +2,22 @@
 Individual privacy: signs that no change can flip
 =================================================
 
-After Figures 15 and 16 of P. Li and X. Li, *Differential Privacy with Random Projections and Sign Random Projections*
-(arXiv:2306.01751): search and classification with iDP-SignRP against epsilon, beside SignOPORP. With ``--data DIR`` the
-rows are those of MNIST (search) and character 3-grams of SMSSpamCollection, which stand in for WEBSPAM
-(classification), otherwise scikit-learn's small digits and their pairs of inked pixels. Settings are ours: those of the
-retrieval and the text figure, with pixels shifted by 1/2 before signs are taken.
+Figures 15 and 16 of P. Li and X. Li, *Differential Privacy with Random Projections and Sign Random Projections*
+(arXiv:2306.01751): search and classification with iDP-SignRP against epsilon, at beta = 1 and delta = 1e-6, beside
+sketches under differential privacy.
+
+==================  ==========================  ===================================================================
+setting             paper                       here
+==================  ==========================  ===================================================================
+data, ``--data``    MNIST and WEBSPAM           test images of MNIST and SMSSpamCollection, as in the figures on
+                                                search and on text
+data, without       -                           small digits of scikit-learn, and their pairs of inked pixels
+k                   several                     64 and 256; 16 and 64 for the small digits
+epsilon             below 0.1 to some 20        0.01 to 20
+draws               10                          2; ``--full``: 10
+projections         Rademacher                  also Gaussian, uniform and very sparse (s = sqrt(p)) in one line
+pixels              0 to 1                      the same
+==================  ==========================  ===================================================================
 
 **This is not differential privacy.** iDP-SignRP randomises only those signs that a change could flip. Which ones these
 are depends on the row, and a neighbour can give a sketch that the row itself never gives. :class:`~skdprp.iDPSignRP`
@@ -15,96 +26,118 @@ guarantees.
 """
 
 # %%
-# Search: the share of the 10 most similar sketches that are among the 50 rows with the largest cosine.
+# Search: the 50 rows with the largest cosine are right, precision is that of the 10 most similar sketches and recall
+# that of the 100 most similar ones. Classification: a support vector machine that learns from half of the sketches.
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import MARKERS, nearest, parse_arguments, read_digits, read_text, save, svm_accuracy
+from _reproduction import (
+    MARKERS,
+    individual_signs,
+    parse_arguments,
+    read_digits,
+    read_text,
+    release,
+    right_rows,
+    save,
+    search_measures,
+    signs_of_oporp,
+    signs_of_projection,
+    svm_accuracy,
+)
 
-from skdprp import DPSignOPORP, DPSignRP, iDPSignRP
-
-options = parse_arguments(full="all rows, more epsilons", data="MNIST (t10k-*.gz) and SMSSpamCollection")
+options = parse_arguments(full="all rows, ten draws", data="MNIST (t10k-*.gz) and SMSSpamCollection")
 X, _, digits = read_digits(options.data)
-X = X - 0.5 if options.full else X[:5000] - 0.5
-text, y, text_name = read_text(options.data, 2**14)
-n_queries, RIGHT, FEW = 200, 50, 10
-SIZES = {"precision": min(256, X.shape[1]), "accuracy": 256}
-epsilons = np.geomspace(0.1, 20, 9 if options.full else 5)
-right_rows = nearest(X, n_queries, RIGHT)
+X = X.astype(np.float32) if options.full else X[:5000].astype(np.float32)
+text, y, text_name = read_text(options.data, 2**12)
+n_queries, sizes = (500, (64, 256)) if options.data else (200, (16, 64))
+RIGHT, FEW, MANY = 50, 10, 100
+MEASURES = {"precision": f"precision at {FEW}", "recall": f"recall at {MANY}", "accuracy": "balanced accuracy"}
+draws = range(10 if options.full else 2)
+epsilons = np.geomspace(0.01, 20, 6)
+is_right = right_rows(X, n_queries, RIGHT)
 
 
-def precision(sketches):
-    """Share of the rows found that are right."""
-    found = nearest(sketches, n_queries, FEW)
-    return np.mean([np.isin(few, right).mean() for few, right in zip(found, right_rows, strict=True)])
+def measures(sketches, of_text):
+    """Precision, recall and accuracy of sketches of both data sets."""
+    return search_measures(sketches, n_queries, is_right, FEW, MANY) | {"accuracy": svm_accuracy(of_text, y, C=0.01)}
 
 
-def accuracy(sketches):
-    """Balanced accuracy of a support vector machine."""
-    return svm_accuracy(sketches, y, C=0.01)
+def mean(found):
+    """Mean of each measure over draws."""
+    return {measure: np.mean([one[measure] for one in found]) for measure in found[0]}
+
+
+def measured(name, sketch):
+    """Mean over draws of the projection and of the noise."""
+    return mean([measures(*(release(name, sketch, rows, draw) for rows in (X, text))) for draw in draws])
 
 
 # %%
 # Both methods of the paper, on a Rademacher projection and on OPORP; two sketches under DP; and signs that are not
 # flipped at all, which is what every individual curve tends to.
-sketches = {
-    "iDP-SignRP-G": iDPSignRP(random_state=0),
-    "iDP-SignRP-RR": iDPSignRP(method="rr", random_state=0),
-    "iDP-SignOPORP-G": iDPSignRP(projection="oporp", random_state=0),
-    "iDP-SignOPORP-RR": iDPSignRP(projection="oporp", method="rr", random_state=0),
-    "DP-SignOPORP-RR-smooth": DPSignOPORP(random_state=0),
-    "DP-SignRP-RR-smooth": DPSignRP(random_state=0),
-}
-results = [
-    {
-        "method": method,
-        "epsilon": epsilon,
-        "definition": "individual DP" if method[0] == "i" else "DP",
-        "precision": precision(sketch.set_params(epsilon=epsilon, n_components=SIZES["precision"]).fit_transform(X)),
-        "accuracy": accuracy(sketch.set_params(n_components=SIZES["accuracy"]).fit_transform(text)),
+def all_sketches(k, epsilon):
+    """Return sketches by their names in the paper."""
+    return {
+        "iDP-SignRP-G": individual_signs(k, epsilon, "gaussian", "rademacher"),
+        "iDP-SignRP-RR": individual_signs(k, epsilon, "rr", "rademacher"),
+        "iDP-SignOPORP-G": individual_signs(k, epsilon, "gaussian", "oporp"),
+        "iDP-SignOPORP-RR": individual_signs(k, epsilon, "rr", "oporp"),
+        "DP-SignOPORP-RR-s, t = 2": signs_of_oporp(k, epsilon, "smooth", 2),
+        "DP-SignRP-RR-s": signs_of_projection(k, epsilon, "smooth"),
     }
-    for method, sketch in sketches.items()
+
+
+results = [
+    {"k": k, "method": method, "epsilon": epsilon, **measured(method, sketch)}
+    for k in sizes
     for epsilon in epsilons
+    for method, sketch in all_sketches(k, epsilon).items()
 ]
 
 
-def plain_signs(rows, size):
+def plain_signs(rows, k, draw):
     """Signs of a Rademacher projection, not private."""
-    return np.where(DPSignRP(size, random_state=0).fit(rows).projection_.project(rows) > 0, 1, -1)
+    sketch = signs_of_projection(k, 1.0, "smooth").set_params(random_state=draw).fit(rows)
+    return np.where(sketch.projection_.project(rows) > 0, 1, -1)
 
 
-reference = {
-    "precision": precision(plain_signs(X, SIZES["precision"])),
-    "accuracy": accuracy(plain_signs(text, SIZES["accuracy"])),
+reference = {k: mean([measures(plain_signs(X, k, draw), plain_signs(text, k, draw)) for draw in draws]) for k in sizes}
+kinds = {
+    kind: measured(kind, individual_signs(sizes[1], 0.1, "gaussian", kind))
+    for kind in ("rademacher", "gaussian", "uniform", "very_sparse")
 }
-titles = {
-    "precision": f"Search, {digits}, k = {SIZES['precision']}",
-    "accuracy": f"Classification, {text_name}, k = 256",
-}
-labels = {"precision": f"precision at {FEW}", "accuracy": "balanced accuracy"}
-fig, axes = plt.subplots(1, 2, figsize=(13, 4.8), layout="constrained")
-for ax, measure in zip(axes, titles, strict=True):
-    for method, marker in zip(sketches, MARKERS, strict=False):
-        values = [row[measure] for row in results if row["method"] == method]
-        ax.plot(epsilons, values, "-" if method[0] == "i" else "--", marker=marker, label=method)
-    ax.axhline(reference[measure], color="black", linewidth=1, linestyle="-.", label="signs of RP, not private")
-    ax.set(
-        xscale="log", xlabel="epsilon (solid: individual DP, dashed: DP)", ylabel=labels[measure], title=titles[measure]
-    )
-    ax.set_ylim(0.45 if measure == "accuracy" else 0, 1)
-fig.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
-unprotected = {"method": "signs of RP", "epsilon": np.inf, "definition": "not private", **reference}
-save(options, "ll_individual", fig, [*results, unprotected])
+
+fig, axes = plt.subplots(len(sizes), 3, figsize=(15, 8.5), layout="constrained", sharex=True)
+for k, row in zip(sizes, axes, strict=True):
+    for measure, ax in zip(MEASURES, row, strict=True):
+        for method, marker in zip(all_sketches(k, 1.0), MARKERS, strict=False):
+            values = [r[measure] for r in results if (r["method"], r["k"]) == (method, k)]
+            ax.plot(epsilons, values, "-" if method[0] == "i" else "--", marker=marker, label=method)
+        ax.axhline(reference[k][measure], color="black", linewidth=1, linestyle="-.", label="signs of RP, not private")
+        ax.set(xscale="log", ylabel=MEASURES[measure], ylim=(0.45 if measure == "accuracy" else 0, 1))
+        ax.set_title(f"{text_name if measure == 'accuracy' else digits}, k = {k}")
+for ax in axes[-1]:
+    ax.set_xlabel("epsilon (solid: individual DP, dashed: DP)")
+fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+unprotected = [{"k": k, "method": "signs of RP", "epsilon": np.inf, **values} for k, values in reference.items()]
+save(options, "ll_individual", fig, [*results, *unprotected])
 plt.show()
 
 # %%
-# The individual curves of SignRP hardly depend on epsilon, and on MNIST not at all: where a projection adds up many
-# features, few signs are near zero. That is not a better trade of privacy for utility, but a guarantee that leaves most
-# signs alone. A bin of OPORP adds up few features, nearly all of its signs may flip, and its curves rise with epsilon
-# as those under DP do. They can end above the signs of RP: few features share a bin, and an empty bin comes out as -1,
-# which tells something, where :class:`~skdprp.DPSignOPORP` tosses a coin.
-for measure in titles:
-    print(measure, *(f"{epsilon:6.2g}" for epsilon in epsilons))
-    for method in sketches:
-        print(f"{method:24}", *(f"{row[measure]:6.3f}" for row in results if row["method"] == method))
-    print(f"signs of RP: {reference[measure]:.3f}")
-print(sketches["iDP-SignRP-G"].guarantee_)
+# The individual curves of SignRP hardly depend on epsilon: where a projection adds up many features, few signs are near
+# zero. That is not a better trade of privacy for utility, but a guarantee that leaves most signs alone. A bin of OPORP
+# adds up few features, nearly all of its signs may flip, and its curves rise with epsilon as those under DP do. They
+# can end above the signs of RP: few features share a bin, and an empty bin comes out as -1, which tells something,
+# where :class:`~skdprp.DPSignOPORP` tosses a coin.
+for k in sizes:
+    for measure in MEASURES:
+        print(f"{measure} at k = {k:<10}"[:24], *(f"{epsilon:6.2g}" for epsilon in epsilons))
+        for method in all_sketches(k, 1.0):
+            values = (r[measure] for r in results if (r["method"], r["k"]) == (method, k))
+            print(f"{method:24}", *(f"{value:6.3f}" for value in values))
+        print(f"signs of RP: {reference[k][measure]:.3f}")
+print(
+    f"precision of iDP-SignRP-G at k = {sizes[1]}, epsilon = 0.1:",
+    *(f"{n} {m['precision']:.3f}" for n, m in kinds.items()),
+)
+print(individual_signs(sizes[0], 0.1, "gaussian", "rademacher").fit(X).guarantee_)

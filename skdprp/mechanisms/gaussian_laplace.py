@@ -194,6 +194,57 @@ def kenthapadi_scale(epsilon, delta, *, sensitivity=1.0):
 
 
 @with_python_numbers
+def gaussian_l2_sensitivity_bound(delta, *, max_change=1.0, n_features, n_components):
+    """Bound the l2 sensitivity of a Gaussian projection to l1 changes, except with probability `delta` over its draw.
+
+    ``beta sqrt(1 + 2 sqrt(t) + 2 t)`` with ``t = ln(p / delta) / k`` [1]_: the tail bound of Laurent and Massart for a
+    chi-square of k degrees of freedom, over all p rows of W at once. That of a drawn W is
+    :func:`skdprp.sensitivity.l2_sensitivity`.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Lemma 3.3.
+
+    Examples
+    --------
+    >>> from skdprp.sensitivity import gaussian_l2_sensitivity_bound
+    >>> round(gaussian_l2_sensitivity_bound(1e-6, n_features=1000, n_components=256), 3)
+    1.316
+    """
+    tail = np.log(n_features / delta) / n_components
+    return float(max_change * np.sqrt(1 + 2 * np.sqrt(tail) + 2 * tail))
+
+
+@with_python_numbers
+def gaussian_l1_sensitivity_bound(delta, *, max_change=1.0, n_features, n_components):
+    """Bound the l1 sensitivity of a Gaussian projection to l1 changes, except with probability `delta` over its draw.
+
+    ``beta sqrt(2 k ln 2 + 2 ln(p / delta))`` [1]_. It grows with the root of k, where the l2 sensitivity stays near
+    beta: so Laplace noise on a dense projection is of that size over epsilon. It shows that, and calibrates nothing:
+    noise for a bound that may fail has a delta.
+
+    Notes
+    -----
+    A sum Z of k half-normal numbers has ``E[e^(tZ)] = (2 e^(t^2 / 2) Phi(t))^k <= 2^k e^(k t^2 / 2)``. By Markov's
+    inequality at ``t = z / k``, ``Pr(Z >= z) <= 2^k e^(-z^2 / (2 k))``, which is delta / p at
+    ``z = sqrt(2 k (k ln 2 + ln(p / delta)))``; and a row of W, scaled by ``1 / sqrt(k)``, has the norm ``Z / sqrt(k)``.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Lemmas 3.6 and 3.7.
+
+    Examples
+    --------
+    >>> from skdprp.sensitivity import gaussian_l1_sensitivity_bound
+    >>> round(gaussian_l1_sensitivity_bound(1e-6, n_features=1000, n_components=256), 2)
+    19.91
+    """
+    return float(max_change * np.sqrt(2 * n_components * np.log(2) + 2 * np.log(n_features / delta)))
+
+
+@with_python_numbers
 def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_components):
     """Calibrate a Gaussian random projection, scaled by 1 / sqrt(k), before it is drawn ("Analytic DP-RP-G") [1]_.
 
@@ -206,9 +257,10 @@ def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_componen
        arXiv:2306.01751, Section 3 (Analytic DP-RP-G).
     """
     require_positive_delta(delta)
-    # The tail bound of Laurent and Massart for a chi-square of k degrees of freedom, over all p rows of W at once.
-    tail = np.log(2 * n_features / delta) / n_components
-    return kenthapadi_scale(epsilon, delta / 2, sensitivity=max_change * np.sqrt(1 + 2 * np.sqrt(tail) + 2 * tail))
+    bound = gaussian_l2_sensitivity_bound(
+        delta / 2, max_change=max_change, n_features=n_features, n_components=n_components
+    )
+    return kenthapadi_scale(epsilon, delta / 2, sensitivity=bound)
 
 
 @with_python_numbers

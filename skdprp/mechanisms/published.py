@@ -12,6 +12,7 @@ from ._numerics import boundary, cached, require_positive_delta, rounded_up, row
 from .mutual_information import _unit_information_scale
 from .noisy_steps import _SHARES_OF_RESPONSES, _step_target, amplified, composed_profile
 from .radial import spherical_profile
+from .randomised_response import flip_probability
 
 
 def _log_hyp1f1(a, b, z):
@@ -116,11 +117,42 @@ def published_sign_changes(delta, *, relative_change, n_features, n_components):
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
-       arXiv:2306.01751, Theorem 4.1.
+       arXiv:2306.01751, Proposition 4.5.
     """
     expected = published_sign_change_probability(relative_change, n_features) * n_components
     log_delta = np.log(1 / delta)
     return float(min(expected + (log_delta + np.sqrt(log_delta**2 + 8 * expected * log_delta)) / 2, n_components))
+
+
+@with_python_numbers
+def published_rademacher_sign_change_probability(relative_change):
+    """Approximate P_+, the probability that a change of one coordinate may flip a sign, of a Rademacher projection.
+
+    ``2 Phi(relative_change) - 1`` [1]_, with ``relative_change = beta / |u|``, for a row u of many coordinates of like
+    size: of a row with one nonzero, below beta, P_+ is 1. So it gives no number N_+ that holds for all rows.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, (31).
+    """
+    return float(2 * ndtr(relative_change) - 1)
+
+
+@with_python_numbers
+def local_flip_probability(level, epsilon):
+    """Local flipping probability: of signs that a change may flip, at level 1, that of randomised response; else 0.
+
+    It is the counterpart of local sensitivity, and as little private: that a sign is never flipped tells that no
+    neighbour changes it. :func:`skdprp.mechanisms.flip_probability` is its smooth upper bound, which moves by no more
+    than a factor of ``exp(epsilon)`` from a level to the next.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Section 4.2.
+    """
+    return np.where(np.asarray(level) <= 1, flip_probability(level, epsilon), 0.0)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Inner products, distances, angles and neighbours of rows from their private sketches, with the noise accounted for.
 
 Everything here is computed from released sketches and public parameters only, which costs no privacy, but for
-:func:`inner_product_variance`: it takes the rows themselves, and what it returns tells of them. Estimates of inner
+:func:`inner_product_variance` and :func:`cosine_variance`: they take the rows themselves, and what they return tells of
+them. Estimates of inner
 products, squared norms, squared distances and angles are unbiased, so they may fall outside the range of the true
 value. All compare *different* rows, whose sketches have noise of their own: a sketch compared with itself shares its
 noise, and only :func:`squared_norms` accounts for that. Both sides need the same projection: the same fitted estimator,
@@ -12,6 +13,9 @@ from ._estimates import (
     angle_variance,
     angles,
     best_n_components,
+    best_n_repeats,
+    bit_correlation,
+    cosine_variance,
     cosines,
     hamming_distances,
     inner_product_variance,
@@ -26,6 +30,9 @@ __all__ = [
     "angle_variance",
     "angles",
     "best_n_components",
+    "best_n_repeats",
+    "bit_correlation",
+    "cosine_variance",
     "cosines",
     "hamming_distances",
     "inner_product_variance",

@@ -1,6 +1,14 @@
 """Inner products, distances and angles of rows, estimated from their sketches."""
 
 import numpy as np
+from scipy.special import erfc
+from scipy.stats import hypergeom
+
+from ..mechanisms import flip_probability
+from ..mechanisms.randomised_response import binomial_flip_epsilon, sign_change_probability
+
+_MOST_BITS = 12  # logarithm of the largest number of bits that `best_n_components` tries first
+_SPREAD = 512  # numbers of nonzeros in a bin that are told apart: of more, they hardly vary
 
 
 def as_array(S):
@@ -124,7 +132,7 @@ def cosines(S, T):
     Returns
     -------
     ndarray of shape (n_rows, n_others)
-        Cosines of the sketches, which noise shrinks towards 0.
+        Cosines of the sketches, which noise shrinks towards 0; see :func:`cosine_variance`.
 
     References
     ----------
@@ -254,30 +262,142 @@ def angle_variance(angle, *, n_components, flip_epsilon):
     return (angle * (np.pi - angle) + np.pi**2 * odds + np.pi**2 * odds**2) / n_components
 
 
-def best_n_components(epsilon, *, angle=np.pi / 3):
+def best_n_components(epsilon, *, angle=np.pi / 3, delta=0.0, min_norm=None, max_change=1.0):
     """Choose the number of bits that estimates an angle best when they share one epsilon.
 
     Parameters
     ----------
     epsilon : float
-        Privacy loss of a sketch by :class:`~skdprp.DPSignRP` with ``method="rr"``: each of k bits has epsilon / k.
+        Privacy loss of a sketch by :class:`~skdprp.DPSignRP` with ``method="rr"``.
     angle : float, default=pi/3
         The angle that matters, in radians.
+    delta : float, default=0.0
+        As in :class:`~skdprp.DPSignRP`: above 0 with `min_norm`, and only then.
+    min_norm : float or None, default=None
+        Least l2 norm of a row, as in :class:`~skdprp.DPSignRP`. Far from zero few signs change, so that each bit has
+        more than epsilon / k.
+    max_change : float, default=1.0
+        l1 distance of neighbours, which counts with `min_norm` only.
 
     Returns
     -------
     int
-        The k that minimises :func:`angle_variance` at flip_epsilon = epsilon / k.
+        The k that minimises :func:`angle_variance` at the loss that each of k bits may have: epsilon / k, or with
+        `min_norm` what the exact distribution of the number of differing signs allows; then to within 5% of k, and of
+        at most 8192.
 
     Examples
     --------
     >>> from skdprp.similarity import best_n_components
     >>> best_n_components(20.0)
     6
+    >>> best_n_components(20.0, delta=1e-6, min_norm=10.0)
+    49
     """
-    # With more bits than epsilon the flips of all cost more than one more bit brings: larger k are never best.
-    k = np.arange(1, int(np.ceil(epsilon)) + 2)
-    return int(k[np.argmin(angle_variance(angle, n_components=k, flip_epsilon=epsilon / k))])
+    if (min_norm is None) != (delta == 0):
+        raise ValueError("A least norm needs delta > 0, and delta > 0 needs min_norm.")
+    if min_norm is None:
+        # With more bits than epsilon the flips of all cost more than one more bit brings: larger k are never best.
+        k = np.arange(1, int(np.ceil(epsilon)) + 2)
+        return int(k[np.argmin(angle_variance(angle, n_components=k, flip_epsilon=epsilon / k))])
+    changed = sign_change_probability(max_change / min_norm)
+
+    def _variance(k):
+        loss = binomial_flip_epsilon(epsilon, delta, n_components=k, changed=changed)
+        return angle_variance(angle, n_components=k, flip_epsilon=loss)
+
+    # It falls, with waves where one sign more may differ, and rises in the end: so all powers of 2, then what is near.
+    coarse = min((2**i for i in range(_MOST_BITS + 1)), key=_variance)
+    return min(np.unique(np.geomspace(max(1, coarse / 2), 2 * coarse, 33).round().astype(int)).tolist(), key=_variance)
+
+
+def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero=None, size=1.0, method="smooth"):
+    """Correlation of two sketches of one row by :class:`~skdprp.DPSignOPORP`: what a bit tells of its row.
+
+    It is 1 where the bits of both are the same, and 0 where all are coins; ``sqrt(k)`` times it is by how many standard
+    deviations more bits agree than of unrelated rows. The parameters are those of :func:`best_n_repeats`.
+
+    Returns
+    -------
+    float
+        ``E[(1 - 2 f(L))^2]``, f(L) the probability that a sign of level L is flipped, over what is in a bin.
+
+    Notes
+    -----
+    Of P = b k / t padded features b come to a bin, and of the z nonzeros of a row m, which is hypergeometric. Their
+    signed sum is normal with variance ``m size^2`` in units of `max_change`, which gives the level. A bin without any
+    is a coin. It is exact for rows whose nonzeros are normal.
+
+    Examples
+    --------
+    >>> from skdprp.similarity import bit_correlation
+    >>> round(bit_correlation(100.0, n_features=784, n_components=256, n_nonzero=150), 2)
+    0.47
+    """
+    bins = n_components // n_repeats
+    length, nonzero = -(-n_features // bins), n_features if n_nonzero is None else n_nonzero
+    if not 0 <= nonzero <= n_features:
+        raise ValueError(f"n_nonzero={n_nonzero} is not between 0 and n_features={n_features}.")
+    mean = length * nonzero / (bins * length)
+    spread = 12 * np.sqrt(mean) + 12
+    counts = np.arange(max(0, int(mean - spread)), min(length, nonzero, int(mean + spread)) + 1)
+    share = hypergeom.pmf(counts, bins * length, nonzero, length)
+    if len(counts) > _SPREAD:
+        counts, share = np.array([mean]), np.ones(1)
+    counts, share = counts[counts > 0], share[counts > 0]
+    if not len(counts):
+        return 0.0
+    # E[g(L)] = sum_l (g(l + 1) - g(l)) P(|x| > l), with g(0) = 0: a sum that ends where no level is reached.
+    scale = size * np.sqrt(counts)
+    levels = np.arange(1 if method == "rr" else 1 + int(min(9 * scale.max(), 20 * n_repeats / epsilon, 2**16)))
+    kept = (1 - 2 * flip_probability(np.append(levels, len(levels)), epsilon / n_repeats)) ** 2
+    return float(share @ (erfc(levels / (np.sqrt(2) * scale[:, None])) @ np.diff(kept)))
+
+
+def best_n_repeats(epsilon, *, n_features, n_components, n_nonzero=None, size=1.0, method="smooth"):
+    """Choose how many independent sketches share the bits of :class:`~skdprp.DPSignOPORP`.
+
+    A bin of one sketch of k bits holds few features. If all of them are zero in a row, its bit is a coin and tells
+    nothing; with t sketches of k / t bits each bin holds t times as many, but each bit has epsilon / t only. So few
+    repeats are best where epsilon is small, or where rows are dense, and more where it is large and rows are sparse.
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss of one row in one release.
+    n_features : int
+        Number p of features.
+    n_components : int
+        Number k of bits.
+    n_nonzero : int or None, default=None
+        How many features of a row are not zero, as far as one can tell in public; None stands for all.
+    size : float, default=1.0
+        Root mean square of these features, in units of `max_change`.
+    method : {"smooth", "rr"}, default="smooth"
+        As in :class:`~skdprp.DPSignOPORP`.
+
+    Returns
+    -------
+    int
+        The smallest divisor t of k at which :func:`bit_correlation` is largest, to within 1%.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
+       arXiv:2306.01751, Section 4.4, on multiple repetitions.
+
+    Examples
+    --------
+    >>> from skdprp.similarity import best_n_repeats
+    >>> [best_n_repeats(epsilon, n_features=784, n_components=256, n_nonzero=150) for epsilon in (1.0, 5.0, 20.0)]
+    [1, 2, 4]
+    >>> best_n_repeats(20.0, n_features=784, n_components=256)
+    1
+    """
+    divisors = [t for t in range(1, n_components + 1) if n_components % t == 0]
+    shape = {"n_features": n_features, "n_components": n_components, "n_nonzero": n_nonzero}
+    found = [bit_correlation(epsilon, **shape, n_repeats=t, size=size, method=method) for t in divisors]
+    return divisors[int(np.argmax(np.array(found) >= 0.99 * max(found)))]
 
 
 def inner_product_variance(u, v, *, projection, noise_variance):
@@ -319,3 +439,58 @@ def inner_product_variance(u, v, *, projection, noise_variance):
     # The draws of W and of the noise are independent: their variances add up.
     of_projection = uu * vv + uv**2 + (projection.fourth_moment - 3) * (u**2 @ v**2)
     return of_noise + projection.variance_factor * of_projection
+
+
+def cosine_variance(u, v, *, projection, noise_variance):
+    """Variance of the estimate of :func:`cosines`, over the draws of the projection and of Gaussian noise.
+
+    It plans a sketch, for rows like those to come: that of rows which are private is not to be released. To divide by
+    the norms takes most of the variance off where rows are alike and noise is small.
+
+    Parameters
+    ----------
+    u, v : ndarray of shape (n_features,)
+        The rows themselves, and not their sketches.
+    projection : Projection
+        ``projection_`` of the sketch; only its kind and shape matter.
+    noise_variance : float
+        Variance sigma^2 of the Gaussian noise of one component, ``scale_**2``.
+
+    Returns
+    -------
+    float
+        To first order in 1 / k. Without noise it is ``f ((1 - rho^2)^2 + (m - 3) sum_i m_i^2)`` for rows of norm 1 with
+        cosine rho, where ``m_i = u_i v_i - rho (u_i^2 + v_i^2) / 2``, m is the fourth moment of the entries of W and f
+        its `variance_factor`, 1 / k for dense projections [1]_.
+
+    Notes
+    -----
+    With sketches x and y, ``x'y / sqrt(x'x y'y)`` moves, to first order, by ``d = dx'y - a dx'x - c dy'y`` over
+    ``sqrt(B C)``, where ``B = |u|^2 + k sigma^2``, ``C = |v|^2 + k sigma^2``, ``a = <u, v> / (2 B)`` and
+    ``c = <u, v> / (2 C)``. Of the projection d is a quadratic form of a column of W, with the matrix
+    ``M = (u v' + v u') / 2 - a u u' - c v v'`` and the variance ``2 |M|^2 + (m - 3) sum_i M_ii^2``; of the noise it has
+    the variance ``sigma^2 (|v - 2 a u|^2 + |u - 2 c v|^2) + k sigma^4 (1 + 2 a^2 + 2 c^2)``.
+
+    References
+    ----------
+    .. [1] P. Li and X. Li, "OPORP: One Permutation + One Random Projection", arXiv:2302.03505.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skdprp.random_projection import make_projection
+    >>> from skdprp.similarity import cosine_variance
+    >>> u, v = np.ones(1000), np.append(-np.ones(200), np.ones(800))
+    >>> W = make_projection("rademacher", 1000, 64, np.random.RandomState(0))
+    >>> round(64 * float(cosine_variance(u, v, projection=W, noise_variance=0.0)), 3)
+    0.408
+    """
+    uu, vv, uv, size = u @ u, v @ v, u @ v, projection.n_components * noise_variance
+    a, c = uv / (2 * (uu + size)), uv / (2 * (vv + size))
+    # |M|^2 of the outer products u u', v v' and (u v' + v u') / 2, whose inner products are products of uu, vv and uv.
+    squared = (uu * vv + uv**2) / 2 + (a * uu) ** 2 + (c * vv) ** 2 - 2 * uv * (a * uu + c * vv) + 2 * a * c * uv**2
+    diagonal = u * v - a * u**2 - c * v**2
+    of_projection = projection.variance_factor * (2 * squared + (projection.fourth_moment - 3) * (diagonal @ diagonal))
+    moved = vv - 4 * a * uv + 4 * a**2 * uu + uu - 4 * c * uv + 4 * c**2 * vv
+    of_noise = noise_variance * (moved + size * (1 + 2 * a**2 + 2 * c**2))
+    return (of_projection + of_noise) / ((uu + size) * (vv + size))

@@ -1,18 +1,16 @@
 """Projections with additive noise: DPRandomProjection and DPOPORP."""
 
-from numbers import Real
-
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
 from .._digits import printed_down, printed_up
-from .._validation import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, Interval, StrOptions
+from .._validation import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..composition import PrivacyLoss
 from ..mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scale, laplace_scale, sampled_target
 from ..mechanisms.gaussian_laplace import kenthapadi_bound_scale
 from ..random_projection import make_projection
 from ..sensitivity import l1_sensitivity, l2_sensitivity
-from ._base import DRAW, ROUNDING_MARGIN, BaseSketch, check_delta_of_a_draw
+from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, check_delta_of_a_draw
 
 _LL_3 = "Li and Li, arXiv:2306.01751, Section 3"
 _GAUSSIAN_CALIBRATIONS = {
@@ -105,8 +103,9 @@ class DPRandomProjection(AdditiveSketch):
         the data.
     adjacency : {"l1", "l2"}, default="l1"
         Which distance; "l1" covers a change of one coordinate by `max_change`.
-    projection : {"rademacher", "gaussian", "uniform", "very_sparse", "identity"}, default="rademacher"
-        Distribution of the entries of W; "identity" adds noise to the data itself.
+    projection : {"rademacher", "gaussian", "uniform", "very_sparse", "identity", "count_sketch"}, default="rademacher"
+        Distribution of the entries of W; "identity" adds noise to the data itself, and "count_sketch" has bins of
+        variable length, where :class:`DPOPORP` has bins of fixed length.
     density : "auto" or float, default="auto"
         Share of nonzero entries of a very sparse projection; "auto" is 1 / sqrt(n_features).
     noise : {"gaussian", "laplace"}, default="gaussian"
@@ -139,6 +138,12 @@ class DPRandomProjection(AdditiveSketch):
     DPOPORP : Never more noise than projections but the identity, far less of it if Laplace, and much faster.
     DPSignRP : Releases one bit for each component.
 
+    Notes
+    -----
+    In [1]_ it is DP-RP-G-OPT-B; with ``projection="gaussian"`` DP-RP-G-OPT, DP-RP-G (``calibration="kenthapadi"``),
+    Analytic DP-RP-G (``calibration="kenthapadi_bound"``) or DP-RP-L (``noise="laplace"``); and with
+    ``projection="identity"`` Raw-data-G-OPT.
+
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
@@ -158,8 +163,8 @@ class DPRandomProjection(AdditiveSketch):
 
     _parameter_constraints: dict = {
         **_ADDITIVE_CONSTRAINTS,
-        "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse", "identity"})],
-        "density": [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})],
+        "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse", "identity", "count_sketch"})],
+        "density": DENSITY,
         "calibration": [StrOptions({"analytic", "kenthapadi", "kenthapadi_bound", "classic"})],
     }
 
@@ -198,7 +203,9 @@ class DPOPORP(AdditiveSketch):
     """Release a noisy count-sketch-like projection of each row: one permutation, one random projection.
 
     The sensitivity of this projection to an l1 change is max_change whatever its size, in both norms, and it costs one
-    addition for each nonzero entry of X.
+    addition for each nonzero entry of X. It is a count-sketch with bins of fixed length, which estimate inner products
+    with less variance than bins of variable length by a factor of (P - k) / (P - 1), P the number of features padded to
+    a multiple of k. Its signs are Rademacher ones, which have the least variance and the least sensitivity of all.
 
     Parameters
     ----------
@@ -241,6 +248,10 @@ class DPOPORP(AdditiveSketch):
     --------
     DPRandomProjection : Dense and very sparse projections, and the data itself.
     DPSignOPORP : Releases one bit for each component.
+
+    Notes
+    -----
+    In [1]_ it is DP-OPORP.
 
     References
     ----------

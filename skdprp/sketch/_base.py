@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from functools import partial
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +21,9 @@ from .._lazy import is_lazy, stand_in
 from .._threads import in_threads
 from .._validation import (
     FLOATS,
+    Interval,
     PythonNumbersMixin,
+    StrOptions,
     UncachedMixin,
     _fit_context,
     float_type,
@@ -44,6 +47,7 @@ DRAW = (
     "delta includes the draw of the projection, taken as one of Gaussian numbers that are independent of the rows: "
     "rows are chosen without knowledge of its seed, and not by what the generator makes of any seeds"
 )
+DENSITY = [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})]  # of a very sparse projection
 _ASSUMPTIONS = (
     "the projection is public and does not depend on the data",
     "rows reach the sketch by a map that was not fitted on them",

@@ -11,7 +11,7 @@ from ..mechanisms import flip_probability, gaussian_scale, sampled_target
 from ..mechanisms.randomised_response import integer_thresholds
 from ..random_projection import make_projection
 from ..sensitivity import l2_sensitivity
-from ._base import ROUNDING_MARGIN
+from ._base import DENSITY, ROUNDING_MARGIN
 from ._sign import SIGN_CONSTRAINTS, SignSketch
 
 
@@ -35,8 +35,10 @@ class iDPSignRP(SignSketch):
         with projection "oporp". A public choice, never read from the data.
     method : {"gaussian", "rr"}, default="gaussian"
         Noise before the sign, or randomised response after it.
-    projection : {"rademacher", "gaussian", "oporp"}, default="rademacher"
+    projection : {"rademacher", "gaussian", "uniform", "very_sparse", "oporp"}, default="rademacher"
         The projection.
+    density : "auto" or float, default="auto"
+        Share 1 / s of nonzero entries of a very sparse projection; "auto" is 1 / sqrt(n_features).
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -65,10 +67,15 @@ class iDPSignRP(SignSketch):
     --------
     DPSignOPORP : Differentially private signs.
 
+    Notes
+    -----
+    In [1]_ it is iDP-SignRP-G, with ``method="rr"`` iDP-SignRP-RR, and with ``projection="oporp"`` iDP-SignOPORP, whose
+    empty bins come out as -1.
+
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
-       arXiv:2306.01751, Algorithms 6 to 8 of the appendix.
+       arXiv:2306.01751, Section 6, Algorithms 9 to 11.
 
     Examples
     --------
@@ -84,7 +91,8 @@ class iDPSignRP(SignSketch):
         **SIGN_CONSTRAINTS,
         "delta": PRIVACY_CONSTRAINTS["delta"],
         "method": [StrOptions({"gaussian", "rr"})],
-        "projection": [StrOptions({"rademacher", "gaussian", "oporp"})],
+        "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse", "oporp"})],
+        "density": DENSITY,
     }
 
     def __init__(
@@ -96,6 +104,7 @@ class iDPSignRP(SignSketch):
         max_change=1.0,
         method="gaussian",
         projection="rademacher",
+        density="auto",
         output="sign",
         random_state=None,
         n_jobs=None,
@@ -106,12 +115,13 @@ class iDPSignRP(SignSketch):
         self.max_change = max_change
         self.method = method
         self.projection = projection
+        self.density = density
         self.output = output
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _draw_projection(self, n_features, random_state):
-        return make_projection(self.projection, n_features, self.n_components, random_state)
+        return make_projection(self.projection, n_features, self.n_components, random_state, density=self.density)
 
     def _calibrate(self, projection):
         fitted = {"component_change_": self._component_change(projection)}
@@ -134,7 +144,7 @@ class iDPSignRP(SignSketch):
             adjacency=adjacency,
             released="the signs of the projection, randomised near zero",
             mechanism=f"{mechanism} on the N signs that a change may flip; the others as they are",
-            source="Li and Li, arXiv:2306.01751, Algorithms 6 to 8 of the appendix, with the noise held fixed",
+            source="Li and Li, arXiv:2306.01751, Section 6, Algorithms 9 to 11, with the noise held fixed",
             definition=Definition.INDIVIDUAL_DP,
             assumptions=(
                 "individual DP of the released data set, noise parameters held fixed",
@@ -151,10 +161,21 @@ class iDPSignRP(SignSketch):
             # Level N indexes the threshold for N signs that share epsilon, level 0 the one that never flips.
             levels = np.where(may_flip, may_flip.sum(axis=1, keepdims=True), 0)
             return (x > 0) ^ _noise.flip(levels, self.flip_thresholds_)
-        # Both bound how far a neighbour moves the projections that have noise; the smaller one is the sensitivity.
-        squared = np.square(self.component_change_) * may_flip
-        sensitivity = np.minimum(np.sqrt(squared.sum(axis=1, keepdims=True)), self._row_change)
         # In units of the sensitivity every row has the same noise, and its rounding to a grid comes before the sign.
-        released = np.divide(x, sensitivity, out=np.zeros_like(x), where=may_flip)
+        released = np.divide(x, self._sensitivity_within(may_flip)[:, None], out=np.zeros_like(x), where=may_flip)
         _noise.add_gaussian(released, self.scale_)
         return np.where(may_flip, released, x) > 0
+
+    def _sensitivity_within(self, may_flip):
+        """How far a neighbour moves the projections that have noise, for each row.
+
+        It is ``max_change max_i |W_iA|`` over the projections A: an l1 change moves them by a mean of rows of W, whose
+        norm is no larger than the largest. Rounding, which `_check_domain` bounds by the l1 norm of the row times the
+        rows of W in the same way, is within the margin. Where W is too large for it, the norm of the changes of each
+        projection in A and the largest row of W as a whole are bounds.
+        """
+        reached = self.max_change * (1 + ROUNDING_MARGIN) * self.projection_.row_norm_within(may_flip)
+        changes = np.sqrt(may_flip @ np.square(self.component_change_))
+        sensitivity = np.minimum(np.minimum(reached, changes), self._row_change)
+        # Projections that no feature reaches are zero for all rows: any noise makes them coins.
+        return np.where(sensitivity > 0, sensitivity, 1.0)

@@ -20,7 +20,7 @@ from ..mechanisms.randomised_response import (
 )
 from ..random_projection import make_projection
 from ..sensitivity import component_sensitivity
-from ._base import DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, check_delta_of_a_draw
+from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, check_delta_of_a_draw
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
 _MARGIN_OF_DISTANT_ROWS = ROUNDING_MARGIN / 64  # so little that it hardly adds to the probability that a sign changes
@@ -116,6 +116,8 @@ class DPSignRP(FlippedSignSketch):
         projection="gaussian" and delta > 0 it allows far fewer flips.
     projection : {"rademacher", "gaussian", "uniform", "very_sparse"}, default="rademacher"
         Distribution of the entries of W.
+    density : "auto" or float, default="auto"
+        Share 1 / s of nonzero entries of a very sparse projection; "auto" is 1 / sqrt(n_features).
     calibration : {"exact", "published"}, default="exact"
         How `min_norm` is used: by the exact distribution of the number of signs that differ, or by the published bound
         N_+.
@@ -147,6 +149,11 @@ class DPSignRP(FlippedSignSketch):
     --------
     DPSignOPORP : Far fewer flips when a change stays in one coordinate.
 
+    Notes
+    -----
+    In [1]_ it is DP-SignRP-RR-smooth, and with ``method="rr"`` DP-SignRP-RR: by Remark 4.1 there, and with `min_norm`
+    by Algorithm 6, exactly or with ``calibration="published"``.
+
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
@@ -169,6 +176,7 @@ class DPSignRP(FlippedSignSketch):
         "delta": PRIVACY_CONSTRAINTS["delta"],
         "min_norm": [*POSITIVE, None],
         "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse"})],
+        "density": DENSITY,
         "calibration": [StrOptions({"exact", "published"})],
     }
 
@@ -182,6 +190,7 @@ class DPSignRP(FlippedSignSketch):
         method="smooth",
         min_norm=None,
         projection="rademacher",
+        density="auto",
         calibration="exact",
         output="sign",
         random_state=None,
@@ -194,13 +203,14 @@ class DPSignRP(FlippedSignSketch):
         self.method = method
         self.min_norm = min_norm
         self.projection = projection
+        self.density = density
         self.calibration = calibration
         self.output = output
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _draw_projection(self, n_features, random_state):
-        return make_projection(self.projection, n_features, self.n_components, random_state)
+        return make_projection(self.projection, n_features, self.n_components, random_state, density=self.density)
 
     def _calibrate(self, projection):
         k = projection.n_components
@@ -212,7 +222,10 @@ class DPSignRP(FlippedSignSketch):
             delta, source, loss, assumptions = 0.0, _LL_4, _loss_of_bits(k, flip_epsilon), ()
         else:
             if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
-                raise ValueError("min_norm needs method='rr', projection='gaussian' and delta > 0.")
+                raise ValueError(
+                    "min_norm needs method='rr', projection='gaussian' and delta > 0: of other projections, how many "
+                    "signs differ depends on the rows."
+                )
             check_delta_of_a_draw(self.delta)
             flip_epsilon, delta, loss = self._flip_epsilon_of_distant_rows(projection), self.delta, None
             source = "binomial mixture of randomised responses, exact for Gaussian projections"
@@ -259,6 +272,9 @@ class DPSignOPORP(FlippedSignSketch):
     A change of one coordinate moves one bin only, so that each bit may use the whole epsilon. Signs tell most when the
     features are centred: take public constants off first.
 
+    The bit of an empty bin, whose features are all zero in a row, is a coin. Where rows have zeros and epsilon is not
+    small, repeat (`n_repeats`): t sketches of k / t bits have bins that hold t times as many features.
+
     Parameters
     ----------
     n_components : int, default=256
@@ -272,7 +288,8 @@ class DPSignOPORP(FlippedSignSketch):
         "smooth" flips a sign less often the further its projection is from zero; "rr" (randomised response) flips all
         alike.
     n_repeats : int, default=1
-        Number t of independent projections with k / t bits each, at epsilon / t each.
+        Number t of independent projections with k / t bits each, at epsilon / t each: repetitions against empty bins.
+        :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -300,6 +317,11 @@ class DPSignOPORP(FlippedSignSketch):
     See Also
     --------
     DPSignRP : Covers changes spread over many coordinates.
+    skdprp.similarity.best_n_repeats : Chooses `n_repeats`.
+
+    Notes
+    -----
+    In [1]_ it is DP-SignOPORP-RR-smooth, and with ``method="rr"`` DP-SignOPORP-RR.
 
     References
     ----------
