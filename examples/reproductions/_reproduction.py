@@ -23,6 +23,7 @@ from skdprp import (
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
+    MIDPRegressor,
     ProductNoiseOutputPerturbation,
     iDPSignRP,
 )
@@ -53,6 +54,45 @@ def save(options, name, figure, rows, **more):
         figure.savefig(options.output / f"{name}.png", dpi=150)
         for table, numbers in {name: rows, **{f"{name}_{key}": value for key, value in more.items()}}.items():
             pd.DataFrame(numbers).to_csv(options.output / f"{table}.csv", index=False)
+
+
+def sketched_regressor(epsilon, mechanism, n_components="auto", calibration="exact"):
+    """Regressor of Showkatbakhsh et al., for entries between -1 and 1."""
+    return MIDPRegressor(
+        epsilon=epsilon,
+        mechanism=mechanism,
+        n_components=n_components,
+        calibration=calibration,
+        min_residual=0.0,
+        max_abs=1.0,
+        fit_intercept=False,
+    )
+
+
+# The number of rows n' of a projection of n rows, k units of rows of which each has `base` rows of n' at first.
+SKETCHED_RULES = {
+    "logarithmic": lambda n, k, base: int(base * (np.log(k) + 1)),
+    "linear": lambda n, k, base: int(base * (k + 1) / 2),
+    "full": lambda n, k, base: int(n),
+}
+
+
+def draw_regressions(n, d, ratios, seed=0):
+    """Draw entries spread evenly over [-1, 1], and targets whose r(y) is as asked for.
+
+    Returned are X, the targets by r(y), the same two as a triangular factor of [X, y], which has their Gram matrix, and
+    f(X) of the paper.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    signal, noise = X @ rng.normal(size=d), rng.normal(size=n)
+    noise -= X @ np.linalg.solve(X.T @ X, X.T @ noise)
+    noise *= np.linalg.norm(signal) / np.linalg.norm(noise)
+    targets = {r: signal + noise / r for r in ratios}
+    triangle = np.linalg.qr(np.column_stack([X, *targets.values()]), mode="r")
+    squares = X**2
+    residual = np.sqrt((squares.sum(axis=0) - squares.max(axis=0)).min())
+    return X, targets, triangle[:, :d], dict(zip(ratios, triangle[:, d:].T, strict=True)), residual
 
 
 def _read_idx(path, header):
