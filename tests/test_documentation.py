@@ -13,6 +13,7 @@ import pytest
 import test_common
 
 import skdprp
+from skdprp.mechanisms import Published
 
 ROOT = Path(__file__).parents[1]
 API = (ROOT / "doc" / "api.rst").read_text()
@@ -105,6 +106,7 @@ CALLS = sorted(set(re.findall(rf"``((?:{ESTIMATORS})\(.*?\))``", PAPERS)))
 @pytest.mark.parametrize("call", CALLS)
 def test_calls_by_which_a_paper_is_found_here_work(call):
     names = {name: getattr(skdprp, name) for name in skdprp.__all__} | {"k": 8, "t": 2, "m": 2.0, "delta": 1e-6}
+    names["Published"] = Published
     X = np.random.default_rng(0).uniform(0.5, 1, (150, 20))
     estimator = eval(call, names)
     if hasattr(estimator, "transform"):

@@ -292,6 +292,12 @@ def test_published_amp_releases_with_product_noise(binary, three_classes, monkey
         draws.clear()
 
 
+def test_published_amp_with_far_too_much_noise_has_a_guarantee(three_classes):
+    """A delta that is too small for sampled noise to reach made it none."""
+    with pytest.warns(PrivacyWarning, match=r"what is true is \(0.01, 2\..*e-67\)-DP"):
+        AMPClassifier(calibration="published", epsilon=0.01, delta=1e-30).fit(*three_classes)
+
+
 def test_published_amp_with_analytic_gaussian_noise(binary):
     """Less noise than by the tail bound, and still more than the guarantee takes."""
     with pytest.warns(PrivacyWarning):

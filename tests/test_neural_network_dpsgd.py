@@ -168,6 +168,13 @@ def test_a_noise_multiplier_has_the_delta_that_it_has(adjacency):
     assert exact.noise_multiplier_ == pytest.approx(model.noise_multiplier_, rel=2e-3)
 
 
+def test_a_delta_below_what_sampled_noise_reaches_is_rounded_up():
+    """It would have made a strong guarantee none at all."""
+    known = {"calibration": Published(noise_multiplier=1e4), "batch_size": None, "n_epochs": 5}
+    model = DPSGDClassifier(**known).fit(*TWO_CLASSES)
+    assert model.guarantee_.epsilon == 1.0 and 0 < model.guarantee_.delta < 1e-60
+
+
 @pytest.mark.parametrize(
     "known, message",
     [

@@ -268,21 +268,23 @@ def false_positive_rate(y, predicted):
     return np.mean([np.mean(predicted[y != c] == c) for c in (classes[-1:] if len(classes) == 2 else classes)])
 
 
-def compare_models(options, name, title, models, styles, penalty):
+def compare_models(options, name, title, models, styles, penalty, epsilons):
     """Fit private models to each problem, and draw, save and print how far they are from the same without noise.
 
-    `penalty` gives C from the number of rows, or "auto".
+    `penalty` gives C from the name of the problem and the number of rows, or "auto"; every second of `epsilons` is
+    taken, without ``--full``.
     """
     rows = []
     for problem, (X, X_test, y, y_test) in linear_problems(options).items():
         exact = cache(lambda options, X=X, y=y: ProductNoiseOutputPerturbation(**dict(options)).fit(X, y))
         for method, model in models.items():
-            for epsilon in (0.1, 0.3, 1.0, 3.0, 10.0) if options.full else (0.1, 1.0, 10.0):
-                model = clone(model).set_params(epsilon=epsilon, C=penalty(len(y)))
+            for epsilon in epsilons if options.full else epsilons[::2]:
+                model = clone(model).set_params(epsilon=epsilon, C=penalty(problem, len(y)))
                 draws = range(10 if options.full else 5)
                 measures = [_measure(model.fit(X, y), exact, X_test, y_test) for _ in draws]
                 means = {key: np.mean([measure[key] for measure in measures]) for key in measures[0]}
-                rows.append({"data": problem, "method": method, "epsilon": epsilon, **means})
+                deviations = {f"deviation of {key}": np.std([each[key] for each in measures]) for key in MEASURES}
+                rows.append({"data": problem, "method": method, "epsilon": epsilon, **means, **deviations})
     problems = list(dict.fromkeys(row["data"] for row in rows))
     fig, axes = plt.subplots(3, len(problems), figsize=(1 + 4 * len(problems), 9), layout="constrained", squeeze=False)
     for problem, column in zip(problems, axes.T, strict=True):
@@ -292,9 +294,13 @@ def compare_models(options, name, title, models, styles, penalty):
         ax.set_ylabel(measure)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
     save(options, name, fig, rows)
+    line = "{data:>25}  epsilon {epsilon:<7.3g} {method:32}  accuracy {accuracy:.3f} +- {deviation of accuracy:.3f}"
+    line += "  l2 {relative l2 error:.2g}  FPR {false-positive rate:.3f}  true delta {true delta:.2g}"
     for row in rows:
-        if row["epsilon"] == 1.0:
-            print("{data:>25}  {method:30}  accuracy {accuracy:.3f}  true delta {true delta:.2g}".format(**row))
+        print(line.format(**row))
+    for problem in problems:
+        row = next(row for row in rows if row["data"] == problem)
+        print("{data:>25}  not private: accuracy {not private:.3f}  FPR {not private FPR:.3f}".format(**row))
 
 
 def _measure(model, exact, X, y):
@@ -306,14 +312,16 @@ def _measure(model, exact, X, y):
         "false-positive rate": false_positive_rate(y, predicted),
         "true delta": model.guarantee_.delta if np.isfinite(model.guarantee_.epsilon) else 1.0,
         "not private": np.mean(bare.predict(X) == y),
+        "not private FPR": false_positive_rate(y, bare.predict(X)),
     }
 
 
 def _without_noise(model):
     """Parameters of the model of the same penalty at an epsilon at which noise does not matter."""
-    published_objective = hasattr(model, "release_scale_") and model.calibration == "published"
+    published_objective = hasattr(model, "release_scale_") and model.calibration != "exact"
     multi_class = "ovr" if published_objective else model.multi_class
-    known = {"epsilon": 1e9, "delta": 0, "C": model.C_, "loss": model.loss, "multi_class": multi_class}
+    known = {"epsilon": 1e9, "delta": 0, "C": model.C_, "loss": model.loss_, "multi_class": multi_class}
+    known |= {"fit_intercept": model.fit_intercept, "max_norm": model.max_norm}
     return tuple(known.items())
 
 

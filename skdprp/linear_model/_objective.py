@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
-from .._calibration import Calibration
+from .._calibration import Calibration, reached_delta
 from .._digits import printed_down
 from .._validation import Interval, StrOptions, silent
 from ..composition import PrivacyLoss, Profile
@@ -374,7 +374,7 @@ class AMPClassifier(PrivateLinearClassifier):
             shift = 2 * _hidden_gradient(problem, penalty, noise.scale) / (penalty * release_scale)
             profile, _, sizes = self._gaussian(problem)
             loss = _loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **sizes)
-            true = self.epsilon, loss.profile(self.epsilon)
+            true = self.epsilon, reached_delta(self.epsilon, loss.profile(self.epsilon))
         claimed = self._claim(published.claimed_delta, paper)
         return self._calibration(noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
 

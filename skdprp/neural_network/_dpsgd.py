@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from .. import _noise
 from .._adjacency import Relation
-from .._calibration import Calibration
+from .._calibration import Calibration, reached_delta
 from .._digits import printed_down, printed_up
 from .._validation import POSITIVE, Interval, StrOptions, clip_rows
 from ..composition import PrivacyLoss, Profile
@@ -386,7 +386,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         elif settings is not None and self.noise == "gaussian":
             radius, multiplier = None, settings.noise_multiplier
             loss = self._loss(plan, multiplier, n_changed, rounding.failure)
-            true_delta = min(loss.profile(self.epsilon), 1.0)
+            true_delta = reached_delta(self.epsilon, min(loss.profile(self.epsilon), 1.0))
         elif self.noise == "gaussian":
             radius = None
             multiplier = descent_scale(*sampled_steps_target(self.epsilon, ideal_delta, n_changed=n_changed), **steps)
