@@ -3,6 +3,15 @@
 from enum import StrEnum
 
 
+class Unit(StrEnum):
+    """What is protected, in the guarantees of models; others name their own."""
+
+    ROW = "one row"
+    PERSON = "one person (all of its rows)"
+
+    __repr__ = str.__repr__
+
+
 class Relation(StrEnum):
     """How two neighbouring inputs differ; each is equal to the word that users write for it."""
 

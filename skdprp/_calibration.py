@@ -29,6 +29,7 @@ class Calibration:
     def __post_init__(self):
         assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])
         guarantee = replace(self.guarantee, assumptions=tuple(assumptions))
+        # Noise with a scale has tails that are never sampled; what has none, such as flips, is exact.
         if "scale_" in self.fitted and (reached := within_reach(guarantee)) is not guarantee:
             guarantee = reached
             object.__setattr__(self, "is_void", True)

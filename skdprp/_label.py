@@ -6,7 +6,7 @@ import re
 import textwrap
 from fractions import Fraction
 
-from ._adjacency import Relation
+from ._adjacency import Relation, Unit
 from ._digits import printed_down, printed_up
 
 # (in one line, as a sentence) of each relation between two neighbours
@@ -22,6 +22,16 @@ _NEIGHBOURS = {
     Relation.ENTRY: (
         "one entry of at most {}",
         "any value of one entry, of absolute value at most {}; all others and y are known",
+    ),
+}
+_NEIGHBOURS_OF_PERSONS = {
+    Relation.REPLACE_ONE: (
+        "one person replaced",
+        "data sets that differ in all rows of one person, of any number in each, and their labels",
+    ),
+    Relation.ADD_REMOVE: (
+        "one person blank or not",
+        "data sets that differ in one person: all of its rows and their labels in the one, a blank in the other",
     ),
 }
 RELEASED_AT = {
@@ -64,15 +74,20 @@ def as_text(facts):
     return "\n".join(wrap(f"{name:<12}{fact}", indent=12) for name, fact in facts.items())
 
 
-def neighbours_sentence(adjacency):
+def _neighbours(relation, unit):
+    """How neighbours differ, in one line and as a sentence."""
+    return (_NEIGHBOURS_OF_PERSONS if unit == Unit.PERSON else _NEIGHBOURS)[relation]
+
+
+def neighbours_sentence(adjacency, unit=Unit.ROW):
     """Say in full which data sets are neighbours."""
     leaving = f", as they leave {adjacency.after}" if adjacency.after else ""
-    return _NEIGHBOURS[adjacency.relation][1].format(adjacency.bound) + leaving
+    return _neighbours(adjacency.relation, unit)[1].format(adjacency.bound) + leaving
 
 
-def neighbours_in_short(relation, bound):
+def neighbours_in_short(relation, bound, unit=Unit.ROW):
     """Say in a few words how neighbours differ."""
-    return _NEIGHBOURS[relation][0].format(bound)
+    return _neighbours(relation, unit)[0].format(bound)
 
 
 def guarantee_line(guarantee):
@@ -85,7 +100,9 @@ def guarantee_line(guarantee):
             f"-{guarantee.definition}",
             " per transform" if guarantee.per == "transform" else "",
             ", ",
-            neighbours_in_short(adjacency.relation, adjacency.bound) if adjacency else "neighbours not stated",
+            neighbours_in_short(adjacency.relation, adjacency.bound, guarantee.unit)
+            if adjacency
+            else "neighbours not stated",
             f" of rows as they leave {_DIGEST.sub('', adjacency.after)}" if adjacency and adjacency.after else "",
             f", given {guarantee.given}" if guarantee.given else "",
             void_marks(guarantee),
@@ -104,7 +121,7 @@ def guarantee_facts(guarantee):
     facts = {
         "guarantee": guarantee_line(guarantee),
         "unit": guarantee.unit,
-        "neighbours": neighbours_sentence(guarantee.adjacency) if guarantee.adjacency else "",
+        "neighbours": neighbours_sentence(guarantee.adjacency, guarantee.unit) if guarantee.adjacency else "",
         "given": guarantee.given,
         "released": "; ".join(filter(None, [RELEASED_AT.get(guarantee.per), guarantee.released])),
         "assumed": "; ".join(guarantee.assumptions) or "nothing",

@@ -42,6 +42,7 @@ __all__ = [
     "in_order",
     "is_frame",
     "low_and_high",
+    "scale_rows",
     "silent",
     "validate_array",
     "validate_data",
@@ -343,17 +344,17 @@ def clip_rows(X, max_norm):
     norms = extmath.row_norms(X)
     is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
     if is_huge.any():  # exact but for numbers near 0; the other factor is then a normal number, with all its digits
-        _scale_rows(X, np.where(is_huge, 2.0**-600, 1.0))
+        scale_rows(X, np.where(is_huge, 2.0**-600, 1.0))
         norms = extmath.row_norms(X)
     # The computed norm may be below the true one: the sensitivity rests on the true one, so that the limit is less.
     limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)
     factors = limit / np.where(is_huge, norms, np.maximum(norms, limit))
     if (factors != 1).any():
-        _scale_rows(X, factors)
+        scale_rows(X, factors)
     return X
 
 
-def _scale_rows(X, factors):
+def scale_rows(X, factors):
     """Multiply each row by its factor, in place."""
     if sp.issparse(X):
         X.data *= np.repeat(factors, np.diff(X.indptr))

@@ -128,9 +128,9 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
             raise ValueError(f"n_components={n_components} is more than the {n_features} features of X.")
         return n_components
 
-    def _calibrate(self, n_samples, columns):
+    def _calibrate(self, n_samples, columns, unit):
         self._n_components(columns.n_features)  # before anything is released
-        return super()._calibrate(n_samples, columns)
+        return super()._calibrate(n_samples, columns, unit)
 
     @silent
     def transform(self, X):

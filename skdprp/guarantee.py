@@ -6,7 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Literal
 
-from ._adjacency import Relation
+from ._adjacency import Relation, Unit
 from ._digits import to_python, with_python_numbers
 from ._label import (
     as_html,
@@ -183,7 +183,8 @@ class PrivacyGuarantee:
     definition : Definition or str, default=Definition.DP
         What kind of privacy. Guarantees of different definitions never compose.
     unit : str, default="one row"
-        What is protected.
+        What is protected: "one row", or "one person (all of its rows)" where a fit was given `groups`. A replaced
+        person covers a row of it that is replaced, see :func:`compose`.
     adjacency : Adjacency or None, default=None
         Which pairs of inputs cannot be told apart.
     per : {"fit", "transform"} or None, default=None
@@ -242,7 +243,7 @@ class PrivacyGuarantee:
     epsilon: float
     delta: float
     definition: Definition = Definition.DP
-    unit: str = "one row"
+    unit: str = Unit.ROW
     adjacency: Adjacency | None = None
     per: Literal["fit", "transform"] | None = None
     given: str = ""
@@ -262,6 +263,10 @@ class PrivacyGuarantee:
         for name in ("epsilon", "delta", "audited_epsilon"):
             object.__setattr__(self, name, to_python(getattr(self, name)))
         object.__setattr__(self, "definition", Definition(self.definition))
+        if self.unit in list(Unit):
+            object.__setattr__(self, "unit", Unit(self.unit))
+        if self.unit == Unit.PERSON and self.adjacency is not None and self.adjacency.is_distance:
+            raise ValueError(f"Persons are replaced, or blank, and not {self.adjacency}.")
         if self.per not in ("fit", "transform", None):
             raise ValueError(f'per must be "fit", "transform" or None, got {self.per!r}.')
         if not (self.epsilon >= 0 and 0 <= self.delta <= 1):
@@ -282,6 +287,30 @@ class PrivacyGuarantee:
 
     def _repr_html_(self):
         return as_html("Privacy", guarantee_facts(self))
+
+    def covers_unit(self, unit):
+        """Whether this guarantee of its own unit implies one of another, for the same numbers.
+
+        Parameters
+        ----------
+        unit : str
+            The other unit.
+
+        Returns
+        -------
+        bool
+            Of the same unit, and of a row where a whole person may be replaced: to replace one row, which stays with
+            its person, is to replace the rows of that person. A row that is blank is no person that is.
+
+        Examples
+        --------
+        >>> from skdprp.guarantee import Adjacency, PrivacyGuarantee
+        >>> unit = "one person (all of its rows)"
+        >>> PrivacyGuarantee(1.0, 0.0, unit=unit, adjacency=Adjacency("replace_one")).covers_unit("one row")
+        True
+        """
+        is_replaced = self.adjacency is not None and self.adjacency.relation is Relation.REPLACE_ONE
+        return self.unit == unit or ((self.unit, unit) == (Unit.PERSON, Unit.ROW) and is_replaced)
 
     @property
     def guess_probability(self):
@@ -464,7 +493,8 @@ def compose(*guarantees, delta=None, disjoint=False):
     Returns
     -------
     PrivacyGuarantee
-        The total, for the neighbours that all guarantees have in common. Its `method` says how it was computed; where
+        The total, for the neighbours that all guarantees have in common: one row, where some are for a person that is
+        replaced and others for a row that is. Its `method` says how it was computed; where
         dp-accounting is not installed or the definition is mutual information, by basic composition. It says where
         ``pip install "skdprp[pld]"`` may prove less.
 
@@ -509,17 +539,18 @@ def compose(*guarantees, delta=None, disjoint=False):
     if delta is not None and not 0 <= delta <= 1:
         raise ValueError(f"delta must be between 0 and 1, got {delta}.")
     _check_same_kind(guarantees)
+    unit = _common_unit(guarantees)
     total = _disjoint_total(guarantees, delta) if disjoint else _sequential_total(guarantees, delta)
     return replace(
         guarantees[0],
+        unit=unit,
         adjacency=_common_adjacency(guarantees),
         per=None,
         given=_given(guarantees, disjoint=disjoint),
         released=_joined(guarantee.released for guarantee in guarantees),
         mechanism=_joined(guarantee.mechanism for guarantee in guarantees),
         n_releases=sum(guarantee.n_releases for guarantee in guarantees),
-        assumptions=_union(guarantee.assumptions for guarantee in guarantees)
-        + (_DISJOINT.format(guarantees[0].unit),) * disjoint,
+        assumptions=_union(guarantee.assumptions for guarantee in guarantees) + (_DISJOINT.format(unit),) * disjoint,
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
         audited_epsilon=None,  # an attack on one release says nothing about the total, but for what follows
@@ -546,9 +577,16 @@ def _check_same_kind(guarantees):
         raise ValueError(f"Guarantees of different definitions do not compose: {', '.join(sorted(definitions))}.")
     if not guarantees[0].definition.composes:
         raise ValueError(f"Guarantees of this definition do not compose: {guarantees[0].definition}.")
-    units = {guarantee.unit for guarantee in guarantees}
-    if len(units) > 1:
-        raise ValueError(f"Guarantees for different units do not compose: {', '.join(sorted(units))}.")
+
+
+def _common_unit(guarantees):
+    """Unit that all guarantees hold for: a row, where some are for replaced persons and some for rows."""
+    units = dict.fromkeys(guarantee.unit for guarantee in guarantees)
+    for unit in units:
+        if all(guarantee.covers_unit(unit) for guarantee in guarantees):
+            return unit
+    cure = " Give groups to all fits, or to none." * (Unit.PERSON in units)
+    raise ValueError(f"Guarantees for different units do not compose: {', '.join(sorted(units))}.{cure}")
 
 
 def _common_adjacency(guarantees):

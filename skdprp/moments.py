@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from itertools import chain
 from numbers import Real
 
 import numpy as np
@@ -11,11 +10,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import gen_batches
 
 from . import _noise
-from ._adjacency import Relation
+from ._adjacency import Relation, Unit
 from ._calibration import Calibration, snapshot, take_over
 from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
 from ._lazy import is_lazy, stand_in
+from ._persons import ASSUMED_OF_PERSONS, persons_in_parts, persons_of, roots
 from ._validation import (
     FLOATS,
     POSITIVE,
@@ -25,6 +25,7 @@ from ._validation import (
     UncachedMixin,
     _fit_context,
     clip_rows,
+    scale_rows,
     silent,
     validate_data,
     without_values,
@@ -102,13 +103,20 @@ class Columns:
         size = self.n_features + self.intercept + len(self.low)
         return size * (size + 1) // 2
 
-    def clip(self, X, y):
-        """Clip rows and targets to their bounds; return rows, and beside them the constant and the centred targets."""
-        ones = np.ones((X.shape[0], int(self.intercept)))
-        if y is None:
-            return clip_rows(X, self.max_norm), ones
-        y = np.clip(y.reshape(X.shape[0], -1), self.low, self.high) - self.center
-        return clip_rows(X, self.max_norm), np.hstack([ones, y])
+    def clip(self, X, y, factors=None):
+        """Clip rows and targets to their bounds; return rows, and beside them the constant and the centred targets.
+
+        All of a row is multiplied by its factor, if there are some.
+        """
+        others = np.ones((X.shape[0], int(self.intercept)))
+        if y is not None:
+            y = np.clip(y.reshape(X.shape[0], -1), self.low, self.high) - self.center
+            others = np.hstack([others, y])
+        X = clip_rows(X, self.max_norm)
+        if factors is not None:
+            scale_rows(X, factors)
+            scale_rows(others, factors)
+        return X, others
 
     def natural(self, values):
         """Bring sums of products of u to those of (x, 1, y less its center)."""
@@ -141,11 +149,12 @@ class Moments:
     ----------
     values : ndarray of shape (n_columns, n_columns)
         The sum of ``u u'`` over all rows, with noise; symmetric, and not always positive semidefinite. The columns of u
-        are those of X, of a constant and of the targets, in units in which no row is longer than 1.
+        are those of X, of a constant and of the targets, in units in which no row is longer than 1. Of persons, the sum
+        of the means over the rows of each.
     noise : GaussianNoise
         The noise that was added.
     n_samples : int
-        Number of rows, which is public.
+        Number of rows, which is public; of persons, where the guarantee is for one person.
     columns : Columns
         What the columns are.
     guarantee : PrivacyGuarantee
@@ -168,7 +177,8 @@ class Moments:
     __hash__ = None
 
     def __repr__(self):
-        return f"Moments of {len(self.values)} columns over {self.n_samples:,} rows, {self.guarantee!r}"
+        units = "persons" if self.guarantee.unit == Unit.PERSON else "rows"
+        return f"Moments of {len(self.values)} columns over {self.n_samples:,} {units}, {self.guarantee!r}"
 
     @property
     def gram(self):
@@ -202,8 +212,8 @@ def add_moments(*moments, disjoint=False):
     *moments : Moments
         What each has released, all with the same columns and bounds.
     disjoint : bool, default=False
-        Whether no row is in two of the tables, and which table a row is in does not depend on what is in it: then the
-        guarantee is that of the weakest release. Otherwise guarantees add up, see :func:`~skdprp.compose`.
+        Whether no row, or no person, is in two of the tables, and which table it is in does not depend on what is in
+        it: then the guarantee is that of the weakest release. Otherwise guarantees add up, see :func:`~skdprp.compose`.
 
     Returns
     -------
@@ -212,7 +222,8 @@ def add_moments(*moments, disjoint=False):
     Raises
     ------
     ValueError
-        If there are none, their columns differ, or their guarantees do not compose.
+        If there are none, their columns differ, some are of rows and others of persons, or their guarantees do not
+        compose.
 
     Examples
     --------
@@ -227,6 +238,8 @@ def add_moments(*moments, disjoint=False):
         raise ValueError("Moments are added of tables with the same columns and bounds, of at least one.")
     if not all(type(one.noise) is GaussianNoise for one in moments):
         raise ValueError('Projections are not added: choose mechanism="moments".')
+    if len({one.guarantee.unit for one in moments}) != 1:
+        raise ValueError("Moments of rows are not added to those of persons, in which each person counts once.")
     return Moments(
         values=sum(one.values for one in moments),
         noise=GaussianNoise(float(np.sqrt(sum(one.noise.scale**2 for one in moments)))),
@@ -247,7 +260,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
     fit_intercept = True
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, groups=None):
         """Release what is learnt from rows and targets.
 
         Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
@@ -259,6 +272,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             are, on the scheduler in use.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or a dask collection
             Targets. Those outside `target_bounds` are clipped to them.
+        groups : array-like of shape (n_samples,), a dask collection beside one, or None, default=None
+            Whose rows they are, where one person has several: a label for each row. Each person then counts as much as
+            one row, the number of persons stands for that of rows, and the guarantee is for one person with all of its
+            rows, however many they are. None is for rows.
 
         Returns
         -------
@@ -271,7 +288,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             If X or y is not finite or of the wrong shape, or a parameter does not fit the others. Nothing is released
             then.
         """
-        return self._fit_rows(X, y)
+        return self._fit_rows(X, y, groups)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_chunks(self, chunks):
@@ -279,9 +296,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
 
         Parameters
         ----------
-        chunks : iterable of (X, y), or of X where there are no targets
+        chunks : iterable of (X, y) or (X, y, groups), or of X where there are no targets
             Rows and their targets, as `fit` takes them: slices of a memmap, parts of a file read by a generator. The
-            order and the size of the chunks make no difference beyond rounding, which the guarantee counts.
+            order and the size of the chunks make no difference beyond rounding, which the guarantee counts. With
+            `groups`, all rows of one person are in one chunk.
 
         Returns
         -------
@@ -291,10 +309,11 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         Raises
         ------
         ValueError
-            As `fit`, if there are no chunks, or if a descent is asked for, which needs many passes. Nothing is released
-            then.
+            As `fit`, if there are no chunks, if a person is in two, or if a descent is asked for, which needs many
+            passes. Nothing is released then.
         """
-        return self._fit_chunks(chunk if isinstance(chunk, tuple) else (chunk, None) for chunk in chunks)
+        chunks = (chunk if isinstance(chunk, tuple) else (chunk,) for chunk in chunks)
+        return self._fit_chunks((*chunk, None, None)[:3] for chunk in chunks)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_moments(self, moments):
@@ -331,14 +350,14 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         take_over(self, model)
         return self
 
-    def _fit_rows(self, X, y):
-        return self._fit_chunks([(X, y)])
+    def _fit_rows(self, X, y, groups):
+        return self._fit_chunks([(X, y, groups)])
 
     def _fit_chunks(self, chunks):
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
-        n_samples, columns, sums = model._sum(chunks)
-        calibration = model._calibrate(n_samples, columns)
+        n_samples, columns, sums, unit = model._sum(chunks)
+        calibration = model._calibrate(n_samples, columns, unit)
         with calibration.recorded(self):
             values = calibration.mechanism.release(sums)
         seeded = _noise.last_seeded_draw() != seeded_before
@@ -350,36 +369,61 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         return self
 
     def _sum(self, chunks):
-        """Sum ``u u'`` over all rows of all chunks; return the number of rows and what the columns are, too."""
-        n_samples, columns, total = 0, None, CompensatedSum()
-        parts = chain.from_iterable(self._parts(*chunk) for chunk in chunks)
-        for n_rows, its_columns, its_total in filter(None, parts):
-            if columns not in (None, its_columns):
-                raise ValueError("The chunks have different numbers of targets, or bounds.")
-            n_samples, columns = n_samples + n_rows, its_columns
-            total.add(its_total)
+        """Sum ``u u'`` over all rows of all chunks, or its means over the rows of each person.
+
+        Return the number of rows or persons, what the columns are, the sum, and which of both it is of.
+        """
+        numbers, labels, columns, total = {}, set(), None, CompensatedSum()
+        for X, y, groups in chunks:
+            persons, parts = self._parts(X, y, groups)
+            for n_rows, its_columns, its_total in filter(None, parts):
+                if columns not in (None, its_columns):
+                    raise ValueError("The chunks have different numbers of targets, or bounds.")
+                columns = its_columns
+                total.add(its_total)
+                if persons is None:
+                    numbers[Unit.ROW] = numbers.get(Unit.ROW, 0) + n_rows
+            if persons is not None:
+                if not labels.isdisjoint(persons.labels):
+                    raise ValueError("A person has rows in two chunks: bring all of them into one.")
+                labels.update(persons.labels)
+                numbers[Unit.PERSON] = len(labels)
         if columns is None:
             raise ValueError("There are no rows.")
-        return n_samples, columns, total.value * np.outer(columns.weights, columns.weights)
+        if len(numbers) > 1:
+            raise ValueError("Some chunks have groups, and others have none: give them to all.")
+        [(unit, number)] = numbers.items()
+        return number, columns, total.value * np.outer(columns.weights, columns.weights), unit
 
-    def _parts(self, X, y):
-        """Yield the number of rows, the columns and the sums of a chunk, or of each partition of a lazy one."""
+    def _parts(self, X, y, groups):
+        """Return the persons of a chunk, if there are groups, and its sums, or those of partitions of a lazy one."""
         first = not hasattr(self, "n_features_in_")
-        if not is_lazy(X):
-            yield self._part(X, y, reset=first)
-            return
-        if first:
-            validate_data(self, stand_in(X), accept_sparse="csr", dtype=FLOATS)
-        yield from compute_partitions(self._part, X, y)
+        if is_lazy(X):
+            if first:
+                validate_data(self, stand_in(X), accept_sparse="csr", dtype=FLOATS)
+            return compute_partitions(self._part_of_lazy, X, y, groups)
+        if not first and hasattr(X, "shape") and X.shape[0] == 0:
+            return None, ()
+        X, y = self._validate(X, y, reset=first)
+        persons = None if groups is None else persons_of(groups, X.shape[0])
+        return persons, [self._part(X, y, None if persons is None else persons.weights)]
 
     @silent
-    def _part(self, X, y, reset=False):
-        if not reset and hasattr(X, "shape") and X.shape[0] == 0:  # an empty partition
+    def _part_of_lazy(self, X, y, weights):
+        if hasattr(X, "shape") and X.shape[0] == 0:  # an empty partition
             return None
-        X, y = self._validate(X, y, reset=reset)
+        X, y = self._validate(X, y, reset=False)
+        if weights is not None and len(weights) != X.shape[0]:
+            raise ValueError("X and groups should have the same partitions.")
+        return self._part(X, y, weights)
+
+    def _part(self, X, y, weights):
+        """Number of rows, columns and sums of validated rows."""
         columns, total = self._columns(X, y), CompensatedSum()
-        for block in gen_batches(X.shape[0], block_rows(columns)):
-            total.add(products(*columns.clip(X[block], None if y is None else y[block])))
+        factors = None if weights is None else roots(weights)
+        for rows in gen_batches(X.shape[0], block_rows(columns)):
+            parts = (None if part is None else part[rows] for part in (X, y, factors))
+            total.add(products(*columns.clip(*parts)))
         return X.shape[0], columns, total.value
 
     def _validate(self, X, y, *, reset):
@@ -403,10 +447,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
     def _calibration_of(self, shape, dtype, n_outputs):
         """What `fit` would fix for rows of a shape and a type, and so many targets: nothing is spent."""
         targets = None if self.target_bounds is None else np.empty((1, n_outputs))
-        return self._calibrate(shape[0], self._columns(np.empty((1, shape[1])), targets))
+        return self._calibrate(shape[0], self._columns(np.empty((1, shape[1])), targets), Unit.ROW)
 
-    def _calibrate(self, n_samples, columns):
-        """Noise and guarantee, from the number of rows and what the columns are."""
+    def _calibrate(self, n_samples, columns, unit):
+        """Noise and guarantee, from the number of rows, or of persons, and what the columns are."""
         delta = self._delta(n_samples)
         sensitivity = moments_sensitivity(adjacency=self.adjacency, accuracy=accuracy(n_samples, columns))
         # All products change with one row.
@@ -419,23 +463,27 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             source="exact profile of the Gaussian mechanism; proof of the sensitivity in moments_sensitivity",
             loss=PrivacyLoss(mu=sensitivity / scale, sampling=columns.n_released * _noise.SAMPLING_LOSS),
             noise=GaussianNoise(scale),
+            unit=unit,
         )
 
     def _delta(self, n_samples):
         return self.delta if self.delta is not None else 1.0 / max(n_samples, 2) ** 2
 
-    def _state(self, delta, scale, *, mechanism, source, loss, noise, released=None):
+    def _state(self, delta, scale, *, mechanism, source, loss, noise, unit, released=None):
         """State what holds of one fit."""
+        units, of_persons = ("persons", ASSUMED_OF_PERSONS) if unit == Unit.PERSON else ("rows", ())
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
         guarantee = PrivacyGuarantee(
             self.epsilon,
             delta,
+            unit=unit,
             adjacency=Adjacency(self.adjacency),
             per="fit",
             released=self._released if released is None else released,
             mechanism=mechanism,
             assumptions=(
-                f"the number of rows{blank} is public, and sets delta_ and the noise",
+                f"the number of {units}{blank} is public, and sets delta_ and the noise",
+                *of_persons,
                 "no step before was fitted on the rows without noise",
             ),
             not_covered=("that a fit was refused", "how long a fit took", "rows shown to the fitted estimator"),
@@ -602,8 +650,9 @@ def accuracy(n_samples, columns):
     -----
     With e = 2^-53, to first order: clipping, centring and the weights move each entry of a row by ``d + 16`` roundings
     of its size at most, so that of each product by twice that; a product of a block of b rows is a sum of b products in
-    some order, off by ``b e`` of the sum of their sizes; blocks add up by compensated sums, off by 2 e of it. All sizes
-    together, ``sum |u_i| |u_i|'``, have a Frobenius norm of at most n.
+    some order, off by ``b e`` of the sum of their sizes; up to 2^26 blocks add up by compensated sums, off by 2 e of
+    it. All sizes together, ``sum |u_i| |u_i|'``, have a Frobenius norm of at most n: of n persons, too, for the weights
+    of the rows of each add up to 1 at most. How many rows they have does not matter.
     """
     return n_samples * n_additions(columns) * _UNIT
 
@@ -613,21 +662,28 @@ def n_additions(columns):
     return 2 * (columns.n_features + 16) + block_rows(columns) + 4
 
 
-def compute_partitions(function, X, y):
-    """Call a function of the rows and targets of each partition of dask collections, on the scheduler in use."""
+def compute_partitions(function, X, y, groups):
+    """Call a function of the rows, targets and weights of each partition of dask collections; return its persons, too.
+
+    On the scheduler in use, which first finds the labels of all rows, if there are some.
+    """
     import dask
 
     rows = partitions(X)
     targets = [None] * len(rows) if y is None else partitions(y, like=X)
-    if len(targets) != len(rows):
-        raise ValueError("X and y should have the same partitions.")
-    return dask.compute(*(dask.delayed(function, pure=False)(*part) for part in zip(rows, targets, strict=True)))
+    persons, weights = None, [None] * len(rows)
+    if groups is not None:
+        persons, weights = persons_in_parts(dask.compute(*partitions(groups, like=X)))
+    if not len(rows) == len(targets) == len(weights):
+        raise ValueError("X, y and groups should have the same partitions.")
+    parts = zip(rows, targets, weights, strict=True)
+    return persons, dask.compute(*(dask.delayed(function, pure=False)(*part) for part in parts))
 
 
 def partitions(collection, like=None):
     """Delayed partitions of the rows of a dask array, dataframe or series."""
     if not is_lazy(collection):
-        raise TypeError("X is a dask collection, and y is not: make both one.")
+        raise TypeError("X is a dask collection, and y or groups is not: make all of them one.")
     if not hasattr(collection, "rechunk"):
         return collection.to_delayed()
     rows = collection.chunks[0] if like is None or not hasattr(like, "chunks") else like.chunks[0]

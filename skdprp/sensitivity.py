@@ -184,6 +184,16 @@ def moments_sensitivity(*, max_norm=1.0, adjacency="replace_one", accuracy=0.0):
     distance is the l2 distance of svec(z z'), the entries on and above the diagonal with a factor of sqrt(2) beside it:
     independent noise of one scale on these hides it as the Gaussian mechanism says.
 
+    **One person with several rows** moves a sum no further than one row, if its m rows have weights of 1 / m: whatever
+    is summed, and in whatever norm. With S all contributions of one row, and 0, that of a blank one, its own is a mean
+    of some, and so lies in the convex hull of S, as it does where rounding leaves weights that add up to less than 1.
+    The difference of two persons lies in ``conv(S) - conv(S) = conv(S - S)``, on which a norm, being convex, is largest
+    at a point of ``S - S``: at the difference of two rows, or of a row and 0, which none of the bounds here are below.
+    How many rows either person has does not enter. Contributions may be vectors of many things, as of products of
+    columns and of gradients; and gradients may be taken at weights that earlier noisy sums decide, as this holds for
+    each course of these. It holds for sums: where the minimiser of a perturbed risk is released, Hessians count as
+    well, and that of a person is not of rank one.
+
     Examples
     --------
     >>> from skdprp.sensitivity import moments_sensitivity

@@ -12,10 +12,10 @@ def test_a_count_takes_its_share(epsilon):
     """A hundredth of the squared shift that meets the target, or a fiftieth of epsilon."""
     count = gaussian_label_count(epsilon, 1e-6, n_samples=1000)
     assert gaussian_profile(epsilon, scale=count.scale / 10) == pytest.approx(1e-6, rel=1e-6)
-    assert count.parameter == {"count_shift": 1 / count.scale}
+    assert count.profile_argument == {"count_shift": 1 / count.scale}
     assert count.deviation == count.scale
     count = laplace_label_count(epsilon, n_samples=1000)
-    assert count.parameter == {"count_epsilon": pytest.approx(epsilon / 50)}
+    assert count.profile_argument == {"count_epsilon": pytest.approx(epsilon / 50)}
     assert count.deviation == pytest.approx(50 * np.sqrt(2) / epsilon)
 
 

@@ -12,7 +12,7 @@ PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
     {"_adjacency", "_digits", "_recording", "_version"},
     {"_kernels", "_lazy", "_noise", "_validation"},
-    {"_threads", "_label", "random_projection", "losses", "mechanisms"},
+    {"_threads", "_label", "_persons", "random_projection", "losses", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},
     {"ledger"},

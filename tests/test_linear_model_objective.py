@@ -8,6 +8,7 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import normalize
 
 from skdprp import AMPClassifier, PrivacyWarning, compose
 from skdprp.losses import CappedLogisticLoss, LogisticLoss, SoftmaxLoss
@@ -345,3 +346,25 @@ def test_release_noise_hides_the_sampled_term_at_any_tol(calibration):
         scales.append((model.release_scale_, model.scale_, model.guarantee_.delta))
     assert scales[0][0] > scales[1][0]
     assert scales[1][2] >= scales[0][2]
+
+
+def test_weights_of_classes_are_assumed_public_and_only_their_ratio_moves_the_start(seeded):
+    """Weights so small that products with shares are no floats made the start nan."""
+    X, y = np.eye(8), [0, 1] * 4
+    model = AMPClassifier(class_weight={0: 5e-324, 1: 5e-324}, count_labels=True).fit(X, y)
+    assert np.isfinite(model.intercept_).all()
+    assert any("class_weight" in text for text in model.guarantee_.assumptions)
+
+
+def test_a_threshold_at_the_prior_is_that_of_the_weighted_classes(seeded):
+    """Of one row in twenty, as heavy as the others together, nearly all rows were above the share by number."""
+    rng, y = np.random.default_rng(0), np.arange(20_000) % 20 == 0
+    X = normalize(np.column_stack([rng.normal(size=20_000) + y, np.ones(20_000)]))
+    options = {"threshold": "prior", "epsilon": 10.0, "classes": [False, True]}
+    shares = {}
+    for name, weights in {"plain": None, "weighted": {False: 0.05}}.items():
+        model = AMPClassifier(class_weight=weights, **options).fit(X, y)
+        shares[name] = model.predict(X).mean()
+        assert 0.04 < model.class_prior_ < 0.06
+    assert model.threshold_ == pytest.approx(model.class_prior_ / (0.05 + 0.95 * model.class_prior_))
+    assert shares["weighted"] == pytest.approx(shares["plain"], abs=0.1)

@@ -189,7 +189,7 @@ def test_the_noise_of_all_steps_is_calibrated_on_the_exact_profile(monkeypatch):
         scales = []
         monkeypatch.setattr(_noise, "_add", lambda values, scale, rounded, scales=scales: scales.append(scale))
         model = DPRidge(target_bounds=BOUNDS, epsilon=0.5, delta=1e-5, adjacency=adjacency).fit(X, y)
-        plan = model._plan(300, model.columns_)
+        plan = model._plan(300, model.columns_, "one row")
         assert scales == [model.scale_] * N_STEPS == [plan.scale] * N_STEPS
         sensitivity = rows * plan.clip * np.sqrt(N_STEPS)
         assert gaussian_profile(0.5, scale=plan.scale, sensitivity=sensitivity) < 1e-5
@@ -222,9 +222,9 @@ def test_weights_stay_where_the_rounding_of_gradients_is_priced(monkeypatch):
     plan = plan_descent(1.0, 1e-6, n_samples=10, n_weights=3, n_targets=1, adjacency="replace_one")
     seen, clipped = [], _descent._clipped_gradients
 
-    def watched(X, norms, targets, constant, weights, clip):
+    def watched(X, norms, targets, constant, weights, clip, shares):
         seen.append(np.linalg.norm(weights))
-        return clipped(X, norms, targets, constant, weights, clip)
+        return clipped(X, norms, targets, constant, weights, clip, shares)
 
     monkeypatch.setattr(_descent, "_clipped_gradients", watched)
     monkeypatch.setattr(_noise, "_add", lambda values, scale, rounded: values.__iadd__(1e9))
@@ -234,7 +234,9 @@ def test_weights_stay_where_the_rounding_of_gradients_is_priced(monkeypatch):
 
 def test_a_descent_reads_nothing_of_the_rows_but_noisy_gradients(monkeypatch):
     """With sums that are the same whatever the rows are, so are the weights."""
-    monkeypatch.setattr(_descent, "_clipped_gradients", lambda X, norms, targets, constant, weights, clip: 0 * weights)
+    monkeypatch.setattr(
+        _descent, "_clipped_gradients", lambda X, norms, targets, constant, weights, clip, shares: 0 * weights
+    )
     models = []
     for seed in (1, 2):
         with reproducible_noise(0):
@@ -297,7 +299,7 @@ def test_without_noise_on_them_the_moments_of_a_projection_are_those_of_the_tabl
     options = {"target_bounds": BOUNDS, "epsilon": 50.0, "n_components": 10}
     with reproducible_noise(0):
         draws = [DPRidge(mechanism="projection", **options).fit(X, y).moments_.values for _ in range(400)]
-    exact = DPMoments(target_bounds=BOUNDS)._sum([(X, y)])[2]
+    exact = DPMoments(target_bounds=BOUNDS)._sum([(X, y, None)])[2]
     errors = np.mean(draws, axis=0) - exact
     assert np.abs(errors / (np.std(draws, axis=0) / 20)).max() < 5
 

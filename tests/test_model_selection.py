@@ -13,10 +13,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVR
@@ -513,3 +514,31 @@ def test_private_branches_of_columns_are_searched_and_rows_that_they_refuse_are_
             with PrivacyLedger() as ledger, pytest.raises(ValueError, match="infinity"):
                 DPSearchCV(model, grid, epsilon=50.0, delta=1e-5).fit(table, y)
             assert not ledger.entries
+
+
+@pytest.mark.parametrize("is_fitted", [False, True])
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda sketch: ColumnTransformer([("sketch", sketch, slice(0, 3))]),
+        lambda sketch: FixedThresholdClassifier(make_pipeline(sketch, LogisticRegression())),
+        lambda sketch: VotingClassifier([("one", make_pipeline(sketch, LogisticRegression()))]),
+        lambda sketch: sketch,
+    ],
+    ids=["columns", "threshold", "voting", "sketch"],
+)
+def test_a_budget_is_that_of_the_next_fit_also_where_there_has_been_one(of, is_fitted):
+    """What a fit leaves are clones: one of these got the epsilon, and the next fit released with the old one."""
+    X, y = np.random.default_rng(0).uniform(-0.3, 0.3, (40, 3)), np.arange(40) % 2
+    model = of(DPOPORP(2, epsilon=8.0, delta=1e-6))
+    if is_fitted:
+        model.fit(X, y)
+    set_budget(model, X, y, epsilon=1.0)
+    assert privacy_report(clone(model).fit(X, y)).private.epsilon == 1.0
+
+
+def test_a_budget_of_moments_with_targets_needs_them():
+    X = np.random.default_rng(0).uniform(size=(40, 6))
+    model = make_pipeline(DPPCA(2), DPMoments(target_bounds=(0, 1)))
+    with pytest.raises(ValueError, match="Give y"):
+        set_budget(model, X, epsilon=1.0, delta=1e-6)

@@ -276,7 +276,7 @@ def test_a_chunk_that_is_refused_releases_nothing():
 def test_lazy_rows_need_lazy_targets():
     da = pytest.importorskip("dask.array")
     X, y = table()
-    with pytest.raises(TypeError, match="y is not"):
+    with pytest.raises(TypeError, match="y or groups is not"):
         DPMoments(target_bounds=BOUNDS).fit(da.from_array(X), y)
 
 

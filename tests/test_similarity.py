@@ -47,7 +47,10 @@ def many_sketches(kind, rows, n_components, n_repeats):
     """One projection, and the rows under as many draws of it as there are trials: shape (TRIALS, rows, components)."""
     state, p = np.random.RandomState(0), rows.shape[1]
     W = make_projection(kind, p, n_components, state, n_repeats=n_repeats)
-    if kind in ("oporp", "count_sketch"):
+    if kind == "count_sketch":  # features are independent, so that those of many projections are those of one
+        code = make_projection(kind, p * TRIALS, n_components, state).code.reshape(TRIALS, p)
+        return W, rows @ (np.eye(n_components)[code >> 1] * (1 - 2 * (code & 1))[..., None])
+    if kind == "oporp":
         draws = (make_projection(kind, p, n_components, state, n_repeats=n_repeats) for _ in range(TRIALS))
         return W, np.stack([draw.project(rows) for draw in draws]) / W.divisor
     if kind == "identity":
@@ -167,7 +170,7 @@ def test_best_n_components_of_distant_rows_has_the_least_variance_of_all(epsilon
         loss = DPSignRP(k, **options).fit(np.ones((1, 300))).flip_epsilon_
         return angle_variance(np.pi / 3, n_components=k, flip_epsilon=loss)
 
-    assert variance(best) <= 1.02 * min(variance(k) for k in range(1, 150, 1 if epsilon == 10 else 7))
+    assert variance(best) <= 1.02 * min(variance(k) for k in range(1, 150, 4))
     assert best >= best_n_components(epsilon)
 
 
@@ -181,16 +184,16 @@ def test_best_n_components_takes_a_norm_with_a_delta(options):
 @pytest.mark.parametrize("sigma", [0.0, 0.1])
 def test_cosines_have_their_variance(kind, sigma):
     """To first order in 1 / k, over draws of the projection and the noise; far below that of inner products."""
-    rng, state, k = np.random.default_rng(0), np.random.RandomState(0), 96
-    u = rng.standard_normal(150)
-    u, v = (row / np.linalg.norm(row) for row in (u, 0.9 * u + 0.4 * rng.standard_normal(150)))
-    estimates = np.empty(1500)
+    rng, state, k = np.random.default_rng(0), np.random.RandomState(0), 64
+    u = rng.standard_normal(100)
+    u, v = (row / np.linalg.norm(row) for row in (u, 0.9 * u + 0.4 * rng.standard_normal(100)))
+    estimates = np.empty(600)
     for i in range(len(estimates)):
-        W = make_projection(kind, 150, k, state)
+        W = make_projection(kind, 100, k, state)
         x = noisy(W.project(np.stack([u, v])) / W.divisor, sigma, rng)
         estimates[i] = cosines(x[:1], x[1:])[0, 0]
     stated = cosine_variance(u, v, projection=W, noise_variance=sigma**2)
-    assert np.var(estimates) == pytest.approx(stated, rel=0.25)  # six standard errors, and the second order
+    assert np.var(estimates) == pytest.approx(stated, rel=0.25)  # four standard errors, and the second order
     assert stated < 0.2 * inner_product_variance(u, v, projection=W, noise_variance=sigma**2)
 
 

@@ -213,7 +213,7 @@ def _of_moments(estimator: PrivateMoments, a, b, *, rows_are_trials=None, output
     if output or not hasattr(fitted, "moments_"):
         return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, fitted.delta_)
     # The likelihood ratio of Gaussian noise: along the line from the moments of a to those of b.
-    sums = [_upper(clone(estimator)._sum([(*data, None)[:2]])[2]) for data in (a, b)]
+    sums = [_upper(clone(estimator)._sum([(*data, None, None)[:3]])[2]) for data in (a, b)]
     direction = (sums[1] - sums[0]) * np.where(_upper(np.eye(len(fitted.moments_.values))), 1, 2)
     known = {"likelihood": lambda outputs: outputs.reshape(len(outputs), -1) @ direction}
     return Trials(partial(_fit_and_take, estimator, _released_moments), a, b, known, fitted.delta_)

@@ -11,6 +11,7 @@ from functools import lru_cache, partial
 from tempfile import mkstemp
 from uuid import uuid4
 
+from .._adjacency import Unit
 from .._noise import is_seeded
 from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, n_forks, open_journals
 from ..guarantee import Adjacency, PrivacyGuarantee
@@ -383,7 +384,7 @@ class PrivacyLedger:
         entries, limit = self._read()
         return totals(entries, delta, limit)
 
-    def limit(self, epsilon, delta=0.0, *, adjacency="replace_one", composition="basic"):
+    def limit(self, epsilon, delta=0.0, *, adjacency="replace_one", unit="row", composition="basic"):
         """Refuse, from now on, each release that would pass a budget: a privacy filter.
 
         What all releases together guarantee is then the limit, however each depends on those before; sums may pass it
@@ -395,6 +396,9 @@ class PrivacyLedger:
             Budget of all releases together.
         adjacency : str or Adjacency, default="replace_one"
             Neighbours that the budget is for. Releases that say nothing of them are refused.
+        unit : {"row", "person"}, default="row"
+            Whose neighbours these are. Releases for persons that are replaced, by fits with `groups`, count for rows as
+            well; releases for rows are refused where the budget is for persons.
         composition : {"basic", "gaussian"}, default="basic"
             What is added up. "basic": epsilons and deltas. "gaussian", for many releases and delta > 0: squares of the
             ratio of Gaussian noise that hides as much as each release, against that of one Gaussian mechanism.
@@ -421,14 +425,17 @@ class PrivacyLedger:
         skdprp.ledger.LedgerError: AMPClassifier is not released: with (0.4, 1e-06)-DP, one row replaced...
         """
         adjacency = adjacency if isinstance(adjacency, Adjacency) else Adjacency(adjacency)
-        budget = PrivacyGuarantee(epsilon, delta, adjacency=adjacency)
+        if unit not in ("row", "person"):
+            raise ValueError(f'unit is "row" or "person", got {unit!r}.')
+        unit = Unit.PERSON if unit == "person" else Unit.ROW
+        budget = PrivacyGuarantee(epsilon, delta, unit=unit, adjacency=adjacency)
         if not math.isfinite(budget.epsilon):
             raise ValueError(f"A limit is finite, got epsilon={epsilon}.")
         if composition not in ("basic", "gaussian") or (composition == "gaussian" and not 0 < delta < 1):
             raise ValueError('composition is "basic", or "gaussian" with 0 < delta < 1.')
         if not (book := self._book()):
             raise LedgerError("Set the limit of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
-        book.set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition))
+        book.set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition, unit))
 
     def part(self, name, *, division=_ALL_ROWS):
         """Declare that what is released in a `with` block sees one part of the rows only.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from .._adjacency import Unit
 from ..guarantee import Adjacency, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
@@ -19,25 +20,28 @@ class Limit:
     delta: float
     adjacency: Adjacency
     composition: str
+    unit: Unit = Unit.ROW
     # By the entries that were looked at before, so that an append does not price all of them again.
     _spent: Spent = field(default_factory=Spent, init=False, repr=False, compare=False)
 
     @property
     def guarantee(self):
         """What was set."""
-        return PrivacyGuarantee(self.epsilon, self.delta, adjacency=self.adjacency)
+        return PrivacyGuarantee(self.epsilon, self.delta, unit=self.unit, adjacency=self.adjacency)
 
     def to_dict(self):
         """Return numbers and strings, for JSON."""
         adjacency = {"relation": self.adjacency.relation, "bound": repr(self.adjacency.bound)}
         adjacency["after"] = self.adjacency.after
-        return {"epsilon": self.epsilon, "delta": self.delta, "composition": self.composition, **adjacency}
+        facts = {"epsilon": self.epsilon, "delta": self.delta, "composition": self.composition, **adjacency}
+        return facts if self.unit == Unit.ROW else facts | {"unit": self.unit}
 
     @classmethod
     def from_dict(cls, facts):
         """Rebuild a limit."""
         adjacency = Adjacency(facts["relation"], float(facts["bound"]), facts["after"])
-        return cls(facts["epsilon"], facts["delta"], adjacency, facts["composition"])
+        unit = Unit(facts.get("unit", Unit.ROW))
+        return cls(facts["epsilon"], facts["delta"], adjacency, facts["composition"], unit)
 
     def check(self, entries, new):
         """Refuse an entry that would pass the limit together with the others, which are never fewer than before."""
@@ -47,8 +51,8 @@ class Limit:
                 f"of the neighbours of the limit, {self.guarantee!r} for {self.guarantee.unit}."
             )
         for entry in entries[self._spent.n_releases :]:
-            self._spent.add(entry.rows, self.costs(entry))
-        if not self._allows(self._spent.after(new.rows, self.costs(new))):
+            self._spent.add(self._rows_of(entry), self.costs(entry))
+        if not self._allows(self._spent.after(self._rows_of(new), self.costs(new))):
             raise LedgerError(
                 f"{new.estimator} is not released: with {new.guarantee!r}, all releases together would pass the limit, "
                 f"{self.guarantee!r} by {self.composition} composition."
@@ -58,11 +62,15 @@ class Limit:
         """Whether all entries are within the limit, as those of a file that nobody else wrote to are."""
         spent = Spent()
         for entry in entries:
-            spent.add(entry.rows, self.costs(entry))
+            spent.add(self._rows_of(entry), self.costs(entry))
         return self._allows(spent.costs) and all(self._admits(entry.guarantee) for entry in entries)
 
     def _admits(self, guarantee):
         return same_neighbours(guarantee, self.guarantee) and not (guarantee.seeded or guarantee.violation)
+
+    def _rows_of(self, entry):
+        """Which rows an entry saw; all, where a person may have rows in each part."""
+        return entry.rows if self.unit == Unit.ROW else ()
 
     def costs(self, entry):
         """What an entry costs, as sums of which the limit is one."""

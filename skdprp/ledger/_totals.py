@@ -5,7 +5,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from .._label import as_html, as_text
+from .._adjacency import Unit
+from .._label import as_html, as_text, neighbours_sentence
 from ..guarantee import Definition, PrivacyGuarantee, compose
 
 _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
@@ -17,7 +18,11 @@ _EACH_ONCE = (
     "a row of the data set is in each release once at most, and which rows, folds and maps a release sees does not "
     "depend on other rows or labels"
 )
-_WITHIN_A_ROW = ("one row", "one entry of X", "one entry of X; y is not protected")
+_EACH_PERSON_ONCE = (
+    "a person of the data set is in each release once at most, and which persons, folds and maps a release sees does "
+    "not depend on other rows or labels"
+)
+_WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
 _FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
 _NO_ROW_IN_COMMON = (
     "parts of a division, and chunks of one collection, have no row in common, and which rows are in which does not "
@@ -114,7 +119,7 @@ def _of_disjoint(totals):
 
 def same_neighbours(guarantee, other):
     """Whether one guarantee covers the neighbours of another."""
-    if (guarantee.definition, guarantee.unit) != (other.definition, other.unit):
+    if guarantee.definition != other.definition or not guarantee.covers_unit(other.unit):
         return False
     if None in (guarantee.adjacency, other.adjacency):
         return guarantee.adjacency == other.adjacency
@@ -162,7 +167,9 @@ class Total:
         if self.adaptive is not None:
             how = self.adaptive.mechanism
             facts["adaptive"] = f"{self.adaptive!r}, where they depended on earlier releases ({how})"
-        own = [text for text in (_EACH_ONCE, _NO_ROW_IN_COMMON) if text in self.guarantee.assumptions]
+        own = [
+            text for text in (_EACH_ONCE, _EACH_PERSON_ONCE, _NO_ROW_IN_COMMON) if text in self.guarantee.assumptions
+        ]
         return facts | {"assumed": "; ".join(own)}
 
 
@@ -195,9 +202,10 @@ def _total(entries, kind, delta, limit):
     facts = {
         "counts": _counts(covering),
         "missing": _counts(missing),
-        "neighbours": str(kind.adjacency or "not stated") + f", {_AS_THEY_REACH_IT}" * is_distance,
+        "neighbours": neighbours_sentence(kind.adjacency, kind.unit) if kind.adjacency else "not stated",
     }
-    if kind.unit != "one row":
+    facts["neighbours"] += f", {_AS_THEY_REACH_IT}" * is_distance
+    if kind.unit not in list(Unit):
         facts["neighbours"] += f" (of {kind.unit})"
     reasons = []
     if violated:
@@ -210,7 +218,8 @@ def _total(entries, kind, delta, limit):
         return Total(None, None, **facts, reason="; ".join(reasons))
     exact = compose(*_terms([(entry.rows, entry.guarantee) for entry in covering]), delta=delta)
     # The ledger sees neither where the rows of a release come from nor the maps that they pass before.
-    assumed = (_EACH_ONCE, _COMPARED_THERE) if is_distance else (_EACH_ONCE,)
+    each_once = _EACH_PERSON_ONCE if kind.unit == Unit.PERSON else _EACH_ONCE
+    assumed = (each_once, _COMPARED_THERE) if is_distance else (each_once,)
     exact = replace(exact, assumptions=(*exact.assumptions, *assumed))
     adaptive = _adaptive(exact, covering, limit)
     if len(covering) > 1:
@@ -227,7 +236,8 @@ def _adaptive(exact, entries, limit):
     adaptive = replace(exact, epsilon=epsilon, delta=min(1.0, delta), loss=None, method=method, mechanism=_BASIC)
     # By basic composition the sums say as much as a limit, and to the last digit.
     is_less = limit is not None and limit.composition == "gaussian" and limit.epsilon < epsilon
-    if is_less and limit.adjacency == exact.adjacency and limit.covers(entries):
+    is_of_all = is_less and (limit.adjacency, limit.guarantee.unit) == (exact.adjacency, exact.unit)
+    if is_of_all and limit.covers(entries):
         return replace(adaptive, epsilon=limit.epsilon, delta=limit.delta, method="", mechanism="the limit")
     return adaptive
 

@@ -1,7 +1,8 @@
 """Private linear models, where LogisticRegression and LinearRegression stood.
 
-The classifiers read the same way: clip the rows, calibrate from public quantities, solve to the accuracy that the
-guarantee assumes, release the weights. The regressor solves least squares on a private sketch.
+The classifiers read the same way: calibrate from public quantities, clip the rows, solve to the accuracy that the
+guarantee assumes, release the weights with noise. DPRidge solves least squares on noisy moments, or descends;
+MIDPRegressor solves them on a private sketch.
 """
 
 from ._erm import SolverError

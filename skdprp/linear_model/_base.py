@@ -13,9 +13,10 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._adjacency import Relation
+from .._adjacency import Relation, Unit
 from .._calibration import snapshot, take_over
 from .._label import GuaranteeDisplayMixin
+from .._persons import ASSUMED_OF_PERSONS, persons_of
 from .._validation import (
     FLOATS,
     POSITIVE,
@@ -171,7 +172,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
             those found here; truth values of a list are then the numbers 0 and 1, those of an array stay what they are.
         **unsupported : dict
-            Nothing; `sample_weight` is refused with the reason.
+            Nothing; `sample_weight` and `groups` are refused with the reason.
 
         Returns
         -------
@@ -191,6 +192,13 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         ImportError
             If batches are sampled and dp-accounting, which accounts for them, is not installed.
         """
+        return self._fit(X, y, None, unsupported)
+
+    def _fit(self, X, y, groups, unsupported):
+        if "groups" in unsupported:
+            raise TypeError(
+                "fit takes no groups: its mechanism hides one row, and not a person with several. Use DPSGDClassifier."
+            )
         if unsupported:
             raise TypeError(
                 f"fit takes no {', '.join(unsupported)}. Weights of rows would let the data say how much noise hides a "
@@ -203,21 +211,25 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         X = in_given_type(X, rows)
         classes, codes = _encode(y, model.classes)
         class_weights = _weights_of_classes(model.class_weight, classes)
-        problem = model._problem(X.shape, X.dtype, len(classes))
-        calibration = model._calibration_of(X.shape, X.dtype, len(classes))
+        persons = None if groups is None else persons_of(groups, X.shape[0])
+        # Only what takes groups is asked for persons, of which all that is planned knows the number, and not of rows.
+        facts, known = (X.shape, X.dtype, len(classes)), {}
+        if persons is not None:
+            facts, known = ((persons.number, X.shape[1]), X.dtype, len(classes), Unit.PERSON), {"persons": persons}
+        problem, calibration = model._problem(*facts), model._calibration_of(*facts)
         with calibration.recorded(self):
-            vars(model).update(model._release(problem, calibration, X, codes, class_weights))
+            vars(model).update(model._release(problem, calibration, X, codes, class_weights, **known))
         model.classes_, model._calibrated_for = classes, parameters
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
         return self
 
-    def _calibration_of(self, shape, dtype, n_outputs):
+    def _calibration_of(self, shape, dtype, n_outputs, *unit):
         """What `fit` would fix for rows of a shape and a type, and so many classes: nothing is spent.
 
         Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
         """
-        problem = self._problem(shape, dtype, n_outputs)
+        problem = self._problem(shape, dtype, n_outputs, *unit)
         # Far below 1 / n, at which publishing one row in n as it is would do.
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         try:
@@ -323,22 +335,26 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         tags.non_deterministic = True
         return tags
 
-    def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None):
+    def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None, unit=Unit.ROW):
         """State what holds of one fit."""
+        units, of_persons = ("persons", ASSUMED_OF_PERSONS) if unit == Unit.PERSON else ("rows", ())
         # A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
         blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
         labels = () if self.classes is None else ("the labels listed in classes do not come from the data",)
         return PrivacyGuarantee(
             epsilon,
             delta,
+            unit=unit,
             adjacency=Adjacency(self.adjacency),
             per="fit",
             given="the set of labels" if self.classes is None else "",
             released=f"{self._weights}; the parameters, scales and labels beside them",
             mechanism=mechanism,
             assumptions=(
-                f"the number of rows{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
+                f"the number of {units}{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
+                *of_persons,
                 *labels,
+                "parameters such as max_norm and class_weight do not come from the data",
                 "no step before was fitted on the rows without noise",
                 *assumptions,
             ),
@@ -347,12 +363,13 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             loss=loss,
         )
 
-    def _claim(self, delta, source):
+    def _claim(self, delta, source, unit=Unit.ROW):
         """State what a paper claims."""
         return PrivacyGuarantee(
             self.epsilon,
             delta,
             definition=Definition.CLAIMED_DP,
+            unit=unit,
             adjacency=Adjacency(self.adjacency),
             per="fit",
             source=source,

@@ -7,10 +7,12 @@ from sklearn.utils import gen_batches
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
+from .._adjacency import Unit
 from ..composition import PrivacyLoss
 from ..mechanisms import gaussian_scale
 from ..mechanisms._numerics import rows_that_differ
 from ..mechanisms.noisy_steps import sampled_steps_target
+from ..moments import CompensatedSum
 
 _MANY_ROWS = 1000.0  # for each weight, in units of the noise: where moments are as good, in one pass and unclipped
 _LEAST_CLIP, _FEW_ROWS = 0.2, 30.0  # clipping norm with few rows, where rows and targets have a norm of 1 at most
@@ -34,6 +36,7 @@ class Descent:
     scale: float
     travel: float
     loss: PrivacyLoss
+    unit: Unit = Unit.ROW
 
     @property
     def step(self):
@@ -57,14 +60,15 @@ def has_many_rows(*target, **shape):
     return rows_for_each_weight(*target, **shape) >= _MANY_ROWS
 
 
-def plan_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjacency):
+def plan_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjacency, unit=Unit.ROW):
     """Calibrate a descent for so many weights of each target, from public facts.
 
     Notes
     -----
     Each step releases the sum of n clipped gradients: it moves by the clipping norm where a row counts or is blank, and
     by twice that where one is replaced. T such steps with Gaussian noise, each at weights that the last ones have
-    released, are one Gaussian mechanism of sqrt(T) times that sensitivity.
+    released, are one Gaussian mechanism of sqrt(T) times that sensitivity. So it is for a person, whose rows have
+    weights that add up to 1 at most: see :func:`~skdprp.sensitivity.moments_sensitivity`.
 
     The rest are choices that cost no privacy, which did best on simulated tables of many kinds. Gradients are clipped
     less where rows are many, as that bends the mean of a skewed target. Of the distance `travel` that the steps add up
@@ -75,45 +79,54 @@ def plan_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjacency):
     clip = float(np.clip(_LEAST_CLIP * np.cbrt(rows / _FEW_ROWS), _LEAST_CLIP, 1.0))
     n_changed = N_STEPS * n_weights * n_targets
     target = sampled_steps_target(epsilon, delta, n_changed=n_changed)
-    per_step = rows_that_differ(adjacency) * clip + 2 * accuracy(n_samples, n_weights, clip)
+    per_step = rows_that_differ(adjacency) * clip + 2 * accuracy(n_samples, n_weights, clip, unit)
     sensitivity = float(np.sqrt(N_STEPS) * per_step * (1 + 2.0**-50))
     scale = gaussian_scale(*target, sensitivity=sensitivity)
     a = scale / np.sqrt(N_STEPS) * np.sqrt(n_weights * n_targets) / n_samples
     loss = PrivacyLoss(mu=sensitivity / scale, sampling=n_changed * _noise.SAMPLING_LOSS)
-    return Descent(n_samples, clip, scale, float(1 / (a + a**2 / _CURVATURE + 1 / n_samples)), loss)
+    return Descent(n_samples, clip, scale, float(1 / (a + a**2 / _CURVATURE + 1 / n_samples)), loss, unit)
 
 
-def accuracy(n_samples, n_weights, clip):
-    """Bound the norm of what rounding does to a sum of clipped gradients.
+def accuracy(n_samples, n_weights, clip, unit=Unit.ROW):
+    """Bound the norm of what rounding does to a sum of clipped gradients, of so many rows or persons.
 
     Notes
     -----
     With e = 2^-53, rows and targets of norms at most 1 and weights w of norm at most W: a residual is a sum of at most
     d + 4 products, off by ``(d + 4) e (W + 1)``; to clip it moves no two of them further apart, and is off by 8 e of
     the clipping norm, as are row norms and units by ``d + 16``. A sum over n rows is off by n e of the sum of their
-    norms, in whatever order.
+    norms, in whatever order. Of n persons, the weights of whose rows add up to n at most, it is off by ``(B + 4) e`` of
+    the sum of the weighted norms, by blocks of B rows and compensated sums of these: their number does not matter.
     """
     residual = (n_weights + 4) * (_LARGEST_WEIGHTS + 1)
-    return _UNIT * n_samples * (residual + clip * (n_samples + n_weights + 24))
+    n_additions = n_samples if unit == Unit.ROW else block_rows(n_weights) + 4
+    return _UNIT * n_samples * (residual + clip * (n_additions + n_weights + 24))
 
 
-def descend(X, constant, targets, descent):
+def block_rows(n_weights):
+    """How many rows are multiplied at once."""
+    return max(1, _BLOCK_ENTRIES // n_weights)
+
+
+def descend(X, constant, targets, descent, row_weights=None):
     """Return weights of rows and of the constant, of shape (n_features + 1, n_targets).
 
     `X` are rows of norm at most 1 with the constant, `targets` of norm at most 1. The weights are the mean of the later
-    half of all steps.
+    half of all steps. Of persons, the clipped gradients of their rows are multiplied by `row_weights`.
     """
     shape = (X.shape[1] + 1, targets.shape[1])
     weights, move, mean = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     blocks = [
-        (X[rows], np.sqrt(row_norms(X[rows], squared=True) + constant**2), targets[rows])
-        for rows in gen_batches(X.shape[0], max(1, _BLOCK_ENTRIES // shape[0]))
+        (
+            (X[rows], np.sqrt(row_norms(X[rows], squared=True) + constant**2), targets[rows]),
+            1.0 if row_weights is None else row_weights[rows, None],
+        )
+        for rows in gen_batches(X.shape[0], block_rows(shape[0]))
     ]
     for step in range(N_STEPS):
         ahead = _projected(weights + descent.momentum * move)  # Nesterov's momentum
-        gradient = np.zeros(shape)
-        for block in blocks:
-            gradient += _clipped_gradients(*block, constant, ahead, descent.clip)
+        parts = (_clipped_gradients(*block, constant, ahead, descent.clip, shares) for block, shares in blocks)
+        gradient = _sum_up(parts, descent.unit)
         _noise.add_gaussian(gradient, descent.scale)
         move = descent.momentum * move - descent.step / descent.n_samples * gradient
         weights = weights + move
@@ -122,13 +135,24 @@ def descend(X, constant, targets, descent):
     return mean
 
 
+def _sum_up(terms, unit):
+    """Sum; of persons without rounding that grows with the number of their rows."""
+    if unit == Unit.ROW:
+        return sum(terms, start=0.0)
+    total = CompensatedSum()
+    for term in terms:
+        total.add(term)
+    return total.value
+
+
 def _projected(weights):
     return weights * min(1.0, _LARGEST_WEIGHTS / max(np.linalg.norm(weights), 1.0))
 
 
-def _clipped_gradients(X, norms, targets, constant, weights, clip):
-    """Sum of the gradients of half the squared residuals of a block, each clipped."""
+def _clipped_gradients(X, norms, targets, constant, weights, clip, shares=1.0):
+    """Sum of the gradients of half the squared residuals of a block, each clipped, times their shares of a person."""
     residuals = X @ weights[:-1] + constant * weights[-1] - targets
     sizes = norms * np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
     residuals *= (clip / np.maximum(sizes, clip))[:, None]
+    residuals *= shares
     return np.vstack([X.T @ residuals, constant * residuals.sum(axis=0)])

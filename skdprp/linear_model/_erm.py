@@ -158,7 +158,7 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
     linear term are as large as almost never.
     """
 
-    @silent
+    @silent  # once more, in the threads of jobs, which start with warnings
     def _solve(y, linear):
         loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
         known = {"penalty": penalty, "intercept": problem.intercept, "offset": offset}
@@ -253,12 +253,16 @@ def _newton_step(risk, scores, gradient, atol):
     second = LinearOperator(
         (gradient.size, gradient.size), matvec=lambda step: multiply(step.reshape(shape)).ravel(), dtype=np.float64
     )
+    # Whether it converged does not matter: the line search looks at what comes out, and `minimise` at the gradient.
     step, _ = cg(second, -gradient.ravel(), rtol=0.0, atol=atol, maxiter=2 * gradient.size + 10)
     return step.reshape(shape)
 
 
 def _line_search(risk, weights, step, gradient, value):
-    """Halve the step until it lowers the value, or, where rounding hides that, the norm of the gradient."""
+    """Halve the step until it lowers the value, or, where rounding hides that, the norm of the gradient.
+
+    After forty halves the last trial stands, as good as none: `minimise` has as many steps as it has.
+    """
     slope, norm = np.vdot(gradient, step), np.linalg.norm(gradient)
     rounding = _NOISE_OF_VALUES * (abs(value) + 2 * abs(np.vdot(risk.perturbation, weights)))
     for length in 0.5 ** np.arange(40):

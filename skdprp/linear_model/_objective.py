@@ -39,7 +39,7 @@ _PRODUCT_PROOF = "proof in skdprp.mechanisms.product_perturbation_profile"
 
 
 @dataclass(frozen=True)
-class Perturbation:
+class ObjectiveNoise:
     """The penalty, the linear term b, the noise of the release, and that of a count of labels beside it.
 
     `scale` is a standard deviation if b is Gaussian; otherwise that of a radius, with the shape and power in `radius`.
@@ -98,7 +98,8 @@ class AMPClassifier(PrivateLinearClassifier):
         Neighbours differ in one row and its label, replaced by others at their place, or counting or blank there: a
         weaker guarantee at half the noise. The number of places for rows is public in both.
     fit_intercept : bool, default=True
-        Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`.
+        Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`. Without one, `intercept_`
+        is 0, or where labels are counted the score of their shares.
     tol : float, default=1e-10
         Largest norm of the gradient of the mean loss at the solution, in units of `max_norm`. The guarantee accounts
         for it.
@@ -119,7 +120,7 @@ class AMPClassifier(PrivateLinearClassifier):
         published calibrations.
     threshold : float or "prior", default=0.5
         The second of two classes is predicted where its probability is above this; "prior" is the noisy share of its
-        rows, which are counted then unless `count_labels` is False.
+        rows, by their weights if classes have some. They are counted then, unless `count_labels` is False.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems. Their noise is drawn before, for all classes at once.
 
@@ -231,8 +232,8 @@ class AMPClassifier(PrivateLinearClassifier):
         self.n_jobs = n_jobs
 
     def _calibrate(self, problem, delta):
-        has_prior = problem.n_classes == 2 and problem.loss != "huber_hinge" and self.calibration == "exact"
-        if (self.count_labels is True or self.threshold != 0.5) and not has_prior:
+        can_count = problem.n_classes == 2 and problem.loss != "huber_hinge" and self.calibration == "exact"
+        if (self.count_labels is True or self.threshold != 0.5) and not can_count:
             raise ValueError(
                 "count_labels=True, and a threshold other than 0.5, need two classes, a logistic loss and an exact "
                 "calibration."
@@ -242,8 +243,8 @@ class AMPClassifier(PrivateLinearClassifier):
         if self.calibration != "exact":
             return self._calibrate_as_published(problem, delta)
         # Sampling in floats costs a little, which is set aside first: ideal noise has to meet what is left.
-        target = sampled_target(self.epsilon, delta, n_changed=_n_released(problem))
-        counts = self._counts(problem, delta) if has_prior else {"gaussian": None, "product": None}
+        target = sampled_target(self.epsilon, delta, n_changed=_n_noisy(problem))
+        counts = self._counts(problem, delta) if can_count else {"gaussian": None, "product": None}
         kind, deviation = self._least_noise(problem, target, counts)
         count = counts[kind]
         problem = _with_offset(problem, count)
@@ -251,16 +252,16 @@ class AMPClassifier(PrivateLinearClassifier):
         log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
         if kind == "product":
             return self._calibrate_product(problem, delta, target, penalty, log_det, count)
-        profile, calibrated_scale, sizes = self._gaussian(problem, count)
+        profile, calibrate, sizes = self._gaussian_mechanism(problem, count)
         shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
-        scale = calibrated_scale(*target, log_det=log_det, release_shift=shift, **sizes)
+        scale = calibrate(*target, log_det=log_det, release_shift=shift, **sizes)
         # Neighbours with the same minimiser may release points that are 2 hidden gradients / penalty apart: the noise
         # of the release is such that this is the shift that b was calibrated for.
         release_scale = 2 * _hidden_gradient(problem, penalty, scale) / (penalty * shift)
         loss = _loss(problem, profile, scale=scale, log_det=log_det, release_shift=shift, **sizes)
-        noise = Perturbation(penalty, scale, None, release_scale, count)
+        noise = ObjectiveNoise(penalty, scale, None, release_scale, count)
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
-        return self._calibration(noise, "Gaussian", delta=delta, source=source, loss=loss)
+        return self._state(noise, "Gaussian", delta=delta, source=source, loss=loss)
 
     def _counts(self, problem, delta):
         """Noise of a count of labels beside either kind of noise, or None where it does not pay."""
@@ -276,8 +277,8 @@ class AMPClassifier(PrivateLinearClassifier):
         """Kind of the noise, and the root mean square of a coordinate if no log-determinant took part of epsilon."""
         deviations = {}
         if self.noise != "product":
-            _, calibrated_scale, sizes = self._gaussian(problem, counts["gaussian"])
-            deviations["gaussian"] = calibrated_scale(*target, log_det=0.0, **sizes)
+            _, calibrate, sizes = self._gaussian_mechanism(problem, counts["gaussian"])
+            deviations["gaussian"] = calibrate(*target, log_det=0.0, **sizes)
         # Several problems would have to share epsilon.
         may_be_product = problem.n_outputs == 1 and problem.n_weights <= _MOST_WEIGHTS_OF_PRODUCT
         if self.noise == "product" or (self.noise == "auto" and may_be_product):
@@ -293,17 +294,18 @@ class AMPClassifier(PrivateLinearClassifier):
             "lipschitz": problem.row_loss.lipschitz * problem.row_norm,
             "n_vertices": problem.n_classes - 1 if problem.multinomial else 1,
             "adjacency": self.adjacency,
-            **(count.parameter if count else {}),
+            **(count.profile_argument if count else {}),
         }
 
-    def _gaussian(self, problem, count=None):
+    def _gaussian_mechanism(self, problem, count=None):
         """Profile and calibration of Gaussian noise in the objective, and the public sizes that both take."""
         if problem.multinomial:
             sizes = {"adjacency": self.adjacency, "n_classes": problem.n_classes, "max_norm": problem.row_norm}
             return softmax_perturbation_profile, softmax_perturbation_scale, sizes
+        # The sensitivity: one row, which is clipped to `max_norm`, moves the gradient of an objective by this at most.
         lipschitz = problem.row_loss.lipschitz * problem.row_norm
         sizes = {"adjacency": self.adjacency, "n_outputs": problem.n_outputs, "lipschitz": lipschitz}
-        sizes |= count.parameter if count else {}
+        sizes |= count.profile_argument if count else {}
         return objective_perturbation_profile, objective_perturbation_scale, sizes
 
     def _penalty(self, problem, kind, deviation):
@@ -332,10 +334,10 @@ class AMPClassifier(PrivateLinearClassifier):
         scale = product_perturbation_scale(*share, log_det=log_det, release_shift=shift, **sizes)
         radius = (problem.n_weights, 1)
         hidden = _hidden_gradient(problem, penalty, scale, radius) / np.sqrt(problem.n_outputs)  # of each problem
-        noise = Perturbation(penalty, scale, radius, 2 * hidden / (penalty * shift), count)
+        noise = ObjectiveNoise(penalty, scale, radius, 2 * hidden / (penalty * shift), count)
         known = {"scale": scale, "log_det": log_det, "release_shift": shift, **sizes}
         loss = _loss(problem, product_perturbation_profile, **known) if problem.n_outputs == 1 else None
-        return self._calibration(noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
+        return self._state(noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
 
     def _calibrate_as_published(self, problem, delta):
         """Take the noise of the papers, and state what it truly gives."""
@@ -364,7 +366,7 @@ class AMPClassifier(PrivateLinearClassifier):
         radius = (1, 2) if self.noise == "product" else None
         largest = _largest_perturbation(problem, published.scale, radius)
         release_scale = published.release_factor * problem.accuracy(penalty, largest) / penalty
-        noise = Perturbation(penalty, published.scale, radius, release_scale, release_radius=radius)
+        noise = ObjectiveNoise(penalty, published.scale, radius, release_scale, release_radius=radius)
         if radius is not None:
             kind, source, paper = "half-normal radius", "none", "Liu et al., SIGMOD 2026"
             loss, true = None, (np.inf, 0.0)  # of which nothing is proved
@@ -372,13 +374,13 @@ class AMPClassifier(PrivateLinearClassifier):
             kind, source, paper = "Gaussian", _BINARY_PROOF, "Iyengar et al., S&P 2019"
             log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
             shift = 2 * _hidden_gradient(problem, penalty, noise.scale) / (penalty * release_scale)
-            profile, _, sizes = self._gaussian(problem)
+            profile, _, sizes = self._gaussian_mechanism(problem)
             loss = _loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **sizes)
             true = self.epsilon, reached_delta(self.epsilon, loss.profile(self.epsilon))
         claimed = self._claim(published.claimed_delta, paper)
-        return self._calibration(noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
+        return self._state(noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
 
-    def _calibration(self, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
+    def _state(self, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
         """State what holds of a fit with this noise: (epsilon, `delta`), unless it is known that `true` does."""
         mechanism = (
             f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
@@ -413,12 +415,14 @@ class AMPClassifier(PrivateLinearClassifier):
         noise = calibration.mechanism
         problem = _with_offset(problem, noise.count)
         # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
-        prior, offset = None, 0.0
+        prior, share, offset = None, None, 0.0
         if noise.count:
             prior = noise.count.release(codes)
-            shares = np.array([1 - prior, prior]) * (1.0 if class_weights is None else class_weights)
-            least = 0.25 / problem.n_samples
-            offset = problem.row_loss.score_of(float(np.clip(shares[1] / shares.sum(), least, 1 - least)))
+            shares, least = np.array([1 - prior, prior]), _least_share(problem)
+            if class_weights is not None:
+                shares *= class_weights / class_weights.max()  # whose ratio counts, however small they are
+            share = float(np.clip(shares[1] / shares.sum(), least, 1 - least))
+            offset = problem.row_loss.score_of(share)
         # (1) The linear term b. It is drawn for all outputs at once, because the jobs that minimise draw nothing.
         if noise.radius is None:
             perturbation = _noise.gaussian(problem.weights_shape, noise.scale)
@@ -427,7 +431,8 @@ class AMPClassifier(PrivateLinearClassifier):
             size, n_outputs = problem.n_weights, problem.n_outputs  # each with a radius and a direction of its own
             draws = [_noise.spherical(size, noise.scale, shape=shape, power=power) for _ in range(n_outputs)]
             perturbation = np.stack(draws).reshape(problem.weights_shape)
-        # (2) The minimiser, to the accuracy that the guarantee assumes: in floats, and so not quite a function of b.
+        # (2) The minimiser for rows that are clipped to `max_norm`, to the accuracy that the guarantee assumes: in
+        # floats, and so not quite a function of b.
         weights = self._minimise(
             problem,
             X,
@@ -449,7 +454,7 @@ class AMPClassifier(PrivateLinearClassifier):
             weights = outputs.reshape(problem.weights_shape)
         released = problem.coefficients(weights)
         released["intercept_"] += offset
-        threshold = prior if self.threshold == "prior" else float(self.threshold)
+        threshold = share if self.threshold == "prior" else float(self.threshold)
         return {**released, "loss_": problem.loss, "class_prior_": prior, "threshold_": threshold}
 
     @silent
@@ -478,18 +483,23 @@ def _share_of_each(problem, target):
 
 def _loss(problem, profile, **known):
     """Privacy loss at every epsilon, with what sampling costs."""
-    return PrivacyLoss(profiles=(Profile.of(profile, **known),), sampling=_n_released(problem) * _noise.SAMPLING_LOSS)
+    return PrivacyLoss(profiles=(Profile.of(profile, **known),), sampling=_n_noisy(problem) * _noise.SAMPLING_LOSS)
 
 
-def _n_released(problem):
-    """Number of values with noise, a count of labels included."""
+def _n_noisy(problem):
+    """Number of values with noise: one for a count of labels also where none is made, which is a value too many."""
     return problem.n_released + (problem.n_classes == 2)
 
 
 def _with_offset(problem, count):
     """Allow for a number that is added to all scores, if labels are counted: that of the smallest share."""
-    largest = abs(problem.row_loss.score_of(0.25 / problem.n_samples)) if count else 0.0
+    largest = abs(problem.row_loss.score_of(_least_share(problem))) if count else 0.0
     return replace(problem, largest_offset=largest)
+
+
+def _least_share(problem):
+    """Share of a class from which scores start at least, a quarter of a row: less than weights of rows leave of one."""
+    return 0.25 / problem.n_samples
 
 
 def balanced_penalty(problem, noise_scale):

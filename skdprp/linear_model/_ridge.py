@@ -10,9 +10,11 @@ from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
+from .._adjacency import Unit
 from .._calibration import snapshot, take_over
 from .._digits import printed_down
 from .._lazy import is_lazy
+from .._persons import persons_of
 from .._validation import (
     FLOATS,
     Interval,
@@ -30,6 +32,7 @@ from ._descent import N_STEPS, descend, has_many_rows, plan_descent
 from ._least_squares import NormalEquations
 
 _UNIT_NORM = 1 + 2.0**-40  # of rows in units, with what floats add to it
+_NO_PERSONS = "A secret projection hides one row, and not a person with several: choose another mechanism for groups."
 _NO_DESCENT = 'A descent has no penalty, and needs all rows in memory: choose mechanism="moments".'
 
 
@@ -186,24 +189,27 @@ class DPRidge(RegressorMixin, PrivateMoments):
         self.mechanism = mechanism
         self.n_components = n_components
 
-    def _fit_rows(self, X, y):
-        if not self._descends(X):
-            return super()._fit_rows(X, y)
+    def _fit_rows(self, X, y, groups):
+        if not self._descends(X, groups):
+            return super()._fit_rows(X, y, groups)
         if self.alpha != "auto" or is_lazy(X):
             raise ValueError(_NO_DESCENT)
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
         X, y = model._validate(X, y, reset=True)
+        persons = None if groups is None else persons_of(groups, X.shape[0])
         columns = model._columns(X, y)
-        plan = model._plan(X.shape[0], columns)
-        calibration = model._calibrate_descent(plan, X.shape[0])
+        number, unit = (X.shape[0], Unit.ROW) if persons is None else (persons.number, Unit.PERSON)
+        plan = model._plan(number, columns, unit)
+        calibration = model._calibrate_descent(plan, number, unit)
+        row_weights = None if persons is None else persons.weights
         X, others = columns.clip(X, y)
         # To norms of at most 1: of a row with its constant, and of all targets together.
         row_unit, target_unit = 1 / np.hypot(1, columns.constant), 1 / np.sqrt(columns.n_targets)
         X *= row_unit / columns.max_norm  # a copy of the rows already
         targets = others[:, -columns.n_targets :] / columns.reach * target_unit
         with calibration.recorded(self):
-            weights = descend(X, columns.constant * row_unit, targets, plan)
+            weights = descend(X, columns.constant * row_unit, targets, plan, row_weights)
         weights *= row_unit / target_unit
         coefs, intercepts = in_units_of_data(columns, weights[:-1].T, columns.constant * weights[-1])
         model.coef_, model.intercept_ = _squeezed(coefs), _squeezed(intercepts)
@@ -328,17 +334,18 @@ class DPRidge(RegressorMixin, PrivateMoments):
     def _within_bounds(self, scores):
         return np.clip(scores, _squeezed(self.columns_.low), _squeezed(self.columns_.high))
 
-    def _descends(self, X):
-        """Whether to descend, from the parameters and the shape of the rows."""
+    def _descends(self, X, groups=None):
+        """Whether to descend, from the parameters, the width of the rows, and the number of rows or persons."""
         if self.mechanism != "auto":
             return self.mechanism == "descent"
         shape = X.shape if hasattr(X, "shape") else without_values(np.asarray, X, dtype=object).shape
         if self.alpha != "auto" or is_lazy(X) or len(shape) != 2 or not shape[0]:
             return False
-        facts = {"n_samples": shape[0], "n_weights": shape[1] + 1, "adjacency": self.adjacency}
-        return not has_many_rows(self.epsilon, self._delta(shape[0]), **facts)
+        number = shape[0] if groups is None else persons_of(groups, shape[0]).number
+        facts = {"n_samples": number, "n_weights": shape[1] + 1, "adjacency": self.adjacency}
+        return not has_many_rows(self.epsilon, self._delta(number), **facts)
 
-    def _plan(self, n_samples, columns):
+    def _plan(self, n_samples, columns, unit):
         return plan_descent(
             self.epsilon,
             self._delta(n_samples),
@@ -346,9 +353,10 @@ class DPRidge(RegressorMixin, PrivateMoments):
             n_weights=columns.n_features + 1,
             n_targets=columns.n_targets,
             adjacency=self.adjacency,
+            unit=unit,
         )
 
-    def _calibrate_descent(self, plan, n_samples):
+    def _calibrate_descent(self, plan, n_samples, unit):
         return self._state(
             self._delta(n_samples),
             plan.scale,
@@ -357,18 +365,21 @@ class DPRidge(RegressorMixin, PrivateMoments):
             source="exact profile of the Gaussian mechanism; proof in skdprp.linear_model._descent.plan_descent",
             loss=plan.loss,
             noise=plan,
+            unit=unit,
         )
 
     def _calibration_of(self, shape, dtype, n_outputs):
         if not self._descends(np.broadcast_to(0.0, shape)):
             return super()._calibration_of(shape, dtype, n_outputs)
         columns = self._columns(np.empty((1, shape[1])), np.empty((1, n_outputs)))
-        return self._calibrate_descent(self._plan(shape[0], columns), shape[0])
+        return self._calibrate_descent(self._plan(shape[0], columns, Unit.ROW), shape[0], Unit.ROW)
 
-    def _calibrate(self, n_samples, columns):
-        """Noise and guarantee of one release, from the number of rows and what the columns are."""
+    def _calibrate(self, n_samples, columns, unit):
+        """Noise and guarantee of one release, from the number of rows or persons and what the columns are."""
         if self.mechanism != "projection":
-            return super()._calibrate(n_samples, columns)
+            return super()._calibrate(n_samples, columns, unit)
+        if unit == Unit.PERSON:
+            raise ValueError(_NO_PERSONS)
         delta, kind = self._delta(n_samples), {"max_norm": _UNIT_NORM, "adjacency": self.adjacency}
         kind["n_components"] = self.n_components
         n_changed = secret_projection_n_changed(
@@ -389,6 +400,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
             source="exact profile; proof in skdprp.mechanisms.secret_projection_profile",
             loss=PrivacyLoss(profiles=(profile,), sampling=n_changed * _noise.SAMPLING_LOSS),
             noise=ProjectionNoise(scale, self.n_components),
+            unit=unit,
         )
 
     def _learn(self, moments):

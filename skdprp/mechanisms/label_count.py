@@ -37,7 +37,7 @@ class LabelCount:
         return self.n_samples >= _LEAST_ROWS * self.deviation
 
     @property
-    def parameter(self):
+    def profile_argument(self):
         """What a profile of a fit beside it takes."""
         return {"count_shift" if self.is_gaussian else "count_epsilon": 1 / self.scale}
 
@@ -56,11 +56,13 @@ class LabelCount:
 
 @with_python_numbers
 def gaussian_label_count(epsilon, delta, *, n_samples):
-    """Count that takes a hundredth of the squared shift of a Gaussian mechanism at a target of all."""
-    return LabelCount(n_samples, gaussian_scale(epsilon, delta, sensitivity=1 / np.sqrt(_SHARE_OF_SQUARES)), True)
+    """Count that takes a hundredth of the squared shift of a Gaussian mechanism at the target of the whole fit."""
+    return LabelCount(
+        n_samples, gaussian_scale(epsilon, delta, sensitivity=1 / np.sqrt(_SHARE_OF_SQUARES)), is_gaussian=True
+    )
 
 
 @with_python_numbers
 def laplace_label_count(epsilon, *, n_samples):
     """Count that takes a fiftieth of epsilon."""
-    return LabelCount(n_samples, float(1 / (_SHARE_OF_EPSILON * epsilon)), False)
+    return LabelCount(n_samples, float(1 / (_SHARE_OF_EPSILON * epsilon)), is_gaussian=False)

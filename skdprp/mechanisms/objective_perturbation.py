@@ -123,30 +123,30 @@ def objective_perturbation_profile(
     shift, total_log_det = float(np.sqrt(n_outputs)) * lipschitz / scale, n_outputs * log_det
     beside = hypot(release_shift, count_shift)
     if rows_that_differ(adjacency) == 1:
-        added = _gaussian(epsilon - total_log_det, shift, beside)
+        added = _gaussian_delta(epsilon - total_log_det, shift, beside)
         alone = n_outputs == 1 and epsilon >= 0
         return min(added, _one_row_removed(0.0, shift, beside)) if alone else added
     if n_outputs > 1:  # through the data set without the row, each half with its log-determinants
-        chained = _gaussian(epsilon - 2 * total_log_det, 2 * shift, release_shift, 2 * count_shift)
+        chained = _gaussian_delta(epsilon - 2 * total_log_det, 2 * shift, release_shift, 2 * count_shift)
         return float(min(1.0, np.exp(total_log_det) * chained))
     left, half = epsilon - log_det - shift**2, hypot(release_shift / 2, count_shift)
     delta = 1.0  # where the log-determinant leaves nothing; the bound near epsilon = 0 does without
     if left >= 0:  # twice epsilon1, the first part of the split
-        delta = _gaussian(epsilon - log_det, 2 * shift, beside) + _tail(left, beside)
-    if epsilon >= 0 and delta > _gaussian(0.0, shift, half):  # the other bound is no less than that
+        delta = _gaussian_delta(epsilon - log_det, 2 * shift, beside) + _tail(left, beside)
+    if epsilon >= 0 and delta > _gaussian_delta(0.0, shift, half):  # the other bound is no less than that
         removed = partial(_one_row_removed, shift=shift, release_shift=half)
         delta = min(delta, _without_row(epsilon, (shift**2 + half**2) / 2, removed, removed))
     return float(min(1.0, delta))
 
 
-def _gaussian(epsilon, *shifts):
+def _gaussian_delta(epsilon, *shifts):
     """Profile of Gaussian mechanisms of these shifts together."""
     return gaussian_profile(epsilon, scale=1.0, sensitivity=hypot(*shifts))
 
 
 def _one_row_removed(epsilon, shift, release_shift):
     """Bound on the profile of one row removed, which pays no log-determinant."""
-    return _gaussian(epsilon, shift, release_shift) + _gaussian(epsilon, release_shift)
+    return _gaussian_delta(epsilon, shift, release_shift) + _gaussian_delta(epsilon, release_shift)
 
 
 def _without_row(epsilon, half_square, first, last):
@@ -248,7 +248,7 @@ def product_perturbation_profile(
         return _one_row(epsilon - count_epsilon) + float(np.tanh(count_epsilon / 2))
 
     def _with_release(epsilon):
-        beside = _gaussian(epsilon, release_shift) + float(np.tanh(count_epsilon / 2))
+        beside = _gaussian_delta(epsilon, release_shift) + float(np.tanh(count_epsilon / 2))
         return _one_row(epsilon - release_loss) + tail + beside
 
     shift = lipschitz / (scale * np.sqrt(n_dims + 1))  # relative to one coordinate's standard deviation
@@ -323,9 +323,9 @@ def softmax_perturbation_profile(
 
     def _with_release(epsilon):
         exact = _largest_of_normals_profile(epsilon, ratio, n_classes, shift=release_shift)
-        return exact + _gaussian(epsilon, release_shift)
+        return exact + _gaussian_delta(epsilon, release_shift)
 
-    if epsilon >= 0 and delta > _gaussian(0.0, np.sqrt(2) * ratio):  # the other bounds are no less than that
+    if epsilon >= 0 and delta > _gaussian_delta(0.0, np.sqrt(2) * ratio):  # the other bounds are no less than that
         first = partial(_largest_of_normals_profile, ratio=ratio, n_classes=n_classes)
         near = _without_row(epsilon, ratio**2, first, _with_release) if is_replaced else _with_release(0.0)
         delta = min(delta, near)

@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
 from .._digits import with_python_numbers
 from .._lazy import is_lazy
 from ..report import report_before_fit
 from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, rehearse
-from ..report._structure import private_steps
+from ..report._structure import is_private
 
 _DIGITS = 2.0**-20  # to which a total meets its target
 _MOST_ATTEMPTS = 20
@@ -106,6 +107,9 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
 
     Notes
     -----
+    Nothing is known of an estimator of another library before its fit: a plan, :func:`~skdprp.privacy_report` with `X`,
+    says that it is not covered, and what it states after the fit is charged beside the budget.
+
     Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
     see :func:`~skdprp.compose`, reaches the target. Without ``skdprp[pld]``, losses that are not Gaussian add up to it.
 
@@ -124,9 +128,9 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     """
     if not epsilon > 0 or not (delta is None or 0 <= delta < 1):
         raise ValueError(f"No budget has epsilon={epsilon} and delta={delta}.")
-    private = private_steps(estimator)
-    if len(private) == 1 and not hasattr(private[0], "_calibration_of"):
-        return _set_budget_of_sketch(estimator, X, y, epsilon, delta)
+    private = _private_parts(estimator)
+    if len(private) == 1 and not hasattr(*private.values(), "_calibration_of"):
+        return _set_budget_of_sketch(estimator, *private, X, y, epsilon, delta)
     facts = PublicFacts.of(X, y)
     delta = 1.0 / max(facts.n_samples, 2) ** 2 if delta is None else delta
     budget = Budget.of(estimator, facts)
@@ -135,17 +139,29 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     return budget.set_targets(estimator, shared, delta)
 
 
-def _set_budget_of_sketch(estimator, X, y, epsilon, delta):
+def _private_parts(estimator):
+    """Private estimators by the name of the parameter that they are, and "" for itself; none within one of them."""
+    parts, closed = {}, []
+    for name, part in sorted({"": estimator, **estimator.get_params()}.items()):
+        if any(name.startswith(prefix) for prefix in closed):
+            continue
+        if is_private(part):
+            parts[name] = part
+        if is_private(part) or isinstance(part, FrozenEstimator):
+            closed.append(f"{name}__" if name else "")
+    return parts
+
+
+def _set_budget_of_sketch(estimator, path, X, y, epsilon, delta):
     """Set epsilon of the only private step, a sketch, whose delta may have to be what it is."""
-    params = {"epsilon": epsilon} if delta is None else {"epsilon": epsilon, "delta": delta}
-    planned = clone(estimator)
-    private_steps(planned)[0].set_params(**params)
+    prefix = f"{path}__" if path else ""
+    params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
+    planned = clone(estimator).set_params(**params)
     if not is_lazy(X):
         _check_total(
             report_before_fit(rehearse(planned, PublicFacts.of(X, y))), epsilon, 1.0 if delta is None else delta
         )
-    private_steps(estimator)[0].set_params(**params)
-    return estimator
+    return estimator.set_params(**params)
 
 
 def _check_total(report, epsilon, delta):

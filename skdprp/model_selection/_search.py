@@ -42,7 +42,17 @@ from ..histograms import PrivateHistograms
 from ..ledger import LedgerError, entry
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target
-from ..report._rehearsal import LAZY, PublicFacts, fit_transform, in_private, not_priced, own_copy, thrown_away
+from ..report import AS_PLANNED
+from ..report._rehearsal import (
+    LAZY,
+    PublicFacts,
+    fit_transform,
+    in_private,
+    not_priced,
+    own_copy,
+    own_parts,
+    thrown_away,
+)
 from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
 from ._budget import Budget
 
@@ -465,6 +475,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             fact: tuple(dict.fromkeys(text for total in totals for text in getattr(total, fact)))
             for fact in ("assumptions", "not_covered")
         }
+        # A trial that is fitted otherwise has failed.
+        assumed = [text for text in union["assumptions"] if text != AS_PLANNED]
         trial_epsilon, trial_delta = printed_up(target[0]), printed_up(target[1])
         guarantee = PrivacyGuarantee(
             self.epsilon,
@@ -477,7 +489,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             f"each ({trial_epsilon}, {trial_delta})-DP, its score with Gaussian noise, "
             f"scale {printed_down(score.scale, 6)}",
             assumptions=(
-                *union["assumptions"],
+                *assumed,
                 "candidates, bounds and random_state were not chosen in view of the rows",
                 "functions in steps do the same at each call",
             ),
@@ -609,14 +621,13 @@ def _check_classes(step, classes):
 
 def _plain(estimator):
     """Leave out steps that let rows pass, and what would have seen how many trials there were: caches, callbacks."""
-    nested = [part for part in estimator.get_params(deep=True).values() if type(part) is Pipeline]
-    for pipeline in [part for part in (estimator, *nested) if type(part) is Pipeline]:
-        pipeline.set_params(memory=None)
+    for part in list(own_parts(estimator)):
+        vars(part).pop("_skl_callbacks", None)
+        if type(part) is Pipeline:
+            part.set_params(memory=None)
     if type(estimator) is Pipeline:
         kept = [(name, step) for name, step in estimator.steps if step is not None and step != "passthrough"]
         estimator.set_params(steps=kept)
-    for _, step in all_steps(estimator):
-        getattr(step, "__dict__", {}).pop("_skl_callbacks", None)
     return estimator
 
 

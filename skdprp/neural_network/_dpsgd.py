@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _noise
-from .._adjacency import Relation
+from .._adjacency import Relation, Unit
 from .._calibration import Calibration, reached_delta
 from .._digits import printed_down, printed_up
-from .._validation import POSITIVE, Interval, StrOptions, clip_rows
+from .._validation import POSITIVE, Interval, StrOptions, _fit_context, clip_rows
 from ..composition import PrivacyLoss, Profile
 from ..linear_model._base import CLASS_WEIGHT, PrivateClassifier
 from ..linear_model._erm import constant_feature
@@ -34,8 +34,9 @@ _END_OF_FLOAT32 = 1e38  # which sums of repeated entries may pass
 class DescentProblem:
     """What is public of a problem for gradient descent.
 
-    `row_norm` is the norm of a row with its constant feature, as far as gradients are concerned; `bound` that of its
-    gradient, at most; `dtype` the type that gradients are computed in.
+    `n_samples` is the number of rows or persons, as `unit` says. `row_norm` is the norm of a row with its constant
+    feature, as far as gradients are concerned; `bound` that of its gradient, at most; `dtype` the type that gradients
+    are computed in.
     """
 
     n_samples: int
@@ -44,6 +45,7 @@ class DescentProblem:
     row_norm: float
     bound: float
     dtype: np.dtype
+    unit: Unit = Unit.ROW
 
 
 @dataclass(frozen=True)
@@ -316,7 +318,44 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             raise AttributeError("A network has coefs_ and intercepts_, one for each layer.")
         return layers
 
-    def _problem(self, shape, dtype, n_classes):
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, groups=None, **unsupported):
+        """Release private weights.
+
+        Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are clipped to it.
+        y : array-like of shape (n_samples,)
+            Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
+            those found here; truth values of a list are then the numbers 0 and 1, those of an array stay what they are.
+        groups : array-like of shape (n_samples,) or None, default=None
+            Whose rows they are, where one person has several: a label for each row. Each person then counts as much as
+            one row, batches are samples of persons, whose number stands for that of rows, and the guarantee is for one
+            person with all of its rows, however many they are. None is for rows.
+        **unsupported : dict
+            Nothing; `sample_weight` is refused with the reason.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+
+        Raises
+        ------
+        TypeError
+            If there are weights of rows.
+        ValueError
+            If X is not finite, y has one class or labels outside `classes`, `groups` has missing labels or another
+            length, or a parameter does not fit the others.
+        ImportError
+            If batches are sampled and dp-accounting, which accounts for them, is not installed.
+        """
+        return self._fit(X, y, groups, unsupported)
+
+    def _problem(self, shape, dtype, n_classes, unit=Unit.ROW):
         sizes = np.atleast_1d(np.asarray(self.hidden_layer_sizes))
         if sizes.ndim > 1 or (sizes.size and (sizes.dtype.kind not in "iu" or sizes.min() < 1)):
             raise ValueError(f"hidden_layer_sizes must be positive integers, got {self.hidden_layer_sizes!r}.")
@@ -327,11 +366,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
             bias = 1.0 if hidden else constant_feature(True, bound)
             network = Network(sizes, self.activation, bias)
-            return DescentProblem(shape[0], n_classes, network, bound, bound, self._dtype(dtype))
+            return DescentProblem(shape[0], n_classes, network, bound, bound, self._dtype(dtype), unit)
         bias = constant_feature(True, max_norm)
         network, row_norm = Network(sizes, self.activation, bias, capped=True), float(np.hypot(max_norm, bias))
         # Rows of bounded norm bound the gradients: none is clipped.
-        return DescentProblem(shape[0], n_classes, network, row_norm, network.lipschitz * row_norm, self._dtype(dtype))
+        bound = network.lipschitz * row_norm
+        return DescentProblem(shape[0], n_classes, network, row_norm, bound, self._dtype(dtype), unit)
 
     @property
     def _max_norm(self):
@@ -410,11 +450,11 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
                 k=settings.k,
             )
             true_delta = min(true_delta / share + rounding.failure, 1.0)
-            claimed = self._claim(claimed_delta, "Liu et al., SIGMOD 2026, Algorithm 4, for each step")
+            claimed = self._claim(claimed_delta, "Liu et al., SIGMOD 2026, Algorithm 4, for each step", problem.unit)
         # Rounding may move a sum by that share of the bound more than one row does.
         scale = multiplier * problem.bound * (1 + rounding.margin)
         return Calibration(
-            self._state(true_delta, plan, scale, problem.bound, loss, preconditioner),
+            self._state(true_delta, plan, scale, problem, loss, preconditioner),
             fitted={
                 "n_iter_": plan.n_steps,
                 "sampling_rate_": plan.rate,
@@ -477,7 +517,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         )
         return PrivacyLoss(profiles=(profile,), sampling=sampling, failure_probability=failure)
 
-    def _state(self, delta, plan, scale, bound, loss, preconditioner):
+    def _state(self, delta, plan, scale, problem, loss, preconditioner):
         """State what holds of steps with this noise."""
         noise = "Gaussian noise of standard deviation"
         source = "exact composition of Gaussian releases" if plan.rate == 1 else "composed privacy losses"
@@ -493,19 +533,24 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         before = ""
         if preconditioner is not None:
             before = f", after Gaussian noise of {printed_down(preconditioner.scale, 6)} on sums of products of columns"
-        rows = "all rows" if plan.rate == 1 else f"a secret sample, each row at probability {printed_up(plan.rate, 6)}"
+        of_persons = problem.unit == Unit.PERSON
+        one, means = ("person", ", means over the rows of a person") if of_persons else ("row", "")
+        sample = f"a secret sample, each {one} at probability {printed_up(plan.rate, 6)}"
+        rows = f"all {one}s" if plan.rate == 1 else sample
+        bound = printed_up(problem.bound, 6)
         return self._guarantee(
             self.epsilon,
             delta,
             mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {noise} "
-            f"{printed_down(scale, 6)} on sums of gradients of norm at most {printed_up(bound, 6)}{before}",
+            f"{printed_down(scale, 6)} on sums of gradients of norm at most {bound}{means}{before}",
             source=source,
             assumptions=assumptions,
             loss=loss,
+            unit=problem.unit,
         )
 
     @with_callbacks
-    def _release(self, problem, calibration, X, codes, class_weights):
+    def _release(self, problem, calibration, X, codes, class_weights, persons=None):
         descent, network = calibration.mechanism, problem.network
         if descent.radius is None:
             add_noise = _noise.add_gaussian
@@ -514,9 +559,13 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             add_noise = partial(_noise.add_spherical, shape=shape, power=power)
         X, update = self._clipped(X), UPDATES[self.optimizer](descent.plan.learning_rate, descent.plan.momentum)
         if descent.preconditioner is not None:
-            update = preconditioned(update, descent.preconditioner, problem, X)
+            shares = None if persons is None else persons.weights
+            update = preconditioned(update, descent.preconditioner, problem, X, shares)
         row_weights = None if class_weights is None else class_weights[codes]
-        steps = noisy_descent(problem, descent, X, codes, row_weights, update=update, add_noise=add_noise)
+        if persons is not None:  # public weights of classes are 1 at most, and so is what they leave of a person's
+            row_weights = persons.weights if row_weights is None else row_weights * persons.weights
+        known = {"persons": persons, "update": update, "add_noise": add_noise}
+        steps = noisy_descent(problem, descent, X, codes, row_weights, **known)
         # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
         report = report_steps(self, descent.plan.n_steps, self.verbose)
         late = Average()  # of the second half of the steps, in which the noise of single ones cancels

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._adjacency import Relation
+from .._adjacency import Relation, Unit
 from ..mechanisms import gaussian_scale
 from ..mechanisms._numerics import rows_that_differ
 from ._network import FLOAT32_ROWS
@@ -27,6 +27,7 @@ _SMALLEST_BATCH = 64
 _ADAM_RATE, _ADAM_DECAY = 0.01, 0.9  # whose steps have a length of their own, whatever the size of gradients
 _LARGEST_MARGIN = 2.0**-7  # of sums in float32: the share of noise that they may cost
 _FAILURE = 2.0**-40  # share of delta
+_COMPENSATED = 4.0  # additions of vectors whose rounding errors are added up as well, however many they are
 
 
 @dataclass(frozen=True)
@@ -185,8 +186,9 @@ def plan_rounding(problem, plan, delta):
     on average it is at most ``T exp(-L)`` at a size of ``np + sqrt(2 np L) + L``, by Bernstein's inequality.
     """
     n_rows, failure = plan.n_samples, 0.0
+    of_persons = problem.unit == Unit.PERSON
     if problem.network.capped and plan.rate == 1:
-        margin = bounded_margin(problem.network, n_rows)
+        margin = bounded_margin(problem.network, n_rows, of_persons=of_persons)
         if margin <= _LARGEST_MARGIN:
             return Rounding(np.float64, margin, failure, places_priced=True)
     if plan.rate < 1:
@@ -194,35 +196,41 @@ def plan_rounding(problem, plan, delta):
         log = np.log(plan.n_steps / failure)
         n_rows = min(n_rows, plan.batch_size + np.sqrt(2 * plan.batch_size * log) + log)
     margin = float32_margin(problem.network, n_rows, problem.bound)
-    if problem.dtype == np.float32 and margin <= _LARGEST_MARGIN:
+    # A person may have so many rows that what each loses below the normal numbers of float32 adds up.
+    if problem.dtype == np.float32 and margin <= _LARGEST_MARGIN and not of_persons:
         return Rounding(np.float32, float(margin), failure)
     # float64 pays for all rows in one batch: nothing, and so nothing can fail.
-    return Rounding(np.float64, float64_margin(problem.network, plan.n_samples, plan.batch_size), 0.0)
+    margin = float64_margin(problem.network, plan.n_samples, plan.batch_size, of_persons=of_persons)
+    return Rounding(np.float64, margin, 0.0)
 
 
-def float64_margin(network, n_samples, batch_size):
+def float64_margin(network, n_samples, batch_size, *, of_persons=False):
     """Rounding margin of sums in float64.
 
     A sum of n vectors of norm C by blocks of B is off by ``(B + n / B) 2^-53 n C`` at most, for each neighbour; each
     of the vectors, its norm being computed from sums of as many squares as a layer is wide, by ``width 2^-52 C``.
+
+    Of n persons, the weights of whose rows add up to n at most, up to 2^26 blocks add up by compensated sums, off by
+    2^-52 of the sum of norms: how many they are does not matter.
     """
     size = block_size(batch_size)
-    additions = size + n_samples / size + 8
+    additions = size + (_COMPENSATED if of_persons else n_samples / size) + 8
     return 2.0**-52 * (n_samples * additions + _norm_errors(network))
 
 
-def bounded_margin(network, n_samples):
+def bounded_margin(network, n_samples, *, of_persons=False):
     """Rounding margin of the gradients of n rows of norm at most R in a capped model, multiplied in any order.
 
     With e = 2^-53 and weights of a norm of at most S / R, S being `LARGEST_SCORE`: the K scores of a row are sums of
     d + 2 products, off by ``(d + 2) e S`` together. The derivative moves by half of that at most, the largest second
     derivative of the losses, which a cap does not raise; computing it adds ``(K + 16) e``. Its gradient, of norm C at
     most, moves by R times that, the share ``1 / lipschitz`` of it in units of C. The sum of n gradients by blocks of B
-    rows is off by ``(B + n / B + 8) e n C``. All of it once for each neighbour.
+    rows is off by ``(B + n / B + 8) e n C``. All of it once for each neighbour. Of persons, as in `float64_margin`.
     """
     size = bounded_block_size(network.sizes[0])
     derivative = (network.sizes[0] + 2) * LARGEST_SCORE / 2 + network.sizes[-1] + 16
-    return 2.0**-52 * n_samples * (derivative / network.lipschitz + size + n_samples / size + 8)
+    additions = size + (_COMPENSATED if of_persons else n_samples / size) + 8
+    return 2.0**-52 * n_samples * (derivative / network.lipschitz + additions)
 
 
 def float32_margin(network, n_rows, bound):

@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.utils import gen_batches
 
 from .._adjacency import Relation
+from .._persons import roots
+from .._validation import scale_rows
 from ..moments import Columns, CompensatedSum, GaussianNoise, accuracy, block_rows, products
 
 _CURVATURE = 0.25  # of the logistic loss, at most; half of that of the softmax loss
@@ -41,6 +43,9 @@ def relative_scales(adjacency, n_steps):
       are the worst. For them ``f = (1 - c^2) / 4 + (1 + c) / 2``, which grows up to c = 1, where it is 1. So the steps
       have all of the budget, and the matrix is free: the rows that move sums furthest are opposite, and their products
       are equal.
+
+    A person, the weights of whose rows add up to 1 at most, moves all of them together no further than a row does, see
+    :func:`~skdprp.sensitivity.moments_sensitivity`.
     """
     if adjacency == Relation.REPLACE_ONE:
         return float(np.sqrt(8.0)), float(2 * np.sqrt(n_steps))
@@ -61,7 +66,7 @@ def _columns(network):
     return Columns(network.sizes[0], 1.0, intercept=True)
 
 
-def preconditioned(update, preconditioner, problem, X):
+def preconditioned(update, preconditioner, problem, X, row_weights=None):
     """Release the Gram matrix of the rows with noise; return `update` of the mean gradients that it evens out.
 
     The Gram matrix A bounds the curvature of a sum of logistic losses by A / 4. Noise makes its eigenvalues of any
@@ -70,8 +75,14 @@ def preconditioned(update, preconditioner, problem, X):
     as many steps; where the floor is all that counts, steps are those of plain descent.
     """
     network, total = problem.network, CompensatedSum()
+    factors = None if row_weights is None else roots(row_weights)
     for rows in gen_batches(X.shape[0], block_rows(_columns(network))):
-        total.add(products(X[rows], np.ones((rows.stop - rows.start, 1))))
+        part, ones = X[rows], np.ones((rows.stop - rows.start, 1))
+        if factors is not None:
+            part = part.copy()  # what leaves a slice of an array is a view of it
+            scale_rows(part, factors[rows])
+            scale_rows(ones, factors[rows])
+        total.add(products(part, ones))
     weights = np.append(np.ones(network.sizes[0]), network.bias) / problem.row_norm
     gram = GaussianNoise(preconditioner.scale).release(total.value * np.outer(weights, weights))
     values, vectors = np.linalg.eigh(gram)

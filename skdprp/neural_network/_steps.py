@@ -9,6 +9,8 @@ import scipy.sparse as sp
 from sklearn.utils import gen_batches
 
 from .. import _noise
+from .._adjacency import Unit
+from ..moments import CompensatedSum
 from ._network import add_clipped_gradients, add_gradients, try_products_again
 
 LARGEST_SCORE = 2.0**12  # up to which the rounding of scores is priced; weights are projected to it
@@ -85,20 +87,25 @@ def _fill_up(X, size):
     return filled
 
 
-def batches(X, codes, row_weights=None, *, rate, n_steps):
-    """Rows of each step: all of them, or a fresh Poisson sample, which is secret."""
-    size = block_size(rate * X.shape[0])
+def batches(X, codes, row_weights=None, *, rate, n_steps, persons=None):
+    """Rows of each step: all of them, or those of a fresh Poisson sample of rows or of persons, which is secret."""
+    number = X.shape[0] if persons is None else persons.number
+    size = block_size(rate * number)
     known = {"row_weights": row_weights}
     whole = list(blocks(X, codes, size, **known)) if rate == 1.0 else None  # cut once, for every step
     for _ in range(n_steps):
-        yield whole if rate == 1.0 else blocks(X, codes, size, _noise.poisson_sample(X.shape[0], rate), **known)
+        if rate == 1.0:
+            yield whole
+            continue
+        sample = _noise.poisson_sample(number, rate)
+        yield blocks(X, codes, size, sample if persons is None else persons.rows_of(sample), **known)
 
 
-def noisy_descent(problem, descent, X, codes, row_weights=None, *, update, add_noise):
+def noisy_descent(problem, descent, X, codes, row_weights=None, *, persons=None, update, add_noise):
     """Descend, each step from a noisy sum of clipped gradients; yield the weights after each.
 
     Since the last noise they are computed from noisy sums alone. `update` takes a noisy mean gradient, and returns what
-    is taken off the weights.
+    is taken off the weights. The weights of the rows of each of some persons add up to 1 at most.
     """
     plan, network, rounding = descent.plan, problem.network, descent.rounding
     if rounding.places_priced:
@@ -107,18 +114,32 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, update, add_n
     else:
         try_products_again()  # the number of threads may be another than at the last fit
         add = partial(add_clipped_gradients, bound=problem.bound, dtype=rounding.dtype)
-        parts = batches(X, codes, row_weights, rate=plan.rate, n_steps=plan.n_steps)
+        parts = batches(X, codes, row_weights, rate=plan.rate, n_steps=plan.n_steps, persons=persons)
     weights = network.initial_weights()
     for batch in parts:
-        gradient = np.zeros_like(weights)
-        for block in batch:
-            add(gradient, network, weights, block)
+        gradient = _sum_up(partial(add, network=network, weights=weights), batch, len(weights), problem.unit)
         add_noise(gradient, descent.scale)
         gradient /= plan.batch_size  # as expected: the size of a sample is secret
         weights = weights - update(gradient)
         if rounding.places_priced:
             weights = _projected(weights, LARGEST_SCORE / problem.row_norm)
         yield weights
+
+
+def _sum_up(add, batch, n_weights, unit):
+    """Sum the gradients of all blocks; of persons without rounding that grows with the number of their rows."""
+    gradient = np.zeros(n_weights)
+    if unit == Unit.ROW:
+        for block in batch:
+            add(gradient, block=block)
+        return gradient
+    total = CompensatedSum()
+    total.add(gradient)  # a sample may have no rows
+    for block in batch:
+        part = np.zeros(n_weights)
+        add(part, block=block)
+        total.add(part)
+    return total.value
 
 
 def _projected(weights, largest_norm):

@@ -19,7 +19,7 @@ _AS_FITTED = (
     "steps and their parameters are those of the fit, and no search or cross-validation has chosen them or the rows: "
     "of one, report that"
 )
-_AS_PLANNED = (
+AS_PLANNED = (
     "steps and their parameters will be these at the fit, rows and labels like those given, and rows as wide after "
     "each step as a few of them became"
 )
@@ -83,6 +83,9 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
     known here holds private ones, or a function applies them; or where a sketch was given lazy rows, which each step
     that looks at the sketches computes again, with new noise.
 
+    **Persons.** The total is for one person with all of its rows where each private step had `groups` at its fit, and
+    for one row where some had none. Before a fit it is for rows.
+
     **Whose word is taken.** Classes are known by their exact type: a subclass may learn, or release, whatever it likes.
     An estimator of yours, which derives from none of this library, is taken at its word: its ``guarantee_`` is charged
     once, at each fit or at each transform as its ``per`` says.
@@ -102,6 +105,8 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
       stratified for classifiers. They are added up for sketches alone: the split is a function of the labels, the
       number of rows and `random_state`, neighbours at a distance from each other have all of these in common, and so
       each row lies in the same folds of both.
+    - Where fits had `groups`, all rows of a person have to move together, whatever their number:
+      ``GroupKFold(5, shuffle=True)`` and ``GroupShuffleSplit``.
     - A scorer that is a function may sketch a row, or fit on it, any number of times: ``make_scorer`` makes one that
       predicts once.
     - What a candidate was must follow from its parameters and from the refit.
@@ -157,7 +162,7 @@ def report_before_fit(rehearsal):
     """Report on what the private steps of a rehearsal will release, with their parameters as they are."""
     for step in rehearsal.steps:
         step.state()
-    return replace(_report(rehearsal.estimator, _AS_PLANNED), counted=PLANNED)
+    return replace(_report(rehearsal.estimator, AS_PLANNED), counted=PLANNED)
 
 
 def _report(estimator, as_known, *, ledger=None):

@@ -187,7 +187,7 @@ def is_handed_arrays(estimator):
     """Whether a function is called with arrays beside the rows, which may be of the same rows."""
     held = [getattr(estimator, name, None) or {} for name in ("kw_args", "inv_kw_args")]
     values = [value for one in held for value in one.values()]
-    return any(isinstance(value, list | tuple) or hasattr(value, "shape") for value in values)
+    return any(isinstance(value, list | tuple | dict) or hasattr(value, "shape") for value in values)
 
 
 def _is_plain(value):

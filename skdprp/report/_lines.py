@@ -3,7 +3,7 @@
 import html
 from dataclasses import dataclass
 
-from .._label import as_html, method_line, wrap
+from .._label import as_html, method_line, neighbours_sentence, wrap
 from ..guarantee import PrivacyGuarantee
 
 INFERRED = "inferred from what was fitted; a PrivacyLedger records what is released when it is released"
@@ -127,7 +127,8 @@ class PrivacyReport:
             facts["private steps alone"] = "none" if self.private is None else repr(self.private)
         if self.private is not None:
             facts["unit"] = self.private.unit
-            facts["neighbours"] = str(self.private.adjacency)
+            adjacency = self.private.adjacency
+            facts["neighbours"] = neighbours_sentence(adjacency, self.private.unit) if adjacency else "not stated"
             facts["given"] = self.private.given
             facts["released"] = self.private.released
             facts["assumed"] = "; ".join(self.private.assumptions)

@@ -72,8 +72,8 @@ class PublicFacts:
 
     def n_outputs(self, step):
         """Number of classes or targets of a private step."""
-        if is_regressor(step) and not self.n_targets:
-            raise ValueError(f"Give y: {type(step).__name__} predicts as many targets as it has.")
+        if not self.n_targets and (is_regressor(step) or getattr(step, "target_bounds", None) is not None):
+            raise ValueError(f"Give y: {type(step).__name__} takes as many targets as it has.")
         if not is_classifier(step):
             return self.n_targets
         if step.classes is None and not (self.n_classes and self.has_all_labels):
@@ -94,7 +94,7 @@ class PrivateStep:
         if self.calibrate is not None:
             self.estimator._validate_params()
             self.estimator.guarantee_ = self.calibrate().guarantee
-        elif not (has_guarantee(self.estimator) and self.estimator.guarantee_.per == "transform"):
+        elif not (is_of_library(self.estimator) and has_guarantee(self.estimator)):  # others may count the few rows
             raise not_priced(self.estimator)
         elif not isinstance(
             getattr(self.estimator, "random_state", None), Integral
@@ -133,7 +133,7 @@ def rehearse(estimator, facts):
     """Find all private steps of an estimator, and pass a few rows through what stands before a model."""
     _check_holds_no_fits(estimator)
     model = clone(estimator)
-    for step in _own(model):
+    for step in own_parts(model):
         if is_private(step) and is_of_library(step):
             step._validate_params()  # whose errors are of public parameters
         # The steps of an outermost pipeline are passed one by one, by its memory.
@@ -147,14 +147,18 @@ def rehearse(estimator, facts):
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
 
 
-def _own(thing):
-    """Yield estimators among the parameters of an estimator, at any depth, and itself; of what is frozen none."""
+def own_parts(thing):
+    """Yield estimators among the parameters of an estimator, at any depth, and itself.
+
+    None of what is frozen, which clones share, and none of what a DPSearchCV clones and rehearses itself.
+    """
     if isinstance(thing, list | tuple):
         for one in thing:
-            yield from _own(one)
+            yield from own_parts(one)
     elif hasattr(thing, "get_params") and not isinstance(thing, type | FrozenEstimator):
         yield thing
-        yield from _own(list(thing.get_params(deep=False).values()))
+        if not (is_of_library(thing) and hasattr(thing, "calibrate_for")):
+            yield from own_parts(list(thing.get_params(deep=False).values()))
 
 
 def _check_holds_no_fits(estimator):

@@ -15,6 +15,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import accuracy_score, check_scoring, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
+    GroupKFold,
+    GroupShuffleSplit,
     KFold,
     LeaveOneOut,
     LeavePOut,
@@ -29,6 +31,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 
+from .._adjacency import Unit
 from .._calibration import within_reach
 from .._noise import left_a_seed
 from ..guarantee import Adjacency, Definition
@@ -37,7 +40,8 @@ from ._structure import all_steps, has_guarantee, has_own_constructor, is_of_lib
 _SEARCHES = (GridSearchCV, RandomizedSearchCV)
 _BY_PLACE = (KFold, RepeatedKFold, LeaveOneOut, LeavePOut, ShuffleSplit, TimeSeriesSplit, PredefinedSplit)
 _BY_LABELS = (StratifiedKFold, RepeatedStratifiedKFold, StratifiedShuffleSplit)
-_HOLD_OUT_EACH_ROW = (KFold, RepeatedKFold, LeaveOneOut, StratifiedKFold, RepeatedStratifiedKFold)
+_BY_GROUPS = (GroupKFold, GroupShuffleSplit)  # the first where it is shuffled, and does not even out numbers of rows
+_HOLD_OUT_EACH_ROW = (GroupKFold, KFold, RepeatedKFold, LeaveOneOut, StratifiedKFold, RepeatedStratifiedKFold)
 _PREDICT_ONCE = (type(make_scorer(accuracy_score)), type(check_scoring(LinearRegression())))
 _NUMBERS_OF_MODELS = ("epsilon", "delta", "adjacency")
 # On which more than numbers depends.
@@ -56,6 +60,10 @@ _SEED_WAS_LEFT = "noise of its folds may come from a seed that was left within i
 _N_UNKNOWN = "delta=None depends on the number of rows of a fold, which is not known: give delta"
 _BY_LABEL = "one label may move other rows between the folds of {}: set cv=KFold({}, shuffle=True)"
 _BY_ROW = "one row may move others between the folds of {}: set cv=KFold({}, shuffle=True)"
+_BY_PERSON = (
+    "rows of one person, or their number, may move others between the folds of {}: set cv=GroupKFold({}, shuffle=True)"
+)
+_MIXED = "some steps are private for persons and others for rows: give groups to all of them"
 _DIFFER = "; guarantees differ, all of them imply this one"
 IN_A_SEARCH = "the search, its folds, scorers and results are as its last fit left them"
 _IN_PARALLEL = "folds in other threads and processes, if any, had no seed for their noise"
@@ -135,6 +143,10 @@ def _in_each_fold(guarantee, cv):
     """Add what the guarantees of all folds together rest on."""
     given = guarantee.given and f"{guarantee.given} in each fold"
     what = "labels, which neighbours have in common" if type(cv) in _BY_LABELS else "places"
+    if type(cv) in _BY_GROUPS:
+        what = (
+            "the set of labels in groups, which the splitter got as the fits did and a replaced person does not change,"
+        )
     held_out = f"which rows {type(cv).__name__} holds out depends on {what} alone"
     return replace(guarantee, given=given, assumptions=(*guarantee.assumptions, held_out, IN_A_SEARCH, _IN_PARALLEL))
 
@@ -177,14 +189,23 @@ def _splitter(search, charges):
     if cv is None:  # not kept by older versions of scikit-learn; integers are stratified for most classifiers
         cv = check_cv(search.cv, np.arange(2), classifier=is_classifier(search.best_estimator_))
     kind, n_splits = type(cv), search.n_splits_
+    if any(charge.unit == Unit.PERSON for charge in charges):
+        if kind not in _BY_GROUPS or not getattr(cv, "shuffle", True):
+            raise NotKnown(_BY_PERSON.format("a list" if kind.__name__.startswith("_") else kind.__name__, n_splits))
+        if any(charge.unit != Unit.PERSON and not _is_of_distance(charge) for charge in charges):
+            raise NotKnown(_MIXED)
     # Neighbours at a distance have their labels, and so the splits by labels, in common; a replaced row has a new one.
-    if kind in _BY_LABELS and not any(charge.adjacency and charge.adjacency.is_distance for charge in charges):
+    elif kind in _BY_LABELS and not any(map(_is_of_distance, charges)):
         raise NotKnown(_BY_LABEL.format(kind.__name__, n_splits))
-    if kind not in (*_BY_PLACE, *_BY_LABELS):
+    elif kind not in (*_BY_PLACE, *_BY_LABELS):
         raise NotKnown(_BY_ROW.format("a list" if kind.__name__.startswith("_") else kind.__name__, n_splits))
     if kind not in (LeaveOneOut, LeavePOut) and cv.get_n_splits() != n_splits:  # these two count the rows
         raise NotKnown(_OTHER_FIT)
     return cv
+
+
+def _is_of_distance(guarantee):
+    return guarantee.adjacency is not None and guarantee.adjacency.is_distance
 
 
 def _counts_in_folds(search, cv, group):
@@ -321,7 +342,8 @@ def of_any_draw(guarantee):
 
 def _largest_delta(refitted, cv):
     """Largest delta = 1 / n^2 of any fold; the refit knows the number of rows if its own was chosen so."""
-    if refitted._calibrated_for["delta"] is not None or type(cv) not in (KFold, RepeatedKFold, LeaveOneOut):
+    folds = (GroupKFold, KFold, RepeatedKFold, LeaveOneOut)
+    if refitted._calibrated_for["delta"] is not None or type(cv) not in folds:
         raise NotKnown(_N_UNKNOWN)
     n_samples = round(refitted.guarantee_.delta**-0.5)
     held_out = 1 if type(cv) is LeaveOneOut else -(-n_samples // (cv.get_n_splits() // getattr(cv, "n_repeats", 1)))

@@ -444,7 +444,8 @@ def _of_search(search, name, flow):
     except NotKnown as reason:
         head, lines, charges = replace(head, remark=str(reason)), (), ()
         reasons, is_known = (f"{name}: {reason}", *refit.not_covered), False
-    return Part((head, *lines), charges, (*reasons, f"{name}: {_SCORES}"), Flow(learned=name), is_known)
+    uncovered = (*reasons, f"{name}: {_SCORES}")
+    return Part((head, *lines), charges, uncovered, Flow(learned=name), is_known, refit.assumed)
 
 
 def of_cross_validation(results):

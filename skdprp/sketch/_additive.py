@@ -27,12 +27,14 @@ class AdditiveSketch(BaseSketch):
     """
 
     def _calibrate(self, projection):
-        name, delta, loss, assumptions = f"Gaussian mechanism, {self.calibration} calibration", self.delta, None, ()
+        mechanism, delta = f"Gaussian mechanism, {self.calibration} calibration", self.delta
+        loss, assumptions = None, ()
+        # Sampling in floats costs a little, which is set aside first: ideal noise has to meet what is left.
         target = sampled_target(self.epsilon, self.delta, n_changed=projection.n_components)
         if self.noise == "laplace":
             sensitivity = l1_sensitivity(projection, self.adjacency, self.max_change)
             scale = laplace_scale(target[0], sensitivity=sensitivity * (1 + ROUNDING_MARGIN))
-            name, delta, source = "Laplace mechanism", 0.0, "Dwork et al. 2006"
+            mechanism, delta, source = "Laplace mechanism", 0.0, "Dwork et al. 2006"
             assumptions = ("the probability of noise beyond 200 scales, below 2**-288 for each number, counts as zero",)
         elif self.calibration == "kenthapadi_bound":
             if self.projection != "gaussian" or self.adjacency != Relation.L1:
@@ -46,22 +48,22 @@ class AdditiveSketch(BaseSketch):
                 n_features=projection.n_features,
                 n_components=projection.n_components,
             )
-            name, source, assumptions = "Gaussian mechanism, a-priori calibration", _LL_3, (DRAW,)
+            mechanism, source, assumptions = "Gaussian mechanism, a-priori calibration", _LL_3, (DRAW,)
         else:
             sensitivity = l2_sensitivity(projection, self.adjacency, self.max_change)
-            rounded = sensitivity * (1 + ROUNDING_MARGIN)
+            with_rounding = sensitivity * (1 + ROUNDING_MARGIN)
             closed_form, source = _GAUSSIAN_CALIBRATIONS[self.calibration]
-            scale = gaussian_scale(*target, sensitivity=rounded)
+            scale = gaussian_scale(*target, sensitivity=with_rounding)
             if closed_form is not None:  # of the ideal mechanism: it does not know the price of sampling
-                scale = max(scale, closed_form(self.epsilon, self.delta, sensitivity=rounded))
+                scale = max(scale, closed_form(self.epsilon, self.delta, sensitivity=with_rounding))
             # The scale is 0 where no neighbour changes the projection: then nothing is lost.
-            mu, sampling = rounded / scale if scale else 0.0, projection.n_components * _noise.SAMPLING_LOSS
+            mu, sampling = with_rounding / scale if scale else 0.0, projection.n_components * _noise.SAMPLING_LOSS
             loss = PrivacyLoss(mu=mu, sampling=sampling)
         guarantee = self._guarantee(
             delta,
             adjacency=self.adjacency,
             released="the noisy projection, on a public grid",
-            mechanism=f"{name}, scale {printed_down(scale, 6)}, sensitivity {printed_up(sensitivity, 6)}",
+            mechanism=f"{mechanism}, scale {printed_down(scale, 6)}, sensitivity {printed_up(sensitivity, 6)}",
             source=source,
             loss=loss,
             assumptions=assumptions,

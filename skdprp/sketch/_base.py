@@ -265,7 +265,7 @@ class BaseSketch(
         A sum of n terms ``u_i w_ij``, where the u_i are rounded themselves, is off by at most
         ``(n + 1) 2**-53 |u|_1 max_i |w_ij|`` in whatever order it is summed, all components together by
         ``(n + 1) 2**-53 |u|_1 max_i |W_i|``; half the margin pays for the two neighbours, and the other for terms of
-        second order.
+        second order. The largest norm of a row of W is in both, and so in neither of the two that are compared.
         """
         largest = self.max_change * rounding_margin / 4 * 2.0**53
         # In Python's integers: the square of the 32 bits that count stored entries would wrap, and refuse no row.

@@ -1,0 +1,126 @@
+"""Rows of persons: which belong together, and the weights by which a person counts as much as one row."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._validation import without_values
+
+MOST_ROWS = 2**31  # up to which rounding is priced whatever their number is, which is not public
+
+ASSUMED_OF_PERSONS = (
+    "all rows of one person have one label in groups, and no two persons the same",
+    "a row stays with its person: one that is given to another changes two",
+)
+
+
+@dataclass(frozen=True)
+class Persons:
+    """Persons that rows belong to: how many there are, and of each row which one it is of.
+
+    `labels` are told by equality and never released; `counts` are the rows of each person.
+    """
+
+    labels: list
+    codes: np.ndarray
+    counts: np.ndarray
+
+    @property
+    def number(self):
+        """Number of persons, which is public: that of rows is not."""
+        return len(self.counts)
+
+    @property
+    def weights(self):
+        """Weight of each row: ``1 / m`` of the m rows of its person, rounded down."""
+        return shares(self.counts)[self.codes]
+
+    def rows_of(self, chosen):
+        """Indices of all rows of the persons with these codes."""
+        is_chosen = np.zeros(self.number, dtype=bool)
+        is_chosen[chosen] = True
+        return np.flatnonzero(is_chosen[self.codes])
+
+
+def shares(counts):
+    """Weights of which as many as there are rows of a person add up to 1 at most, exactly.
+
+    Notes
+    -----
+    The float before the nearest one of ``1 / m`` is below ``1 / m``, or it were nearer. So m of it are below 1 in real
+    numbers, where ``m fl(1 / m)`` may be above. One row by itself has the weight 1.
+    """
+    return np.where(counts == 1, 1.0, np.nextafter(1.0 / counts, 0.0))
+
+
+def roots(weights):
+    """Factors of rows whose products are then weighted: their squares are at most the weights, as in `shares`."""
+    return np.where(weights == 1.0, 1.0, np.nextafter(np.sqrt(weights), 0.0))
+
+
+def persons_of(groups, n_rows):
+    """Find the persons that rows belong to, from a label for each row.
+
+    No error says how many rows there are, of which persons: labels and their number are not public.
+    """
+    labels = without_values(_labels, groups, name="groups")
+    if labels.shape != (n_rows,):
+        raise ValueError("groups should have one label for each row of X.")
+    return _persons(labels)
+
+
+def persons_in_parts(parts):
+    """Find the persons that all rows belong to, which come in parts; return the weights of the rows of each, too."""
+    labels = [without_values(_labels, part, name="groups") for part in parts]
+    if not all(part.ndim == 1 for part in labels):
+        raise ValueError("groups should have one label for each row of X.")
+    kinds = {part.dtype.kind for part in labels}
+    persons = _persons(np.concatenate([part if len(kinds) == 1 else part.astype(object) for part in labels]))
+    return persons, np.split(persons.weights, np.cumsum([len(part) for part in labels])[:-1])
+
+
+def _persons(labels):
+    if len(labels) >= MOST_ROWS:
+        raise ValueError("There are more rows than rounding is priced for.")
+    if without_values(_are_missing, labels, name="groups"):
+        raise ValueError("groups has missing labels: give each row that of its person, or one of its own.")
+    if labels.dtype != object:
+        known, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        return Persons(known.tolist(), codes.reshape(-1), counts)
+    places, codes = without_values(_places, labels, name="groups")
+    return Persons(list(places), codes, np.bincount(codes))
+
+
+def _labels(groups):
+    """One column of labels: of numbers or text as it is, otherwise of objects, so that 1 and "1" stay apart."""
+    if isinstance(groups, np.ma.MaskedArray):
+        groups = np.where(np.ma.getmaskarray(groups), None, groups.data)
+    values = groups if isinstance(groups, np.ndarray) else np.asarray(groups, dtype=object)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    return values if values.dtype.kind in "biufSU" else values.astype(object)
+
+
+def _are_missing(labels):
+    if labels.dtype != object:
+        return labels.dtype.kind == "f" and bool(np.isnan(labels).any())
+    return any(map(_is_missing, labels))
+
+
+def _is_missing(label):
+    """Whether a label is None or does not equal itself, as nan and NaT; pandas' NA does not even say.
+
+    Or whether a part of it is missing: two tuples of equal numbers and nan would be two persons.
+    """
+    if label is None:
+        return True
+    if isinstance(label, tuple):
+        return any(map(_is_missing, label))
+    differs = label != label
+    return type(differs).__name__ == "NAType" or bool(differs)
+
+
+def _places(labels):
+    """Labels in the order in which they come, and of each row the place of its own."""
+    places = {}
+    return places, np.array([places.setdefault(label, len(places)) for label in labels], dtype=np.intp)
