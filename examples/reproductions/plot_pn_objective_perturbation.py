@@ -42,9 +42,7 @@ from _reproduction import compare_models, parse_arguments
 from skdprp import AMPClassifier, PrivacyWarning
 from skdprp.mechanisms import Published
 
-options = parse_arguments(
-    full="larger data, more epsilons and trials: a quarter of an hour", data="MNIST (t10k-*.gz), a9a and a9a.t"
-)
+options = parse_arguments(full="larger data, more epsilons and trials", data="MNIST (t10k-*.gz), a9a and a9a.t")
 CALIBRATIONS = {
     "product (not private)": {"noise": "product", "calibration": "published"},
     "Gaussian (H-F AMP)": {"noise": "gaussian", "calibration": "published"},

@@ -40,9 +40,7 @@ from _reproduction import compare_models, parse_arguments
 from skdprp import PrivacyWarning, ProductNoiseOutputPerturbation
 from skdprp.mechanisms import Published
 
-options = parse_arguments(
-    full="larger data, more epsilons and trials: a quarter of an hour", data="MNIST (t10k-*.gz), a9a and a9a.t"
-)
+options = parse_arguments(full="larger data, more epsilons and trials", data="MNIST (t10k-*.gz), a9a and a9a.t")
 NOISES = {
     "product, k = 1000 (not private)": {"radius": "chi1", "calibration": Published(k=1000.0)},
     "classic Gaussian": {"radius": "gaussian", "calibration": "published"},

@@ -34,7 +34,7 @@ from skdprp.linear_model import perturbation_error_bound, projection_expected_er
 from skdprp.mechanisms import information_scale
 from skdprp.mechanisms.published import published_information_scale
 
-options = parse_arguments(full="k from 1 to 20, 5 trials (some forty minutes)")
+options = parse_arguments(full="k from 1 to 20, 5 trials")
 EPSILON, N_FEATURES = 0.5, 800
 ks = range(1, 21) if options.full else (1, 2, 5, 10)
 trials = 5 if options.full else 1

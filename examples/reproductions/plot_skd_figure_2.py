@@ -33,7 +33,7 @@ from skdprp.mechanisms import information_scale
 from skdprp.mechanisms.mutual_information import information_delta
 from skdprp.mechanisms.published import published_information_scale
 
-options = parse_arguments(full="more epsilons, 5 trials (some five minutes)")
+options = parse_arguments(full="more epsilons, 5 trials")
 N, N_FEATURES = 10_000, 800
 epsilons = np.geomspace(0.05, 4, 13 if options.full else 5)
 trials = 5 if options.full else 1
