@@ -72,6 +72,12 @@ def within_reach(guarantee):
     return replace(guarantee, epsilon=math.inf, delta=0.0, loss=None, source=f"none: {_OUT_OF_REACH}")
 
 
+def reached_delta(epsilon, delta):
+    """Return a delta, or the least one that sampled noise reaches at this epsilon, see `within_reach`."""
+    least = max(epsilon, 1.0) + 33 * math.log(2) - 288 * math.log(2) + _LOG_OF_MOST_NUMBERS + 2.0**-20
+    return max(delta, math.exp(min(least, 0.0)))
+
+
 def snapshot(estimator):
     """Copy the parameters of an estimator at one moment, to fit the copy.
 

@@ -107,7 +107,9 @@ def _owner(estimator, name):
 def _hidden(owner):
     """What a step hides, in few words, and whether that is what somebody claims or what holds of individuals only."""
     told = _neighbours(owner)
-    if getattr(owner, "calibration", "exact") == "published":
+    calibration = getattr(owner, "calibration", "exact")
+    # A noise multiplier claims nothing: its guarantee is the exact one.
+    if calibration == "published" or getattr(calibration, "noise_multiplier", 0) is None:
         return f"{told}, as claimed" if told else "as claimed"
     return f"{told}, individual DP" if isinstance(owner, iDPSignRP) else told
 

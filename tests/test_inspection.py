@@ -18,6 +18,7 @@ from sklearn.preprocessing import MaxAbsScaler
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
     MIDPRegressor,
@@ -26,7 +27,7 @@ from skdprp import (
     inspection,
 )
 from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
-from skdprp.mechanisms import gaussian_profile
+from skdprp.mechanisms import Published, gaussian_profile
 from skdprp.testing import reproducible_noise
 
 
@@ -349,6 +350,8 @@ def test_other_definitions_have_no_profile():
         (iDPSignRP(2, method="rr", projection="oporp"), "one coordinate changed by 1.0, individual DP"),
         (iDPSignRP(2), "l1 change of 1.0, individual DP"),
         (AMPClassifier(calibration="published"), "one row replaced, as claimed"),
+        (AMPClassifier(calibration=Published(analytic=True)), "one row replaced, as claimed"),
+        (DPSGDClassifier(calibration=Published(noise_multiplier=2.0)), "one row replaced"),
         (MIDPRegressor(), "one entry of at most 1.0, in bits"),
     ],
 )

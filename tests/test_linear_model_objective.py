@@ -12,7 +12,7 @@ from sklearn.preprocessing import normalize
 
 from skdprp import AMPClassifier, PrivacyWarning, compose
 from skdprp.losses import CappedLogisticLoss, LogisticLoss, SoftmaxLoss
-from skdprp.mechanisms import gaussian_scale, published_product_noise_scale
+from skdprp.mechanisms import Published, gaussian_scale, published_product_noise_scale
 from skdprp.mechanisms.objective_perturbation import (
     hessian_log_det,
     objective_perturbation_profile,
@@ -266,6 +266,48 @@ def test_published_amp_with_product_noise_has_no_guarantee(binary):
     sigma = published_product_noise_scale(epsilon, delta, sensitivity=2 * R, n_dims=9)
     assert model.scale_ == pytest.approx(np.sqrt(2) * sigma)
     assert model.guarantee_.epsilon == np.inf
+
+
+def test_published_amp_releases_with_product_noise(binary, three_classes, monkeypatch):
+    """Step 6 of Algorithm 3: a radius and a direction for each problem, at the scale for epsilon2."""
+    draws = []
+    monkeypatch.setattr(
+        "skdprp.linear_model._objective._noise.add_spherical",
+        lambda values, scale, *, shape, power: draws.append((values.copy(), scale, shape, power)) or values.fill(7.0),
+    )
+    split = {"k": 1000.0, "epsilon2": 0.5, "epsilon3": 0.2, "delta2": 1e-7}
+    for (X, y), n_outputs in ((binary, 1), (three_classes, 3)):
+        model = AMPClassifier(calibration=Published(**split), noise="product", delta=1e-6)
+        with pytest.warns(PrivacyWarning, match="inf"):
+            model.fit(X, y)
+        known = published_objective_perturbation(
+            1.0, 1e-6, n_outputs=n_outputs, n_dims=X.shape[1] + 1, settings=Published(**split)
+        )
+        assert model.release_scale_ == pytest.approx(
+            known.release_factor * np.sqrt(n_outputs) * len(X) * 1e-10 * model.C_, rel=1e-2
+        )
+        assert model.claimed_.delta == pytest.approx(known.claimed_delta)
+        assert [draw[1:] for draw in draws] == [(model.release_scale_, 1, 2)] * n_outputs
+        assert [draw[0].size for draw in draws] == [X.shape[1] + 1] * n_outputs
+        assert (model.coef_ == 7.0).all() and "half-normal radius release noise" in model.guarantee_.mechanism
+        draws.clear()
+
+
+def test_published_amp_with_far_too_much_noise_has_a_guarantee(three_classes):
+    """A delta that is too small for sampled noise to reach made it none."""
+    with pytest.warns(PrivacyWarning, match=r"what is true is \(0.01, 2\..*e-67\)-DP"):
+        AMPClassifier(calibration="published", epsilon=0.01, delta=1e-30).fit(*three_classes)
+
+
+def test_published_amp_with_analytic_gaussian_noise(binary):
+    """Less noise than by the tail bound, and still more than the guarantee takes."""
+    with pytest.warns(PrivacyWarning):
+        by_bound = AMPClassifier(calibration="published").fit(*binary)
+        analytic = AMPClassifier(calibration=Published(analytic=True)).fit(*binary)
+    assert analytic.scale_ < by_bound.scale_ and analytic.release_scale_ < by_bound.release_scale_
+    assert by_bound.guarantee_.delta < analytic.guarantee_.delta < 1 / 300**2
+    with pytest.raises(ValueError, match="Gaussian noise has epsilon2, epsilon3, delta2, analytic, and not k"):
+        AMPClassifier(calibration=Published(k=10.0)).fit(*binary)
 
 
 def test_accuracy_on_held_out_digits(seeded):

@@ -2,10 +2,17 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from skdprp import PrivacyWarning, ProductNoiseOutputPerturbation
 from skdprp.guarantee import Adjacency, Definition
-from skdprp.mechanisms import gaussian_profile, published_product_noise_scale, spherical_profile
+from skdprp.mechanisms import (
+    Published,
+    gaussian_profile,
+    published_product_noise_delta,
+    published_product_noise_scale,
+    spherical_profile,
+)
 
 R = np.hypot(1.0, 0.3)  # norm of a row of norm 1 with its constant feature
 
@@ -61,6 +68,37 @@ def test_published_product_noise_is_the_papers_and_says_what_is_true():
     model.set_params(calibration="exact").fit(X, y)
     assert not hasattr(model, "claimed_")
     assert model.guarantee_.delta == 1e-5
+
+
+def test_published_tuning_parameter_is_no_target(binary):
+    """At the k of the paper's experiments Theorem 8 claims a delta of its own; what is true is in the guarantee."""
+    with pytest.warns(PrivacyWarning):
+        model = ProductNoiseOutputPerturbation(
+            radius="chi1", calibration=Published(k=1000.0), epsilon=0.1, delta=1e-9, C=0.1
+        ).fit(*binary)
+    known = {"k": 1000.0, "n_dims": 9}
+    sigma = published_product_noise_scale(0.1, 1e-9, sensitivity=2 * R * 0.1, **known)
+    assert model.scale_ == pytest.approx(np.sqrt(2) * sigma, rel=1e-6)
+    assert model.claimed_.delta == published_product_noise_delta(0.1, **known) > 1e-5
+    true = spherical_profile(0.1, scale=model.scale_, sensitivity=2 * R * 0.1, n_dims=9, shape=1, power=2)
+    assert model.guarantee_.delta == pytest.approx(true, rel=1e-6)
+    assert clone(model).calibration == model.calibration
+
+
+@pytest.mark.parametrize(
+    "known, message",
+    [
+        (
+            {"radius": "gaussian", "epsilon": 0.5, "calibration": Published(k=10.0)},
+            "has no settings, .*k",
+        ),
+        ({"radius": "chi1", "calibration": Published(epsilon2=0.1)}, "has k, alpha, and not epsilon2"),
+        ({"radius": "chi1", "calibration": {"k": 10.0}}, "'calibration' parameter"),
+    ],
+)
+def test_settings_of_other_noise_are_refused(binary, known, message):
+    with pytest.raises(ValueError, match=message):
+        ProductNoiseOutputPerturbation(**known).fit(*binary)
 
 
 def test_published_gaussian_output_noise(binary):

@@ -5,7 +5,15 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 from skdprp import MIDPRegressor
-from skdprp.linear_model import additive_error_bound, least_residual, projection_error_bound, projection_expected_error
+from skdprp.linear_model import (
+    additive_error_bound,
+    least_residual,
+    perturbation_error_bound,
+    projection_error_bound,
+    projection_expected_error,
+    regularisation_error_bound,
+    relative_error,
+)
 from skdprp.mechanisms import information_scale
 from skdprp.mechanisms.mutual_information import gaussian_information
 
@@ -65,7 +73,7 @@ def public_numbers(X, y):
     fitted = LinearRegression(fit_intercept=False).fit(X, y).predict(X)
     return {
         "condition_number": np.linalg.cond(X),
-        "r": np.sum(fitted**2) / np.sum((y - fitted) ** 2),
+        "signal_to_noise": np.sum(fitted**2) / np.sum((y - fitted) ** 2),
         "mean_square": np.mean(X**2),
     }
 
@@ -93,3 +101,59 @@ def test_projection_beats_additive_noise():
         relative_errors(MIDPRegressor(mechanism=mechanism), X, y, 5).mean() for mechanism in ("additive", "projection")
     )
     assert 3 * projection < additive
+
+
+def facts(X, y):
+    """Singular values of X, and r(y)."""
+    fitted = X @ np.linalg.lstsq(X, y)[0]
+    return np.linalg.svd(X, compute_uv=False), np.linalg.norm(fitted) / np.linalg.norm(fitted - y)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_bound_of_perturbations(seed):
+    """Perturbations of the largest norm that is allowed for, in the worst direction of many, stay below the bound."""
+    rng = np.random.default_rng(seed)
+    X, y = make_data(30, 3, noise=1.0, seed=seed)
+    X[:, 2] += rng.uniform(0, 5) * X[:, 0]
+    singular, r = facts(X, y)
+    known = {"n_samples": 30, "n_features": 3, "largest_singular": singular[0], "r": r, "failure": 0.01}
+    known["condition_number"] = singular[0] / singular[2]
+    norm_of_noise = np.sqrt(30) + np.sqrt(3) + np.sqrt(2 * np.log(200))
+    scale = 0.4 * singular[2] / norm_of_noise  # at h = 0.4
+    bound = perturbation_error_bound(**known, scale=scale)
+    residual = y - X @ np.linalg.lstsq(X, y)[0]
+    _, _, right = np.linalg.svd(X)
+    worst = 1.0
+    for direction in [*right, *rng.normal(size=(20, 3))]:
+        for sign in (1, -1):  # N moves the columns towards the residual
+            noise = sign * np.outer(residual, direction)
+            noise *= scale * norm_of_noise / np.linalg.norm(noise, 2)
+            worst = max(worst, relative_error(X, y, np.linalg.lstsq(X + noise, y)[0]))
+    assert 1 < worst <= bound
+    assert perturbation_error_bound(**known, scale=2.5 * scale * (1 - 1e-9)) > 1e6
+    assert perturbation_error_bound(**known, scale=2.5 * scale * (1 + 1e-9)) == np.inf
+
+
+def test_bound_of_perturbations_is_the_theorem_as_printed():
+    """(11), whose delta is free: here it is what a probability asks for."""
+    sigma, largest, kappa, n, d, delta, r = 0.04, 20.0, 2.0, 400, 9, 0.02, 3.0
+    failure = 2 * np.exp(-(largest**2) / (2 * sigma**2) * delta**2)
+    h = kappa * (sigma / largest * (np.sqrt(n) + np.sqrt(d)) + delta)
+    known = {"n_samples": n, "n_features": d, "largest_singular": largest, "condition_number": kappa, "r": r}
+    bound = perturbation_error_bound(**known, scale=sigma, failure=failure)
+    assert bound == pytest.approx((1 + h / (1 - h) * (kappa + r)) ** 2)
+
+
+def test_bound_of_regularisation():
+    """With the distortion that a projection turned out to have, the theorem bounds what it turned out to lose."""
+    rng = np.random.default_rng(1)
+    for noise, sigma in [(0.3, 2.0), (1.0, 20.0), (0.01, 5.0), (1.0, 0.0)]:
+        X, y = make_data(300, 4, noise=noise)
+        singular, r = facts(X, y)
+        table, targets = np.vstack([X, sigma * np.eye(4)]), np.append(y, np.zeros(4))
+        S = rng.normal(size=(40, 304))
+        released = np.linalg.lstsq(S @ table, S @ targets)[0]
+        distortion = np.sqrt(relative_error(table, targets, released)) - 1
+        bound = regularisation_error_bound(scale=sigma, singular_values=singular, r=r, distortion=distortion)
+        assert relative_error(X, y, released) <= bound * (1 + 1e-12)
+    assert bound == pytest.approx(relative_error(X, y, released))  # without noise

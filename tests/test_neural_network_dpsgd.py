@@ -20,9 +20,22 @@ from sklearn.preprocessing import Normalizer
 
 from skdprp import DPSGDClassifier, PrivacyGuarantee, PrivacyWarning, _noise, compose
 from skdprp.guarantee import Adjacency, Definition
-from skdprp.mechanisms import sampled_target, spherical_profile, subsampled_gaussian_profile
+from skdprp.mechanisms import (
+    Published,
+    published_product_noise_delta,
+    published_product_noise_scale,
+    sampled_target,
+    spherical_profile,
+    subsampled_gaussian_profile,
+)
 from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon
-from skdprp.mechanisms.noisy_steps import descent_scale, product_descent_scale, sampled_steps_target
+from skdprp.mechanisms.noisy_steps import (
+    amplified,
+    composed_profile,
+    descent_scale,
+    product_descent_scale,
+    sampled_steps_target,
+)
 from skdprp.mechanisms.published import published_product_descent
 from skdprp.neural_network._network import score
 from skdprp.testing import reproducible_noise
@@ -112,15 +125,69 @@ def test_published_product_noise_keeps_apart_what_it_claims_and_what_is_true():
 
 
 def test_true_delta_of_published_product_noise_is_that_of_one_step():
-    scale, true_delta = published_product_descent(1.0, 1e-5, n_dims=784)
+    scale, true_delta, claimed_delta = published_product_descent(1.0, 1e-5, n_dims=784)
     step = spherical_profile(1.0, scale=scale, sensitivity=2.0, n_dims=784, shape=1, power=2)
     assert true_delta == pytest.approx(step, abs=0.05) and true_delta > 0.5
+    assert claimed_delta == 1e-5
     assert published_product_descent(1.0, 1e-5, n_steps=5, n_dims=784)[1] > true_delta
 
 
 def test_published_calibration_is_for_product_noise():
     with pytest.raises(ValueError, match="noise='product'"):
         DPSGDClassifier(calibration="published").fit(*TWO_CLASSES)
+
+
+def test_steps_of_algorithm_4():
+    """Initial epsilon and k, as in Table 12: the noise is for a distance of 2 C, whatever epsilon and delta."""
+    steps = {"batch_size": 20, "n_epochs": 2, "max_norm": None, "max_grad_norm": 1.5, "delta": 1e-5}
+    table = Published(step_epsilon=0.3, k=40_000.0)
+    with pytest.warns(PrivacyWarning, match="what is true"):
+        model = DPSGDClassifier(noise="product", calibration=table, epsilon=0.99, **steps).fit(*TWO_CLASSES)
+    t = 0.3 * published_product_noise_scale(0.3, 1e-5, n_dims=9, k=40_000.0)
+    assert model.scale_ == pytest.approx(np.sqrt(2) * 2 * 1.5 * t / 0.3, rel=1e-2)  # rounding has a margin
+    step = amplified(0.3, published_product_noise_delta(0.3, k=40_000.0, n_dims=9), rate=1 / 3)
+    claimed = composed_profile(0.99, step_epsilon=step[0], step_delta=step[1], n_steps=6)
+    assert model.claimed_.delta == pytest.approx(claimed, rel=1e-6)
+    known = {"scale": np.sqrt(2) * 2 * t / 0.3, "sensitivity": 2.0, "n_dims": 9, "shape": 1, "power": 2}
+    step = amplified(0.3, spherical_profile(0.3, **known), rate=1 / 3)
+    true = composed_profile(0.99, step_epsilon=step[0], step_delta=step[1], n_steps=6)
+    assert model.guarantee_.delta == pytest.approx(true, rel=1e-6) and true > claimed
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_a_noise_multiplier_has_the_delta_that_it_has(adjacency):
+    """What is given is the noise; the guarantee says what that gives at epsilon, and nothing else is claimed."""
+    known = {"batch_size": 20, "n_epochs": 2, "adjacency": adjacency, "epsilon": 2.0}
+    model = DPSGDClassifier(calibration=Published(noise_multiplier=1.3), **known).fit(*TWO_CLASSES)
+    assert 1.3 <= model.noise_multiplier_ < 1.3 * 1.01
+    delta = subsampled_gaussian_profile(2.0, scale=1.3, rate=1 / 3, n_steps=6, adjacency=adjacency)
+    assert model.guarantee_.epsilon == 2.0
+    assert delta <= model.guarantee_.delta <= delta * (1 + 1e-5) + 1e-10
+    assert not hasattr(model, "claimed_")
+    exact = DPSGDClassifier(delta=model.guarantee_.delta, **known).fit(*TWO_CLASSES)
+    assert exact.noise_multiplier_ == pytest.approx(model.noise_multiplier_, rel=2e-3)
+
+
+def test_a_delta_below_what_sampled_noise_reaches_is_rounded_up():
+    """It would have made a strong guarantee none at all."""
+    known = {"calibration": Published(noise_multiplier=1e4), "batch_size": None, "n_epochs": 5}
+    model = DPSGDClassifier(**known).fit(*TWO_CLASSES)
+    assert model.guarantee_.epsilon == 1.0 and 0 < model.guarantee_.delta < 1e-60
+
+
+@pytest.mark.parametrize(
+    "known, message",
+    [
+        ({"calibration": Published(k=10.0)}, "Gaussian noise of steps has noise_multiplier, and not k"),
+        ({"calibration": Published(noise_multiplier=1.0), "preconditioner": True}, "preconditioner=False"),
+        ({"noise": "product", "calibration": Published(k=10.0)}, "needs a step_epsilon"),
+        ({"noise": "product", "calibration": Published(noise_multiplier=1.0)}, "has step_epsilon, k, and not noise"),
+        ({"noise": "product", "calibration": "published", "adjacency": "add_remove"}, "replace_one"),
+    ],
+)
+def test_published_settings_of_other_noise_are_refused(known, message):
+    with pytest.raises(ValueError, match=message):
+        DPSGDClassifier(**known).fit(*TWO_CLASSES)
 
 
 @pytest.mark.parametrize("hidden", [(), (5,), (4, 3)])

@@ -31,7 +31,6 @@ from skdprp.mechanisms.noisy_steps import (
     product_descent_scale,
     sampled_steps_target,
 )
-from skdprp.mechanisms.published import published_product_descent
 from skdprp.mechanisms.randomised_response import randomised_response_profile
 from skdprp.sensitivity import minimiser_sensitivity
 
@@ -222,7 +221,6 @@ def test_descent_scale_is_tight(epsilon, delta, known, adjacency):
         partial(descent_scale, 1.0, 1e-5),
         partial(descent_scale, 1.0, 1e-5, rate=0.5),
         partial(product_descent_scale, 1.0, 1e-5, n_dims=9),
-        partial(published_product_descent, 1.0, 1e-5, n_dims=9),
         partial(minimiser_sensitivity, LogisticLoss(), max_norm=1.0, penalty=1.0),
     ],
 )

@@ -151,10 +151,12 @@ ARGUMENTS = {
         "penalty_for_log_det": {"loss": HuberHingeLoss(B), "max_norm": A, "log_det": 0.0999755859375},
         "product_descent_scale": TARGET | {"rate": 0.0999755859375, "n_steps": 10, "n_dims": 6},
         "product_perturbation_scale": TARGET | {"n_dims": 6, "lipschitz": A, "log_det": 0.0999755859375},
+        "published_composition": {"step_epsilon": EPSILON, "step_delta": DELTA, "n_steps": 10, "slack": DELTA},
         "published_information_scale": {"epsilon": EPSILON, "n_components": 100, "residual": A, "max_abs": B},
         "published_objective_perturbation": TARGET
         | {"lipschitz": A, "smoothness": B, "max_norm": A, "n_outputs": 3, "n_dims": 6},
         "published_product_descent": TARGET | {"rate": 0.0999755859375, "n_steps": 10, "n_dims": 6},
+        "published_product_noise_delta": {"epsilon": EPSILON, "k": 1000.0, "n_dims": 100},
         "published_product_noise_scale": TARGET | {"sensitivity": A, "n_dims": 100},
         "published_rademacher_sign_change_probability": {"relative_change": 0.0999755859375},
         "published_sign_change_probability": {"relative_change": 0.0999755859375, "n_features": 100},
@@ -193,7 +195,7 @@ ARGUMENTS = {
     },
 }
 CASES = [(module, name) for module, functions in ARGUMENTS.items() for name in functions]
-CLASSES = {"LabelCount", "PrivacyLoss", "Profile", "PublishedPerturbation"}
+CLASSES = {"LabelCount", "PrivacyLoss", "Profile", "Published", "PublishedPerturbation"}
 FLOATS = [np.float16, np.float32, np.float64, np.longdouble, Fraction, Decimal, lambda x: np.array(x, np.float32)]
 INTEGERS = [np.int8, np.int64, np.uint8, lambda n: np.array(n, np.int16)]
 

@@ -1,17 +1,24 @@
 """What papers claim: their formulas, and what is true of them."""
 
+import pickle
+
 import mpmath
 import numpy as np
 import pytest
 
 from skdprp.mechanisms import (
+    Published,
     flip_probability,
+    gaussian_scale,
     objective_perturbation_scale,
+    published_product_noise_delta,
     published_product_noise_scale,
     spherical_profile,
 )
+from skdprp.mechanisms.noisy_steps import amplified, composed_profile
 from skdprp.mechanisms.published import (
     local_flip_probability,
+    published_composition,
     published_information_scale,
     published_objective_perturbation,
     published_rademacher_sign_change_probability,
@@ -83,6 +90,86 @@ def test_published_scale_is_the_printed_one(n_dims, epsilon):
     assert scale == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.parametrize("n_dims", [4, 784, 10**6])
+@pytest.mark.parametrize("k", [1.5, 1000.0, 4e4])
+def test_published_delta_of_a_tuning_parameter_is_the_printed_one(n_dims, k):
+    """(13), and the scale of Theorem 8 at the same k, whatever delta."""
+    with mpmath.workdps(40):
+        t, delta = map(float, _claimed_delta(mpmath.mpf(k), 0.3, n_dims))
+    assert published_product_noise_delta(0.3, k=k, n_dims=n_dims) == pytest.approx(delta, rel=1e-12)
+    for unused in (1e-3, 1e-9):
+        scale = published_product_noise_scale(0.3, unused, sensitivity=2.0, n_dims=n_dims, k=k)
+        assert scale == pytest.approx(2 * t / 0.3, rel=1e-12)
+
+
+@pytest.mark.parametrize("k, alpha", [(2.0, 1.7), (1.1, 10.0), (1e9, 2.0)])
+def test_step_factor_is_that_of_algorithm_1(k, alpha):
+    reached = k
+    while published_product_noise_delta(1.0, k=reached, n_dims=100) > 1e-5:
+        reached *= alpha
+    expected = published_product_noise_scale(1.0, 1e-5, n_dims=100, k=reached)
+    assert published_product_noise_scale(1.0, 1e-5, n_dims=100, k=k, alpha=alpha) == pytest.approx(expected, rel=1e-12)
+
+
+def test_deltas_that_the_paper_prints():
+    """Of M = 10^6 and 10^8 at k = 1000; of 50 epochs on MNIST, (0.99, 9.87e-6), by Table 12."""
+    assert f"{published_product_noise_delta(0.1, k=1000.0, n_dims=10**6):.3e}" == "1.144e-06"
+    assert f"{published_product_noise_delta(0.1, k=1000.0, n_dims=10**8):.3e}" == "1.144e-07"
+    rate, n_steps = 256 / 60000, round(50 * 60000 / 256)
+    step = amplified(0.3, published_product_noise_delta(0.3, k=40_000.0, n_dims=26_010), rate=rate)
+    epsilon, delta = published_composition(*step, n_steps=n_steps, slack=1e-8)
+    assert epsilon == pytest.approx(0.99, abs=0.005) and delta == pytest.approx(9.87e-6, rel=3e-3)
+
+
+def test_published_composition_is_no_bound():
+    """Of a hundred pure steps it claims less than a thousandth of the least delta that there is."""
+    epsilon, delta = published_composition(0.1, 0.0, n_steps=100, slack=1e-6)
+    assert epsilon == pytest.approx(100 * 0.1 * np.tanh(0.05) + np.sqrt(2 * np.log(1e6) * 100) * 0.1)
+    assert 0 < delta < 1e-3 * composed_profile(epsilon, step_epsilon=0.1, step_delta=0.0, n_steps=100)
+    assert published_composition(0.1, 1e-9, n_steps=3, slack=1e-6) == (pytest.approx(0.3), pytest.approx(3e-9))
+
+
+def test_published_composition_is_the_printed_one():
+    e, delta, T, slack = 0.01, 1e-10, 4000, 1e-6
+    epsilon = T * (np.exp(e) - 1) * e / (np.exp(e) + 1) + np.sqrt(2 * np.log(1 / slack) * T * e**2)
+    with mpmath.workdps(40):
+        x, E, d = mpmath.mpf(epsilon), mpmath.exp(mpmath.mpf(e)), mpmath.mpf(delta)
+        tail = mpmath.exp(-(x + T * e) / 2) * (2 * T * e / (T * e - x) / (1 + E)) ** T
+        tail *= ((T * e + x) / (T * e - x)) ** (-(x + T * e) / (2 * e))
+        j = mpmath.ceil(x / e)
+        exact = 2 - (1 - E * d / (1 + E)) ** j * (1 - d / (1 + E)) ** (T - j) - (1 - d / (1 + E)) ** T + tail
+    assert published_composition(e, delta, n_steps=T, slack=slack) == pytest.approx((epsilon, float(exact)), rel=1e-9)
+
+
+def test_published_settings_are_a_value():
+    settings = Published(k=np.float32(1000), alpha=2)
+    assert settings == Published(k=1000.0, alpha=2.0) == pickle.loads(pickle.dumps(settings))
+    assert hash(settings) == hash(Published(k=1000.0, alpha=2.0)) != hash(Published(k=1000.0))
+    assert repr(settings) == "Published(k=1000.0, alpha=2.0)" and repr(Published()) == "Published()"
+    with pytest.raises(AttributeError):
+        settings.k = 5.0
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"k": 1.0}, "k .* above 1"),
+        ({"k": np.nan}, "k .* above 1"),
+        ({"k": "1000"}, "k .* above 1"),
+        ({"k": True}, "k .* above 1"),
+        ({"k": 10.0, "alpha": 1.0}, "alpha .* above 1"),
+        ({"alpha": 2.0}, "give both"),
+        ({"epsilon2": 0.0}, "epsilon2 .* above 0"),
+        ({"noise_multiplier": np.inf}, "noise_multiplier .* above 0"),
+        ({"step_epsilon": 1.0}, "needs a k"),
+        ({"analytic": 1.5}, "analytic .* True or False"),
+    ],
+)
+def test_published_settings_that_make_no_sense_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Published(**settings)
+
+
 @pytest.mark.parametrize("n_dims, epsilon, low, high", [(784, 1.0, 0.725, 0.735), (47236, 0.1, 0.205, 0.215)])
 def test_published_scale_is_not_private(n_dims, epsilon, low, high):
     """The exact delta of the published calibration, where 1e-5 is claimed."""
@@ -111,3 +198,35 @@ def test_published_split():
 def test_published_scale():
     assert published_information_scale(0.5, n_components=25, residual=3.0, max_abs=2.0) == pytest.approx(91**0.5)
     assert published_information_scale(0.5, n_components=25, residual=5.0) == 0.0
+
+
+def test_published_split_by_hand():
+    """Algorithm 3: both noises from k, epsilon3 for the linear term and epsilon2 for the release."""
+    split = Published(k=1000.0, epsilon2=0.5, epsilon3=0.2, delta2=5e-7)
+    known = published_objective_perturbation(1.0, 1e-6, lipschitz=3.0, smoothness=0.25, n_dims=100, settings=split)
+    t = 0.2 * published_product_noise_scale(0.2, 1e-6, n_dims=100, k=1000.0)
+    assert known.scale == pytest.approx(np.sqrt(2) * 2 * 3 * t / 0.2)
+    assert known.release_factor == pytest.approx(np.sqrt(2) * t / 0.5)
+    assert known.least_penalty == pytest.approx(2 * 0.25 / (0.5 - 0.2))
+    claims = [published_product_noise_delta(epsilon, k=1000.0, n_dims=100) for epsilon in (0.2, 0.5)]
+    assert known.claimed_delta == pytest.approx(sum(claims))
+    shared = published_objective_perturbation(2.0, 2e-6, n_outputs=2, settings=Published(epsilon2=1.0, delta2=1e-6))
+    alone = published_objective_perturbation(1.0, 1e-6, settings=Published(epsilon2=0.5, delta2=5e-7))
+    assert shared.scale == pytest.approx(alone.scale) and shared.release_factor == pytest.approx(alone.release_factor)
+    assert shared.claimed_delta == 2e-6
+
+
+def test_analytic_gaussian_without_hyperparameters():
+    """The strongest baseline of the paper: the same split, and the least Gaussian noise for each part."""
+    known = published_objective_perturbation(1.0, 1e-6, settings=Published(analytic=True))
+    assert known.scale == pytest.approx(2 * gaussian_scale(0.906 * 0.99, 0.99e-6))
+    assert known.release_factor == pytest.approx(gaussian_scale(0.01, 1e-8))
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [({"epsilon2": 1.0}, "below epsilon"), ({"delta2": 1e-6}, "below epsilon"), ({"epsilon3": 0.99}, "below epsilon1")],
+)
+def test_published_split_beyond_the_budget_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        published_objective_perturbation(1.0, 1e-6, settings=Published(**settings))

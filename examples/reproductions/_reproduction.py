@@ -23,6 +23,7 @@ from skdprp import (
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
+    MIDPRegressor,
     ProductNoiseOutputPerturbation,
     iDPSignRP,
 )
@@ -53,6 +54,45 @@ def save(options, name, figure, rows, **more):
         figure.savefig(options.output / f"{name}.png", dpi=150)
         for table, numbers in {name: rows, **{f"{name}_{key}": value for key, value in more.items()}}.items():
             pd.DataFrame(numbers).to_csv(options.output / f"{table}.csv", index=False)
+
+
+def sketched_regressor(epsilon, mechanism, n_components="auto", calibration="exact"):
+    """Regressor of Showkatbakhsh et al., for entries between -1 and 1."""
+    return MIDPRegressor(
+        epsilon=epsilon,
+        mechanism=mechanism,
+        n_components=n_components,
+        calibration=calibration,
+        min_residual=0.0,
+        max_abs=1.0,
+        fit_intercept=False,
+    )
+
+
+# The number of rows n' of a projection of n rows, k units of rows of which each has `base` rows of n' at first.
+SKETCHED_RULES = {
+    "logarithmic": lambda n, k, base: int(base * (np.log(k) + 1)),
+    "linear": lambda n, k, base: int(base * (k + 1) / 2),
+    "full": lambda n, k, base: int(n),
+}
+
+
+def draw_regressions(n, d, ratios, seed=0):
+    """Draw entries spread evenly over [-1, 1], and targets whose r(y) is as asked for.
+
+    Returned are X, the targets by r(y), the same two as a triangular factor of [X, y], which has their Gram matrix, and
+    f(X) of the paper.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, d))
+    signal, noise = X @ rng.normal(size=d), rng.normal(size=n)
+    noise -= X @ np.linalg.solve(X.T @ X, X.T @ noise)
+    noise *= np.linalg.norm(signal) / np.linalg.norm(noise)
+    targets = {r: signal + noise / r for r in ratios}
+    triangle = np.linalg.qr(np.column_stack([X, *targets.values()]), mode="r")
+    squares = X**2
+    residual = np.sqrt((squares.sum(axis=0) - squares.max(axis=0)).min())
+    return X, targets, triangle[:, :d], dict(zip(ratios, triangle[:, d:].T, strict=True)), residual
 
 
 def _read_idx(path, header):
@@ -228,21 +268,23 @@ def false_positive_rate(y, predicted):
     return np.mean([np.mean(predicted[y != c] == c) for c in (classes[-1:] if len(classes) == 2 else classes)])
 
 
-def compare_models(options, name, title, models, styles, penalty):
+def compare_models(options, name, title, models, styles, penalty, epsilons):
     """Fit private models to each problem, and draw, save and print how far they are from the same without noise.
 
-    `penalty` gives C from the number of rows, or "auto".
+    `penalty` gives C from the name of the problem and the number of rows, or "auto"; every second of `epsilons` is
+    taken, without ``--full``.
     """
     rows = []
     for problem, (X, X_test, y, y_test) in linear_problems(options).items():
         exact = cache(lambda options, X=X, y=y: ProductNoiseOutputPerturbation(**dict(options)).fit(X, y))
         for method, model in models.items():
-            for epsilon in (0.1, 0.3, 1.0, 3.0, 10.0) if options.full else (0.1, 1.0, 10.0):
-                model = clone(model).set_params(epsilon=epsilon, C=penalty(len(y)))
+            for epsilon in epsilons if options.full else epsilons[::2]:
+                model = clone(model).set_params(epsilon=epsilon, C=penalty(problem, len(y)))
                 draws = range(10 if options.full else 5)
                 measures = [_measure(model.fit(X, y), exact, X_test, y_test) for _ in draws]
                 means = {key: np.mean([measure[key] for measure in measures]) for key in measures[0]}
-                rows.append({"data": problem, "method": method, "epsilon": epsilon, **means})
+                deviations = {f"deviation of {key}": np.std([each[key] for each in measures]) for key in MEASURES}
+                rows.append({"data": problem, "method": method, "epsilon": epsilon, **means, **deviations})
     problems = list(dict.fromkeys(row["data"] for row in rows))
     fig, axes = plt.subplots(3, len(problems), figsize=(1 + 4 * len(problems), 9), layout="constrained", squeeze=False)
     for problem, column in zip(problems, axes.T, strict=True):
@@ -252,9 +294,13 @@ def compare_models(options, name, title, models, styles, penalty):
         ax.set_ylabel(measure)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
     save(options, name, fig, rows)
+    line = "{data:>25}  epsilon {epsilon:<7.3g} {method:32}  accuracy {accuracy:.3f} +- {deviation of accuracy:.3f}"
+    line += "  l2 {relative l2 error:.2g}  FPR {false-positive rate:.3f}  true delta {true delta:.2g}"
     for row in rows:
-        if row["epsilon"] == 1.0:
-            print("{data:>25}  {method:30}  accuracy {accuracy:.3f}  true delta {true delta:.2g}".format(**row))
+        print(line.format(**row))
+    for problem in problems:
+        row = next(row for row in rows if row["data"] == problem)
+        print("{data:>25}  not private: accuracy {not private:.3f}  FPR {not private FPR:.3f}".format(**row))
 
 
 def _measure(model, exact, X, y):
@@ -266,14 +312,16 @@ def _measure(model, exact, X, y):
         "false-positive rate": false_positive_rate(y, predicted),
         "true delta": model.guarantee_.delta if np.isfinite(model.guarantee_.epsilon) else 1.0,
         "not private": np.mean(bare.predict(X) == y),
+        "not private FPR": false_positive_rate(y, bare.predict(X)),
     }
 
 
 def _without_noise(model):
     """Parameters of the model of the same penalty at an epsilon at which noise does not matter."""
-    published_objective = hasattr(model, "release_scale_") and model.calibration == "published"
+    published_objective = hasattr(model, "release_scale_") and model.calibration != "exact"
     multi_class = "ovr" if published_objective else model.multi_class
-    known = {"epsilon": 1e9, "delta": 0, "C": model.C_, "loss": model.loss, "multi_class": multi_class}
+    known = {"epsilon": 1e9, "delta": 0, "C": model.C_, "loss": model.loss_, "multi_class": multi_class}
+    known |= {"fit_intercept": model.fit_intercept, "max_norm": model.max_norm}
     return tuple(known.items())
 
 

@@ -6,8 +6,20 @@ After Figures 2 to 4 of S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, *Privacy Loss 
 Analysis of a Product Measure* (SIGMOD 2026, arXiv:2512.06253): the expected squared norm of the noise against the
 dimension M and against epsilon. Product noise is a random radius times a random direction; that of the paper has a
 half-normal radius ("chi_1"). Beside the published calibration stands the exact one of the same noise, and that of a
-Gamma radius, the default of :class:`~skdprp.ProductNoiseOutputPerturbation`. The ranges, delta and the sensitivity 1
-are our choice.
+Gamma radius, the default of :class:`~skdprp.ProductNoiseOutputPerturbation`.
+
+==================  ==========================  ===================================================================
+setting             paper                       here
+==================  ==========================  ===================================================================
+Figure 2            M from 14 to 100, epsilon   not as a mesh: M from 4 to 100,000 at epsilon = 1, and epsilon from .1
+                    to 1, delta 1e-5, k = 1e5   to 10 at M = 784, with the least k at which Theorem 8 claims delta
+Figure 3            epsilon .1, delta 1e-6,     the expected squared norms, printed, and not the histogram
+                    M = 1e7, k = 1e5
+Figure 4            epsilon .1, M from 1e4 to   the same, printed
+                    1e10, k = 100 to 10,000
+Corollaries 9, 10   f(M), the ratio to classic  printed
+                    Gaussian noise
+==================  ==========================  ===================================================================
 """
 
 # %%
@@ -17,7 +29,14 @@ import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import parse_arguments, save
 
-from skdprp.mechanisms import gaussian_scale, published_product_noise_scale, spherical_profile, spherical_scale
+from skdprp.mechanisms import (
+    classic_gaussian_scale,
+    gaussian_scale,
+    published_product_noise_delta,
+    published_product_noise_scale,
+    spherical_profile,
+    spherical_scale,
+)
 
 options = parse_arguments(full="more dimensions and epsilons")
 DELTA, M = 1e-5, 784
@@ -84,3 +103,24 @@ for m in (4, 25, 784, 100_000):
     base = by_dimension["Gaussian, analytic"][i]
     figures = ", ".join(f"{name} {curve[i] / base:.3g}" for name, curve in by_dimension.items())
     print(f"M = {dimensions[i]}, epsilon = 1, relative to Gaussian: {figures}")
+
+# %%
+# The settings of the paper. Figure 3: squared norms at M = 10^7.
+known = {"n_dims": 10**7, "k": 1e5}
+norms = {
+    "product": published_product_noise_scale(0.1, 1e-6, **known) ** 2,
+    "classic Gaussian": 1e7 * classic_gaussian_scale(0.1, 1e-6, sensitivity=1.0) ** 2,
+    "analytic Gaussian": 1e7 * gaussian_scale(0.1, 1e-6, sensitivity=1.0) ** 2,
+}
+print("Figure 3:", ", ".join(f"{name} {norm:.3g}" for name, norm in norms.items()))
+for m in (10**4, 10**6, 10**8, 10**10):
+    for k in (100.0, 1000.0, 10_000.0):
+        claimed = published_product_noise_delta(0.1, k=k, n_dims=m)
+        norm = published_product_noise_scale(0.1, 1e-5, n_dims=m, k=k) ** 2
+        print(f"Figure 4: M = {m:.0e}, k = {k:g}: claimed delta {claimed:.3g}, squared norm {norm:.4g}")
+for m in (10, 12, 14, 100, 10**6, 10**10):
+    ratio = published_product_noise_scale(0.1, 1e-5, n_dims=m, k=1e5) ** 2
+    print(
+        f"Corollaries 9 and 10: f({m:.3g}) = {ratio / m / classic_gaussian_scale(0.1, 1e-5, sensitivity=1.0) ** 2:.4g}"
+    )
+print(f"limit of f: {1 / (4 * np.e * np.log(1.25e5)):.4g}")

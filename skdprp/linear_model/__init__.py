@@ -9,7 +9,15 @@ from ._erm import SolverError
 from ._mutual_information import MIDPRegressor
 from ._objective import AMPClassifier
 from ._output import ProductNoiseOutputPerturbation
-from ._planning import additive_error_bound, least_residual, projection_error_bound, projection_expected_error
+from ._planning import (
+    additive_error_bound,
+    least_residual,
+    perturbation_error_bound,
+    projection_error_bound,
+    projection_expected_error,
+    regularisation_error_bound,
+    relative_error,
+)
 from ._ridge import DPRidge
 
 __all__ = [
@@ -20,6 +28,9 @@ __all__ = [
     "SolverError",
     "additive_error_bound",
     "least_residual",
+    "perturbation_error_bound",
     "projection_error_bound",
     "projection_expected_error",
+    "regularisation_error_bound",
+    "relative_error",
 ]

@@ -32,6 +32,7 @@ from .._validation import (
     without_values,
 )
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
+from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
 
 CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]  # the second to be refused with the reason
@@ -42,7 +43,7 @@ CLASSIFIER_CONSTRAINTS = {
     "C": [*POSITIVE, StrOptions({"auto"})],
     "loss": [StrOptions({"auto", *BINARY_LOSSES})],
     "multi_class": [StrOptions({"auto", "multinomial", "ovr"})],
-    "calibration": [StrOptions({"exact", "published"})],
+    "calibration": [StrOptions({"exact", "published"}), Published],
     "max_norm": [Interval(Real, 1e-50, 1e50, closed="both")],  # fourth powers of norms stay in float64
     "adjacency": [StrOptions({"replace_one", "add_remove"})],
     "fit_intercept": ["boolean"],
@@ -433,7 +434,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         """Which loss is minimised: if "auto", the capped one, of which there is no softmax, and no paper."""
         if self.loss != "auto":
             return self.loss
-        is_capped = not self._is_multinomial(n_classes) and self.calibration != "published"
+        is_capped = not self._is_multinomial(n_classes) and self.calibration == "exact"
         return "capped_log_loss" if is_capped else "log_loss"
 
     def _minimise(self, problem, X, codes, row_weights, *, penalty, perturbation, largest, offset=0.0):

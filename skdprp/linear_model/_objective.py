@@ -8,11 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
-from .._calibration import Calibration
+from .._calibration import Calibration, reached_delta
 from .._digits import printed_down
 from .._validation import Interval, StrOptions, silent
 from ..composition import PrivacyLoss, Profile
-from ..mechanisms import objective_perturbation_scale, sampled_target
+from ..mechanisms import Published, objective_perturbation_scale, sampled_target
 from ..mechanisms.label_count import LabelCount, gaussian_label_count, laplace_label_count
 from ..mechanisms.objective_perturbation import (
     hessian_log_det,
@@ -43,6 +43,7 @@ class ObjectiveNoise:
     """The penalty, the linear term b, the noise of the release, and that of a count of labels beside it.
 
     `scale` is a standard deviation if b is Gaussian; otherwise that of a radius, with the shape and power in `radius`.
+    So is `release_scale`, with `release_radius`.
     """
 
     penalty: float
@@ -50,6 +51,7 @@ class ObjectiveNoise:
     radius: tuple[float, float] | None
     release_scale: float
     count: LabelCount | None = None
+    release_radius: tuple[float, float] | None = None
 
     def __post_init__(self):
         _noise.check_scale(self.scale)
@@ -85,9 +87,11 @@ class AMPClassifier(PrivateLinearClassifier):
         "auto" is the one of the smaller root mean square, for up to 64 weights, and Gaussian for more, one-vs-rest
         problems of more than two classes and published calibrations. Beside many other releases Gaussian noise adds up
         to less; a :class:`~skdprp.DPSearchCV` takes it for "auto".
-    calibration : {"exact", "published"}, default="exact"
-        "published" reproduces [1]_ without hyperparameters (H-F AMP), or [2]_ for product noise. What they claim is in
-        `claimed_`; `guarantee_` has what is true, and fit warns.
+    calibration : {"exact", "published"} or Published, default="exact"
+        "published" reproduces [1]_ without hyperparameters (H-F AMP), or [2]_ for product noise, which is then that of
+        the release, too. What they claim is in `claimed_`; `guarantee_` has what is true, and fit warns.
+        :class:`~skdprp.mechanisms.Published` has another split of epsilon and delta, the tuning parameter of [2]_, and
+        analytic Gaussian noise.
     max_norm : float, default=1.0
         Norm to which longer rows are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
@@ -164,7 +168,7 @@ class AMPClassifier(PrivateLinearClassifier):
     .. [1] R. Iyengar, J. P. Near, D. Song, O. Thakkar, A. Thakurta and L. Wang, "Towards Practical Differentially
        Private Convex Optimization", IEEE S&P 2019.
     .. [2] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
-       Product Measure", SIGMOD 2026.
+       Product Measure", SIGMOD 2026, Algorithm 3. Its Lambda is ``1 / C``.
 
     Examples
     --------
@@ -236,7 +240,7 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         if self.threshold == "prior" and self.count_labels is False:
             raise ValueError("threshold='prior' needs a count of labels: leave count_labels at 'auto'.")
-        if self.calibration == "published":
+        if self.calibration != "exact":
             return self._calibrate_as_published(problem, delta)
         # Sampling in floats costs a little, which is set aside first: ideal noise has to meet what is left.
         target = sampled_target(self.epsilon, delta, n_changed=_n_noisy(problem))
@@ -339,6 +343,11 @@ class AMPClassifier(PrivateLinearClassifier):
         """Take the noise of the papers, and state what it truly gives."""
         if self.adjacency != Relation.REPLACE_ONE:
             raise ValueError("Published calibrations are for adjacency='replace_one'.")
+        both = ("epsilon2", "epsilon3", "delta2")
+        if self.noise == "product":
+            settings = Published.of(self.calibration, "k", "alpha", *both, kind="product noise")
+        else:
+            settings = Published.of(self.calibration, *both, "analytic", kind="Gaussian noise")
         published = published_objective_perturbation(
             self.epsilon,
             delta,
@@ -347,6 +356,7 @@ class AMPClassifier(PrivateLinearClassifier):
             max_norm=problem.row_norm,
             n_outputs=problem.n_outputs,
             n_dims=problem.n_weights if self.noise == "product" else None,
+            settings=settings,
         )
         penalty = published.least_penalty if self.C == "auto" else 1.0 / self.C
         if penalty < published.least_penalty:
@@ -356,7 +366,7 @@ class AMPClassifier(PrivateLinearClassifier):
         radius = (1, 2) if self.noise == "product" else None
         largest = _largest_perturbation(problem, published.scale, radius)
         release_scale = published.release_factor * problem.accuracy(penalty, largest) / penalty
-        noise = ObjectiveNoise(penalty, published.scale, radius, release_scale)
+        noise = ObjectiveNoise(penalty, published.scale, radius, release_scale, release_radius=radius)
         if radius is not None:
             kind, source, paper = "half-normal radius", "none", "Liu et al., SIGMOD 2026"
             loss, true = None, (np.inf, 0.0)  # of which nothing is proved
@@ -366,15 +376,16 @@ class AMPClassifier(PrivateLinearClassifier):
             shift = 2 * _hidden_gradient(problem, penalty, noise.scale) / (penalty * release_scale)
             profile, _, sizes = self._gaussian_mechanism(problem)
             loss = _loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **sizes)
-            true = self.epsilon, loss.profile(self.epsilon)
-        claimed = self._claim(delta, paper)
+            true = self.epsilon, reached_delta(self.epsilon, loss.profile(self.epsilon))
+        claimed = self._claim(published.claimed_delta, paper)
         return self._state(noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
 
     def _state(self, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
         """State what holds of a fit with this noise: (epsilon, `delta`), unless it is known that `true` does."""
         mechanism = (
             f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
-            f"Gaussian release noise, scale {printed_down(noise.release_scale, 6)}"
+            f"{'half-normal radius' if noise.release_radius else 'Gaussian'} release noise, "
+            f"scale {printed_down(noise.release_scale, 6)}"
         )
         if noise.count:
             kind_of_count = "Gaussian" if noise.count.is_gaussian else "Laplace"
@@ -394,7 +405,7 @@ class AMPClassifier(PrivateLinearClassifier):
 
     def _is_multinomial(self, n_classes):
         # The papers know binary problems alone.
-        if self.calibration != "published":
+        if self.calibration == "exact":
             return super()._is_multinomial(n_classes)
         if self.multi_class == "multinomial":
             raise ValueError("Published calibrations are for binary problems: use multi_class='ovr' or 'auto'.")
@@ -433,7 +444,14 @@ class AMPClassifier(PrivateLinearClassifier):
             largest=_largest_perturbation(problem, noise.scale, noise.radius),
         )
         # (3) The noise of the release, which hides how far the solver is from the minimiser.
-        _noise.add_gaussian(weights, noise.release_scale)
+        if noise.release_radius is None:
+            _noise.add_gaussian(weights, noise.release_scale)
+        else:
+            shape, power = noise.release_radius
+            outputs = np.ascontiguousarray(weights).reshape(problem.n_outputs, -1)
+            for of_output in outputs:  # each with a radius and a direction of its own
+                _noise.add_spherical(of_output, noise.release_scale, shape=shape, power=power)
+            weights = outputs.reshape(problem.weights_shape)
         released = problem.coefficients(weights)
         released["intercept_"] += offset
         threshold = share if self.threshold == "prior" else float(self.threshold)

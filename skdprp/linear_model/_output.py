@@ -12,8 +12,10 @@ from .._digits import printed_down, printed_up
 from .._validation import StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import (
+    Published,
     classic_gaussian_scale,
     gaussian_scale,
+    published_product_noise_delta,
     published_product_noise_scale,
     sampled_target,
     spherical_profile,
@@ -63,9 +65,10 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         Distribution of the radius. "gamma" is the multivariate Laplace noise, never more than Gaussian noise and much
         less for few weights; "gaussian" is Gaussian noise; "chi1" is the half-normal radius of [1]_, which for the same
         true guarantee is far more noise.
-    calibration : {"exact", "published"}, default="exact"
+    calibration : {"exact", "published"} or Published, default="exact"
         "published" reproduces the scale of [1]_ for "chi1", and the textbook one for "gaussian". What they claim is in
-        `claimed_`; `guarantee_` has what is true, and fit warns.
+        `claimed_`; `guarantee_` has what is true, and fit warns. :class:`~skdprp.mechanisms.Published` has a tuning
+        parameter besides.
     max_norm : float, default=1.0
         Norm to which longer rows are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
@@ -125,7 +128,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     References
     ----------
     .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
-       Product Measure", SIGMOD 2026.
+       Product Measure", SIGMOD 2026, Algorithm 2. Its Lambda is that of an objective divided by the number of rows:
+       ``C = 1 / (n_samples * Lambda)``.
     .. [2] K. Chaudhuri, C. Monteleoni and A. Sarwate, "Differentially Private Empirical Risk Minimization", JMLR 12,
        2011.
 
@@ -199,15 +203,16 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         # Where the solver stops it is off by this gradient, of either neighbour: the sensitivity has room for both.
         accuracy = problem.accuracy(penalty)
         sensitivity = distance(penalty=penalty, accuracy=accuracy)
-        if self.calibration == "published":  # which takes the sensitivity of exact minimisers
-            scale, source = self._published_scale(delta, sensitivity - 2 * accuracy / penalty, n_dims)
-        else:
-            scale, source = self._scale(delta, sensitivity, n_dims, radius), None
+        claimed = None
+        if self.calibration == "exact":
+            scale = self._scale(delta, sensitivity, n_dims, radius)
+        else:  # which takes the sensitivity of exact minimisers
+            scale, claimed = self._published_scale(delta, sensitivity - 2 * accuracy / penalty, n_dims)
         loss = _loss(scale, sensitivity, n_dims, radius)
         pole = ("near zero, a half-normal radius is sampled as if floats were real numbers",)
         guarantee = self._guarantee(
             self.epsilon,
-            loss.profile(self.epsilon) if source else delta,
+            loss.profile(self.epsilon) if claimed else delta,
             mechanism=f"output perturbation, {self.radius} radius, scale {printed_down(scale, 6)}, "
             f"sensitivity {printed_up(sensitivity, 6)}",
             source="exact profile of the noise; Chaudhuri, Monteleoni and Sarwate, JMLR 2011, for the sensitivity",
@@ -218,7 +223,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
             guarantee,
             fitted={"C_": 1.0 / penalty, "delta_": delta, "sensitivity_": sensitivity, "scale_": scale},
             mechanism=OutputNoise(penalty, scale, radius),
-            claimed=self._claim(delta, source) if source else None,
+            claimed=claimed,
         )
 
     def _scale(self, delta, sensitivity, n_dims, radius):
@@ -233,14 +238,23 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         return _noise.check_scale(scale)  # a sensitivity of 0 is one that vanished
 
     def _published_scale(self, delta, sensitivity, n_dims):
-        """Scale of the papers, and which one it is."""
+        """Scale of the papers, and what they claim for it."""
         if self.adjacency != Relation.REPLACE_ONE or self.radius == "gamma":
             raise ValueError("Published calibrations are for radius='chi1' or 'gaussian', and adjacency='replace_one'.")
         if self.radius == "gaussian":
+            Published.of(self.calibration, kind="Gaussian noise")
+            if self.epsilon >= 1:
+                raise ValueError(f"The textbook noise needs epsilon < 1, got {self.epsilon}: use calibration='exact'.")
             scale = classic_gaussian_scale(self.epsilon, delta, sensitivity=sensitivity)
-            return scale, "Dwork and Roth 2014, Theorem A.1"
-        sigma = published_product_noise_scale(self.epsilon, delta, sensitivity=sensitivity, n_dims=n_dims)
-        return float(np.sqrt(2) * sigma), "Liu et al., SIGMOD 2026, Algorithm 1"
+            return scale, self._claim(delta, "Dwork and Roth 2014, Theorem A.1")
+        settings = Published.of(self.calibration, "k", "alpha", kind="product noise")
+        known = {"n_dims": n_dims, "k": settings.k}
+        sigma = published_product_noise_scale(
+            self.epsilon, delta, sensitivity=sensitivity, alpha=settings.alpha, **known
+        )
+        if settings.k is not None and settings.alpha is None:
+            delta = published_product_noise_delta(self.epsilon, **known)
+        return float(np.sqrt(2) * sigma), self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 2")
 
     def _release(self, problem, calibration, X, codes, class_weights):
         noise = calibration.mechanism

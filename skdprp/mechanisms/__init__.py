@@ -22,7 +22,7 @@ from .objective_perturbation import (
     softmax_perturbation_profile,
 )
 from .private_search import private_search_profile, private_search_trial
-from .published import published_product_noise_scale
+from .published import Published, published_product_noise_delta, published_product_noise_scale
 from .radial import spherical_profile, spherical_scale
 from .randomised_response import flip_probability
 from .secret_projection import secret_projection_profile, secret_projection_scale
@@ -30,6 +30,7 @@ from .thresholded_counts import thresholded_counts_profile, thresholded_counts_s
 
 # What the guide teaches, and where printed guarantees are proved. The rest of each file is for the estimators.
 __all__ = [
+    "Published",
     "add_gaussian",
     "add_laplace",
     "classic_gaussian_scale",
@@ -44,6 +45,7 @@ __all__ = [
     "private_search_profile",
     "private_search_trial",
     "product_perturbation_profile",
+    "published_product_noise_delta",
     "published_product_noise_scale",
     "sampled_target",
     "secret_projection_profile",

@@ -1,18 +1,108 @@
 """Calibrations as published, to reproduce papers: what they claim does not hold, or not by their proofs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from numbers import Real
 
 import numpy as np
 from scipy.integrate import quad
 from scipy.special import logsumexp, ndtr, ndtri
 
-from .._digits import with_python_numbers
+from .._digits import to_python, with_python_numbers
 from .._noise import check_scale
-from ._numerics import boundary, cached, require_positive_delta, rounded_up, rows_that_differ
+from ._numerics import boundary, cached, require_positive_delta, rounded_up
+from .gaussian_laplace import gaussian_scale
 from .mutual_information import _unit_information_scale
 from .noisy_steps import _SHARES_OF_RESPONSES, _step_target, amplified, composed_profile
 from .radial import spherical_profile
 from .randomised_response import flip_probability
+
+
+@dataclass(frozen=True, kw_only=True)
+class Published:
+    """Settings of published calibrations, which exact ones do not have: to redo papers at their own numbers.
+
+    For the parameter `calibration` of :class:`~skdprp.AMPClassifier`, :class:`~skdprp.DPSGDClassifier` and
+    :class:`~skdprp.ProductNoiseOutputPerturbation`; ``calibration="published"`` has the defaults. An estimator refuses
+    settings that it has no use for. What is true of the noise is in `guarantee_` whatever they are.
+
+    Parameters
+    ----------
+    k : float or None, default=None
+        Tuning parameter of product noise, above 1 [1]_; what it claims for delta is (13) of the paper, whatever the
+        `delta` of the estimator. None is the least number at which that is at most `delta`.
+    alpha : float or None, default=None
+        Step factor, above 1, of Algorithm 1: k is multiplied by it until delta is at most `delta`.
+    epsilon2, delta2 : float or None, default=None
+        Parts of epsilon and delta for the noise of the release in approximate minima perturbation; epsilon1 and delta1
+        are the rest. None is a hundredth, as without hyperparameters (H-F AMP) [2]_.
+    epsilon3 : float or None, default=None
+        Part of epsilon1 for the linear term; the rest is for the penalty. None is the share of H-F AMP.
+    analytic : bool, default=False
+        Whether Gaussian noise of approximate minima perturbation is analytic, in the place of a tail bound.
+    step_epsilon : float or None, default=None
+        Initial epsilon, of one step of product noise before sampling, which takes a `k`. None splits the total.
+    noise_multiplier : float or None, default=None
+        Standard deviation of the Gaussian noise of a step over the norm of gradients. `guarantee_` has the delta that
+        it has at `epsilon`.
+
+    References
+    ----------
+    .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
+       Product Measure", SIGMOD 2026: Theorem 8, Algorithms 1, 3 and 4, and Table 12.
+    .. [2] R. Iyengar, J. P. Near, D. Song, O. Thakkar, A. Thakurta and L. Wang, "Towards Practical Differentially
+       Private Convex Optimization", IEEE S&P 2019.
+
+    Examples
+    --------
+    >>> from skdprp import ProductNoiseOutputPerturbation
+    >>> from skdprp.mechanisms import Published
+    >>> ProductNoiseOutputPerturbation(radius="chi1", calibration=Published(k=1000.0))
+    ProductNoiseOutputPerturbation(calibration=Published(k=1000.0), radius='chi1')
+    """
+
+    k: float | None = None
+    alpha: float | None = None
+    epsilon2: float | None = None
+    epsilon3: float | None = None
+    delta2: float | None = None
+    analytic: bool = False
+    step_epsilon: float | None = None
+    noise_multiplier: float | None = None
+
+    def __post_init__(self):
+        for name in self._in_order(self.given - {"analytic"}):
+            number, least = to_python(getattr(self, name)), 1 if name in ("k", "alpha") else 0
+            if isinstance(number, bool) or not isinstance(number, Real) or not least < number < np.inf:
+                raise ValueError(f"{name} of a published calibration must be a number above {least}, got {number!r}.")
+            object.__setattr__(self, name, float(number))
+        if not isinstance(self.analytic, bool):
+            raise ValueError(f"analytic of a published calibration must be True or False, got {self.analytic!r}.")
+        if self.alpha is not None and self.k is None:
+            raise ValueError("alpha of a published calibration multiplies a k: give both.")
+        if self.step_epsilon is not None and self.k is None:
+            raise ValueError("step_epsilon of a published calibration needs a k, from which delta follows.")
+
+    def __repr__(self):
+        return f"Published({', '.join(f'{name}={getattr(self, name)!r}' for name in self._in_order(self.given))})"
+
+    @property
+    def given(self):
+        """Names of the settings that are not at their defaults."""
+        return {field.name for field in fields(self) if getattr(self, field.name) != field.default}
+
+    @classmethod
+    def of(cls, calibration, *allowed, kind):
+        """Return the settings of a published calibration; refuse those that the `kind` of noise has no use for."""
+        settings = cls() if calibration == "published" else calibration
+        if unused := settings.given - set(allowed):
+            names = ", ".join(cls._in_order(unused))
+            can = f"has {', '.join(allowed)}" if allowed else "has no settings"
+            raise ValueError(f"The published calibration of {kind} {can}, and not {names}.")
+        return settings
+
+    @classmethod
+    def _in_order(cls, names):
+        return [field.name for field in fields(cls) if field.name in names]
 
 
 def _log_hyp1f1(a, b, z):
@@ -35,8 +125,46 @@ def _published_product_noise(k, epsilon, n_dims):
     return t, series - lam**2 / 2 - np.log(k * np.sqrt(np.pi)) + np.log(ratio) / 2
 
 
+@with_python_numbers
+def published_product_noise_delta(epsilon, *, k, n_dims):
+    """Claim of (13) in [1]_: delta of product noise at this epsilon and tuning parameter k; it is not true.
+
+    Parameters
+    ----------
+    epsilon : float
+        Claimed bound on the privacy loss.
+    k : float
+        Tuning parameter, above 1.
+    n_dims : int
+        Dimension M of the output, at least 4.
+
+    Returns
+    -------
+    float
+        At most 1.
+
+    References
+    ----------
+    .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
+       Product Measure", SIGMOD 2026, Theorem 8.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import published_product_noise_delta
+    >>> f"{published_product_noise_delta(0.1, k=1000.0, n_dims=10**6):.3e}"
+    '1.144e-06'
+    """
+    _check_dimension(n_dims)
+    return float(min(np.exp(_published_product_noise(k, epsilon, n_dims)[1]), 1.0))
+
+
+def _check_dimension(n_dims):
+    if n_dims < 4:
+        raise ValueError(f"The published calibration needs n_dims >= 4, got {n_dims}.")
+
+
 @cached
-def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
+def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims, k=None, alpha=None):
     """Calibrate the chi_1 product noise as published; it does not meet its target.
 
     Parameters
@@ -48,6 +176,11 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
         Largest l2 distance between the outputs of two neighbours.
     n_dims : int
         Dimension M of the output, at least 4.
+    k : float or None, default=None
+        Tuning parameter, above 1: the scale is that of Theorem 8, and what it claims is not `delta` but
+        :func:`published_product_noise_delta`. None is the least number at which that is at most `delta`.
+    alpha : float or None, default=None
+        Step factor, above 1, by which k is multiplied until that is at most `delta`.
 
     Returns
     -------
@@ -60,14 +193,10 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
         If `delta` is not positive or `n_dims` is below 4, where the formula is not defined, or `epsilon` is so large
         that its series would have millions of terms.
 
-    Notes
-    -----
-    The constant k of the algorithm is taken as the least real number at which the claimed delta is at most `delta`.
-
     References
     ----------
     .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
-       Product Measure", SIGMOD 2026, Algorithm 1.
+       Product Measure", SIGMOD 2026, Theorem 8 and Algorithm 1.
 
     Examples
     --------
@@ -77,9 +206,11 @@ def published_product_noise_scale(epsilon, delta, *, sensitivity=1.0, n_dims):
     >>> round(spherical_profile(1.0, scale=2**0.5 * sigma, n_dims=784, shape=1, power=2), 2)
     0.73
     """
-    if delta <= 0 or n_dims < 4:
-        raise ValueError(f"The published calibration needs delta > 0 and n_dims >= 4, got {delta} and {n_dims}.")
-    k = boundary(lambda k: _published_product_noise(k, epsilon, n_dims)[1] <= np.log(delta), start=1.0)
+    require_positive_delta(delta)
+    _check_dimension(n_dims)
+    if k is None or alpha is not None:
+        least = boundary(lambda k: _published_product_noise(k, epsilon, n_dims)[1] <= np.log(delta), start=1.0)
+        k = least if k is None else k * alpha ** max(0.0, np.ceil(np.log(least / k) / np.log(alpha)))
     return check_scale(float(sensitivity * _published_product_noise(k, epsilon, n_dims)[0] / epsilon))
 
 
@@ -160,24 +291,25 @@ class PublishedPerturbation:
     """Approximate minima perturbation as published.
 
     `scale` is that of the perturbation, a standard deviation or the scale of the radius of product noise;
-    `release_factor` the standard deviation of the noise of the release, for a minimiser known to within distance 1;
-    and from `least_penalty` on the calibration is said to hold.
+    `release_factor` that of the noise of the release, for a minimiser known to within distance 1; from `least_penalty`
+    on the calibration is said to hold, with `claimed_delta`.
     """
 
     scale: float
     release_factor: float
     least_penalty: float
+    claimed_delta: float
 
 
 @with_python_numbers
 def published_objective_perturbation(
-    epsilon, delta, *, lipschitz=1.0, smoothness=1.0, max_norm=1.0, n_outputs=1, n_dims=None
+    epsilon, delta, *, lipschitz=1.0, smoothness=1.0, max_norm=1.0, n_outputs=1, n_dims=None, settings=None
 ):
     """Split the budget and calibrate approximate minima perturbation as published, without hyperparameters (H-F AMP).
 
     One row is replaced [1]_; `lipschitz` and `smoothness` bound the first and the second derivative of its loss by its
     score. Problems that are released together share the budget evenly. With `n_dims`, the number of weights of one
-    problem, the noise is the product noise of [2]_.
+    problem, both noises are the product noise of Algorithm 3 of [2]_. `settings` is :class:`Published`.
 
     References
     ----------
@@ -187,23 +319,35 @@ def published_objective_perturbation(
        Product Measure", SIGMOD 2026.
     """
     require_positive_delta(delta)
-    epsilon, delta = epsilon / n_outputs, delta / n_outputs
+    settings = settings or Published()
+    if (settings.epsilon2 or 0.0) >= epsilon or (settings.delta2 or 0.0) >= delta:
+        raise ValueError("epsilon2 and delta2 of a published calibration must be below epsilon and delta.")
+    # Step 1: epsilon = epsilon1 + epsilon2, delta = delta1 + delta2; each of several problems has an equal part.
+    epsilon2 = (settings.epsilon2 or 0.01 * epsilon) / n_outputs
+    delta2 = (settings.delta2 or 0.01 * delta) / n_outputs
+    epsilon1, delta1 = epsilon / n_outputs - epsilon2, delta / n_outputs - delta2
+    # The share of the linear term, fitted in [1]_ to experiments; the rest is for the second derivative.
+    each = epsilon / n_outputs
+    share = max(min(0.887 + 0.019 / each**0.373, 0.99), 1 - 1 / each + 0.001)
+    epsilon3 = share * epsilon1 if settings.epsilon3 is None else settings.epsilon3 / n_outputs
+    if epsilon3 >= epsilon1:
+        raise ValueError(f"epsilon3 of a published calibration must be below epsilon1 = {epsilon1 * n_outputs:g}.")
     # The noise of the release is calibrated for half of what it has to hide: the claim does not follow.
-    epsilon_release, delta_release = 0.01 * epsilon, 0.01 * delta
-    epsilon_objective, delta_noise = epsilon - epsilon_release, delta - delta_release
-    # The share of the noise in what is left, fitted in [1]_ to experiments; the rest is for the second derivative.
-    share = max(min(0.887 + 0.019 / epsilon**0.373, 0.99), 1 - 1 / epsilon + 0.001)
-    epsilon_noise = share * epsilon_objective
-    gradient = lipschitz * max_norm
-    if n_dims is None:
-        scale = 2 * _published_gaussian_factor(epsilon_noise, delta_noise) * gradient
-    else:  # its radius is |N(0, sigma^2)|, the half-normal
-        sigma = published_product_noise_scale(epsilon_noise, delta_noise, sensitivity=2 * gradient, n_dims=n_dims)
-        scale = float(np.sqrt(2) * sigma)
-    release_factor = _published_gaussian_factor(epsilon_release, delta_release)
-    return PublishedPerturbation(
-        scale, release_factor, 2 / (epsilon_objective - epsilon_noise) * smoothness * max_norm**2
-    )
+    if n_dims is not None:  # its radius is |N(0, sigma^2)|, the half-normal
+        known = {"n_dims": n_dims, "k": settings.k, "alpha": settings.alpha}
+        noise, release = (
+            float(np.sqrt(2) * published_product_noise_scale(*part, **known))
+            for part in ((epsilon3, delta1), (epsilon2, delta2))
+        )
+    else:
+        factor = gaussian_scale if settings.analytic else _published_gaussian_factor
+        noise, release = factor(epsilon3, delta1), factor(epsilon2, delta2)
+    claimed = delta
+    if settings.k is not None and settings.alpha is None:
+        claims = [published_product_noise_delta(part, k=settings.k, n_dims=n_dims) for part in (epsilon3, epsilon2)]
+        claimed = min(1.0, n_outputs * sum(claims))
+    penalty = 2 / (epsilon1 - epsilon3) * smoothness * max_norm**2
+    return PublishedPerturbation(2 * noise * lipschitz * max_norm, release, penalty, claimed)
 
 
 def _published_gaussian_factor(epsilon, delta):
@@ -212,32 +356,70 @@ def _published_gaussian_factor(epsilon, delta):
 
 
 @cached
-def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, adjacency="replace_one"):
+def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, step_epsilon=None, k=None):
     """Calibrate half-normal product noise of many steps as published, and compute what it really gives.
 
     Returned are the scale of the half-normal radius, sqrt(2) times its sigma, for a sum of `n_dims` coordinates to
-    which one row adds a vector of norm 1, and the true delta of all steps at `epsilon`.
+    which one row adds a vector of norm 1, and the deltas of all steps at `epsilon`: the true one, and the claimed one.
+    A row is replaced, which moves the sum by 2 (Algorithm 4 of [1]_). With `step_epsilon`, the initial epsilon of a
+    step, and `k`, the noise is that of [1]_; without, the total is split by [2]_.
 
     References
     ----------
     .. [1] Liu, Ji, Fang, Wei and Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a Product
-       Measure", SIGMOD 2026, Algorithm 1 for the scale of a step, whose proof does not hold.
+       Measure", SIGMOD 2026, Theorem 8 for the scale of a step, whose proof does not hold.
     .. [2] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015, in the
        place of the composition of [1]_.
     """
     require_positive_delta(delta)
-    rows = float(rows_that_differ(adjacency))
-    targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]
-    sigmas = [published_product_noise_scale(*target, sensitivity=rows, n_dims=n_dims) for target in targets]
-    sigma, (step_epsilon, _) = min(zip(sigmas, targets, strict=True))
+    if step_epsilon is None:
+        targets = [_step_target(epsilon, delta, share, rate, n_steps) for share in _SHARES_OF_RESPONSES]
+        sigmas = [published_product_noise_scale(*target, sensitivity=2.0, n_dims=n_dims) for target in targets]
+        sigma, (step_epsilon, claimed_of_step) = min(zip(sigmas, targets, strict=True))
+    else:
+        sigma = published_product_noise_scale(step_epsilon, delta, sensitivity=2.0, n_dims=n_dims, k=k)
+        claimed_of_step = published_product_noise_delta(step_epsilon, k=k, n_dims=n_dims)
     scale = float(np.sqrt(2) * sigma)
-    # What a step truly gives at its epsilon, on its sample; then on all rows, and for all steps.
-    step_delta = spherical_profile(step_epsilon, scale=scale, sensitivity=rows, n_dims=n_dims, shape=1, power=2)
-    step_epsilon, step_delta = amplified(step_epsilon, step_delta, rate=rate)
-    true_delta = composed_profile(
-        epsilon, step_epsilon=step_epsilon * (1 + 2.0**-40), step_delta=rounded_up(step_delta), n_steps=n_steps
+    true_of_step = spherical_profile(step_epsilon, scale=scale, sensitivity=2.0, n_dims=n_dims, shape=1, power=2)
+    true, claimed = (
+        _composed_delta(epsilon, *amplified(step_epsilon, of_step, rate=rate), n_steps)
+        for of_step in (true_of_step, claimed_of_step)
     )
-    return scale, rounded_up(true_delta)
+    return scale, true, claimed if k is not None else delta
+
+
+def _composed_delta(epsilon, step_epsilon, step_delta, n_steps):
+    """Delta of many steps, rounded up."""
+    step = {"step_epsilon": step_epsilon * (1 + 2.0**-40), "step_delta": rounded_up(step_delta)}
+    return rounded_up(composed_profile(epsilon, **step, n_steps=n_steps))
+
+
+@with_python_numbers
+def published_composition(step_epsilon, step_delta, *, n_steps, slack):
+    """Claim of the composition theorem that [1]_ takes from [2]_: (epsilon, delta) of many steps; it is not true.
+
+    `slack` is delta~ of the theorem: epsilon grows as it falls. As printed, delta'' has the sign of its first exponent
+    wrong: 100 steps of (0.1, 0) are said to have a delta far below the least one, that of
+    :func:`~skdprp.mechanisms.noisy_steps.composed_profile`.
+
+    References
+    ----------
+    .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
+       Product Measure", SIGMOD 2026, Theorem 5.
+    .. [2] F. He, B. Wang and D. Tao, "Tighter Generalization Bounds for Iterative Differentially Private Learning
+       Algorithms", UAI 2021.
+    """
+    e, T = step_epsilon, n_steps
+    epsilon = T * np.tanh(e / 2) * e + np.sqrt(2 * np.log(1 / slack) * T) * e
+    if epsilon >= T * e:
+        return float(T * e), float(-np.expm1(T * np.log1p(-step_delta)))
+    rest = T * e - epsilon
+    log_tail = -(epsilon + T * e) / 2 + T * (np.log(2 * T * e / rest) - np.log1p(np.exp(e)))
+    log_tail -= (epsilon + T * e) / (2 * e) * np.log((T * e + epsilon) / rest)
+    large, small = np.log1p(-np.exp(e) * step_delta / (1 + np.exp(e))), np.log1p(-step_delta / (1 + np.exp(e)))
+    j = np.ceil(epsilon / e)
+    delta = -np.expm1(j * large + (T - j) * small) - np.expm1(T * small) + np.exp(log_tail)
+    return float(epsilon), float(min(delta, 1.0))
 
 
 @with_python_numbers

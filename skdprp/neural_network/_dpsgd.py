@@ -8,15 +8,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import _noise
-from .._adjacency import Unit
-from .._calibration import Calibration
+from .._adjacency import Relation, Unit
+from .._calibration import Calibration, reached_delta
 from .._digits import printed_down, printed_up
 from .._validation import POSITIVE, Interval, StrOptions, _fit_context, clip_rows
 from ..composition import PrivacyLoss, Profile
 from ..linear_model._base import CLASS_WEIGHT, PrivateClassifier
 from ..linear_model._erm import constant_feature
 from ..losses import CappedLogisticLoss
-from ..mechanisms import gaussian_scale, sampled_target, subsampled_gaussian_profile
+from ..mechanisms import Published, gaussian_scale, sampled_target, subsampled_gaussian_profile
 from ..mechanisms._numerics import rows_that_differ
 from ..mechanisms.noisy_steps import descent_scale, product_descent_scale, sampled_steps_target
 from ..mechanisms.published import published_product_descent
@@ -114,9 +114,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         Distribution of the noise of a step. "product" is a Gamma distributed radius times a random direction, composed
         as pairs of (epsilon, delta): twice the size of Gaussian noise at 5 steps and five times at 50, for 124 weights
         at epsilon = 1 and delta = 1e-9.
-    calibration : {"exact", "published"}, default="exact"
+    calibration : {"exact", "published"} or Published, default="exact"
         "published", for product noise, is the half-normal radius of [4]_ at the scale that it gives for each step. What
-        that claims is in `claimed_`; `guarantee_` has what is true, next to nothing, and fit warns.
+        that claims is in `claimed_`; `guarantee_` has what is true, next to nothing, and fit warns. With
+        :class:`~skdprp.mechanisms.Published`, the initial epsilon and the tuning parameter of [4]_ decide on product
+        noise, or a noise multiplier on Gaussian noise, and `epsilon` and `delta` on nothing but what is "auto";
+        `guarantee_` has the delta that results at `epsilon`.
     max_norm : float, "auto" or None, default="auto"
         Norm to which longer rows are clipped, in fit and in prediction. A public choice, never read from the data.
         "auto" is 1 for a linear model, and None for a network, which clips no row. In a linear model it bounds the
@@ -212,7 +215,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     .. [2] I. Goodfellow, "Efficient Per-Example Gradient Computations", arXiv:1510.01799, for the norms.
     .. [3] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
     .. [4] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
-       Product Measure", SIGMOD 2026. Its composition of steps, which does not hold either, is replaced by [3]_.
+       Product Measure", SIGMOD 2026, Algorithm 4, which returns the last weights, not an average. Its composition of
+       steps, which does not hold either, is replaced by [3]_.
 
     Examples
     --------
@@ -249,7 +253,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         "optimizer": [StrOptions({"sgd", "adam"})],
         "preconditioner": ["boolean", StrOptions({"auto"})],
         "noise": [StrOptions({"gaussian", "product"})],
-        "calibration": [StrOptions({"exact", "published"})],
+        "calibration": [StrOptions({"exact", "published"}), Published],
         "max_norm": [Interval(Real, 1e-50, 1e50, closed="both"), StrOptions({"auto"}), None],
         "adjacency": [StrOptions({"replace_one", "add_remove"})],
         "classes": ["array-like", None],
@@ -396,8 +400,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         return clip_rows(X, max_norm or _END_OF_FLOAT32).astype(dtype)
 
     def _calibrate(self, problem, delta):
-        if self.calibration == "published" and self.noise != "product":
-            raise ValueError("The published calibration is for noise='product'.")
+        settings = self._published_settings()
         plan = plan_descent(
             problem,
             self.epsilon,
@@ -408,7 +411,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             learning_rate=self.learning_rate,
             momentum=self.momentum,
             optimizer=self.optimizer,
-            preconditioner=self.preconditioner,
+            preconditioner=self.preconditioner if settings is None else False,
             noise=self.noise,
         )
         n_weights = problem.network.n_weights
@@ -420,11 +423,15 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if plan.travel is not None:
             radius = None
             multiplier, preconditioner, loss = self._calibrate_preconditioned(problem, plan, rounding, delta)
+        elif settings is not None and self.noise == "gaussian":
+            radius, multiplier = None, settings.noise_multiplier
+            loss = self._loss(plan, multiplier, n_changed, rounding.failure)
+            true_delta = reached_delta(self.epsilon, min(loss.profile(self.epsilon), 1.0))
         elif self.noise == "gaussian":
             radius = None
             multiplier = descent_scale(*sampled_steps_target(self.epsilon, ideal_delta, n_changed=n_changed), **steps)
             loss = self._loss(plan, multiplier, n_changed, rounding.failure)
-        elif self.calibration == "exact":
+        elif settings is None:
             radius = (n_weights, 1)
             # The coordinates of a draw are not independent, so that no tail bound holds: each is priced at its worst.
             target = sampled_target(self.epsilon, ideal_delta, n_changed=n_changed)
@@ -433,9 +440,17 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             radius = (1, 2)
             # The claim knows nothing of sampling: what that costs is added to what is true, not taken off the target.
             epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=n_changed)
-            multiplier, true_delta = published_product_descent(epsilon, delta, n_dims=n_weights, **steps)
+            multiplier, true_delta, claimed_delta = published_product_descent(
+                epsilon,
+                delta,
+                rate=plan.rate,
+                n_steps=plan.n_steps,
+                n_dims=n_weights,
+                step_epsilon=settings.step_epsilon,
+                k=settings.k,
+            )
             true_delta = min(true_delta / share + rounding.failure, 1.0)
-            claimed = self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 1, for each step", problem.unit)
+            claimed = self._claim(claimed_delta, "Liu et al., SIGMOD 2026, Algorithm 4, for each step", problem.unit)
         # Rounding may move a sum by that share of the bound more than one row does.
         scale = multiplier * problem.bound * (1 + rounding.margin)
         return Calibration(
@@ -454,6 +469,24 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             mechanism=Descent(plan, scale, radius, rounding, preconditioner),
             claimed=claimed,
         )
+
+    def _published_settings(self):
+        """Settings of a published calibration, or None."""
+        if self.calibration == "exact":
+            return None
+        if self.noise == "gaussian":
+            settings = Published.of(self.calibration, "noise_multiplier", kind="Gaussian noise of steps")
+            if settings.noise_multiplier is None:
+                raise ValueError("The published calibration is for noise='product', or for a given noise_multiplier.")
+            if self.preconditioner is True:
+                raise ValueError("A preconditioner has no noise_multiplier of its own: use preconditioner=False.")
+            return settings
+        settings = Published.of(self.calibration, "step_epsilon", "k", kind="product noise of steps")
+        if self.adjacency != Relation.REPLACE_ONE:
+            raise ValueError("Published calibrations are for adjacency='replace_one'.")
+        if settings.k is not None and settings.step_epsilon is None:
+            raise ValueError("k of a published calibration of steps needs a step_epsilon.")
+        return settings
 
     def _calibrate_preconditioned(self, problem, plan, rounding, delta):
         """Make one Gaussian mechanism of the Gram matrix of the rows and all steps, see `relative_scales`."""
@@ -494,7 +527,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if self.noise == "product":
             noise = "multivariate Laplace noise of scale"
             source = "Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3, for steps of exactly known profile"
-        if self.calibration == "published":
+        if self.noise == "product" and self.calibration != "exact":
             noise = "noise with a half-normal radius of scale"
             assumptions += ("near zero, a half-normal radius is sampled as if floats were real numbers",)
         before = ""
