@@ -13,6 +13,7 @@ from .._calibration import Calibration, reached_delta
 from .._digits import printed_down, printed_up
 from .._validation import POSITIVE, Interval, StrOptions, _fit_context, clip_rows
 from ..composition import PrivacyLoss, Profile
+from ..guarantee import PrivacyGuarantee
 from ..linear_model._base import CLASS_WEIGHT, PrivateClassifier
 from ..linear_model._erm import constant_feature
 from ..losses import CappedLogisticLoss
@@ -61,6 +62,26 @@ class Descent:
     radius: tuple[float, float] | None
     rounding: Rounding
     preconditioner: Preconditioner | None = None
+
+
+@dataclass(frozen=True)
+class StepNoise:
+    """Noise of a sum of gradients in units of their bound, and what is true of all steps with it: `delta` at epsilon.
+
+    A batch may be larger than the margin of rounding is for: the probability of that is part of `delta`.
+    """
+
+    multiplier: float
+    delta: float
+    radius: tuple[float, float] | None = None
+    loss: PrivacyLoss | None = None
+    preconditioner: Preconditioner | None = None
+    claimed: PrivacyGuarantee | None = None
+
+
+def _n_changed(problem, plan):
+    """Number of values that neighbours differ in, of all steps."""
+    return plan.n_steps * problem.network.n_weights
 
 
 class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
@@ -366,12 +387,13 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
             bias = 1.0 if hidden else constant_feature(True, bound)
             network = Network(sizes, self.activation, bias)
-            return DescentProblem(shape[0], n_classes, network, bound, bound, self._dtype(dtype), unit)
-        bias = constant_feature(True, max_norm)
+            known = {"row_norm": bound, "bound": bound}
+            return DescentProblem(shape[0], n_classes, network, **known, dtype=self._dtype(dtype), unit=unit)
+        bias = constant_feature(True, max_norm)  # 0.3 of the norm, as in the other linear models
         network, row_norm = Network(sizes, self.activation, bias, capped=True), float(np.hypot(max_norm, bias))
         # Rows of bounded norm bound the gradients: none is clipped.
-        bound = network.lipschitz * row_norm
-        return DescentProblem(shape[0], n_classes, network, row_norm, bound, self._dtype(dtype), unit)
+        known = {"row_norm": row_norm, "bound": network.lipschitz * row_norm}
+        return DescentProblem(shape[0], n_classes, network, **known, dtype=self._dtype(dtype), unit=unit)
 
     @property
     def _max_norm(self):
@@ -414,47 +436,20 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             preconditioner=self.preconditioner if settings is None else False,
             noise=self.noise,
         )
-        n_weights = problem.network.n_weights
-        n_changed = plan.n_steps * n_weights  # values that neighbours differ in, of all steps
-        steps = {"rate": plan.rate, "n_steps": plan.n_steps, "adjacency": self.adjacency}
         rounding = plan_rounding(problem, plan, delta)
-        ideal_delta = delta - rounding.failure  # a batch may be larger than the margin of rounding is for
-        true_delta, loss, claimed, preconditioner = delta, None, None, None
-        if plan.travel is not None:
-            radius = None
-            multiplier, preconditioner, loss = self._calibrate_preconditioned(problem, plan, rounding, delta)
-        elif settings is not None and self.noise == "gaussian":
-            radius, multiplier = None, settings.noise_multiplier
-            loss = self._loss(plan, multiplier, n_changed, rounding.failure)
-            true_delta = reached_delta(self.epsilon, min(loss.profile(self.epsilon), 1.0))
+        if plan.is_preconditioned:
+            steps = self._preconditioned_steps(problem, plan, rounding, delta)
         elif self.noise == "gaussian":
-            radius = None
-            multiplier = descent_scale(*sampled_steps_target(self.epsilon, ideal_delta, n_changed=n_changed), **steps)
-            loss = self._loss(plan, multiplier, n_changed, rounding.failure)
+            steps = self._gaussian_steps(problem, plan, rounding, delta, settings)
         elif settings is None:
-            radius = (n_weights, 1)
-            # The coordinates of a draw are not independent, so that no tail bound holds: each is priced at its worst.
-            target = sampled_target(self.epsilon, ideal_delta, n_changed=n_changed)
-            multiplier = product_descent_scale(*target, n_dims=n_weights, **steps)
+            steps = self._product_steps(problem, plan, rounding, delta)
         else:
-            radius = (1, 2)
-            # The claim knows nothing of sampling: what that costs is added to what is true, not taken off the target.
-            epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=n_changed)
-            multiplier, true_delta, claimed_delta = published_product_descent(
-                epsilon,
-                delta,
-                rate=plan.rate,
-                n_steps=plan.n_steps,
-                n_dims=n_weights,
-                step_epsilon=settings.step_epsilon,
-                k=settings.k,
-            )
-            true_delta = min(true_delta / share + rounding.failure, 1.0)
-            claimed = self._claim(claimed_delta, "Liu et al., SIGMOD 2026, Algorithm 4, for each step", problem.unit)
+            steps = self._published_product_steps(problem, plan, rounding, delta, settings)
         # Rounding may move a sum by that share of the bound more than one row does.
-        scale = multiplier * problem.bound * (1 + rounding.margin)
+        scale = steps.multiplier * problem.bound * (1 + rounding.margin)
+        preconditioner = steps.preconditioner
         return Calibration(
-            self._state(true_delta, plan, scale, problem, loss, preconditioner),
+            self._state(steps.delta, plan, scale, problem, steps.loss, preconditioner),
             fitted={
                 "n_iter_": plan.n_steps,
                 "sampling_rate_": plan.rate,
@@ -466,8 +461,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
                 "scale_": scale,
                 "noise_multiplier_": scale / problem.bound,
             },
-            mechanism=Descent(plan, scale, radius, rounding, preconditioner),
-            claimed=claimed,
+            mechanism=Descent(plan, scale, steps.radius, rounding, preconditioner),
+            claimed=steps.claimed,
         )
 
     def _published_settings(self):
@@ -488,18 +483,52 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             raise ValueError("k of a published calibration of steps needs a step_epsilon.")
         return settings
 
-    def _calibrate_preconditioned(self, problem, plan, rounding, delta):
+    def _preconditioned_steps(self, problem, plan, rounding, delta):
         """Make one Gaussian mechanism of the Gram matrix of the rows and all steps, see `relative_scales`."""
         p = problem.network.sizes[0] + 1
-        n_changed = plan.n_steps * problem.network.n_weights + p * (p + 1) // 2
+        n_changed = _n_changed(problem, plan) + p * (p + 1) // 2
         unit = gaussian_scale(*sampled_steps_target(self.epsilon, delta, n_changed=n_changed))
         gram, step = relative_scales(self.adjacency, plan.n_steps)
         # What is rounded off moves all releases together by these shares of the norm of their moves, at most.
         priced = unit * (1 + 2 * gram_accuracy(problem.network, plan.n_samples)) * (1 + 2.0**-40)
         scale = gram * priced * (1 + rounding.margin)
+        # Where the floor is all the curvature, so many steps go as far as `travel`.
         floor = plan.n_samples * plan.n_steps / (plan.travel * (1 - plan.momentum))
         loss = PrivacyLoss(mu=1 / unit, sampling=n_changed * _noise.SAMPLING_LOSS)
-        return step * priced, Preconditioner(scale, max(floor, least_floor(scale, p))), loss
+        preconditioner = Preconditioner(scale, max(floor, least_floor(scale, p)))
+        return StepNoise(step * priced, delta, loss=loss, preconditioner=preconditioner)
+
+    def _gaussian_steps(self, problem, plan, rounding, delta, settings):
+        n_changed = _n_changed(problem, plan)
+        if settings is None:
+            target = sampled_steps_target(self.epsilon, delta - rounding.failure, n_changed=n_changed)
+            multiplier = descent_scale(*target, rate=plan.rate, n_steps=plan.n_steps, adjacency=self.adjacency)
+            return StepNoise(multiplier, delta, loss=self._loss(plan, multiplier, n_changed, rounding.failure))
+        loss = self._loss(plan, settings.noise_multiplier, n_changed, rounding.failure)
+        true_delta = reached_delta(self.epsilon, min(loss.profile(self.epsilon), 1.0))
+        return StepNoise(settings.noise_multiplier, true_delta, loss=loss)
+
+    def _product_steps(self, problem, plan, rounding, delta):
+        n_weights = problem.network.n_weights
+        # The coordinates of a draw are not independent, so that no tail bound holds: each is priced at its worst.
+        target = sampled_target(self.epsilon, delta - rounding.failure, n_changed=_n_changed(problem, plan))
+        steps = {"rate": plan.rate, "n_steps": plan.n_steps, "adjacency": self.adjacency}
+        return StepNoise(product_descent_scale(*target, n_dims=n_weights, **steps), delta, radius=(n_weights, 1))
+
+    def _published_product_steps(self, problem, plan, rounding, delta, settings):
+        # The claim knows nothing of sampling: what that costs is added to what is true, not taken off the target.
+        epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=_n_changed(problem, plan))
+        multiplier, true_delta, claimed_delta = published_product_descent(
+            epsilon,
+            delta,
+            rate=plan.rate,
+            n_steps=plan.n_steps,
+            n_dims=problem.network.n_weights,
+            step_epsilon=settings.step_epsilon,
+            k=settings.k,
+        )
+        claimed = self._claim(claimed_delta, "Liu et al., SIGMOD 2026, Algorithm 4, for each step", problem.unit)
+        return StepNoise(multiplier, min(true_delta / share + rounding.failure, 1.0), radius=(1, 2), claimed=claimed)
 
     def _loss(self, plan, multiplier, n_changed, failure):
         """Privacy loss of Gaussian steps at every epsilon; of product noise only a pair is known."""

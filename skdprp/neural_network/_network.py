@@ -219,8 +219,8 @@ def row_products(X, W):
     return np.matmul(_aligned(X)[:, None, :], W)[:, 0]
 
 
-def try_products_again():
-    """Forget earlier trials."""
+def forget_trials():
+    """Forget how products were rounded: another number of threads may round them in another way."""
     _rounds_rows_alike.cache_clear()
 
 

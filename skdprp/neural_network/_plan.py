@@ -42,6 +42,11 @@ class Plan:
     travel: float | None = None  # with a preconditioner, in place of the step length
 
     @property
+    def is_preconditioned(self):
+        """Whether steps are evened out by a Gram matrix of the rows."""
+        return self.travel is not None
+
+    @property
     def batch_size(self):
         """Expected number of rows of a batch, by which sums are divided."""
         return self.rate * self.n_samples

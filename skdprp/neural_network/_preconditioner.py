@@ -63,6 +63,7 @@ def gram_accuracy(network, n_samples):
 
 
 def _columns(network):
+    """Columns of the products, by their number alone: the constant is `network.bias` over the norm of rows."""
     return Columns(network.sizes[0], 1.0, intercept=True)
 
 

@@ -11,7 +11,7 @@ from sklearn.utils import gen_batches
 from .. import _noise
 from .._adjacency import Unit
 from ..moments import CompensatedSum
-from ._network import add_clipped_gradients, add_gradients, try_products_again
+from ._network import add_clipped_gradients, add_gradients, forget_trials
 
 LARGEST_SCORE = 2.0**12  # up to which the rounding of scores is priced; weights are projected to it
 _BLOCK_ENTRIES = 2**17  # of float64, which fit the cache
@@ -112,7 +112,7 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, persons=None,
         add = add_gradients
         parts = repeat(list(bounded_blocks(X, codes, row_weights, n_scores=network.sizes[-1])), plan.n_steps)
     else:
-        try_products_again()  # the number of threads may be another than at the last fit
+        forget_trials()  # the number of threads may be another than at the last fit
         add = partial(add_clipped_gradients, bound=problem.bound, dtype=rounding.dtype)
         parts = batches(X, codes, row_weights, rate=plan.rate, n_steps=plan.n_steps, persons=persons)
     weights = network.initial_weights()
