@@ -16,13 +16,13 @@ _LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
 class Calibration:
     """Noise and guarantee of one fit, computed from public facts alone.
 
-    `fitted` has the public fitted attributes by their names, such as ``scale_``; `mechanism` what the release needs
+    `fitted` has the public fitted attributes by their names, such as ``scale_``; `noise` what the release needs
     besides; `claimed` what was published, where that differs from the guarantee.
     """
 
     guarantee: PrivacyGuarantee
     fitted: dict = field(default_factory=dict)
-    mechanism: object = None
+    noise: object = None
     claimed: PrivacyGuarantee | None = None
     is_void: bool = field(default=False, init=False)
 

@@ -359,10 +359,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         n_samples, columns, sums, unit = model._sum(chunks)
         calibration = model._calibrate(n_samples, columns, unit)
         with calibration.recorded(self):
-            values = calibration.mechanism.release(sums)
+            values = calibration.noise.release(sums)
         seeded = _noise.last_seeded_draw() != seeded_before
         guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee
-        model.moments_ = Moments(values, calibration.mechanism, n_samples, columns, guarantee)
+        model.moments_ = Moments(values, calibration.noise, n_samples, columns, guarantee)
         model._learn(model.moments_)
         calibration.publish(model, seeded=seeded)
         take_over(self, model)
@@ -492,7 +492,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             source=source,
             loss=loss,
         )
-        return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale}, mechanism=noise)
+        return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale}, noise=noise)
 
     @abstractmethod
     def _learn(self, moments):

@@ -183,10 +183,10 @@ def test_labels_are_counted_where_that_pays(noise, adjacency):
     ):
         model = AMPClassifier(noise=noise, adjacency=adjacency, delta=1e-6, **known)
         calibration = model._calibration_of((n, 5), np.dtype(float), 2)
-        assert (calibration.mechanism.count is not None) == counts
+        assert (calibration.noise.count is not None) == counts
     for known in ({}, {"multi_class": "ovr"}):
         model = AMPClassifier(noise=noise, **known)
-        assert model._calibration_of((10**6, 5), np.dtype(float), 3).mechanism.count is None
+        assert model._calibration_of((10**6, 5), np.dtype(float), 3).noise.count is None
 
 
 def test_thresholds(seeded):

@@ -45,7 +45,7 @@ def test_silenced_noise_leaves_newton_like_steps(make, binary, silenced_noise):
     u = np.column_stack([X / np.maximum(1, np.linalg.norm(X, axis=1))[:, None], np.full(len(X), 0.3)])
     R, sizes = np.hypot(1, 0.3), (8, 1)
     problem = DescentProblem(len(X), 2, Network(sizes, "relu", 0.3, capped=True), R, R / 2, np.dtype(float))
-    settings = model._calibrate(problem, model.delta_).mechanism.preconditioner
+    settings = model._calibrate(problem, model.delta_).noise.preconditioner
     P = np.linalg.inv(u.T @ u / 4 + settings.floor * R**2 * np.eye(9))
     w, move, late = np.zeros(9), np.zeros(9), []
     for _ in range(6):

@@ -144,11 +144,11 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         model._kinds = columns
         calibration = model._calibrate(n_samples, columns)
         with calibration.recorded(self):
-            released = _release(columns, counts, n_samples, **calibration.mechanism)
+            released = _release(columns, counts, n_samples, **calibration.noise)
         seeded = _noise.last_seeded_draw() != seeded_before
         guarantee = calibration.guarantee.mark_seeded() if seeded else calibration.guarantee
         names = tuple(model.feature_names_in_) if hasattr(model, "feature_names_in_") else None
-        model.histograms_ = Histograms(released, names, n_samples, **calibration.mechanism, guarantee=guarantee)
+        model.histograms_ = Histograms(released, names, n_samples, **calibration.noise, guarantee=guarantee)
         model._learn(model.histograms_)
         calibration.publish(model, seeded=seeded)
         take_over(self, model)
@@ -225,7 +225,7 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             ),
         )
         fitted = {"delta_": delta, "scale_": scale, "threshold_": threshold}
-        return Calibration(guarantee, fitted=fitted, mechanism={"scale": scale, "threshold": threshold})
+        return Calibration(guarantee, fitted=fitted, noise={"scale": scale, "threshold": threshold})
 
     @abstractmethod
     def _learn(self, histograms):

@@ -200,7 +200,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         y, exponent = to_unit_size(y)
         # A noisy copy has as many rows as X; few with the same Gram matrix have the same least squares.
         with calibration.recorded(self):
-            if calibration.mechanism.n_components is None:
+            if calibration.noise.n_components is None:
                 table = triangle(model._noisy_blocks(X, y, calibration))
             else:
                 table = model._project(X, y, calibration)
@@ -244,7 +244,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         X = in_given_type(X, rows)
         calibration = model._calibrate(X, "the sketch")
         with calibration.recorded(self):
-            if calibration.mechanism.n_components is None:
+            if calibration.noise.n_components is None:
                 table = np.vstack(
                     [block.astype(X.dtype, copy=False) for block in model._noisy_blocks(X, y, calibration)]
                 )
@@ -320,7 +320,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         return Calibration(
             self._guarantee(scale, n_components, released),
             fitted={"n_components_": n_components, "scale_": scale},
-            mechanism=EntryNoise(scale, n_components),
+            noise=EntryNoise(scale, n_components),
         )
 
     def _calibrate_as_published(self, X, n_components):
@@ -341,7 +341,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
                 source="none: Lemma 2 of the paper does not hold",
             ),
             fitted={"n_components_": n_components},  # the scale would tell more of the data
-            mechanism=EntryNoise(scale, n_components),
+            noise=EntryNoise(scale, n_components),
             claimed=PrivacyGuarantee(
                 self.epsilon,
                 0.0,
@@ -368,12 +368,12 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
 
     def _noisy_blocks(self, X, y, calibration):
         """Blocks of [X + noise, 1, y]."""
-        scale = calibration.mechanism.scale
+        scale = calibration.noise.scale
         return noisy_blocks(X, self._public_columns(y), max_abs=self.max_abs, scale=scale)
 
     def _project(self, X, y, calibration):
         """``[S X + noise, S 1, S y]``."""
-        noise, public = calibration.mechanism, self._public_columns(y)
+        noise, public = calibration.noise, self._public_columns(y)
         return project(X, public, n_components=noise.n_components, max_abs=self.max_abs, scale=noise.scale)
 
     def _guarantee(self, scale, n_components, released):

@@ -399,7 +399,7 @@ class AMPClassifier(PrivateLinearClassifier):
                 "scale_": noise.scale,
                 "release_scale_": noise.release_scale,
             },
-            mechanism=noise,
+            noise=noise,
             claimed=claimed,
         )
 
@@ -412,7 +412,7 @@ class AMPClassifier(PrivateLinearClassifier):
         return False
 
     def _release(self, problem, calibration, X, codes, class_weights):
-        noise = calibration.mechanism
+        noise = calibration.noise
         problem = _with_offset(problem, noise.count)
         # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
         prior, share, offset = None, None, 0.0

@@ -222,7 +222,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         return Calibration(
             guarantee,
             fitted={"C_": 1.0 / penalty, "delta_": delta, "sensitivity_": sensitivity, "scale_": scale},
-            mechanism=OutputNoise(penalty, scale, radius),
+            noise=OutputNoise(penalty, scale, radius),
             claimed=claimed,
         )
 
@@ -257,7 +257,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         return float(np.sqrt(2) * sigma), self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 2")
 
     def _release(self, problem, calibration, X, codes, class_weights):
-        noise = calibration.mechanism
+        noise = calibration.noise
         row_weights = None if class_weights is None else class_weights[codes]
         zero = np.zeros(problem.weights_shape)
         weights = self._minimise(problem, X, codes, row_weights, penalty=noise.penalty, perturbation=zero, largest=0.0)

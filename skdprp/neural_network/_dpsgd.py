@@ -461,7 +461,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
                 "scale_": scale,
                 "noise_multiplier_": scale / problem.bound,
             },
-            mechanism=Descent(plan, scale, steps.radius, rounding, preconditioner),
+            noise=Descent(plan, scale, steps.radius, rounding, preconditioner),
             claimed=steps.claimed,
         )
 
@@ -580,7 +580,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
 
     @with_callbacks
     def _release(self, problem, calibration, X, codes, class_weights, persons=None):
-        descent, network = calibration.mechanism, problem.network
+        descent, network = calibration.noise, problem.network
         if descent.radius is None:
             add_noise = _noise.add_gaussian
         else:
