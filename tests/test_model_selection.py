@@ -542,3 +542,16 @@ def test_a_budget_of_moments_with_targets_needs_them():
     model = make_pipeline(DPPCA(2), DPMoments(target_bounds=(0, 1)))
     with pytest.raises(ValueError, match="Give y"):
         set_budget(model, X, epsilon=1.0, delta=1e-6)
+
+
+def test_no_budget_is_shared_with_a_subclass_that_may_release_more():
+    """The report leaves it out, and so the others were given all of the budget: the next fit cost 1.8 for 1."""
+
+    class Derived(AMPClassifier):
+        def another(self):
+            return 1
+
+    X, y = np.random.default_rng(0).uniform(size=(40, 4)), np.arange(40) % 2
+    model = make_pipeline(DPPCA(2, epsilon=1.0, delta=1e-6), Derived(delta=1e-6, classes=[0, 1]))
+    with pytest.raises(TypeError, match="Derived does not say before a fit"):
+        set_budget(model, X, y, epsilon=1.0, delta=1e-6)

@@ -10,7 +10,7 @@ from .._digits import with_python_numbers
 from .._lazy import is_lazy, stand_in
 from ..report import report_before_fit
 from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, rehearse
-from ..report._structure import is_private
+from ..report._structure import is_of_library, is_private
 from ..report._walk import MAY_LEARN
 
 _DIGITS = 2.0**-20  # to which a total meets its target
@@ -31,8 +31,9 @@ class Budget:
         rehearsal = rehearse(estimator, facts)
         if not rehearsal.steps:
             raise ValueError(f"{type(estimator).__name__} holds no private step.")
-        if unpriced := [step.estimator for step in rehearsal.steps if step.calibrate is None]:
-            raise not_priced(unpriced[0])
+        for step in rehearsal.steps:  # a subclass may release more than it is calibrated for
+            if step.calibrate is None or not is_of_library(step.estimator):
+                raise not_priced(step.estimator)
         epsilons = [step.estimator.epsilon for step in rehearsal.steps]
         rounded = _NO_CHANGE if len(epsilons) > 1 else 1.0
         return cls(rehearsal, tuple(epsilon / sum(epsilons) * rounded for epsilon in epsilons))
