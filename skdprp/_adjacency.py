@@ -9,7 +9,8 @@ class Unit(StrEnum):
     ROW = "one row"
     PERSON = "one person (all of its rows)"
 
-    __repr__ = str.__repr__
+    def __repr__(self):
+        return str.__repr__(self)
 
 
 class Relation(StrEnum):
