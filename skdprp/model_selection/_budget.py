@@ -106,10 +106,15 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
 
     See Also
     --------
-    privacy_report : Says after the fit what all of it guarantees: this target, never more.
+    privacy_report : Says after the fit what all of it guarantees: this target, and no more where rows are as wide after
+        each step as in the plan.
 
     Notes
     -----
+    Rows are as wide after each step as it makes the first 64 of them, and a random projection as wide as it makes all. A
+    step that learns without noise may make more rows wider, as ``PCA()`` does: give it a width, or the sampling of
+    more numbers costs a little more than was planned, 1e-5 of epsilon for a hundred columns more.
+
     Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
     see :func:`~skdprp.compose`, reaches the target. Without ``skdprp[pld]``, losses that are not Gaussian add up to it.
 
