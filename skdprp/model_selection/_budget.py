@@ -111,9 +111,8 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
 
     Notes
     -----
-    Rows are as wide after each step as it makes the first 64 of them, and a random projection as wide as it makes all. A
-    step that learns without noise may make more rows wider, as ``PCA()`` does: give it a width, or the sampling of
-    more numbers costs a little more than was planned, 1e-5 of epsilon for a hundred columns more.
+    Rows are taken to be as wide after each step as it makes the first 64 of them. A step that learns without noise may
+    make more rows wider, as ``PCA()`` does, and sampling more numbers costs a little more: give it a number of columns.
 
     Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
     see :func:`~skdprp.compose`, reaches the target. Without ``skdprp[pld]``, losses that are not Gaussian add up to it.
