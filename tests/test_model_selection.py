@@ -10,14 +10,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.ensemble import VotingClassifier
+from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
 from sklearn.svm import SVR
@@ -555,3 +556,35 @@ def test_no_budget_is_shared_with_a_subclass_that_may_release_more():
     model = make_pipeline(DPPCA(2, epsilon=1.0, delta=1e-6), Derived(delta=1e-6, classes=[0, 1]))
     with pytest.raises(TypeError, match="Derived does not say before a fit"):
         set_budget(model, X, y, epsilon=1.0, delta=1e-6)
+
+
+class OfOthers(ClassifierMixin, BaseEstimator):
+    """A private model of another library, which says what it released once it is fitted."""
+
+    def __init__(self, budget=2.0):
+        self.budget = budget
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.guarantee_ = PrivacyGuarantee(self.budget, 0.0, adjacency=Adjacency("replace_one"), per="fit")
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0])
+
+
+class AnotherOneVsRest(OneVsRestClassifier):
+    """A subclass that does as it likes."""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [OfOthers(), AnotherOneVsRest(LogisticRegression()), BaggingClassifier(OfOthers(), n_estimators=2)],
+    ids=lambda other: type(other).__name__,
+)
+def test_no_budget_is_set_where_another_library_may_release_more(other):
+    X, y = np.random.default_rng(0).uniform(-0.3, 0.3, (40, 4)), np.arange(40) % 2
+    with pytest.raises(ValueError, match="a fit of it may release anything"):
+        set_budget(make_pipeline(DPPCA(2), other), X, y, epsilon=1.0, delta=1e-6)
+    sketched = make_pipeline(DPOPORP(2, delta=1e-6), other)  # of which it sees sketches alone
+    assert set_budget(sketched, X, y, epsilon=1.0)[0].epsilon == 1.0

@@ -330,6 +330,8 @@ def published_objective_perturbation(
     each = epsilon / n_outputs
     share = max(min(0.887 + 0.019 / each**0.373, 0.99), 1 - 1 / each + 0.001)
     epsilon3 = share * epsilon1 if settings.epsilon3 is None else settings.epsilon3 / n_outputs
+    if epsilon3 >= epsilon1 and settings.epsilon3 is None:
+        raise ArithmeticError("Of an epsilon this extreme the published share leaves nothing.")
     if epsilon3 >= epsilon1:
         raise ValueError(f"epsilon3 of a published calibration must be below epsilon1 = {epsilon1 * n_outputs:g}.")
     # The noise of the release is calibrated for half of what it has to hide: the claim does not follow.

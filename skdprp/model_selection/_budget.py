@@ -9,12 +9,12 @@ from sklearn.frozen import FrozenEstimator
 from .._digits import with_python_numbers
 from .._lazy import is_lazy, stand_in
 from ..report import report_before_fit
-from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, rehearse
-from ..report._structure import is_of_library, is_private
-from ..report._walk import MAY_LEARN
+from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, own_parts, rehearse
+from ..report._structure import is_of_library, is_private, may_release_more
 
 _DIGITS = 2.0**-20  # to which a total meets its target
 _MOST_ATTEMPTS = 20
+_KNOWN = "sklearn", "skdprp"  # libraries whose estimators are known to release nothing, or what they guarantee
 _NO_CHANGE = 1 - 2.0**-50  # of shares of a delta, which add up to no more than that
 
 
@@ -32,7 +32,7 @@ class Budget:
         if not rehearsal.steps:
             raise ValueError(f"{type(estimator).__name__} holds no private step.")
         for step in rehearsal.steps:  # a subclass may release more than it is calibrated for
-            if step.calibrate is None or not is_of_library(step.estimator):
+            if step.calibrate is None or may_release_more(step.estimator):
                 raise not_priced(step.estimator)
         epsilons = [step.estimator.epsilon for step in rehearsal.steps]
         rounded = _NO_CHANGE if len(epsilons) > 1 else 1.0
@@ -141,7 +141,7 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     delta = 1.0 / max(facts.n_samples, 2) ** 2 if delta is None else delta
     budget = Budget.of(estimator, facts)
     shared = budget.largest_target(epsilon, delta)
-    _check_total(budget.report(shared, delta), epsilon, delta)
+    _check_total(estimator, budget.report(shared, delta), epsilon, delta)
     return budget.set_targets(estimator, shared, delta)
 
 
@@ -164,14 +164,16 @@ def _set_budget_of_sketch(estimator, path, X, y, epsilon, delta):
     params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
     planned = clone(estimator).set_params(**params)
     facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y)
-    _check_total(report_before_fit(rehearse(planned, facts)), epsilon, 1.0 if delta is None else delta)
+    _check_total(estimator, report_before_fit(rehearse(planned, facts)), epsilon, 1.0 if delta is None else delta)
     return estimator.set_params(**params)
 
 
-def _check_total(report, epsilon, delta):
+def _check_total(estimator, report, epsilon, delta):
     """Refuse what does not keep to a budget, or may release what nobody knows of."""
-    if unknown := [line.step for line in report.steps if line.remark == MAY_LEARN]:
-        raise ValueError(f"{unknown[0]} is of no library that is known here: a fit of it may release anything.")
+    others = [part for part in own_parts(estimator) if type(part).__module__.partition(".")[0] not in _KNOWN]
+    others = [type(part).__name__ for part in others if not is_of_library(part)]
+    if others and report.total is None:  # or it sees only what was released
+        raise ValueError(f"{others[0]} is of no library that is known here: a fit of it may release anything.")
     total = report.private
     if total is None or total.epsilon > epsilon or total.delta > delta:
         raise ValueError(f"No noise of these steps guarantees {(epsilon, delta)}: together they have {total!r}.")

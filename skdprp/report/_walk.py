@@ -86,7 +86,7 @@ _CURES = (
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
-MAY_LEARN = "may learn from the rows without noise"
+_MAY_LEARN = "may learn from the rows without noise"
 _WARNS = "; warnings and errors of it may tell of a row"
 _SPREADS = "; one change before it may move several coordinates after it"
 _CHOOSES = "chooses columns in view of the rows: list them"
@@ -336,7 +336,7 @@ def _of_step(estimator, name, flow):
         return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name), assumed=assumed)
     if type(estimator) is RFE and holds_private(estimator):  # ranks are of weights that were released
         return replace(_uncovered(name, kind, _ELIMINATES), is_known=False)
-    learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else MAY_LEARN
+    learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else _MAY_LEARN
     part = _uncovered(name, kind, learned, _cure(estimator))
     if holds_private(estimator):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_HIDES}"), is_known=False)
