@@ -155,3 +155,19 @@ def test_what_a_report_before_a_fit_does_not_know_is_an_error(binary):
         privacy_report(AMPClassifier(), X, y, ledger=ledger)
     with pytest.raises(NotFittedError, match=r"is not fitted.*give X"):
         privacy_report(AMPClassifier())
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_what_follows_a_sketch_sees_public_numbers_in_a_plan(is_nested):
+    """A function saw sketches of the first rows at each plan, with new noise under one projection."""
+    X, y, seen = np.random.default_rng(0).uniform(-0.3, 0.3, (40, 6)), np.arange(40) % 2, []
+
+    def kept(rows):
+        seen.append(np.array(rows))
+        return rows
+
+    steps = [DPOPORP(4, delta=1e-6, random_state=0), FunctionTransformer(kept), FunctionTransformer(kept)]
+    front = [make_pipeline(*steps)] if is_nested else steps
+    for _ in range(2):
+        privacy_report(make_pipeline(*front, LogisticRegression()), X, y)
+    assert len(seen) >= 4 and all(np.array_equal(rows, seen[0]) for rows in seen)

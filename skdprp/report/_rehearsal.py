@@ -192,15 +192,13 @@ def _pass_steps(model, path, facts, *, is_released=False):
             if hasattr(step, "fit"):
                 try:
                     _refuse_searches(step, is_released)
-                    facts = replace(facts, head=fit_transform(step, facts.head))
+                    facts = replace(facts, head=_passed(step, facts.head))
                 except (TypeError, ValueError):
                     if not is_released:
                         raise
                     continue  # what needs labels, say, is post-processing, and prices nothing
                 yield from _of_fitted(step, _joined(path, name), facts)
-                if is_released or walk(step, "", Flow()).flow.released:
-                    # What follows may print or keep what it sees: it sees public numbers, and no sketches.
-                    is_released, facts = True, replace(facts, head=_public_numbers_like(facts.head))
+                is_released = is_released or walk(step, "", Flow()).flow.released
         yield from _pass_steps(last, _joined(path, last_name), facts, is_released=is_released)
     elif members := list(_members(model, facts)):
         for name, member, of_member in members:
@@ -237,6 +235,19 @@ def fit_transform(step, X):
     if is_of_library(step) or type(step) in PUBLIC:
         return step.fit(X).transform(X)
     return without_values(lambda: step.fit(X).transform(X), name=_SAMPLE.format(type(step).__name__))
+
+
+def _passed(step, head):
+    """Pass the few rows through a step; what follows sketches may print or keep what it sees: public numbers alone."""
+    if type(step) is not Pipeline:
+        head = fit_transform(step, head)
+        return _public_numbers_like(head) if walk(step, "", Flow()).flow.released else head
+    is_released = False
+    for one in [one for _, one in step.steps if hasattr(one, "fit")]:
+        head = _passed(one, head)
+        is_released = is_released or walk(one, "", Flow()).flow.released
+        head = _public_numbers_like(head) if is_released else head
+    return head
 
 
 def _of_fitted(step, path, facts):
