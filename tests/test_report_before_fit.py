@@ -1,5 +1,9 @@
 """Reports on what a fit will release, against those on what it did."""
 
+import sys
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+
 import dask.array
 import numpy as np
 import pandas as pd
@@ -171,3 +175,13 @@ def test_what_follows_a_sketch_sees_public_numbers_in_a_plan(is_nested):
     for _ in range(2):
         privacy_report(make_pipeline(*front, LogisticRegression()), X, y)
     assert len(seen) >= 4 and all(np.array_equal(rows, seen[0]) for rows in seen)
+
+
+def test_plans_in_threads_leave_warnings_and_prints_as_they_were():
+    """Each put back what it had found, and the last one found everything silenced."""
+    X, y = np.random.default_rng(0).uniform(-0.3, 0.3, (40, 6)), np.arange(40) % 2
+    before = list(warnings.filters), sys.stdout
+    with ThreadPoolExecutor(4) as pool:
+        plans = [pool.submit(privacy_report, make_pipeline(DPPCA(2), AMPClassifier()), X, y) for _ in range(12)]
+    assert len({plan.result().total.epsilon for plan in plans}) == 1
+    assert (list(warnings.filters), sys.stdout) == before

@@ -3,12 +3,12 @@
 import pickle
 import warnings
 from collections.abc import Callable
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
-from io import StringIO
 from numbers import Integral
+from threading import RLock
 
 import numpy as np
 from joblib import parallel_config
@@ -48,6 +48,7 @@ _NOT_PRICED = "does not say before a fit what it will guarantee: only DP models 
 _RECORDED = "{} is reported after its fit, which records folds and candidates; DPSearchCV has a price before."
 _FITTED_BEFORE = "{} holds what was fitted before, which a fit to come may publish: report it after that fit."
 _MOST_SAMPLES = 2**53
+_ONE_AT_A_TIME = RLock()  # two plans that silence warnings, one ending within the other, leave them silenced
 _NO_LABELS = "Give y, of all rows: {} lists no classes, and takes them from it."
 
 
@@ -154,8 +155,7 @@ def rehearse(estimator, facts):
             # A width by the number of rows, which is not that of the few.
             step.set_params(n_components=johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps))
         vars(step).pop("_skl_callbacks", None)  # which would see what is thrown away
-    # Of what is fitted only widths are kept, and nothing that it prints.
-    with in_private(), thrown_away(), redirect_stdout(StringIO()):
+    with _ONE_AT_A_TIME, in_private(), thrown_away():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
 
 
