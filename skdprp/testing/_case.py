@@ -15,6 +15,7 @@ from ._tape import tape_of
 
 SURE = 1 - 1e-9  # confidence of the audits
 NUMBERS, INTEGERS, BITS = 4, 64, 1024  # how many, drawn twice, come out alike less than once in 10^9 times
+_CELLS = 2.0**10  # to a unit: noise lies on finer grids
 
 
 @dataclass(frozen=True)
@@ -131,9 +132,11 @@ def _rows():
 
 def needed(values):
     """How many numbers of a kind decide whether two draws of them are one."""
-    if not np.all(values == np.rint(values)):
-        return NUMBERS
-    return BITS if np.unique(np.abs(values)).size < 3 else INTEGERS
+    # On a grid as coarse as cells are, or where one release has a number twice, few numbers are alike too often.
+    if np.all(values * _CELLS == np.rint(values * _CELLS)) or np.unique(values).size < np.size(values):
+        is_whole = np.all(values == np.rint(values))
+        return BITS if is_whole and np.unique(np.abs(values)).size < 3 else INTEGERS
+    return NUMBERS
 
 
 def dense(output):
