@@ -117,10 +117,8 @@ def _encode(y, public_classes):
     y = _labels(y)
     listed = y if public_classes is None else _with_one_zero(column_or_1d(public_classes))
     classes = np.unique(listed)
-    if classes.dtype.kind == "U":
-        classes = np.array(
-            classes.tolist()
-        )  # as long as the longest class: zeros at the end of one label count as none
+    if classes.dtype.kind == "U":  # as long as the longest class: zeros at the end of one label count as none
+        classes = np.array(classes.tolist())
     if listed is not y and len(classes) < len(listed):  # as y does: parameters would show the label of each row
         raise ValueError("`classes` lists a label more than once: list each label once, and do not take them from y.")
     if len(classes) < 2:

@@ -133,10 +133,11 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     if not epsilon > 0 or not (delta is None or 0 <= delta < 1):
         raise ValueError(f"No budget has epsilon={epsilon} and delta={delta}.")
     private = _private_parts(estimator)
-    if len(private) == 1 and not hasattr(*private.values(), "_calibration_of"):
-        if hasattr(*private.values(), "calibrate_for") and delta is None:  # a search, and no sketch
+    path, step = next(iter(private.items()), ("", None))
+    if len(private) == 1 and not hasattr(step, "_calibration_of"):
+        if hasattr(step, "calibrate_for") and delta is None:  # a search, and no sketch
             delta = 1.0 / max(PublicFacts.of(X, y).n_samples, 2) ** 2
-        return _set_budget_of_sketch(estimator, *private, X, y, epsilon, delta)
+        return _set_budget_of_one(estimator, path, X, y, epsilon, delta)
     facts = PublicFacts.of(X, y)
     delta = 1.0 / max(facts.n_samples, 2) ** 2 if delta is None else delta
     budget = Budget.of(estimator, facts)
@@ -158,8 +159,8 @@ def _private_parts(estimator):
     return parts
 
 
-def _set_budget_of_sketch(estimator, path, X, y, epsilon, delta):
-    """Set epsilon of the only private step, a sketch, whose delta may have to be what it is."""
+def _set_budget_of_one(estimator, path, X, y, epsilon, delta):
+    """Set epsilon of the only private step, a search or a sketch, whose delta may have to be what it is."""
     prefix = f"{path}__" if path else ""
     params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
     planned = clone(estimator).set_params(**params)

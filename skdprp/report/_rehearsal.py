@@ -239,15 +239,12 @@ def fit_transform(step, X):
 
 def _passed(step, head):
     """Pass the few rows through a step; what follows sketches may print or keep what it sees: public numbers alone."""
-    if type(step) is not Pipeline:
-        head = fit_transform(step, head)
-        return _public_numbers_like(head) if walk(step, "", Flow()).flow.released else head
-    is_released = False
-    for one in [one for _, one in step.steps if hasattr(one, "fit")]:
-        head = _passed(one, head)
-        is_released = is_released or walk(one, "", Flow()).flow.released
-        head = _public_numbers_like(head) if is_released else head
-    return head
+    if type(step) is Pipeline:
+        for one in [one for _, one in step.steps if hasattr(one, "fit")]:
+            head = _passed(one, head)
+        return head
+    head = fit_transform(step, head)
+    return _public_numbers_like(head) if walk(step, "", Flow()).flow.released else head
 
 
 def _of_fitted(step, path, facts):
