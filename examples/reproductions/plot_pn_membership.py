@@ -6,10 +6,9 @@ On the question of Table 4 of S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, *Privacy
 Concentration Analysis of a Product Measure* (SIGMOD 2026, arXiv:2512.06253): how well the loss of a row under the
 released model tells whether the row was in the training data, as the area under the ROC curve. With ``--data DIR``, for
 MNIST, a9a and made-up rows, otherwise for the small digits of scikit-learn and made-up rows. Few rows and a weak
-penalty make the model without noise overfit, so that there is something to find. Not redone is the table itself: its
-models are networks trained by product and Gaussian descent on Adult, IMDb, MovieLens, MNIST and CIFAR-10, ours are
-linear ones by output and objective perturbation. Numbers of rows, penalty and epsilons are ours. The area is "tailored"
-as there: max(AUC, 1/2).
+penalty make the model without noise overfit, so that there is something to find. The networks of the table itself are
+in *Accuracy of networks, and membership inference*; here are linear models by output and objective perturbation, at
+numbers of rows, penalty and epsilons of ours. The area is "tailored" as there: max(AUC, 1/2).
 """
 
 # %%

@@ -23,8 +23,8 @@ noise               product, Gaussian (H-F      the same; and both noises at the
                     (H-F)
 classes             not said                    one against the rest; one softmax for exact calibrations, but for the
                                                 hinge
-distance            absolute                    relative to the norm of the weights without noise at the same penalty,
-                                                which a strong penalty makes small by itself
+distance            absolute                    the same as printed; in the figure relative to the weights without noise
+                                                at the same penalty, which a strong penalty makes small by itself
 ==================  ==========================  ===================================================================
 
 Real-sim and RCV1 are left out.
