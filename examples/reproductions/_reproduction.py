@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 
 from skdprp import (
     DPOPORP,
+    AMPClassifier,
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
@@ -94,6 +95,50 @@ def draw_regressions(n, d, ratios, seed=0):
     squares = X**2
     residual = np.sqrt((squares.sum(axis=0) - squares.max(axis=0)).min())
     return X, targets, triangle[:, :d], dict(zip(ratios, triangle[:, d:].T, strict=True)), residual
+
+
+def output_perturbation(
+    radius, *, calibration="exact", delta=None, loss="log_loss", multi_class="auto", epsilon=1.0, C=1.0
+):
+    """Return output perturbation of rows of norm 1, without intercept."""
+    return ProductNoiseOutputPerturbation(
+        epsilon=epsilon,
+        delta=delta,
+        C=C,
+        loss=loss,
+        multi_class=multi_class,
+        radius=radius,
+        calibration=calibration,
+        max_norm=1.0,
+        adjacency="replace_one",
+        fit_intercept=False,
+        tol=1e-10,
+        max_iter=100,
+        classes=None,
+        class_weight=None,
+    )
+
+
+def objective_perturbation(noise, *, calibration="exact", loss="log_loss"):
+    """Return objective perturbation of rows of norm 1, at its least penalty, without intercept."""
+    return AMPClassifier(
+        epsilon=1.0,
+        delta=None,
+        C="auto",
+        loss=loss,
+        multi_class="auto",
+        noise=noise,
+        count_labels=False,
+        threshold=0.5,
+        calibration=calibration,
+        max_norm=1.0,
+        adjacency="replace_one",
+        fit_intercept=False,
+        tol=1e-10,
+        max_iter=100,
+        classes=None,
+        class_weight=None,
+    )
 
 
 def _read_idx(path, header):
@@ -274,7 +319,7 @@ def compare_models(options, name, title, models, styles, penalty, epsilons):
     """
     rows = []
     for problem, (X, X_test, y, y_test) in linear_problems(options).items():
-        exact = cache(lambda options, X=X, y=y: ProductNoiseOutputPerturbation(**dict(options)).fit(X, y))
+        exact = cache(lambda C, loss, multi_class, X=X, y=y: _without_noise(C, loss, multi_class).fit(X, y))
         for method, model in models.items():
             for epsilon in epsilons if options.full else epsilons[::2]:
                 model = clone(model).set_params(epsilon=epsilon, C=penalty(problem, len(y)))
@@ -303,7 +348,8 @@ def compare_models(options, name, title, models, styles, penalty, epsilons):
 
 
 def _measure(model, exact, X, y):
-    bare = exact(_without_noise(model))
+    published_objective = isinstance(model, AMPClassifier) and model.calibration != "exact"
+    bare = exact(model.C_, model.loss_, "ovr" if published_objective else model.multi_class)
     predicted, error = model.predict(X), np.linalg.norm(model.coef_ - bare.coef_)
     return {  # the true delta is 1 where nothing is proved
         "accuracy": np.mean(predicted == y),
@@ -316,13 +362,9 @@ def _measure(model, exact, X, y):
     }
 
 
-def _without_noise(model):
-    """Parameters of the model of the same penalty at an epsilon at which noise does not matter."""
-    published_objective = hasattr(model, "release_scale_") and model.calibration != "exact"
-    multi_class = "ovr" if published_objective else model.multi_class
-    known = {"epsilon": 1e9, "delta": 0, "C": model.C_, "loss": model.loss_, "multi_class": multi_class}
-    known |= {"fit_intercept": model.fit_intercept, "max_norm": model.max_norm}
-    return tuple(known.items())
+def _without_noise(C, loss, multi_class):
+    """Return the model of the same penalty at an epsilon at which noise does not matter."""
+    return output_perturbation("gamma", delta=0, epsilon=1e9, C=C, loss=loss, multi_class=multi_class)
 
 
 def _draw_problem(column, rows, styles):

@@ -64,42 +64,41 @@ def read(name):
     return (X[:n_train], y[:n_train]), (X[n_train:], y[n_train:])
 
 
-def models(name, classes):
-    """Networks by the name of their noise, with every parameter named."""
+def network(name, noise, classes, n_epochs):
+    """Return the network of a data set by Table 12, with every parameter named."""
     hidden, rate, multiplier, initial, k, epsilon = TABLE_12[name]
-    known = {
-        "epsilon": epsilon,
-        "delta": 1e-5,
-        "hidden_layer_sizes": (hidden,),
-        "activation": "relu",
-        "max_grad_norm": 1.0,
-        "batch_size": 256,
-        "learning_rate": rate,
-        "momentum": 0.0,
-        "optimizer": "sgd",
-        "preconditioner": False,
-        "max_norm": None,
-        "classes": classes,
-        "class_weight": None,
-    }
-    product, gaussian = Published(step_epsilon=initial, k=k), Published(noise_multiplier=multiplier)
-    return {
-        "product (not private)": DPSGDClassifier(
-            **known, noise="product", calibration=product, adjacency="replace_one"
-        ),
-        "Gaussian": DPSGDClassifier(**known, noise="gaussian", calibration=gaussian, adjacency="add_remove"),
-    }
+    product = noise.startswith("product")
+    return DPSGDClassifier(
+        epsilon=epsilon,
+        delta=1e-5,
+        hidden_layer_sizes=(hidden,),
+        activation="relu",
+        max_grad_norm=1.0,
+        batch_size=256,
+        n_epochs=n_epochs,
+        learning_rate=rate,
+        momentum=0.0,
+        optimizer="sgd",
+        preconditioner=False,
+        noise="product" if product else "gaussian",
+        calibration=Published(step_epsilon=initial, k=k) if product else Published(noise_multiplier=multiplier),
+        max_norm=None,
+        adjacency="replace_one" if product else "add_remove",
+        classes=classes,
+        class_weight=None,
+    )
 
 
+STYLES = {"product (not private)": "C1x--", "Gaussian": "C2D-"}
 rows = []
 for problem in TABLE_12:
     (X, y), held_out = read(problem)
     members = X[: len(held_out[1])], y[: len(held_out[1])]
-    for noise, model in models(problem, np.unique(y)).items():
+    for noise in STYLES:
         for n_epochs in EPOCHS:
             measures = []
             for _ in range(trials):
-                model.set_params(n_epochs=n_epochs).fit(X, y)
+                model = network(problem, noise, np.unique(y), n_epochs).fit(X, y)
                 auc = membership_inference_auc(model, members, held_out)
                 measures.append((model.score(*held_out), model.score(X, y), auc))
             named = dict(zip(("test", "training", "AUC"), np.transpose(measures), strict=True))
@@ -108,7 +107,6 @@ for problem in TABLE_12:
             rows.append(row | {f"deviation of {key}": values.std() for key, values in named.items()})
 
 fig, axes = plt.subplots(1, 3, figsize=(14, 4.4), layout="constrained")
-STYLES = {"product (not private)": "C1x--", "Gaussian": "C2D-"}
 for problem, ax in zip(TABLE_12, axes, strict=False):
     for noise, style in STYLES.items():
         part = [row for row in rows if (row["data"], row["noise"]) == (problem, noise)]

@@ -18,10 +18,10 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import linear_problems, parse_arguments, save
+from _reproduction import linear_problems, objective_perturbation, output_perturbation, parse_arguments, save
 from sklearn.linear_model import LogisticRegression
 
-from skdprp import AMPClassifier, PrivacyWarning, ProductNoiseOutputPerturbation, membership_inference_auc
+from skdprp import PrivacyWarning, membership_inference_auc
 from skdprp.mechanisms import published_product_noise_scale, spherical_scale
 
 options = parse_arguments(full="more repeats", data="MNIST (t10k-*.gz), a9a and a9a.t")
@@ -29,12 +29,10 @@ draws, n_members, C = (20 if options.full else 5), 100, 100.0
 epsilons = (1.0, 10.0, 100.0)
 warnings.simplefilter("ignore", PrivacyWarning)
 MODELS = {
-    "output, chi_1, published (not private)": ProductNoiseOutputPerturbation(
-        radius="chi1", calibration="published", C=C
-    ),
-    "output, Gamma, exact": ProductNoiseOutputPerturbation(C=C),
-    "objective, chi_1, published (not private)": AMPClassifier(noise="product", calibration="published"),
-    "objective, Gaussian, exact": AMPClassifier(),
+    "output, chi_1, published (not private)": output_perturbation("chi1", calibration="published", C=C),
+    "output, Gamma, exact": output_perturbation("gamma", C=C),
+    "objective, chi_1, published (not private)": objective_perturbation("product", calibration="published"),
+    "objective, Gaussian, exact": objective_perturbation("gaussian"),
 }
 
 

@@ -36,9 +36,9 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import compare_models, linear_problems, parse_arguments
+from _reproduction import compare_models, linear_problems, output_perturbation, parse_arguments
 
-from skdprp import PrivacyWarning, ProductNoiseOutputPerturbation
+from skdprp import PrivacyWarning
 from skdprp.mechanisms import Published
 
 options = parse_arguments(full="larger data, more epsilons and trials", data="MNIST (t10k-*.gz), a9a and a9a.t")
@@ -55,26 +55,6 @@ EPSILONS = tuple(10.0 ** np.arange(-4, -0.9, 0.5))
 warnings.simplefilter("ignore", PrivacyWarning)
 
 
-def model(loss, radius, calibration="exact", delta=None):
-    """Output perturbation with every parameter named; epsilon and C are set later."""
-    return ProductNoiseOutputPerturbation(
-        epsilon=1.0,
-        delta=delta,
-        C=1.0,
-        loss=loss,
-        multi_class="auto",
-        radius=radius,
-        calibration=calibration,
-        max_norm=1.0,
-        adjacency="replace_one",
-        fit_intercept=False,
-        tol=1e-10,
-        max_iter=100,
-        classes=None,
-        class_weight=None,
-    )
-
-
 def penalty(problem, n):
     """C of the paper's Lambda."""
     return 1 / (n * (1e-2 if "a9a" in problem else 1e-4))
@@ -82,7 +62,7 @@ def penalty(problem, n):
 
 def reproduce(loss):
     """Compare the noises for one loss."""
-    models = {name: model(loss, **noise) for name, noise in NOISES.items()}
+    models = {name: output_perturbation(loss=loss, **noise) for name, noise in NOISES.items()}
     title = f"Output perturbation, {loss}"
     compare_models(options, f"pn_output_perturbation_{loss}", title, models, STYLES, penalty, EPSILONS)
 
@@ -101,9 +81,10 @@ plt.show()
 for problem, (X, _, y, _) in linear_problems(options).items():
     if len(np.unique(y)) == 2:
         signs = np.where(y == np.unique(y)[1], 1.0, -1.0)
-        bare = model("log_loss", "gamma").set_params(epsilon=1e9, C=penalty(problem, len(y))).fit(X, y)
+        C = penalty(problem, len(y))
+        bare = output_perturbation("gamma", epsilon=1e9, C=C).fit(X, y)
         for epsilon in EPSILONS[::2]:
-            noisy = model("log_loss", **NOISES["product, k = 1000 (not private)"]).set_params(epsilon=epsilon, C=bare.C)
+            noisy = output_perturbation(**NOISES["product, k = 1000 (not private)"], epsilon=epsilon, C=C)
             fits = [noisy.fit(X, y).coef_[0] for _ in range(10)]
             losses = [np.logaddexp(0, -signs * (X @ coef)).mean() for coef in (bare.coef_[0], *fits)]
             size = np.mean([np.linalg.norm(coef - bare.coef_[0]) for coef in fits])
