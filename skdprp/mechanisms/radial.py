@@ -212,6 +212,7 @@ def spherical_profile(epsilon, *, scale, sensitivity=1.0, n_dims, shape, power):
 
     Notes
     -----
+    The privacy loss of an output is a random variable (PLRV in [1]_), whose tail above epsilon decides about delta.
     With psi(r) = (M - a) ln r + (r / s)^b, an output x of one centre has a loss above epsilon when its distance to the
     other one is at least r e^tau, ``psi(r e^tau) = psi(r) + epsilon``: a bound on the cosine of its direction, whose
     distribution is a Beta. The expectation over r of
