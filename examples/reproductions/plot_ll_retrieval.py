@@ -104,7 +104,7 @@ def draw(group, title):
                 line = "--" if "RR, t" in method else "-"
                 ax.plot(epsilons, values_of(method, k, measure), line, color=color, marker=marker, label=method)
             if "Raw-data-G-OPT" not in group:
-                ax.plot(epsilons, values_of("Raw-data-G-OPT", k, measure), "k--", label="Raw-data-G-OPT")
+                ax.plot(epsilons, values_of("Raw-data-G-OPT", k, measure), "-.", color="grey", label="Raw-data-G-OPT")
             ax.axhline(chance[measure], color="grey", linestyle=":", label="chance")
             ax.set(xscale="log", ylim=(0, 1), ylabel=f"{measure} at {FEW if measure == 'precision' else MANY}")
         column[0].set_title(f"{title}, {name}, k = {k}")

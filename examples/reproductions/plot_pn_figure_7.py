@@ -150,4 +150,4 @@ for name, (rate, n_epochs, sigma, epsilon, k) in TABLE_12.items():
     print(f"{name:10} {n_epochs:3} epochs: product, claimed {claim:.2f}; Gaussian, {gaussian}")
 for name, curve in curves.items():
     print(f"{name:56}", *(f"{value:7.2f}" for value in curve))
-print(f"true delta of one step on MNIST at its initial epsilon: {true_delta(0.3):.3f}")
+print(f"true delta of one step on MNIST at its initial epsilon: {true_delta(0.3):.3f}; at 100: {true_delta(100.0):.3f}")

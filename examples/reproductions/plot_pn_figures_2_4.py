@@ -108,7 +108,7 @@ for m in (4, 25, 784, 100_000):
     i = np.argmin(np.abs(np.log(dimensions / m)))
     base = by_dimension["Gaussian, analytic"][i]
     figures = ", ".join(f"{name} {curve[i] / base:.3g}" for name, curve in by_dimension.items())
-    print(f"M = {dimensions[i]}, epsilon = 1, relative to Gaussian: {figures}")
+    print(f"M = {dimensions[i]}, epsilon = 1, relative to Gaussian: {figures}; true delta {deltas[1.0][i]:.3g}")
 
 # %%
 # The figures of the paper, of noise that is not private. In Figure 2, the norms of both Gaussian noises grow with M,
@@ -188,9 +188,14 @@ save(options, "pn_figures_2_9", fig, {"epsilon": below_1} | figure_2, figure_9={
 plt.show()
 
 # %%
-# As in the paper: squared norms of product noise are below those of the others by a factor of 72 and more in Figure 3,
-# they hardly depend on k, and (12) is the least near q = M / 2, where it is flat. Kurtosis and skewness of the squared
-# norm are those of a chi-square of nu degrees of freedom, 3 + 12 / nu and sqrt(8 / nu): 15 and 2.83 for nu = 1.
+# As in the paper, but for Figure 2 at M = 14, where analytic Gaussian noise is the smaller one for small epsilons. In
+# Figure 3, squared norms of product noise are below those of the others by a factor of 72 and more, in Figure 4 they
+# hardly depend on k, and (12) is the least near q = M / 2, where it is flat. Kurtosis and skewness of the squared norm
+# are those of a chi-square of nu degrees of freedom, 3 + 12 / nu and sqrt(8 / nu): 15 and 2.83 for nu = 1.
+for m in (14, 50, 100):
+    product, analytic = figure_2[f"product, M = {m}"], figure_2[f"analytic Gaussian, M = {m}"]
+    above = [f"{e:.2g}" for e, is_above in zip(below_1, np.greater(product, analytic), strict=True) if is_above]
+    print(f"Figure 2: M = {m}: product noise above analytic Gaussian noise at epsilon", ", ".join(above) or "none")
 for name, squares in figure_3.items():
     z = (squares - squares.mean()) / squares.std()
     size = f"mean {squares.mean():.3g}, standard deviation {squares.std():.2g}"
