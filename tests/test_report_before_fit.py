@@ -228,6 +228,20 @@ def test_columns_that_a_function_chooses_by_the_rows_have_no_plan():
     assert set_budget(chosen, X, y, epsilon=1.0, delta=1e-6)["ampclassifier"].epsilon < 1.0
 
 
+def test_a_plan_does_not_tell_that_an_entry_is_stored_in_two_parts():
+    """Sums of repeated entries of float32 are float64: a plan had other noise, and no trial of a search matched it."""
+    X, y = sp.csr_array(np.full((100, 5), 0.25, dtype=np.float32)), np.arange(100) % 2
+    data, indices = np.r_[X.data, np.float32(0.0)], np.r_[X.indices, np.int32(4)]
+    in_parts = sp.csr_array((data, indices, np.r_[X.indptr[:-1], len(data)]), shape=X.shape)
+    assert in_parts.nnz == X.nnz + 1 and (in_parts.toarray() == X.toarray()).all()
+    model = DPSGDClassifier(classes=[0, 1], max_norm=None, n_epochs=2)
+    plans = [privacy_report(model, rows[::-1], y) for rows in (X, in_parts)]
+    assert plans[0].total == plans[1].total and "noise" in str(plans[0])
+    assert str(plans[0]) == str(plans[1])
+    search = DPSearchCV(model, {}, n_trials=1, epsilon=4.0, delta=1e-6, test_size=0.01, random_state=0)
+    assert search.fit(in_parts[::-1], y).best_params_ == {}
+
+
 def test_plans_in_threads_leave_warnings_and_prints_as_they_were():
     """Each put back what it had found, and the last one found everything silenced."""
     X, y = np.random.default_rng(0).uniform(-0.3, 0.3, (40, 6)), np.arange(40) % 2

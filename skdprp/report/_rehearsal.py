@@ -27,7 +27,7 @@ from sklearn.utils import get_tags
 from .. import _noise
 from .._lazy import is_lazy
 from .._recording import EntryBlock, PlanBlock, open_journals
-from .._validation import FLOATS, is_frame, validate_array, without_values
+from .._validation import FLOATS, float_type, is_frame, validate_array, without_values
 from ..linear_model._base import _of_one_type
 from ._data_independent import PUBLIC
 from ._search import of_any_draw
@@ -225,7 +225,7 @@ def _pass_steps(model, path, facts, *, is_released=False):
             yield from _of_fitted(model, path, facts)
     elif is_private(model):
         rows = validate_array(facts.head, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan")
-        yield _private_step(model, path, rows.shape[1], rows.dtype, facts)
+        yield _private_step(model, path, rows.shape[1], float_type(facts.head, rows), facts)
     else:
         _refuse_searches(model, is_released)
 
