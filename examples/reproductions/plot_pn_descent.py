@@ -14,8 +14,8 @@ Adult, data         32,561 rows, of which       the same, a9a by its 123 columns
                     29,305 to learn from
 Adult, network      that of Bu et al. (2020):   the same
                     16 hidden units, ReLU
-MNIST, data         60,000 and 10,000 images    8000 and 2000 of the 10,000 test images; without ``--data DIR`` the
-                                                small digits of scikit-learn, in the place of both data sets
+MNIST, data         60,000 and 10,000 images    8000 and 2000 of the 10,000 test images, at random; without
+                                                ``--data DIR`` the small digits of scikit-learn for both data sets
 MNIST, network      that of Bu et al.: two      one hidden layer of 32 units: 25,450 weights
                     convolutions, 26,010
                     weights
@@ -42,6 +42,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import parse_arguments, read_digits, save
 from sklearn.datasets import load_svmlight_file
+from sklearn.model_selection import train_test_split
 
 from skdprp import DPSGDClassifier, PrivacyWarning, membership_inference_auc
 from skdprp.mechanisms import Published
@@ -57,11 +58,10 @@ def read(name):
     """Return rows and labels to learn from, and those held out."""
     if name == "Adult" and options.data:
         X, y = load_svmlight_file(str(options.data / "a9a"), n_features=123)
-        X, n_train = X.toarray(), 29_305
-    else:
-        X, y, _ = read_digits(options.data)
-        n_train = len(y) * 4 // 5
-    return (X[:n_train], y[:n_train]), (X[n_train:], y[n_train:])
+        return (X[:29_305].toarray(), y[:29_305]), (X[29_305:].toarray(), y[29_305:])
+    X, y, _ = read_digits(options.data)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.2, random_state=0)
+    return (X_train, y_train), (X_test, y_test)
 
 
 def network(name, noise, classes, n_epochs):

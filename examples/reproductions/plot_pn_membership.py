@@ -107,9 +107,10 @@ plt.show()
 
 # %%
 # By the loss alone, the private models give away less than the one without noise, and hardly anything at epsilon = 1,
-# with either calibration: the noise that such a weak penalty takes hides the model as well. (Cut off at 1/2, an area is
-# above it on average even by pure chance.) That is no evidence for the published guarantee. The right panel is evidence
-# against it: its limit is exceeded at every epsilon by the simplest attack there is.
+# with either calibration, but for the published objective perturbation where features are many: elsewhere the noise
+# that such a weak penalty takes hides the model as well. (Cut off at 1/2, an area is above it on average even by pure
+# chance.) That is no evidence for the published guarantee. The right panel is evidence against it: its limit is
+# exceeded at every epsilon by the simplest attack there is.
 for row in rows:
     print("{data:>24}  {method:42} epsilon {epsilon:5g}  AUC {auc:.3f} +- {deviation:.3f}".format(**row))
 for i, epsilon in enumerate(some_epsilons):
