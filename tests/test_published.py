@@ -124,6 +124,23 @@ def test_published_delta_of_a_moment_is_the_printed_one(q):
     assert at_half == published_product_noise_delta(0.3, k=1000.0, n_dims=784, q=392) <= 1.01 * delta
 
 
+@pytest.mark.parametrize("n_dims, q, k", [(8, 4.0, 1.5), (20, 10.0, 2.0), (20, 3.0, 50.0), (100, 50.0, 1000.0)])
+def test_published_delta_bounds_the_moments_that_it_is_for(n_dims, q, k):
+    """Propositions 4 to 7, on a tail of W U, hold; that of the privacy loss is another one."""
+    with mpmath.workdps(30):
+        t = mpmath.sqrt(2 * k ** (2 / q) * ((q + 3) / 2) ** (1 + 2 / q) / mpmath.e ** (1 + 1 / q))
+        lam = 1 / t  # epsilon is 1
+        of_r = mpmath.quad(lambda r: (r + lam) ** q * mpmath.exp(-(r**2) / 2), [0, 2, 8, 40])
+        of_w = mpmath.sqrt(2 / mpmath.pi) * of_r
+        norm = mpmath.quad(lambda angle: mpmath.sin(angle) ** (n_dims - 2), [0, mpmath.pi])
+        of_u = mpmath.quad(lambda angle: mpmath.sin(angle) ** (n_dims - 2 - q), [0, mpmath.pi]) / norm
+        moments = of_w * of_u / t**q
+    printed = mpmath.gammaprod([n_dims / 2, (n_dims - q - 1) / 2], [(n_dims - 1) / 2, (n_dims - q) / 2])  # (11)
+    assert float(of_u) == pytest.approx(float(printed))
+    claimed = published_product_noise_delta(1.0, k=k, n_dims=n_dims, q=q)
+    assert 0.2 * claimed < float(moments) <= claimed
+
+
 @pytest.mark.parametrize("q", [1.0, 782.5, np.nan])
 def test_published_delta_of_no_moment_is_refused(q):
     with pytest.raises(ValueError, match="q must be between"):
