@@ -2,6 +2,8 @@
 # ruff: noqa: D102
 
 import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from decimal import Decimal
 from itertools import pairwise, product
@@ -17,6 +19,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.frozen import FrozenEstimator
@@ -26,6 +29,7 @@ from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, train_test
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
+from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
     DPOPORP,
@@ -560,3 +564,17 @@ def test_the_price_of_a_random_projection_is_that_of_any_draw(binary):
     planned = [privacy_report(clone(model), binary[0], binary[1]).total for _ in range(20)]
     assert all(total is None or total.epsilon > 1.4 for total in planned)
     assert privacy_report(model.set_params(**seeds), binary[0], binary[1]).total is not None
+
+
+def test_searches_in_threads_tell_nobody_of_their_trials_and_leave_warnings_as_they_were():
+    """The first to end put back the filters that it had found: trials of the others warned, as many as there were."""
+    X, y = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 3)), np.arange(60) % 2
+    model = make_pipeline(GaussianRandomProjection(4, random_state=0), AMPClassifier(delta=1e-6))  # each fit warns
+    search = DPSearchCV(model, {}, n_trials=20, epsilon=4.0, classes=[0, 1])
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: clone(search).fit(X, y), range(4)))
+        assert warnings.filters == before
+    assert not [warning for warning in heard if issubclass(warning.category, DataDimensionalityWarning)]

@@ -233,8 +233,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails, or
     scores what is not a number, is worse than all others, and no error; but rows that a step before the first private
     one does not take are refused before any trial. Where steps have ``random_state=None``, each trial draws them anew,
-    from seeds that nobody knows. There is no `n_jobs`: the number of processes
-    at work would tell the number of trials; so does the time that a fit takes, which is not covered.
+    from seeds that nobody knows. There is no `n_jobs`: the number of processes at work would tell the number of trials;
+    so does the time that a fit takes, which is not covered, and so would warnings of trials. Those are silenced, for
+    all threads while a search runs, and searches in threads wait for each other: whatever else in another thread
+    changes the filters of Python meanwhile may let them be heard.
 
     Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.
 
