@@ -1,5 +1,6 @@
 """A private search for the best of several pipelines."""
 
+import math
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass, replace
 from functools import reduce
@@ -397,7 +398,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         model.classes = model._listed_classes()
         if model.classes is not None:
             facts = replace(facts, n_classes=(len(model.classes),))
-        n_held_out = len(train_test_split(np.arange(facts.n_samples), test_size=model.test_size, random_state=0)[1])
+        n_held_out = math.ceil(model.test_size * facts.n_samples)  # as train_test_split has it
+        if n_held_out == facts.n_samples:
+            raise ValueError(f"test_size={model.test_size} leaves none of {n_held_out} rows to fit to.")
         fitted = replace(facts, n_samples=facts.n_samples - n_held_out, n_targets=1)
         return model._plan(fitted, n_held_out, model._delta_for(facts.n_samples))[0]
 
