@@ -3,12 +3,12 @@
 import gzip
 import re
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from command import BOUNDS, FIT, SPARSE_FIT
 
+from skdprp import load_model
 from skdprp._command import main
 from skdprp._command._tables import read_file
 
@@ -21,7 +21,7 @@ def test_column_of_row_numbers_is_no_feature(points, folder, capsys):
     assert "200 rows, 4 features" in out
     assert out.startswith("points.csv: the first column has no name, so it numbers the rows and is left out\n")
     main([*FIT, *BOUNDS])
-    model, table = joblib.load("skdprp_model.joblib"), pd.read_csv("points.csv", index_col=0)
+    model, table = load_model("skdprp_model.npz").estimator, pd.read_csv("points.csv", index_col=0)
     assert model.predict(table.drop(columns="kind")).shape == (200,)
 
 
@@ -64,7 +64,7 @@ def test_names_may_be_consecutive_numbers_or_hold_them(points, folder, header):
     (folder / "points.csv").write_text("\n".join([header, *points[1:]]), encoding="utf-8")
     main(["fit", "points.csv", "--target", target, "--default-bounds", "-4", "8"])
     names = [name for name in header.split(",") if name != target]
-    assert list(joblib.load(folder / "skdprp_model.joblib").feature_names_in_) == names
+    assert list(load_model(folder / "skdprp_model.npz").estimator.feature_names_in_) == names
 
 
 @pytest.mark.parametrize("arguments", [["fit", "cut.gz", *FIT[2:]], ["fit", "cut.gz", *SPARSE_FIT[2:]]])
@@ -89,7 +89,7 @@ def test_binary_files_are_refused(folder, capsys):
 def test_no_row_of_libsvm_decides_the_number_of_columns(folder, capsys, row):
     (folder / "points.svm").write_text("\n".join([row, *["0 1:0.5 2:-0.5", "1 2:0.5 3:1"] * 30]))
     main(SPARSE_FIT)
-    model = joblib.load("skdprp_model.joblib")[1]
+    model = load_model("skdprp_model.npz").estimator[1]
     assert model.coef_.shape == (1, 4) and model.max_norm == 0.35
     assert "61 rows, 4 features, 2 classes\nThese numbers are public" in capsys.readouterr().out
 
