@@ -1,6 +1,8 @@
 """Files are read, or refused without a word of what is in them, and no row decides how the others are read."""
 
+import bz2
 import gzip
+import lzma
 import re
 
 import numpy as np
@@ -67,14 +69,40 @@ def test_names_may_be_consecutive_numbers_or_hold_them(points, folder, header):
     assert list(load_model(folder / "skdprp_model.npz").estimator.feature_names_in_) == names
 
 
-@pytest.mark.parametrize("arguments", [["fit", "cut.gz", *FIT[2:]], ["fit", "cut.gz", *SPARSE_FIT[2:]]])
-def test_damaged_archives_are_refused(points, folder, capsys, arguments):
-    whole = gzip.compress((folder / ("points.csv" if "kind" in arguments else "points.svm")).read_bytes())
+COMPRESSORS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+@pytest.mark.parametrize("arguments", [FIT, SPARSE_FIT])
+def test_damaged_archives_are_refused(points, folder, capsys, arguments, suffix):
+    whole = COMPRESSORS[suffix]((folder / ("points.csv" if "kind" in arguments else "points.svm")).read_bytes())
     for content in (whole[:12], whole[:-200], whole[:20] + bytes(50) + whole[70:], b"no archive"):
-        (folder / "cut.gz").write_bytes(content)
+        (folder / f"cut.{suffix}").write_bytes(content)
         with pytest.raises(SystemExit, match="2"):
-            main(arguments)
+            main(["fit", f"cut.{suffix}", *arguments[2:]])
         assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+@pytest.mark.parametrize("arguments", [[*FIT, *BOUNDS], SPARSE_FIT])
+def test_compressed_tables_are_read_as_plain_ones(points, folder, capsys, arguments, suffix):
+    plain = folder / ("points.csv" if "kind" in arguments else "points.svm")
+    (folder / f"{plain.name}.{suffix}").write_bytes(COMPRESSORS[suffix](plain.read_bytes()))
+    main(["fit", f"{plain.name}.{suffix}", *arguments[2:]])
+    lines = capsys.readouterr().out.splitlines()
+    main([*arguments, "--force"])
+    assert lines == [
+        line.replace(plain.name, f"{plain.name}.{suffix}") for line in capsys.readouterr().out.splitlines()
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar", "tgz", "zst"])
+def test_packed_tables_are_refused_with_what_to_do(points, folder, capsys, suffix):
+    (folder / f"points.csv.{suffix}").write_bytes((folder / "points.csv").read_bytes())
+    with pytest.raises(SystemExit, match="2"):
+        main(["fit", f"points.csv.{suffix}", *FIT[2:], *BOUNDS])
+    known = "of compressed files those that end in .gz, .bz2, .xz are read"
+    assert capsys.readouterr().err == f"skdprp: error: points.csv.{suffix}: unpack it first; {known}\n"
 
 
 def test_binary_files_are_refused(folder, capsys):
