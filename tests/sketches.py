@@ -24,6 +24,8 @@ EVERY = [
     DPSignRP(4, method="rr", projection="gaussian", delta=1e-6, min_norm=1.0, max_change=0.1, random_state=0),
     DPSignOPORP(4, random_state=0),
     DPSignOPORP(4, method="rr", n_repeats=2, random_state=0),
+    DPSignOPORP(4, adjacency="l1", random_state=0),
+    DPSignOPORP(4, adjacency="l2", n_repeats=2, random_state=0),
     iDPSignRP(4, random_state=0),
     iDPSignRP(4, method="rr", projection="oporp", random_state=0),
 ]
@@ -60,6 +62,21 @@ def exact_losses(before, after, thresholds):
     return Fraction(max(total(before, after), total(after, before)), 2**100)
 
 
+def exact_losses_of_bits(before, after):
+    """Largest loss of pairs of rows, in either order: by how often of 2**64 times each bit is +1."""
+
+    def worst(u, v):
+        ratios = [
+            max(mpmath.mpf(int(p)) / int(q), mpmath.mpf(WHOLE - int(p)) / (WHOLE - int(q)))
+            for p, q in zip(u[u != v], v[u != v], strict=True)
+        ]
+        return mpmath.fsum(map(mpmath.log, ratios))
+
+    with mpmath.workdps(50):
+        pairs = list(zip(before, after, strict=True))
+        return max(max(worst(u, v), worst(v, u)) for u, v in pairs)
+
+
 def binomial_sketch(**options):
     parameters = {"method": "rr", "projection": "gaussian", "delta": 1e-6, "min_norm": 1.0, "max_change": 0.1}
     return DPSignRP(256, **(parameters | options)).fit(np.ones((1, 1000)))
@@ -89,6 +106,7 @@ VARIANTS = {
     "DP-SignOPORP-RR": DPSignOPORP(8, method="rr"),
     "DP-SignOPORP-RR-smooth": DPSignOPORP(8),
     "DP-SignOPORP-RR-smooth, repeated": DPSignOPORP(8, n_repeats=4),
+    "DP-OPORP's signs": DPSignOPORP(8, adjacency="l1", n_repeats=4),
     "iDP-SignRP-G": iDPSignRP(8),
     "iDP-SignRP-G, s = 3": iDPSignRP(8, projection="very_sparse", density=1 / 3),
     "iDP-SignRP-RR": iDPSignRP(8, method="rr"),

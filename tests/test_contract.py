@@ -66,6 +66,8 @@ OURS = [
     ),
     DPSignOPORP(8),
     DPSignOPORP(4, method="rr", n_repeats=2),
+    DPSignOPORP(8, adjacency="l1"),
+    DPSignOPORP(8, adjacency="l2", n_repeats=2, output="packed"),
     iDPSignRP(8, projection="gaussian", **FAR),
     iDPSignRP(8, method="rr", projection="oporp", **FAR),
     AMPClassifier(),
@@ -671,6 +673,8 @@ CONTROLLED = [
     (DPSignRP(4, method="rr"), {}, SKETCHED),
     (DPSignOPORP(4), {}, SKETCHED),
     (DPSignOPORP(4, method="rr"), {}, SKETCHED),
+    (DPSignOPORP(4, adjacency="l1"), {}, SKETCHED),
+    (DPSignOPORP(1, adjacency="l2"), {}, SKETCHED),
     (AMPClassifier(**HINGE, noise="gaussian"), TWO_CLASSES, FITTED),
     (
         AMPClassifier(**HINGE | {"loss": "capped_log_loss"}, noise="gaussian", count_labels=True),

@@ -8,21 +8,24 @@ from sklearn.utils.extmath import row_norms
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
-from .._digits import printed_up
+from .._digits import printed_down, printed_up
 from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..composition import PrivacyLoss, Profile
+from ..mechanisms import laplace_scale, sampled_target
 from ..mechanisms.published import published_sign_changes
 from ..mechanisms.randomised_response import (
     binomial_flip_epsilon,
     flip_thresholds,
+    laplace_flip_thresholds,
     randomised_response_profile,
     sign_change_probability,
 )
 from ..random_projection import make_projection
-from ..sensitivity import component_sensitivity
+from ..sensitivity import component_sensitivity, l1_sensitivity
 from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, check_delta_of_a_draw
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
+_SIGNS_OF_LAPLACE = "Dwork et al. 2006, of the signs of the noisy projection"
 _MARGIN_OF_DISTANT_ROWS = ROUNDING_MARGIN / 64  # so little that it hardly adds to the probability that a sign changes
 SIGN_CONSTRAINTS = {
     **SKETCH_CONSTRAINTS,
@@ -60,19 +63,24 @@ class SignSketch(BaseSketch):
         return np.where(change > 0, change, 1.0) * (1 + ROUNDING_MARGIN)
 
 
-_FLIP_CONSTRAINTS = {**SIGN_CONSTRAINTS, "method": [StrOptions({"smooth", "rr"})]}
-
-
 class FlippedSignSketch(SignSketch):
-    """Signs flipped with the probability of their level, at a loss of `flip_epsilon_` for each unit change."""
+    """Signs flipped at random: by levels, at a loss of `flip_epsilon_` for each unit change, or as by Laplace noise."""
 
-    def _flips(self, projection, flip_epsilon):
-        """Fitted attributes for a loss of each bit."""
+    def _levels_of_flips(self, projection, flip_epsilon):
+        """Fitted attributes of flips by levels, for a loss of each bit."""
         return {
             "component_change_": self._component_change(projection),
             "flip_epsilon_": flip_epsilon,
             "flip_thresholds_": flip_thresholds(flip_epsilon),
         }
+
+    def _laplace_scale(self, projection):
+        """Scale of Laplace flips: that of noise on the whole projection, not divided, whose signs these are."""
+        relation = Relation.L2 if self.adjacency == Relation.L2 else Relation.L1  # a coordinate is a corner of l1
+        sensitivity = projection.divisor * l1_sensitivity(projection, relation, self.max_change)
+        epsilon, _ = sampled_target(self.epsilon, 0.0, n_changed=projection.n_components)
+        # Where W is zero so are all projections, and their signs coins: any positive number serves.
+        return laplace_scale(epsilon, sensitivity=sensitivity * (1 + ROUNDING_MARGIN)) or 1.0
 
     def positive_probability(self, x):
         """Probability with which bits are released as +1, by their projections.
@@ -108,22 +116,26 @@ class FlippedSignSketch(SignSketch):
         if np.isnan(x).any():
             raise ValueError("A projection is NaN.")
         shape = np.broadcast_shapes(x.shape, (self.projection_.n_components,))
-        flipped = self.flip_thresholds_[self._levels(np.broadcast_to(x, shape).copy())] * 2.0**-64
+        levels, thresholds = self._flips(np.broadcast_to(x, shape).copy())
+        flipped = thresholds[levels] * 2.0**-64
         return np.where(x > 0, 1 - flipped, flipped)
 
-    def _levels(self, x):
-        """Levels of projections, which are overwritten."""
+    def _flips(self, x):
+        """How signs of projections, which are overwritten, are flipped: places in thresholds, and the thresholds."""
+        if hasattr(self, "flip_scale_"):
+            thresholds = laplace_flip_thresholds(np.divide(x, self.flip_scale_, out=x)).reshape(-1)
+            return np.arange(x.size).reshape(x.shape), thresholds
         last = len(self.flip_thresholds_) - 1
-        if self.method == "smooth":
-            # The level ceil(|x| / c): a neighbour moves x by c at most, and so the level by one at most.
-            np.divide(np.abs(x, out=x), self.component_change_, out=x)
-            return np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16)
-        # One level for all, but for zeros: their sign is no sign, and a fair coin.
-        return np.minimum(x != 0, last).astype(np.uint8)
+        if self.method == "rr":
+            # One level for all, but for zeros: their sign is no sign, and a fair coin.
+            return np.minimum(x != 0, last).astype(np.uint8), self.flip_thresholds_
+        # The level ceil(|x| / c): a neighbour moves x by c at most, and so the level by one at most.
+        np.divide(np.abs(x, out=x), self.component_change_, out=x)
+        return np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16), self.flip_thresholds_
 
     def _release_signs(self, x):
         positive = x > 0
-        return positive ^ _noise.flip(self._levels(x), self.flip_thresholds_)
+        return positive ^ _noise.flip(*self._flips(x))
 
 
 def _loss_of_bits(n_bits, flip_epsilon):
@@ -211,7 +223,8 @@ class DPSignRP(FlippedSignSketch):
     """
 
     _parameter_constraints: dict = {
-        **_FLIP_CONSTRAINTS,
+        **SIGN_CONSTRAINTS,
+        "method": [StrOptions({"smooth", "rr"})],
         "delta": PRIVACY_CONSTRAINTS["delta"],
         "min_norm": [*POSITIVE, None],
         "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse"})],
@@ -278,7 +291,7 @@ class DPSignRP(FlippedSignSketch):
             loss=loss,
             assumptions=assumptions,
         )
-        return Calibration(guarantee, self._flips(projection, flip_epsilon))
+        return Calibration(guarantee, self._levels_of_flips(projection, flip_epsilon))
 
     def _flip_epsilon_of_distant_rows(self, projection):
         """Loss of one bit, where rows far from zero seldom change a sign.
@@ -308,7 +321,8 @@ class DPSignRP(FlippedSignSketch):
 class DPSignOPORP(FlippedSignSketch):
     """Release randomly flipped signs of one permutation and one random projection of each row.
 
-    A change of one coordinate moves one bin only, so that each bit may use the whole epsilon. Signs tell most when the
+    A change of one coordinate moves one bin only, so that each bit may use the whole epsilon. So it may where changes
+    spread over many bins (``adjacency="l1"``), by flips that pay for how far each bin moves. Signs tell most when the
     features are centred: take public constants off first.
 
     The bit of an empty bin, whose features are all zero in a row, is a coin. Where rows have zeros and epsilon is not
@@ -321,11 +335,17 @@ class DPSignOPORP(FlippedSignSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     max_change : float, default=1.0
-        How much one coordinate may change: the unit of privacy. Rows that differ in several coordinates by this much in
-        all are **not** covered. A public choice, never read from the data.
-    method : {"smooth", "rr"}, default="smooth"
-        "smooth" flips a sign less often the further its projection is from zero; "rr" (randomised response) flips all
-        alike.
+        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        the data.
+    adjacency : {"coordinate", "l1", "l2"}, default="coordinate"
+        Which distance. With "coordinate" one coordinate may change by `max_change`; rows that differ in several
+        coordinates by this much in all are **not** covered. "l1" and "l2" cover them; "l2" has sqrt(n_features) times
+        the flips.
+    method : {"auto", "smooth", "rr", "laplace"}, default="auto"
+        "smooth" flips a sign less often the more changes its projection is away from zero, counted up to the next whole
+        one; "rr" (randomised response) flips all alike. Both are for one coordinate. "laplace" flips a sign as often as
+        Laplace noise would, by the distance from zero itself. "auto" is "smooth" for one coordinate, and "laplace" for
+        others.
     n_repeats : int, default=1
         Number t of independent projections with k / t bits each, at epsilon / t each: repetitions against empty bins.
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
@@ -341,11 +361,13 @@ class DPSignOPORP(FlippedSignSketch):
     projection_ : Projection
         The public projection.
     component_change_ : ndarray of shape (n_components,)
-        Change c of each projection that moves its level by one.
+        Methods "smooth" and "rr": change c of each projection that moves its level by one.
     flip_epsilon_ : float
-        Privacy loss of one bit.
+        Methods "smooth" and "rr": privacy loss of one bit.
     flip_thresholds_ : ndarray of uint64, shape (n_levels,)
-        Probability, out of 2**64, that a sign of each level is flipped.
+        Methods "smooth" and "rr": probability, out of 2**64, that a sign of each level is flipped.
+    flip_scale_ : float
+        Method "laplace": the scale b; a sign is flipped with probability ``exp(-|x| / b) / 2``, x being its projection.
     guarantee_ : PrivacyGuarantee
         What one release guarantees.
     n_features_in_ : int
@@ -355,12 +377,16 @@ class DPSignOPORP(FlippedSignSketch):
 
     See Also
     --------
-    DPSignRP : Covers changes spread over many coordinates.
+    DPSignRP : Signs of dense and very sparse projections.
     skdprp.similarity.best_n_repeats : Chooses `n_repeats`.
 
     Notes
     -----
     In [1]_ it is DP-SignOPORP-RR-smooth, and with ``method="rr"`` DP-SignOPORP-RR.
+
+    With ``method="laplace"`` the bits are the signs of ``DPOPORP(noise="laplace")`` under the same `adjacency`: that
+    noise is never drawn, only whether it turns a sign. The loss of a bit is how far its bin moves, over b, and so that
+    of all bits is the l1 sensitivity over b, wherever a row lies.
 
     References
     ----------
@@ -380,7 +406,9 @@ class DPSignOPORP(FlippedSignSketch):
     """
 
     _parameter_constraints: dict = {
-        **_FLIP_CONSTRAINTS,
+        **SIGN_CONSTRAINTS,
+        "adjacency": [StrOptions({"coordinate", "l1", "l2"})],
+        "method": [StrOptions({"auto", "smooth", "rr", "laplace"})],
         "n_repeats": SKETCH_CONSTRAINTS["n_components"],
     }
 
@@ -390,7 +418,8 @@ class DPSignOPORP(FlippedSignSketch):
         *,
         epsilon=1.0,
         max_change=1.0,
-        method="smooth",
+        adjacency="coordinate",
+        method="auto",
         n_repeats=1,
         output="sign",
         random_state=None,
@@ -399,6 +428,7 @@ class DPSignOPORP(FlippedSignSketch):
         self.n_components = n_components
         self.epsilon = epsilon
         self.max_change = max_change
+        self.adjacency = adjacency
         self.method = method
         self.n_repeats = n_repeats
         self.output = output
@@ -409,15 +439,30 @@ class DPSignOPORP(FlippedSignSketch):
         return make_projection("oporp", n_features, self.n_components, random_state, n_repeats=self.n_repeats)
 
     def _calibrate(self, projection):
-        # A coordinate goes to one bin of each repeat, and these bits share epsilon.
-        flip_epsilon = float(self.epsilon) / self.n_repeats
+        of_levels = self.adjacency == Relation.COORDINATE
+        method = ("smooth" if of_levels else "laplace") if self.method == "auto" else self.method
+        if method == "laplace":
+            scale = self._laplace_scale(projection)
+            flips, mechanism = {"flip_scale_": scale}, f"Laplace flips, scale {printed_down(scale, 6)}"
+            source, loss = _SIGNS_OF_LAPLACE, None
+        elif of_levels:
+            # A coordinate goes to one bin of each repeat, and these bits share epsilon.
+            flip_epsilon = float(self.epsilon) / self.n_repeats
+            flips = self._levels_of_flips(projection, flip_epsilon)
+            each = f"loss {printed_up(flip_epsilon, 6)} for each bit; one coordinate reaches {self.n_repeats}"
+            mechanism, source = f"randomised response, {method}, {each}", _LL_4
+            loss = _loss_of_bits(self.n_repeats, flip_epsilon)
+        else:
+            raise ValueError(
+                f"method={self.method!r} hides a change of one coordinate: a change in {self.adjacency} may reach all "
+                'bits. Choose method="laplace".'
+            )
         guarantee = self._guarantee(
             0.0,
-            adjacency=Relation.COORDINATE,
+            adjacency=self.adjacency,
             released="the flipped signs of the projection",
-            mechanism=f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit; "
-            f"one coordinate reaches {self.n_repeats}",
-            source=_LL_4,
-            loss=_loss_of_bits(self.n_repeats, flip_epsilon),
+            mechanism=mechanism,
+            source=source,
+            loss=loss,
         )
-        return Calibration(guarantee, self._flips(projection, flip_epsilon))
+        return Calibration(guarantee, flips)
