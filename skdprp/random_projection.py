@@ -211,6 +211,10 @@ class Projection(ABC):
         largest = [(squares @ components[batch].T.astype(np.float64)).max(axis=0) for batch in batches]
         return np.sqrt(np.concatenate(largest)) * _ROUND_UP
 
+    def n_reached(self):
+        """Number of components that one feature reaches, at most."""
+        return self.n_components
+
     @property
     def _is_small(self):
         return self.n_features * self.n_components <= _CACHED_ENTRIES
@@ -318,6 +322,10 @@ class OPORPProjection(Projection):
         per_row = max(self.n_components, 2 * X.nnz // max(1, X.shape[0])) if sp.issparse(X) else self.n_features
         return max(1, _BLOCK_BYTES // (16 * per_row))
 
+    def n_reached(self):
+        """Number of components that one feature reaches."""
+        return 1
+
     def row_norm(self, order):
         """Largest norm of a row W_i."""
         return 1.0
@@ -396,6 +404,10 @@ class StackedProjection(Projection):
         """How many rows of X `project_blocks` handles best at a time."""
         return min(part.rows_per_block(X) for part in self.parts)
 
+    def n_reached(self):
+        """Bound: the features that reach most components of each part need not be one."""
+        return sum(part.n_reached() for part in self.parts)
+
     def row_norm(self, order):
         """Bound: the largest rows of the parts need not belong to one feature."""
         return float(np.linalg.norm([part.row_norm(order) for part in self.parts], order))
@@ -467,10 +479,13 @@ class VerySparseProjection(Projection):
         """How many rows of X `project_blocks` handles best at a time."""
         return 1024 if sp.issparse(X) else max(1, _CACHE_BYTES // (8 * self.n_features))
 
+    def n_reached(self):
+        """Largest number of components that a feature reaches: of nonzeros in a row W_i."""
+        return int(np.diff(self._matrix.indptr).max())
+
     def row_norm(self, order):
         """Largest norm of a row W_i."""
-        fullest = np.diff(self._matrix.indptr).max()
-        return self.max_entry * float(fullest) ** (1 / order) * _ROUND_UP
+        return self.max_entry * float(self.n_reached()) ** (1 / order) * _ROUND_UP
 
     def row_norm_within(self, components):
         """Largest l2 norm of a row W_i over some components, infinite if W is large."""

@@ -64,6 +64,8 @@ OURS = [
         DPSignRP(8, method="rr", projection="gaussian", delta=1e-6, min_norm=0.2, max_change=0.1),
         {"audit_options": {"n_trials": 200}},  # each draws a projection
     ),
+    DPSignRP(8, projection="very_sparse", density=0.5, adjacency="coordinate"),
+    DPSignRP(8, method="laplace", delta=0.05),
     DPSignOPORP(8),
     DPSignOPORP(4, method="rr", n_repeats=2),
     DPSignOPORP(8, adjacency="l1"),
@@ -671,6 +673,9 @@ CONTROLLED = [
     (DPOPORP(2, noise="laplace"), {}, SKETCHED),
     (DPSignRP(4), {}, SKETCHED),
     (DPSignRP(4, method="rr"), {}, SKETCHED),
+    (DPSignRP(4, projection="very_sparse", density=0.5, adjacency="coordinate"), {}, SKETCHED),
+    (DPSignRP(4, delta=0.05), {}, SKETCHED),
+    (DPSignRP(4, method="laplace", projection="gaussian"), {}, SKETCHED),
     (DPSignOPORP(4), {}, SKETCHED),
     (DPSignOPORP(4, method="rr"), {}, SKETCHED),
     (DPSignOPORP(4, adjacency="l1"), {}, SKETCHED),

@@ -1,7 +1,10 @@
 """Sign sketches: the exact losses of their bits, and calibration with a least norm."""
 
 from fractions import Fraction
+from itertools import product
+from math import prod
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,6 +12,7 @@ from scipy import stats
 from sketches import (
     DENSE,
     EVERY,
+    KINDS,
     MARGIN,
     WHOLE,
     binomial_sketch,
@@ -408,3 +412,103 @@ def test_fits_of_two_kinds_leave_no_attribute_of_each_other():
 def test_an_epsilon_below_the_rounding_of_flips_is_refused():
     with pytest.raises(ValueError, match="too small"):
         DPSignOPORP(256, epsilon=1e-7, adjacency="l1").fit(np.ones((1, 300)))
+
+
+@wide
+@pytest.mark.parametrize("projection", [*DENSE, "very_sparse"])
+@pytest.mark.parametrize(("epsilon", "k"), [(0.01, 3), (4.0, 24)])
+def test_loss_of_laplace_flips_of_projections_is_epsilon(pluses, projection, epsilon, k):
+    """It is reached from zero along the feature whose row of W has the largest norm."""
+    first, second = spread_neighbours(0.3, 13, np.float64, "l1")
+    sketch = DPSignRP(
+        k, epsilon=epsilon, max_change=0.3, method="laplace", projection=projection, density=0.4, random_state=1
+    ).fit(first)
+    assert sketch.guarantee_.delta == 0
+    before = pluses(sketch, first)
+    for stored in (second, sp.csr_array(second)):
+        loss = exact_losses_of_bits(before, pluses(sketch, stored))
+        assert loss <= epsilon
+    # Of bits that move below zero the loss is all that they pay for; of those above, less.
+    W = projection_matrix(sketch.projection_)
+    row = W[np.abs(W).sum(axis=1).argmax()]
+    below = max(row[row > 0].sum(), -row[row < 0].sum()) / np.abs(row).sum()
+    assert loss >= below * epsilon * (1 - 2.0**-9)
+
+
+def sparse_signs(**options):
+    parameters = {"projection": "very_sparse", "density": 0.2, "random_state": 3} | options
+    return DPSignRP(24, **parameters).fit(np.ones((1, 40)))
+
+
+@wide
+@pytest.mark.parametrize("method", ["smooth", "rr"])
+@pytest.mark.parametrize("epsilon", [0.01, 2.0])
+def test_a_coordinate_pays_for_the_bits_that_it_reaches(states, method, epsilon):
+    """The largest number of nonzeros in a row of W: the loss is epsilon, and more where changes are spread."""
+    sketch = sparse_signs(epsilon=epsilon, method=method, adjacency="coordinate")
+    reached = int((projection_matrix(sketch.projection_) != 0).sum(axis=1).max())
+    assert sketch.flip_epsilon_ == epsilon / reached and reached < 12
+    assert sketch.guarantee_.adjacency == Adjacency("coordinate", 1.0)
+    first, second = adversarial_neighbours(1.0, 40, np.float64, spread=False)
+    units = np.eye(40) * 0.4999
+    first, second = np.vstack([first, units]), np.vstack([second, -units])
+    loss = exact_losses(states(sketch, first), states(sketch, second), sketch.flip_thresholds_)
+    assert_tight(loss, sketch, epsilon, reached)
+    u, v = opposite_neighbours(np.random.default_rng(0), 50, 40, 1.0, spread=True)
+    assert exact_losses(states(sketch, u), states(sketch, v), sketch.flip_thresholds_) > 1.5 * epsilon
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_feature_reaches_more_components_than_stated(kind):
+    W = make_projection(kind, 60, 20, np.random.RandomState(0), density=0.1, n_repeats=1)
+    most = int((projection_matrix(W) != 0).sum(axis=1).max())
+    assert most == W.n_reached() or (kind == "identity" and W.n_reached() == 60)
+    if kind != "identity":
+        stacked = make_projection(kind, 60, 20, np.random.RandomState(0), density=0.1, n_repeats=2)
+        assert (projection_matrix(stacked) != 0).sum(axis=1).max() <= stacked.n_reached() <= 2 * most + 4
+
+
+def exact_delta(before, after, epsilon):
+    """Sum the hockey-stick divergence over all outputs of two rows, in either order."""
+
+    def one_way(u, v):
+        total = mpmath.mpf(0)
+        for signs in product([True, False], repeat=len(u)):
+            p, q = (prod(int(w if s else WHOLE - w) for s, w in zip(signs, bits, strict=True)) for bits in (u, v))
+            total += max(mpmath.mpf(0), p - mpmath.exp(epsilon) * q) / WHOLE ** len(u)
+        return total
+
+    with mpmath.workdps(40):
+        return max(one_way(before, after), one_way(after, before))
+
+
+@wide
+@pytest.mark.parametrize("delta", [1e-6, 0.01])
+@pytest.mark.parametrize("options", [{}, {"method": "rr"}, {"method": "laplace"}, {"projection": "gaussian"}], ids=str)
+def test_delta_of_projections_without_a_norm_is_exact_for_every_row(pluses, options, delta):
+    """All eight bits may change their sign: delta is reached there, up to rounding, and passed by no other pair."""
+    sketch = DPSignRP(8, epsilon=2.0, delta=delta, random_state=1, **options).fit(np.ones((1, 13)))
+    first, second = spread_neighbours(1.0, 13, np.float64, "l1")
+    few = np.random.default_rng(0).permutation(len(first))[:6]
+    W = projection_matrix(sketch.projection_)
+    step = np.linalg.lstsq(W.T, np.ones(8), rcond=None)[0]
+    step *= 0.4999 / np.abs(step).sum()
+    first, second = np.vstack([step, first[few]]), np.vstack([-step, second[few]])
+    deltas = [exact_delta(*pair, 2.0) for pair in zip(pluses(sketch, first), pluses(sketch, second), strict=True)]
+    assert max(deltas) <= delta
+    assert sketch.guarantee_.delta == delta and sketch.guarantee_.profile(2.0) <= delta
+    if options.get("method") != "laplace":
+        assert deltas[0] >= delta * (1 - 1e-6)
+
+
+def test_a_small_delta_allows_several_times_the_loss_of_a_bit():
+    plain, with_delta = (DPSignRP(256, delta=delta).fit(np.ones((1, 1000))) for delta in (0.0, 1e-6))
+    assert round(with_delta.flip_epsilon_ / plain.flip_epsilon_, 1) == 3.8
+    laplace = [DPSignRP(256, delta=delta, method="laplace").fit(np.ones((1, 1000))) for delta in (0.0, 1e-6)]
+    assert round(laplace[0].flip_scale_ / laplace[1].flip_scale_, 1) == 3.8
+
+
+def test_laplace_flips_that_need_no_delta_have_none():
+    """The l1 sensitivity of a Gaussian projection is far below its largest changes times their number."""
+    sketch = DPSignRP(64, delta=1e-6, method="laplace", projection="gaussian", random_state=0).fit(np.ones((1, 100)))
+    assert sketch.guarantee_.delta == 0 and sketch.guarantee_.epsilon == 1.0

@@ -160,6 +160,7 @@ def signs_of_projection(k, epsilon, method, *, projection="rademacher", min_norm
         epsilon=epsilon,
         delta=delta,
         max_change=1.0,
+        adjacency="l1",
         method=method,
         min_norm=min_norm,
         projection=projection,

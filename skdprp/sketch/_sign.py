@@ -82,6 +82,19 @@ class FlippedSignSketch(SignSketch):
         # Where W is zero so are all projections, and their signs coins: any positive number serves.
         return laplace_scale(epsilon, sensitivity=sensitivity * (1 + ROUNDING_MARGIN)) or 1.0
 
+    def _stated(self, flips, delta, mechanism, source, loss=None, assumptions=()):
+        """Calibration of flips that are the fitted attributes."""
+        guarantee = self._guarantee(
+            delta,
+            adjacency=self.adjacency,
+            released="the flipped signs of the projection",
+            mechanism=mechanism,
+            source=source,
+            loss=loss,
+            assumptions=assumptions,
+        )
+        return Calibration(guarantee, flips)
+
     def positive_probability(self, x):
         """Probability with which bits are released as +1, by their projections.
 
@@ -155,16 +168,21 @@ class DPSignRP(FlippedSignSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     delta : float, default=0.0
-        Probability with which the bound may fail: 0, or with `min_norm` at least 1e-9.
+        Probability with which the bound may fail; with `min_norm`, at least 1e-9. A small one allows far fewer flips.
     max_change : float, default=1.0
-        l1 distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read
-        from the data.
-    method : {"smooth", "rr"}, default="smooth"
-        "smooth" flips a sign less often the further its projection is from zero; "rr" (randomised response) flips all
-        alike.
+        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        the data.
+    adjacency : {"coordinate", "l1"}, default="l1"
+        Which distance; "coordinate" is for one coordinate that changes by `max_change`. It needs fewer flips where W is
+        very sparse and the method one of levels, for it reaches few bits.
+    method : {"smooth", "rr", "laplace"}, default="smooth"
+        "smooth" flips a sign less often the more changes its projection is away from zero, counted up to the next whole
+        one; "rr" (randomised response) flips all alike. "laplace" flips a sign as often as Laplace noise would, by the
+        distance from zero itself: about half as strong near zero, twice as strong far from it, and best where W is
+        Gaussian or very sparse and changes may spread.
     min_norm : float or None, default=None
         Least l2 norm that every row is assumed to have, a public choice. Rows below it are refused. With method="rr",
-        projection="gaussian" and delta > 0 it allows far fewer flips.
+        projection="gaussian" and delta > 0 it allows still fewer flips.
     projection : {"rademacher", "gaussian", "uniform", "very_sparse"}, default="rademacher"
         Distribution of the entries of W.
     density : "auto" or float, default="auto"
@@ -184,11 +202,14 @@ class DPSignRP(FlippedSignSketch):
     projection_ : Projection
         The public projection.
     component_change_ : ndarray of shape (n_components,)
-        Change c of each projection that moves its level by one.
+        Methods "smooth" and "rr": change c of each projection that moves its level by one.
     flip_epsilon_ : float
-        Privacy loss of one bit.
+        Methods "smooth" and "rr": privacy loss of one bit.
     flip_thresholds_ : ndarray of uint64, shape (n_levels,)
-        Probability, out of 2**64, that a sign of each level is flipped.
+        Methods "smooth" and "rr": probability, out of 2**64, that a sign of each level is flipped.
+    flip_scale_ : float
+        Method "laplace": the scale b; a sign is flipped with probability ``exp(-|x| / b) / 2``, x being its projection,
+        not divided.
     guarantee_ : PrivacyGuarantee
         What one release guarantees.
     n_features_in_ : int
@@ -205,10 +226,19 @@ class DPSignRP(FlippedSignSketch):
     In [1]_ it is DP-SignRP-RR-smooth, and with ``method="rr"`` DP-SignRP-RR: by Remark 4.1 there, and with `min_norm`
     by Algorithm 6, exactly or with ``calibration="published"``.
 
+    A neighbour moves each projection j by ``c_j = max_change max_i |w_ij|`` at most: its bit loses epsilon' at most,
+    whatever W is and whichever rows are compared. So m bits that are flipped independently lose no more than m-fold
+    randomised response [2]_, m being all bits, or for one coordinate the largest number of nonzeros in a row of the
+    drawn W. With delta = 0 that is epsilon' = epsilon / m. With delta > 0 and without `min_norm` it is the largest loss
+    of a bit at which delta is exactly `delta`, for every W and not on average over draws of it. Laplace flips have the
+    scale of the largest c_j over epsilon', or the l1 sensitivity of the projection over epsilon: whichever is less, the
+    latter without any delta.
+
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
        arXiv:2306.01751, Section 4.
+    .. [2] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
 
     Examples
     --------
@@ -224,7 +254,8 @@ class DPSignRP(FlippedSignSketch):
 
     _parameter_constraints: dict = {
         **SIGN_CONSTRAINTS,
-        "method": [StrOptions({"smooth", "rr"})],
+        "adjacency": [StrOptions({"coordinate", "l1"})],
+        "method": [StrOptions({"smooth", "rr", "laplace"})],
         "delta": PRIVACY_CONSTRAINTS["delta"],
         "min_norm": [*POSITIVE, None],
         "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse"})],
@@ -239,6 +270,7 @@ class DPSignRP(FlippedSignSketch):
         epsilon=1.0,
         delta=0.0,
         max_change=1.0,
+        adjacency="l1",
         method="smooth",
         min_norm=None,
         projection="rademacher",
@@ -252,6 +284,7 @@ class DPSignRP(FlippedSignSketch):
         self.epsilon = epsilon
         self.delta = delta
         self.max_change = max_change
+        self.adjacency = adjacency
         self.method = method
         self.min_norm = min_norm
         self.projection = projection
@@ -265,33 +298,44 @@ class DPSignRP(FlippedSignSketch):
         return make_projection(self.projection, n_features, self.n_components, random_state, density=self.density)
 
     def _calibrate(self, projection):
-        k = projection.n_components
-        if self.min_norm is None:
-            if self.delta > 0:
-                raise ValueError("delta > 0 buys nothing without min_norm: set delta=0, or assume a min_norm.")
-            # A change may reach all bits, and they share epsilon.
-            flip_epsilon = float(self.epsilon) / k
-            delta, source, loss, assumptions = 0.0, _LL_4, _loss_of_bits(k, flip_epsilon), ()
-        else:
-            if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
-                raise ValueError(
-                    "min_norm needs method='rr', projection='gaussian' and delta > 0: of other projections, how many "
-                    "signs differ depends on the rows."
-                )
-            check_delta_of_a_draw(self.delta)
-            flip_epsilon, delta, loss = self._flip_epsilon_of_distant_rows(projection), self.delta, None
-            source = "binomial mixture of randomised responses, exact for Gaussian projections"
-            assumptions = (DRAW, f"every row has l2 norm at least {self.min_norm} (rows below are refused)")
-        guarantee = self._guarantee(
-            delta,
-            adjacency=Relation.L1,
-            released="the flipped signs of the projection",
-            mechanism=f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit",
-            source=source,
-            loss=loss,
-            assumptions=assumptions,
+        if self.min_norm is not None:
+            return self._calibrate_for_distant_rows(projection)
+        # A coordinate reaches the nonzeros of its row of W, a change that is spread may reach all bits: they share.
+        one_coordinate = self.adjacency == Relation.COORDINATE
+        n_bits = max(1, projection.n_reached()) if one_coordinate else projection.n_components
+        delta, flip_epsilon, source = 0.0, float(self.epsilon) / n_bits, _LL_4
+        if self.delta > 0:
+            flip_epsilon = binomial_flip_epsilon(self.epsilon, self.delta, n_components=n_bits, changed=1.0)
+            delta, source = self.delta, "Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3"
+        loss = _loss_of_bits(n_bits, flip_epsilon)
+        mechanism = f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit"
+        if self.method != "laplace":
+            return self._stated(self._levels_of_flips(projection, flip_epsilon), delta, mechanism, source, loss)
+        scale = without_delta = self._laplace_scale(projection)
+        if self.delta > 0:
+            epsilon, _ = sampled_target(flip_epsilon, 0.0, n_changed=1)
+            change = component_sensitivity(projection, self.max_change).max() * (1 + ROUNDING_MARGIN)
+            scale = min(scale, laplace_scale(epsilon, sensitivity=change) or scale)
+        if scale == without_delta:
+            delta, source, loss = 0.0, _SIGNS_OF_LAPLACE, None
+        mechanism = f"Laplace flips, scale {printed_down(scale, 6)}"
+        return self._stated({"flip_scale_": scale}, delta, mechanism, source, loss)
+
+    def _calibrate_for_distant_rows(self, projection):
+        if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
+            raise ValueError(
+                "min_norm needs method='rr', projection='gaussian' and delta > 0: of other projections, how many "
+                "signs differ depends on the rows."
+            )
+        check_delta_of_a_draw(self.delta)
+        flip_epsilon = self._flip_epsilon_of_distant_rows(projection)
+        return self._stated(
+            self._levels_of_flips(projection, flip_epsilon),
+            self.delta,
+            f"randomised response, rr, loss {printed_up(flip_epsilon, 6)} for each bit",
+            "binomial mixture of randomised responses, exact for Gaussian projections",
+            assumptions=(DRAW, f"every row has l2 norm at least {self.min_norm} (rows below are refused)"),
         )
-        return Calibration(guarantee, self._levels_of_flips(projection, flip_epsilon))
 
     def _flip_epsilon_of_distant_rows(self, projection):
         """Loss of one bit, where rows far from zero seldom change a sign.
@@ -457,12 +501,4 @@ class DPSignOPORP(FlippedSignSketch):
                 f"method={self.method!r} hides a change of one coordinate: a change in {self.adjacency} may reach all "
                 'bits. Choose method="laplace".'
             )
-        guarantee = self._guarantee(
-            0.0,
-            adjacency=self.adjacency,
-            released="the flipped signs of the projection",
-            mechanism=mechanism,
-            source=source,
-            loss=loss,
-        )
-        return Calibration(guarantee, flips)
+        return self._stated(flips, 0.0, mechanism, source, loss)
