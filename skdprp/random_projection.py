@@ -223,6 +223,10 @@ class Projection(ABC):
     def spectral_norm(self):
         """Largest l2 norm of ``W' u`` over the unit ball."""
 
+    def norm_from_l2_to_l1(self):
+        """Bound of the l1 norm of ``W' u`` over the unit ball of l2: the exact one is NP-hard to compute."""
+        return np.sqrt(self.n_components) * self.spectral_norm() * _ROUND_UP
+
     @abstractmethod
     def column_max(self):
         """Largest absolute entry of each column w_j, shape (n_components,)."""
@@ -334,6 +338,10 @@ class OPORPProjection(Projection):
         """Root of the number of features in the fullest bin, padding left out."""
         return np.sqrt(np.bincount(self.code >> 1).max()) * _ROUND_UP
 
+    def norm_from_l2_to_l1(self):
+        """Largest l1 norm of ``W' u`` over the unit ball of l2: bins share no feature."""
+        return np.sqrt(self.n_features) * _ROUND_UP
+
     def column_max(self):
         """Largest absolute entry of each column w_j."""
         return np.ones(self.n_components)
@@ -415,6 +423,10 @@ class StackedProjection(Projection):
     def spectral_norm(self):
         """Bound: the parts need not be largest at one row."""
         return float(np.linalg.norm([part.spectral_norm() for part in self.parts])) * _ROUND_UP
+
+    def norm_from_l2_to_l1(self):
+        """Bound: the parts need not be largest at one row."""
+        return sum(part.norm_from_l2_to_l1() for part in self.parts) * _ROUND_UP
 
     def column_max(self):
         """Largest absolute entry of each column w_j."""

@@ -95,6 +95,7 @@ VARIANTS = {
     "Raw-data-G-OPT": DPRandomProjection(projection="identity"),
     "DP-RP-G": DPRandomProjection(8, projection="gaussian", calibration="kenthapadi"),
     "Analytic DP-RP-G": DPRandomProjection(8, projection="gaussian", calibration="kenthapadi_bound"),
+    "Analytic DP-RP-G, exact": DPRandomProjection(8, projection="gaussian", calibration="analytic_bound"),
     "DP-RP-G-OPT": DPRandomProjection(8, projection="gaussian"),
     "DP-RP-G-OPT-B": DPRandomProjection(8),
     "DP-RP-L": DPRandomProjection(8, projection="gaussian", noise="laplace"),

@@ -53,7 +53,7 @@ def test_every_published_variant_prints_its_own_guarantee(name):
     assert "once for each row at each call of transform" in text
     assert "the projection is public and does not depend on the data" in text
     assert "that a row is refused, because it is too large for float64 or outside an assumed bound" in text
-    assert ("includes the draw" in text) == (name in {"Analytic DP-RP-G", "DP-SignRP-RR, least norm"})
+    assert ("includes the draw" in text) == (name.startswith("Analytic") or name.endswith("least norm"))
 
 
 @every
