@@ -1,5 +1,6 @@
 """What an estimator will guarantee once it is fitted, from what is public of the rows: nothing is released."""
 
+import os
 import pickle
 import warnings
 from collections.abc import Callable
@@ -49,7 +50,7 @@ _NOT_PRICED = "does not say before a fit what it will guarantee: only DP models 
 _RECORDED = "{} is reported after its fit, which records folds and candidates; DPSearchCV has a price before."
 _FITTED_BEFORE = "{} holds what was fitted before, which a fit to come may publish: report it after that fit."
 _MOST_SAMPLES = 2**53
-_ONE_AT_A_TIME = RLock()  # two plans that silence warnings, one ending within the other, leave them silenced
+_ONE_AT_A_TIME = [RLock()]  # of two that silence warnings, the first to end would let those of the other be heard
 _NO_LABELS = "Give y, of all rows: {} lists no classes, and takes them from it."
 
 
@@ -127,10 +128,14 @@ def not_priced(step):
     return TypeError(f"{type(step).__name__} {_NOT_PRICED}")
 
 
+if hasattr(os, "register_at_fork"):  # a thread that holds it is not there in a forked child
+    os.register_at_fork(after_in_child=lambda: _ONE_AT_A_TIME.__setitem__(0, RLock()))
+
+
 @contextmanager
 def in_private():
     """Run what tells nobody how often it runs: no warnings, and no other processes, which entries would not reach."""
-    with warnings.catch_warnings(), parallel_config(backend="sequential"):
+    with _ONE_AT_A_TIME[0], warnings.catch_warnings(), parallel_config(backend="sequential"):
         warnings.simplefilter("ignore")
         yield
 
@@ -160,7 +165,7 @@ def rehearse(estimator, facts):
             # A width by the number of rows, which is not that of the few.
             step.set_params(n_components=johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps))
         getattr(step, "__dict__", {}).pop("_skl_callbacks", None)  # which would see what is thrown away
-    with _ONE_AT_A_TIME, in_private(), thrown_away(), PlanBlock():  # of what is fitted only widths are kept
+    with in_private(), thrown_away(), PlanBlock():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
 
 
