@@ -320,6 +320,8 @@ class DPSignRP(FlippedSignSketch):
     def _calibrate(self, projection):
         if self.min_norm is not None:
             return self._calibrate_for_distant_rows(projection)
+        # What is stated must hold of any draw of W, for reports on fits to come: how many bits a coordinate reaches, or
+        # which of two scales is less, is of this one, so that the loss stated there is any with this epsilon and delta.
         # A coordinate reaches the nonzeros of its row of W, a change that is spread may reach all bits: they share.
         one_coordinate = self.adjacency == Relation.COORDINATE
         n_bits = max(1, projection.n_reached()) if one_coordinate else projection.n_components
@@ -327,25 +329,22 @@ class DPSignRP(FlippedSignSketch):
         if self.delta > 0:
             flip_epsilon = binomial_flip_epsilon(self.epsilon, self.delta, n_components=n_bits, changed=1.0)
             source = "Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3"
-        # What holds at other epsilons is stated where it is the same for every W that may be drawn.
-        loss = _loss_of_bits(n_bits, flip_epsilon)
         if self.method != "laplace":
-            loss = None if one_coordinate and self.projection == "very_sparse" else loss
+            is_of_this_draw = one_coordinate and self.projection == "very_sparse"
+            loss = None if is_of_this_draw else _loss_of_bits(n_bits, flip_epsilon)
             mechanism = f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit"
             hidden = _changes_hidden_by_levels(self.method, n_bits, flip_epsilon)
             flips = self._levels_of_flips(projection, flip_epsilon)
             return self._stated(flips, self.delta, mechanism, source, loss, hidden=hidden)
-        scale = self._laplace_scale(projection)
+        scale = without_delta = self._laplace_scale(projection)
         if self.delta > 0:
             epsilon, _ = sampled_target(flip_epsilon, 0.0, n_changed=1)
             change = component_sensitivity(projection, self.max_change).max() * (1 + ROUNDING_MARGIN)
             scale = min(scale, laplace_scale(epsilon, sensitivity=change) or scale)
-            loss = loss if self.projection == "rademacher" else None
-        else:
-            source, loss = _SIGNS_OF_LAPLACE, None
+        source = _SIGNS_OF_LAPLACE if scale == without_delta else source
         mechanism = f"Laplace flips, scale {printed_down(scale, 6)}"
         hidden = self._changes_hidden_by_laplace_flips(projection, scale)
-        return self._stated({"flip_scale_": scale}, self.delta, mechanism, source, loss, hidden=hidden)
+        return self._stated({"flip_scale_": scale}, self.delta, mechanism, source, hidden=hidden)
 
     def _calibrate_for_distant_rows(self, projection):
         if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
