@@ -256,7 +256,7 @@ def test_classifiers_are_not_accused(model, container):
     X, y = load_iris(return_X_y=True)
     X, y = container(X[::25] / 10), y[::25]
     a, b = worst_neighbours(model, X, y)
-    result = audit_epsilon(model, a, b, n_trials=60, confidence=SURE)
+    result = audit_epsilon(model, a, b, n_trials=16, confidence=SURE)
     assert not result.exceeds(clone(model).set_params(classes=[0, 1, 2]).fit(*a).guarantee_)
 
 
