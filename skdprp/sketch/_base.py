@@ -18,6 +18,7 @@ from .._calibration import snapshot, take_over
 from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
+from .._recording import in_plan
 from .._threads import in_threads
 from .._validation import (
     FLOATS,
@@ -175,12 +176,15 @@ class BaseSketch(
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
         stated = sketch.guarantee_  # of this noise: that of `self` may be of another fit by now
-        if _noise.is_seeded() and not stated.seeded:  # before a release that whoever has the seed can undo
-            sketch.guarantee_ = stated.mark_seeded()
-            if self.guarantee_ is stated:
-                self.guarantee_ = sketch.guarantee_
-        with entry_of_estimator(sketch.guarantee_, type(self).__name__):
-            sketches = sketch._release(rows, dtype)
+        if in_plan():  # what follows may keep or print what it sees
+            sketches = _public_numbers((rows.shape[0], sketch._n_features_out), dtype)
+        else:
+            if _noise.is_seeded() and not stated.seeded:  # before a release that whoever has the seed can undo
+                sketch.guarantee_ = stated.mark_seeded()
+                if self.guarantee_ is stated:
+                    self.guarantee_ = sketch.guarantee_
+            with entry_of_estimator(sketch.guarantee_, type(self).__name__):
+                sketches = sketch._release(rows, dtype)
         if sketch._container() != "pandas":
             return sketches
         import pandas as pd
@@ -297,6 +301,14 @@ class BaseSketch(
     @abstractmethod
     def _randomise(self, x):
         """Turn unscaled projections, a float64 array that may be overwritten, into a release."""
+
+
+def _public_numbers(shape, dtype):
+    """Numbers, signs or packed bits that are the same for all rows, as sketches of which nothing is to be seen."""
+    numbers = np.sin(np.arange(1.0, 1.0 + np.prod(shape)) ** 2).reshape(shape)
+    if np.dtype(dtype).kind in "iu":
+        numbers = np.where(numbers > 0, np.iinfo(dtype).max if np.dtype(dtype).kind == "u" else 1, -1.0)
+    return numbers.astype(dtype)
 
 
 def check_delta_of_a_draw(delta):
