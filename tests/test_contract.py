@@ -39,6 +39,7 @@ from skdprp import (
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
+from skdprp.mechanisms import Published
 from skdprp.testing import (
     _private_checks,
     check_private_estimator,
@@ -64,8 +65,12 @@ OURS = [
         DPSignRP(8, method="rr", projection="gaussian", delta=1e-6, min_norm=0.2, max_change=0.1),
         {"audit_options": {"n_trials": 200}},  # each draws a projection
     ),
+    DPSignRP(8, projection="very_sparse", density=0.5, adjacency="coordinate"),
+    DPSignRP(8, method="laplace", delta=0.05),
     DPSignOPORP(8),
     DPSignOPORP(4, method="rr", n_repeats=2),
+    DPSignOPORP(8, adjacency="l1"),
+    DPSignOPORP(8, adjacency="l2", n_repeats=2, output="packed"),
     iDPSignRP(8, projection="gaussian", **FAR),
     iDPSignRP(8, method="rr", projection="oporp", **FAR),
     AMPClassifier(),
@@ -77,13 +82,18 @@ OURS = [
     AMPClassifier(classes=[0, 1], class_weight={0: 0.3}, threshold="prior"),
     AMPClassifier(noise="gaussian", count_labels=True, classes=[0, 1], adjacency="add_remove"),
     AMPClassifier(calibration="published"),
+    AMPClassifier(multi_class="ovr", noise="product", calibration=Published(k=1000.0, epsilon2=0.4, epsilon3=0.3)),
+    AMPClassifier(multi_class="ovr", noise="gaussian", calibration=Published(delta2=1e-8, analytic=True)),
     ProductNoiseOutputPerturbation(),
+    ProductNoiseOutputPerturbation(radius="chi1", calibration=Published(k=1000.0, alpha=2.0)),
     ProductNoiseOutputPerturbation(delta=0, loss="huber_hinge", radius="gamma"),
     DPSGDClassifier(n_epochs=3),
     DPSGDClassifier(n_epochs=3, preconditioner=True),
     DPSGDClassifier(n_epochs=3, classes=[0, 1], class_weight={0: 0.3}),
     DPSGDClassifier(n_epochs=3, noise="product", max_norm=1.0, adjacency="add_remove"),
     DPSGDClassifier(n_epochs=3, hidden_layer_sizes=(4,), batch_size=10),
+    DPSGDClassifier(n_epochs=3, noise="product", calibration=Published(step_epsilon=0.3, k=1000.0)),
+    DPSGDClassifier(n_epochs=3, hidden_layer_sizes=(4,), calibration=Published(noise_multiplier=1.3)),
     MIDPRegressor(),
     MIDPRegressor(mechanism="additive", fit_intercept=True),
     MIDPRegressor(calibration="published"),
@@ -675,8 +685,13 @@ CONTROLLED = [
     (DPOPORP(2, noise="laplace"), {}, SKETCHED),
     (DPSignRP(4), {}, SKETCHED),
     (DPSignRP(4, method="rr"), {}, SKETCHED),
+    (DPSignRP(4, projection="very_sparse", density=0.5, adjacency="coordinate"), {}, SKETCHED),
+    (DPSignRP(4, delta=0.05), {}, SKETCHED),
+    (DPSignRP(4, method="laplace", projection="gaussian"), {}, SKETCHED),
     (DPSignOPORP(4), {}, SKETCHED),
     (DPSignOPORP(4, method="rr"), {}, SKETCHED),
+    (DPSignOPORP(4, adjacency="l1"), {}, SKETCHED),
+    (DPSignOPORP(1, adjacency="l2"), {}, SKETCHED),
     (AMPClassifier(**HINGE, noise="gaussian"), TWO_CLASSES, FITTED),
     (
         AMPClassifier(**HINGE | {"loss": "capped_log_loss"}, noise="gaussian", count_labels=True),

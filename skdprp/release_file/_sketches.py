@@ -23,7 +23,7 @@ _PROJECTIONS = {
 }
 _BY_FEATURE = ("OPORPProjection", "CountSketchProjection", "IdentityProjection")  # one entry for each feature
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
-_FITTED = ("scale_", "sensitivity_", "flip_epsilon_")
+_FITTED = ("scale_", "sensitivity_", "flip_epsilon_", "flip_scale_")
 
 
 @dataclass(frozen=True, eq=False)

@@ -172,12 +172,14 @@ class BaseSketch(
         rows = validate_data(sketch, given, accept_sparse="csr", dtype=FLOATS, reset=False)
         dtype = sketch._output_dtype(float_type(given, rows))
         if is_lazy(X):
+            if in_plan():  # computed anywhere, they would be releases
+                raise TypeError("X is a dask collection, of which a plan sees nothing: give an array.")
             self._released_lazily = True  # how often is not known here: reports add nothing up
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
         stated = sketch.guarantee_  # of this noise: that of `self` may be of another fit by now
         if in_plan():  # what follows may keep or print what it sees
-            sketches = _public_numbers((rows.shape[0], sketch._n_features_out), dtype)
+            sketches = _public_numbers(rows.shape[0], sketch.projection_.n_components, dtype)
         else:
             if _noise.is_seeded() and not stated.seeded:  # before a release that whoever has the seed can undo
                 sketch.guarantee_ = stated.mark_seeded()
@@ -303,12 +305,12 @@ class BaseSketch(
         """Turn unscaled projections, a float64 array that may be overwritten, into a release."""
 
 
-def _public_numbers(shape, dtype):
+def _public_numbers(n_rows, n_components, dtype):
     """Numbers, signs or packed bits that are the same for all rows, as sketches of which nothing is to be seen."""
-    numbers = np.sin(np.arange(1.0, 1.0 + np.prod(shape)) ** 2).reshape(shape)
-    if np.dtype(dtype).kind in "iu":
-        numbers = np.where(numbers > 0, np.iinfo(dtype).max if np.dtype(dtype).kind == "u" else 1, -1.0)
-    return numbers.astype(dtype)
+    numbers = np.sin(np.arange(1.0, 1.0 + n_rows * n_components) ** 2).reshape(n_rows, n_components)
+    if np.dtype(dtype).kind == "u":
+        return np.packbits(numbers > 0, axis=1)
+    return (np.sign(numbers) if np.dtype(dtype).kind == "i" else numbers).astype(dtype)
 
 
 def check_delta_of_a_draw(delta):
