@@ -12,11 +12,11 @@ setting             paper                       here
 ==================  ==========================  ===================================================================
 Adult, data         32,561 rows, of which       the same, a9a by its 123 columns; the last tenth is held out
                     29,305 to learn from
-Adult, network      that of Bu et al. (2020):   the same
-                    16 hidden units, ReLU
+Adult, network      after arXiv:1911.11607: 16  the same
+                    hidden units, ReLU
 MNIST, data         60,000 and 10,000 images    8000 and 2000 of the 10,000 test images, at random; without
                                                 ``--data DIR`` the small digits of scikit-learn for both data sets
-MNIST, network      that of Bu et al.: two      one hidden layer of 32 units: 25,450 weights
+MNIST, network      after the same: two         one hidden layer of 32 units: 25,450 weights
                     convolutions, 26,010
                     weights
 p, C, rate, sigma,  Table 12                    the same; but p of MNIST is 256 / 8000, with batches as large as there
