@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from scipy import stats
-from sketches import DENSE, EVERY, MARGIN, binomial_sketch, exact_losses, projection_matrix, wide
+from sketches import (
+    DENSE,
+    EVERY,
+    MARGIN,
+    WHOLE,
+    binomial_sketch,
+    exact_losses,
+    probability_of_plus,
+    projection_matrix,
+    wide,
+)
 from sklearn.base import clone
 from sklearn.exceptions import DataDimensionalityWarning
 
@@ -266,3 +276,40 @@ def test_published_bound_on_short_rows_is_no_licence():
         published = DPSignRP(400, calibration="published", **options).fit(np.ones((1, 1)))
         exact = DPSignRP(400, **options).fit(np.ones((1, 1)))
     assert published.flip_epsilon_ == exact.flip_epsilon_
+
+
+FLIPPED = [s for s in EVERY if isinstance(s, DPSignRP | DPSignOPORP)]
+
+
+@pytest.mark.parametrize("sketch", FLIPPED, ids=repr)
+def test_stated_probabilities_are_those_of_the_levels(sketch, states):
+    """To the last bit of a float: what is drawn with is the integer."""
+    X = np.random.default_rng(0).normal(size=(50, 9)) + 2
+    sketch = clone(sketch).fit(X)
+    stated = sketch.positive_probability(sketch.projection_.project(X))
+    exact = [[probability_of_plus(int(s), sketch.flip_thresholds_) / WHOLE for s in row] for row in states(sketch, X)]
+    assert np.array_equal(stated, exact)
+
+
+@pytest.mark.parametrize("sketch", FLIPPED, ids=repr)
+def test_bits_are_positive_as_often_as_stated(sketch):
+    row = np.linspace(-2.0, 3.0, 9)[None, :]
+    sketch = clone(sketch).set_params(epsilon=6.0).fit(row)
+    plus = (sketch.transform(np.repeat(row, 20_000, axis=0)) == 1).mean(axis=0)
+    stated = sketch.positive_probability(sketch.projection_.project(row))[0]
+    # Bernstein's inequality: further off at most once in 1e11.
+    assert (np.abs(plus - stated) < np.sqrt(2 * 27 * stated * (1 - stated) / 20_000) + 27 / 20_000).all()
+
+
+def test_probability_of_a_projection_takes_any_shape_but_nan():
+    sketch = DPSignOPORP(4, epsilon=2.0, random_state=0).fit(np.ones((1, 9)))
+    grid = np.array([[-np.inf], [-1.0], [0.0], [1.0], [1e300]])
+    assert sketch.positive_probability(grid).shape == (5, 4)
+    assert (sketch.positive_probability(0.0) == 0.5).all() and (grid[1] == -1.0).all()
+    assert np.allclose(sketch.positive_probability(grid) + sketch.positive_probability(-grid), 1, rtol=0, atol=2.0**-52)
+    with pytest.raises(ValueError, match="NaN"):
+        sketch.positive_probability([np.nan])
+    with pytest.raises(ValueError, match="shape"):
+        sketch.positive_probability(np.zeros((2, 3)))
+    with pytest.raises(ValueError, match="fit again"):
+        sketch.set_params(epsilon=3.0).positive_probability(grid)

@@ -74,17 +74,56 @@ class FlippedSignSketch(SignSketch):
             "flip_thresholds_": flip_thresholds(flip_epsilon),
         }
 
-    def _release_signs(self, x):
-        positive = x > 0
+    def positive_probability(self, x):
+        """Probability with which bits are released as +1, by their projections.
+
+        It is public: estimators that compare queries with released bits weigh what a bit says by it.
+
+        Parameters
+        ----------
+        x : array-like of float, of a shape that broadcasts with (n_components,)
+            Projections as ``projection_.project`` returns them, which are not divided by the root of their number.
+
+        Returns
+        -------
+        ndarray of float64
+            The exact probability out of 2**64, rounded to a float.
+
+        Raises
+        ------
+        ValueError
+            If a projection is NaN, or a parameter was changed after fit.
+
+        Examples
+        --------
+        >>> from skdprp import DPSignOPORP
+        >>> sketch = DPSignOPORP(2, epsilon=1.0, max_change=0.5).fit([[0.0, 0.0, 0.0]])
+        >>> sketch.positive_probability([[-2.1], [0.0], [0.3]]).round(3)
+        array([[0.007, 0.007],
+               [0.5  , 0.5  ],
+               [0.731, 0.731]])
+        """
+        self._check_calibrated()
+        x = np.asarray(x, dtype=np.float64)
+        if np.isnan(x).any():
+            raise ValueError("A projection is NaN.")
+        shape = np.broadcast_shapes(x.shape, (self.projection_.n_components,))
+        flipped = self.flip_thresholds_[self._levels(np.broadcast_to(x, shape).copy())] * 2.0**-64
+        return np.where(x > 0, 1 - flipped, flipped)
+
+    def _levels(self, x):
+        """Levels of projections, which are overwritten."""
         last = len(self.flip_thresholds_) - 1
         if self.method == "smooth":
             # The level ceil(|x| / c): a neighbour moves x by c at most, and so the level by one at most.
             np.divide(np.abs(x, out=x), self.component_change_, out=x)
-            levels = np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16)
-        else:
-            # One level for all, but for zeros: their sign is no sign, and a fair coin.
-            levels = np.minimum(x != 0, last).astype(np.uint8)
-        return positive ^ _noise.flip(levels, self.flip_thresholds_)
+            return np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16)
+        # One level for all, but for zeros: their sign is no sign, and a fair coin.
+        return np.minimum(x != 0, last).astype(np.uint8)
+
+    def _release_signs(self, x):
+        positive = x > 0
+        return positive ^ _noise.flip(self._levels(x), self.flip_thresholds_)
 
 
 def _loss_of_bits(n_bits, flip_epsilon):
