@@ -69,7 +69,50 @@ def _nearest_rows(blocks, queries, n_neighbors):
     return nearest, indices
 
 
-class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
+NEIGHBORS_CONSTRAINTS = {"n_neighbors": SKETCH_CONSTRAINTS["n_components"], "n_jobs": SKETCH_CONSTRAINTS["n_jobs"]}
+
+
+def check_n_neighbors(n_neighbors, n_candidates):
+    """Return a number of neighbours as a Python integer, or refuse it."""
+    if not 1 <= n_neighbors <= n_candidates:
+        raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
+    return int(n_neighbors)
+
+
+class NeighborsGraphMixin:
+    """Offer what `kneighbors` finds as a graph."""
+
+    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
+        """Return the neighbours as a sparse graph, which scikit-learn takes as ``metric="precomputed"``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), or what else `kneighbors` takes
+            Queries.
+        n_neighbors : int or None, default=None
+            Number of neighbours; None takes that of the constructor.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Whether an edge weighs 1, or the distance.
+
+        Returns
+        -------
+        CSR sparse matrix of float64, shape (n_queries, n_samples_fit)
+
+        Raises
+        ------
+        ValueError
+            As `kneighbors`, and if `mode` is another.
+        """
+        if mode not in ("connectivity", "distance"):
+            raise ValueError(f'mode should be "connectivity" or "distance", got {mode!r}.')
+        distances, indices = self.kneighbors(X, n_neighbors)
+        weights = distances if mode == "distance" else np.ones_like(distances)
+        starts = np.arange(len(indices) + 1) * indices.shape[1]
+        shape = len(indices), self.n_samples_fit_
+        return sp.csr_matrix((weights.ravel().astype(np.float64), indices.ravel(), starts), shape=shape)
+
+
+class HammingNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
     """Find the nearest sign sketches by exhaustive search, like :class:`sklearn.neighbors.NearestNeighbors`.
 
     Searching released sketches costs no privacy. The search is exact and deterministic: of sketches at the same
@@ -91,6 +134,7 @@ class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
 
     See Also
     --------
+    SketchNeighbors : Takes queries that are no sketches, which need no noise, and numbers as well as bits.
     angles : Turns the distances of randomised responses into unbiased estimates of angles.
     hamming_distances : All distances at once.
 
@@ -114,10 +158,7 @@ class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
     True
     """
 
-    _parameter_constraints: dict = {
-        "n_neighbors": SKETCH_CONSTRAINTS["n_components"],
-        "n_jobs": SKETCH_CONSTRAINTS["n_jobs"],
-    }
+    _parameter_constraints: dict = NEIGHBORS_CONSTRAINTS
 
     def __init__(self, n_neighbors=5, *, n_jobs=None):
         self.n_neighbors = n_neighbors
@@ -181,16 +222,14 @@ class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
         """
         check_is_fitted(self)
         n_neighbors = self.n_neighbors if n_neighbors is None else n_neighbors
-        n_candidates = self.n_samples_fit_ - (X is None)
-        if not 1 <= n_neighbors <= n_candidates:
-            raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
+        n_neighbors = check_n_neighbors(n_neighbors, self.n_samples_fit_ - (X is None))
         if X is None:
             words = np.ascontiguousarray(np.hstack(self._blocks).T)
-            distances, indices = self._search(words, int(n_neighbors) + 1)
+            distances, indices = self._search(words, n_neighbors + 1)
             # Each is dropped from its own neighbours, or the last if equal ones before it left no room for it.
             drop = indices == np.arange(len(indices))[:, None]
             drop[~drop.any(axis=1), -1] = True
-            shape = len(indices), int(n_neighbors)
+            shape = len(indices), n_neighbors
             distances, indices = distances[~drop].reshape(shape), indices[~drop].reshape(shape)
         else:
             X = _as_sketches(X)
@@ -199,37 +238,8 @@ class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
                     f"The queries are {X.dtype} of width {X.shape[1]}, the sketches seen in fit are {self._form} of "
                     f"width {self.n_features_in_}."
                 )
-            distances, indices = self._search(_as_words(X), int(n_neighbors))
+            distances, indices = self._search(_as_words(X), n_neighbors)
         return (distances, indices) if return_distance else indices
-
-    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
-        """Return the nearest sketches as a sparse graph, which scikit-learn takes as ``metric="precomputed"``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features) or None, default=None
-            As in `kneighbors`.
-        n_neighbors : int or None, default=None
-            Number of neighbours; None takes that of the constructor.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            Whether an edge weighs 1, or the number of bits that differ.
-
-        Returns
-        -------
-        CSR sparse matrix of float64, shape (n_queries, n_samples_fit)
-
-        Raises
-        ------
-        ValueError
-            As `kneighbors`, and if `mode` is another.
-        """
-        if mode not in ("connectivity", "distance"):
-            raise ValueError(f'mode should be "connectivity" or "distance", got {mode!r}.')
-        distances, indices = self.kneighbors(X, n_neighbors)
-        weights = distances if mode == "distance" else np.ones_like(distances)
-        starts = np.arange(len(indices) + 1) * indices.shape[1]
-        shape = len(indices), self.n_samples_fit_
-        return sp.csr_matrix((weights.ravel().astype(np.float64), indices.ravel(), starts), shape=shape)
 
     def _search(self, queries, n_neighbors):
         n_jobs = max(1, min(effective_n_jobs(self.n_jobs), len(queries)))
