@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._adjacency import Relation
 from ._digits import printed_down
 from ._label import neighbours_in_short, void_marks
-from .sketch import DPSignOPORP, iDPSignRP
+from .sketch import iDPSignRP
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
 
@@ -118,8 +118,7 @@ def _neighbours(owner):
     """Neighbours that a step hides, in few words."""
     if hasattr(owner, "max_change"):
         # Signs of bins, of which a coordinate reaches one, are hidden from the change of one coordinate only.
-        of_bins = isinstance(owner, iDPSignRP) and (owner.projection, owner.method) == ("oporp", "rr")
-        one_coordinate = isinstance(owner, DPSignOPORP) or of_bins
+        one_coordinate = isinstance(owner, iDPSignRP) and (owner.projection, owner.method) == ("oporp", "rr")
         relation = Relation.COORDINATE if one_coordinate else getattr(owner, "adjacency", Relation.L1)
         return neighbours_in_short(relation, owner.max_change)
     if hasattr(owner, "max_abs"):

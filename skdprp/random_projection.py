@@ -211,6 +211,10 @@ class Projection(ABC):
         largest = [(squares @ components[batch].T.astype(np.float64)).max(axis=0) for batch in batches]
         return np.sqrt(np.concatenate(largest)) * _ROUND_UP
 
+    def n_reached(self):
+        """Number of components that one feature reaches, at most."""
+        return self.n_components
+
     @property
     def _is_small(self):
         return self.n_features * self.n_components <= _CACHED_ENTRIES
@@ -218,6 +222,10 @@ class Projection(ABC):
     @abstractmethod
     def spectral_norm(self):
         """Largest l2 norm of ``W' u`` over the unit ball."""
+
+    def norm_from_l2_to_l1(self):
+        """Bound of the l1 norm of ``W' u`` over the unit ball of l2: the exact one is NP-hard to compute."""
+        return np.sqrt(self.n_components) * self.spectral_norm() * _ROUND_UP
 
     @abstractmethod
     def column_max(self):
@@ -318,6 +326,10 @@ class OPORPProjection(Projection):
         per_row = max(self.n_components, 2 * X.nnz // max(1, X.shape[0])) if sp.issparse(X) else self.n_features
         return max(1, _BLOCK_BYTES // (16 * per_row))
 
+    def n_reached(self):
+        """Number of components that one feature reaches."""
+        return 1
+
     def row_norm(self, order):
         """Largest norm of a row W_i."""
         return 1.0
@@ -325,6 +337,10 @@ class OPORPProjection(Projection):
     def spectral_norm(self):
         """Root of the number of features in the fullest bin, padding left out."""
         return np.sqrt(np.bincount(self.code >> 1).max()) * _ROUND_UP
+
+    def norm_from_l2_to_l1(self):
+        """Largest l1 norm of ``W' u`` over the unit ball of l2: bins share no feature."""
+        return np.sqrt(self.n_features) * _ROUND_UP
 
     def column_max(self):
         """Largest absolute entry of each column w_j."""
@@ -396,6 +412,10 @@ class StackedProjection(Projection):
         """How many rows of X `project_blocks` handles best at a time."""
         return min(part.rows_per_block(X) for part in self.parts)
 
+    def n_reached(self):
+        """Bound: the features that reach most components of each part need not be one."""
+        return sum(part.n_reached() for part in self.parts)
+
     def row_norm(self, order):
         """Bound: the largest rows of the parts need not belong to one feature."""
         return float(np.linalg.norm([part.row_norm(order) for part in self.parts], order))
@@ -403,6 +423,10 @@ class StackedProjection(Projection):
     def spectral_norm(self):
         """Bound: the parts need not be largest at one row."""
         return float(np.linalg.norm([part.spectral_norm() for part in self.parts])) * _ROUND_UP
+
+    def norm_from_l2_to_l1(self):
+        """Bound: the parts need not be largest at one row."""
+        return sum(part.norm_from_l2_to_l1() for part in self.parts) * _ROUND_UP
 
     def column_max(self):
         """Largest absolute entry of each column w_j."""
@@ -467,10 +491,13 @@ class VerySparseProjection(Projection):
         """How many rows of X `project_blocks` handles best at a time."""
         return 1024 if sp.issparse(X) else max(1, _CACHE_BYTES // (8 * self.n_features))
 
+    def n_reached(self):
+        """Largest number of components that a feature reaches: of nonzeros in a row W_i."""
+        return int(np.diff(self._matrix.indptr).max())
+
     def row_norm(self, order):
         """Largest norm of a row W_i."""
-        fullest = np.diff(self._matrix.indptr).max()
-        return self.max_entry * float(fullest) ** (1 / order) * _ROUND_UP
+        return self.max_entry * float(self.n_reached()) ** (1 / order) * _ROUND_UP
 
     def row_norm_within(self, components):
         """Largest l2 norm of a row W_i over some components, infinite if W is large."""

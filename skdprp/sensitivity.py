@@ -39,7 +39,15 @@ def l1_sensitivity(projection, adjacency, max_change):
     Returns
     -------
     float
-        Exact for "l1"; for "l2" the bound sqrt(k) times the l2 sensitivity.
+        Exact for "l1", and for "l2" where each feature goes to one bin: ``max_change sqrt(n_features)``. Of other
+        projections the bound sqrt(k) times the l2 sensitivity for "l2".
+
+    Notes
+    -----
+    The bins w_j of one permutation and one random projection, or of a count-sketch, share no feature. So of a change v
+    each moves by ``|<w_j, v_j>| <= |w_j|_2 |v_j|_2``, v_j being the part of v in it, and all of them together by
+    ``sqrt(sum_j |w_j|_2^2) |v|_2`` at most, by Cauchy and Schwarz, attained by the signs of W in equal parts. That is
+    the root of the sum of the numbers of features in the bins, ``sqrt(n_features)``, whatever their sizes are.
 
     Examples
     --------
@@ -52,8 +60,9 @@ def l1_sensitivity(projection, adjacency, max_change):
     """
     if adjacency == Relation.L1:
         return max_change * float(projection.row_norm(1) / projection.divisor)
-    # |x|_1 <= sqrt(k) |x|_2: the exact norm from l2 to l1 is NP-hard to compute.
-    return float(np.sqrt(projection.n_components)) * l2_sensitivity(projection, adjacency, max_change)
+    if adjacency == Relation.L2:
+        return max_change * float(projection.norm_from_l2_to_l1() / projection.divisor)
+    raise ValueError(f"adjacency must be 'l1' or 'l2', got {adjacency!r}.")
 
 
 @with_python_numbers

@@ -98,6 +98,26 @@ def states(monkeypatch):
 
 
 @pytest.fixture
+def pluses(monkeypatch):
+    """Return a function that gives, for each released bit, how often of 2**64 times it is +1, in Python's integers."""
+    seen = []
+
+    def keep(levels, thresholds):
+        seen.append(thresholds[levels].astype(object))
+        return np.zeros(levels.shape, dtype=bool)
+
+    monkeypatch.setattr(_noise, "flip", keep)
+
+    def pluses(sketch, X):
+        seen.clear()
+        signs = sketch.transform(X)
+        flipped = np.vstack(seen)
+        return np.where(signs > 0, 2**64 - flipped, flipped)
+
+    return pluses
+
+
+@pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path

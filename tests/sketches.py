@@ -22,8 +22,11 @@ EVERY = [
     DPOPORP(4, random_state=0),
     DPSignRP(4, random_state=0),
     DPSignRP(4, method="rr", projection="gaussian", delta=1e-6, min_norm=1.0, max_change=0.1, random_state=0),
+    DPSignRP(4, method="laplace", delta=1e-3, random_state=0),
     DPSignOPORP(4, random_state=0),
     DPSignOPORP(4, method="rr", n_repeats=2, random_state=0),
+    DPSignOPORP(4, adjacency="l1", random_state=0),
+    DPSignOPORP(4, adjacency="l2", n_repeats=2, random_state=0),
     iDPSignRP(4, random_state=0),
     iDPSignRP(4, method="rr", projection="oporp", random_state=0),
 ]
@@ -60,6 +63,21 @@ def exact_losses(before, after, thresholds):
     return Fraction(max(total(before, after), total(after, before)), 2**100)
 
 
+def exact_losses_of_bits(before, after):
+    """Largest loss of pairs of rows, in either order: by how often of 2**64 times each bit is +1."""
+
+    def worst(u, v):
+        ratios = [
+            max(mpmath.mpf(int(p)) / int(q), mpmath.mpf(WHOLE - int(p)) / (WHOLE - int(q)))
+            for p, q in zip(u[u != v], v[u != v], strict=True)
+        ]
+        return mpmath.fsum(map(mpmath.log, ratios))
+
+    with mpmath.workdps(50):
+        pairs = list(zip(before, after, strict=True))
+        return max(max(worst(u, v), worst(v, u)) for u, v in pairs)
+
+
 def binomial_sketch(**options):
     parameters = {"method": "rr", "projection": "gaussian", "delta": 1e-6, "min_norm": 1.0, "max_change": 0.1}
     return DPSignRP(256, **(parameters | options)).fit(np.ones((1, 1000)))
@@ -77,6 +95,7 @@ VARIANTS = {
     "Raw-data-G-OPT": DPRandomProjection(projection="identity"),
     "DP-RP-G": DPRandomProjection(8, projection="gaussian", calibration="kenthapadi"),
     "Analytic DP-RP-G": DPRandomProjection(8, projection="gaussian", calibration="kenthapadi_bound"),
+    "Analytic DP-RP-G, exact": DPRandomProjection(8, projection="gaussian", calibration="analytic_bound"),
     "DP-RP-G-OPT": DPRandomProjection(8, projection="gaussian"),
     "DP-RP-G-OPT-B": DPRandomProjection(8),
     "DP-RP-L": DPRandomProjection(8, projection="gaussian", noise="laplace"),
@@ -85,10 +104,13 @@ VARIANTS = {
     "DP-SignRP-RR": DPSignRP(8, method="rr"),
     "DP-SignRP-RR, least norm": DPSignRP(8, method="rr", projection="gaussian", min_norm=1.0, delta=1e-6),
     "DP-SignRP-RR-smooth": DPSignRP(8),
+    "DP-SignRP with delta": DPSignRP(8, delta=1e-6),
+    "DP-RP-L's signs": DPSignRP(8, method="laplace", projection="gaussian"),
     "DP-SignRP-RR-smooth, s = 3": DPSignRP(8, projection="very_sparse", density=1 / 3),
     "DP-SignOPORP-RR": DPSignOPORP(8, method="rr"),
     "DP-SignOPORP-RR-smooth": DPSignOPORP(8),
     "DP-SignOPORP-RR-smooth, repeated": DPSignOPORP(8, n_repeats=4),
+    "DP-OPORP's signs": DPSignOPORP(8, adjacency="l1", n_repeats=4),
     "iDP-SignRP-G": iDPSignRP(8),
     "iDP-SignRP-G, s = 3": iDPSignRP(8, projection="very_sparse", density=1 / 3),
     "iDP-SignRP-RR": iDPSignRP(8, method="rr"),

@@ -231,6 +231,7 @@ def test_delta_is_not_below_the_chance_of_one_seed(delta, draws, random_state):
     "sketch",
     [
         DPSignRP(64, method="rr", projection="gaussian", min_norm=10.0),
+        DPRandomProjection(64, projection="gaussian", calibration="analytic_bound"),
         DPRandomProjection(64, projection="gaussian", calibration="kenthapadi_bound"),
     ],
     ids=repr,

@@ -12,7 +12,12 @@ from profiles import DELTA, assert_bounds, loss_of, precise_gaussian_profile, si
 from skdprp import DPOPORP, composition
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.mechanisms import classic_gaussian_scale, gaussian_profile, gaussian_scale, kenthapadi_scale, laplace_scale
-from skdprp.mechanisms.gaussian_laplace import gaussian_epsilon, kenthapadi_bound_scale, laplace_profile
+from skdprp.mechanisms.gaussian_laplace import (
+    analytic_bound_scale,
+    gaussian_epsilon,
+    kenthapadi_bound_scale,
+    laplace_profile,
+)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 1e-6, 0.01, 1.0, 10.0, 100.0])
@@ -182,6 +187,31 @@ def test_closed_forms_are_the_published_ones():
     bound = 3 * math.sqrt(1 + 2 * math.sqrt(math.log(2 * p / delta) / k) + 2 * math.log(2 * p / delta) / k)
     ours = kenthapadi_bound_scale(epsilon, delta, max_change=3.0, n_features=p, n_components=k)
     assert ours == pytest.approx(bound * math.sqrt(2 * (math.log(1 / delta) + epsilon)) / epsilon, rel=1e-14)
+
+
+@pytest.mark.parametrize(("n_features", "n_components"), [(1, 1), (1000, 8), (1000, 256), (10**6, 64)])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-9), (1.0, 1e-6), (8.0, 0.01)])
+def test_analytic_bound_meets_its_target_over_the_draw(epsilon, delta, n_features, n_components):
+    """For some share of delta: rows of W longer than a bound, times their number, and the noise for that bound."""
+    known = {"max_change": 3.0, "n_features": n_features, "n_components": n_components}
+    scale = analytic_bound_scale(epsilon, delta, **known)
+    assert scale < 0.93 * kenthapadi_bound_scale(epsilon, delta, **known)
+
+    def total(length):
+        with mpmath.workdps(30):
+            tail = mpmath.gammainc(mpmath.mpf(n_components) / 2, n_components * mpmath.mpf(length) ** 2 / 2)
+            tail *= n_features / mpmath.gamma(mpmath.mpf(n_components) / 2)
+        return float(tail) + gaussian_profile(epsilon, scale=scale, sensitivity=3.0 * float(length))
+
+    lengths = np.linspace(0.9, 3.0 + 7 / n_components**0.5, 4000)
+    totals = np.array([total(length) for length in lengths])
+    assert totals.min() <= delta * (1 + 1e-3) and totals.min() >= 0.8 * delta
+
+
+def test_analytic_bound_of_a_thousand_features():
+    known = {"max_change": 1.0, "n_features": 1000, "n_components": 256}
+    scales = [scale(1.0, 1e-6, **known) for scale in (analytic_bound_scale, kenthapadi_bound_scale)]
+    assert [round(scale, 2) for scale in scales] == [5.49, 7.19]
 
 
 @pytest.mark.parametrize("calibrate", [gaussian_scale, kenthapadi_scale, classic_gaussian_scale])

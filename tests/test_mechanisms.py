@@ -32,7 +32,7 @@ from skdprp.mechanisms import (
     thresholded_counts_scale,
 )
 from skdprp.mechanisms._numerics import rounded_up
-from skdprp.mechanisms.gaussian_laplace import kenthapadi_bound_scale, laplace_profile
+from skdprp.mechanisms.gaussian_laplace import analytic_bound_scale, kenthapadi_bound_scale, laplace_profile
 from skdprp.mechanisms.noisy_steps import sampled_steps_target
 from skdprp.mechanisms.objective_perturbation import (
     objective_perturbation_profile,
@@ -59,6 +59,7 @@ from skdprp.testing import reproducible_noise
         lambda sensitivity: objective_perturbation_scale(0.5, 1e-5, lipschitz=sensitivity),
         lambda sensitivity: softmax_perturbation_scale(0.5, 1e-5, n_classes=3, max_norm=sensitivity),
         lambda sensitivity: product_perturbation_scale(0.5, 1e-5, n_dims=3, lipschitz=sensitivity),
+        lambda sensitivity: analytic_bound_scale(0.5, 1e-5, max_change=sensitivity, n_features=9, n_components=4),
         lambda sensitivity: kenthapadi_bound_scale(0.5, 1e-5, max_change=sensitivity, n_features=9, n_components=4),
         lambda sensitivity: information_scale(0.5, max_abs=sensitivity),
         lambda sensitivity: secret_projection_scale(0.5, 1e-5, n_components=4, max_norm=sensitivity),

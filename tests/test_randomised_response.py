@@ -17,6 +17,7 @@ from skdprp.mechanisms.randomised_response import (
     binomial_flip_epsilon,
     flip_thresholds,
     integer_thresholds,
+    laplace_flip_thresholds,
     randomised_response_profile,
     sign_change_probability,
 )
@@ -151,3 +152,23 @@ def test_flips_meet_their_target(epsilon, delta, n_bits, changed):
     flip = binomial_flip_epsilon(epsilon, delta, n_components=n_bits, changed=changed)
     assert randomised_response_profile(epsilon, epsilon0=flip, **known) <= delta
     assert flip >= epsilon / n_bits * (1 - 2.0**-40)
+
+
+@given(st.floats(-40, 40), st.floats(-2, 2))
+def test_laplace_flips_lose_no_more_than_two_values_differ(value, change):
+    """The logarithms of both probabilities, out of 2**64, move by the distance of the values and 2**-38 at most."""
+    flips = [int(threshold) for threshold in laplace_flip_thresholds(np.array([value, value + change]))]
+    plus = [2**64 - flip if v > 0 else flip for flip, v in zip(flips, (value, value + change), strict=True)]
+    with mpmath.workdps(50):
+        distance = abs(mpmath.mpf(value + change) - mpmath.mpf(value))
+        for p, q in (plus, [2**64 - one for one in plus]):
+            assert abs(mpmath.log(mpmath.mpf(p) / q)) <= distance + mpmath.mpf(2) ** -38
+
+
+def test_laplace_flips_are_rounded_towards_coins():
+    values = np.concatenate([np.linspace(-16, 16, 4001), [0.0, -0.0, 5e-324, 16.1, -1e300, np.inf, -np.inf]])
+    thresholds = laplace_flip_thresholds(values)
+    with mpmath.workdps(50):
+        for value, threshold in zip(values, thresholds, strict=True):
+            exact = mpmath.exp(-min(abs(mpmath.mpf(float(value))), 16)) / 2 * 2**64
+            assert exact <= int(threshold) <= min(exact * (1 + mpmath.mpf(2) ** -39.8), 2**63)

@@ -142,7 +142,7 @@ def test_what_a_report_before_a_fit_does_not_know_is_an_error(binary):
     with pytest.raises(ValueError, match="Give y, of all rows"):
         privacy_report(AMPClassifier(), X[:8], y[:8], n_samples=300)
     with pytest.raises(ValueError, match="The 'method' parameter of DPSignRP"):
-        privacy_report(FeatureUnion([("signs", DPSignRP(4, method="laplace"))]), X)
+        privacy_report(FeatureUnion([("signs", DPSignRP(4, method="gaussian"))]), X)
     with pytest.raises(ValueError, match="Give y, of all rows: AMPClassifier lists no classes"):
         privacy_report(AMPClassifier(), X)
     with pytest.raises(ValueError, match="Give y, of all rows: OneVsRestClassifier lists no classes"):

@@ -47,13 +47,16 @@ def test_l1_sensitivity_of_l2_neighbours_is_a_bound(projection):
     assert moved <= l1_sensitivity(projection, "l2", BETA)
 
 
-def test_l1_sensitivity_of_l2_neighbours_is_reached_by_full_bins():
-    """OPORP with equal bins and the identity move in every component at once."""
-    for kind, p in (("identity", 8), ("oporp", 32)):
+@pytest.mark.parametrize("p", [3, 8, 9, 13, 32, 100])
+def test_l1_sensitivity_of_l2_neighbours_is_reached_by_bins(p):
+    """Full ones, empty ones and some of padding, of equal length or not, move all at once; as does the identity."""
+    for kind in ("identity", "oporp", "count_sketch"):
         projection = make_projection(kind, p, 8, np.random.RandomState(0))
         W = projection.project(np.eye(p)) / projection.divisor
         change = BETA * W.sum(axis=1) / np.linalg.norm(W.sum(axis=1))
-        assert np.abs(change @ W).sum() == pytest.approx(l1_sensitivity(projection, "l2", BETA), rel=1e-9)
+        sensitivity = l1_sensitivity(projection, "l2", BETA)
+        assert np.abs(change @ W).sum() == pytest.approx(sensitivity, rel=1e-9)
+        assert sensitivity == pytest.approx(BETA * p**0.5, rel=1e-9)
 
 
 def test_component_sensitivity_is_the_least_bound(projection):

@@ -76,28 +76,26 @@ def test_each_step_makes_the_releases_more_likely():
     assert np.allclose(shrunk, 0.2)
 
 
-@pytest.mark.parametrize("method", ["smooth", "rr"])
-def test_means_of_bits_are_those_of_bayes_and_of_a_normal_density(method, monkeypatch):
-    sketch = DPSignOPORP(4, epsilon=2.0, method=method, max_change=0.5, random_state=0).fit(np.ones((1, 40)))
+@pytest.mark.parametrize("options", [{}, {"method": "rr"}, {"adjacency": "l1"}], ids=str)
+def test_means_of_bits_are_those_of_bayes_and_of_a_normal_density(options, monkeypatch):
+    sketch = DPSignOPORP(4, epsilon=2.0, max_change=0.5, random_state=0, **options).fit(np.ones((1, 40)))
     monkeypatch.setattr(_posterior, "_STEPS", 0)
-    unit, bits = sketch.component_change_, np.array([[True, False, True, True]])
+    unit, bits = 0.5, np.array([[True, False, True, True]])
     means = _posterior.means_of_bits(bits, positive_probability=sketch.positive_probability, unit=unit)
 
     def weight(x):
-        return sketch.positive_probability(np.full(4, x * unit[0]))[0] * norm.pdf(x)
+        return sketch.positive_probability(np.full(4, x * unit))[0] * norm.pdf(x)
 
     steps = {"points": range(-4, 5), "limit": 200}
     exact = quad(lambda x: x * weight(x), -5, 5, **steps)[0] / quad(weight, -5, 5, **steps)[0]
-    assert means[0] == pytest.approx(unit[0] * exact * np.array([1, -1, 1, 1]), rel=0.03)
+    assert means[0] == pytest.approx(unit * exact * np.array([1, -1, 1, 1]), rel=0.03)
 
 
 def test_bits_of_lopsided_components_say_what_is_rare():
     """The mean of a component follows its share of bits; of fair ones both bits say as much."""
     sketch = DPSignOPORP(2, epsilon=3.0, random_state=0).fit(np.ones((1, 40)))
     positive = np.random.default_rng(0).uniform(size=(5000, 2)) < [0.9, 0.5]
-    means = _posterior.means_of_bits(
-        positive, positive_probability=sketch.positive_probability, unit=sketch.component_change_
-    )
+    means = _posterior.means_of_bits(positive, positive_probability=sketch.positive_probability, unit=1.0)
     plus, minus = (means[positive[:, 0] == bit, 0][0] for bit in (True, False))
     assert plus > -minus > 0.1
     fair = np.unique(means[:, 1])

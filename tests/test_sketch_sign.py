@@ -1,7 +1,10 @@
 """Sign sketches: the exact losses of their bits, and calibration with a least norm."""
 
 from fractions import Fraction
+from itertools import product
+from math import prod
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,18 +12,19 @@ from scipy import stats
 from sketches import (
     DENSE,
     EVERY,
+    KINDS,
     MARGIN,
     WHOLE,
     binomial_sketch,
     exact_losses,
-    probability_of_plus,
+    exact_losses_of_bits,
     projection_matrix,
     wide,
 )
 from sklearn.base import clone
 from sklearn.exceptions import DataDimensionalityWarning
 
-from skdprp import DPRandomProjection, DPSignOPORP, DPSignRP
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP
 from skdprp.guarantee import Adjacency, Definition
 from skdprp.random_projection import make_projection
 
@@ -282,13 +286,12 @@ FLIPPED = [s for s in EVERY if isinstance(s, DPSignRP | DPSignOPORP)]
 
 
 @pytest.mark.parametrize("sketch", FLIPPED, ids=repr)
-def test_stated_probabilities_are_those_of_the_levels(sketch, states):
+def test_stated_probabilities_are_those_of_the_flips(sketch, pluses):
     """To the last bit of a float: what is drawn with is the integer."""
     X = np.random.default_rng(0).normal(size=(50, 9)) + 2
     sketch = clone(sketch).fit(X)
     stated = sketch.positive_probability(sketch.projection_.project(X))
-    exact = [[probability_of_plus(int(s), sketch.flip_thresholds_) / WHOLE for s in row] for row in states(sketch, X)]
-    assert np.array_equal(stated, exact)
+    assert np.array_equal(stated, (pluses(sketch, X) / WHOLE).astype(float))
 
 
 @pytest.mark.parametrize("sketch", FLIPPED, ids=repr)
@@ -313,3 +316,203 @@ def test_probability_of_a_projection_takes_any_shape_but_nan():
         sketch.positive_probability(np.zeros((2, 3)))
     with pytest.raises(ValueError, match="fit again"):
         sketch.set_params(epsilon=3.0).positive_probability(grid)
+
+
+# Laplace flips
+
+
+def spread_neighbours(beta, p, dtype, relation):
+    """Return pairs of rows at distance beta: in one coordinate, or spread; across zero, from it or far away."""
+    rng = np.random.default_rng(0)
+    order = 1 if relation == "l1" else 2
+    steps = np.vstack([np.eye(p), np.ones((1, p)), rng.normal(size=(40, p)), rng.normal(size=(40, p)) ** 9])
+    steps *= 0.9999 * beta / np.linalg.norm(steps, order, axis=1)[:, None]
+    starts = [np.zeros_like(steps), -steps / 2, beta * rng.integers(-3, 4, steps.shape), 5 * steps, 40 * steps]
+    first = np.vstack(starts)
+    second = first + np.tile(steps, (len(starts), 1))
+    first, second = first.astype(dtype), second.astype(dtype)
+    distance = np.linalg.norm(first.astype(np.longdouble) - second.astype(np.longdouble), order, axis=1)
+    return first[distance <= beta], second[distance <= beta]
+
+
+@wide
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("n_repeats", [1, 4])
+@pytest.mark.parametrize("k", [4, 32])
+@pytest.mark.parametrize(("relation", "epsilon"), [("l1", 0.01), ("l1", 2.0), ("l1", 30.0), ("l2", 0.1), ("l2", 8.0)])
+def test_loss_of_laplace_flips_is_epsilon(pluses, relation, epsilon, k, n_repeats, dtype):
+    """Wherever a change goes, the loss reaches epsilon, but for the margin of rounding, and no more."""
+    beta = float(dtype(0.3))
+    first, second = spread_neighbours(beta, 13, dtype, relation)
+    sketch = DPSignOPORP(
+        k, epsilon=epsilon, max_change=beta, adjacency=relation, n_repeats=n_repeats, random_state=0
+    ).fit(first)
+    # All bins to one side of zero, each by as much as its features: the worst of changes in l2.
+    signs = np.sign(projection_matrix(sketch.projection_).sum(axis=1))
+    worst = 0.9999 * beta * signs[None] / np.linalg.norm(signs, 1 if relation == "l1" else 2)
+    first, second = np.vstack([first, 0 * worst]).astype(dtype), np.vstack([second, -worst]).astype(dtype)
+    before = pluses(sketch, first)
+    for stored in (second, sp.csr_array(second)):
+        loss = exact_losses_of_bits(before, pluses(sketch, stored))
+        assert loss <= epsilon
+    if n_repeats == 1 or relation == "l1":
+        assert loss >= min(epsilon, 16.0) * (1 - 2.0**-9)  # beyond the cap all signs are flipped alike
+        assert len(first) > 300
+
+
+@pytest.mark.parametrize("relation", ["l1", "l2"])
+def test_levels_of_one_coordinate_do_not_cover_a_change_that_is_spread(pluses, relation):
+    """Control: the same pairs find that the levels lose several times epsilon, as no guarantee of theirs denies."""
+    first, second = spread_neighbours(1.0, 13, np.float64, relation)
+    sketch = DPSignOPORP(8, epsilon=1.0, random_state=0).fit(first)
+    assert exact_losses_of_bits(pluses(sketch, first), pluses(sketch, second)) > 2
+
+
+@pytest.mark.parametrize("max_change", [0.1, 2.0, 1e6])
+def test_laplace_flips_know_how_far_a_row_may_move(pluses, max_change):
+    """Control: a fit for half the change loses twice epsilon, almost."""
+    first, second = spread_neighbours(max_change, 13, np.float64, "l1")
+    losses = []
+    for change in (max_change, max_change / 2):
+        sketch = DPSignOPORP(4, epsilon=1.0, max_change=change, adjacency="l1", random_state=0).fit(first)
+        losses.append(exact_losses_of_bits(pluses(sketch, first), pluses(sketch, second)))
+    assert 0.99 < losses[0] <= 1 < 1.99 < losses[1]
+
+
+@pytest.mark.parametrize("k", [1, 5, 64])
+@pytest.mark.parametrize("relation", ["coordinate", "l1", "l2"])
+def test_bits_are_the_signs_of_laplace_noise(relation, k):
+    """As often +1 as the numbers of DPOPORP are positive, whose scale is the same, but for their grid."""
+    options = {"epsilon": 3.0, "max_change": 0.7, "random_state": 5}
+    row = np.ones((1, 70))
+    signs = DPSignOPORP(k, method="laplace", adjacency=relation, **options).fit(row)
+    noisy = DPOPORP(k, noise="laplace", adjacency="l2" if relation == "l2" else "l1", **options).fit(row)
+    assert signs.flip_scale_ == noisy.scale_
+    x = np.linspace(-16, 16, 101)[:, None] * noisy.scale_
+    assert np.allclose(signs.positive_probability(x), stats.laplace.cdf(x, scale=noisy.scale_), rtol=1e-11, atol=0)
+
+
+def test_far_signs_are_still_flipped():
+    """As often as at 16 scales, and not never."""
+    sketch = DPSignOPORP(1, epsilon=1.0, adjacency="l1").fit(np.ones((1, 3)))
+    assert np.isclose(sketch.positive_probability([[-np.inf], [-1e300], [-17.0]]), np.exp(-16) / 2, rtol=1e-11).all()
+
+
+@pytest.mark.parametrize("method", ["smooth", "rr"])
+@pytest.mark.parametrize("relation", ["l1", "l2"])
+def test_levels_are_refused_where_a_change_may_spread(method, relation):
+    with pytest.raises(ValueError, match=f"of one coordinate: a change in {relation} may reach all bits"):
+        DPSignOPORP(4, method=method, adjacency=relation).fit(np.ones((1, 9)))
+
+
+def test_fits_of_two_kinds_leave_no_attribute_of_each_other():
+    sketch = DPSignOPORP(4, random_state=0).fit(np.ones((1, 9)))
+    assert not hasattr(sketch, "flip_scale_")
+    sketch.set_params(adjacency="l1").fit(np.ones((1, 9)))
+    assert not hasattr(sketch, "flip_thresholds_") and not hasattr(sketch, "flip_epsilon_")
+    assert sketch.guarantee_.adjacency == Adjacency("l1", 1.0) and sketch.guarantee_.profile(1.0) == 0
+
+
+def test_an_epsilon_below_the_rounding_of_flips_is_refused():
+    with pytest.raises(ValueError, match="too small"):
+        DPSignOPORP(256, epsilon=1e-7, adjacency="l1").fit(np.ones((1, 300)))
+
+
+@wide
+@pytest.mark.parametrize("projection", [*DENSE, "very_sparse"])
+@pytest.mark.parametrize(("epsilon", "k"), [(0.01, 3), (4.0, 24)])
+def test_loss_of_laplace_flips_of_projections_is_epsilon(pluses, projection, epsilon, k):
+    """It is reached from zero along the feature whose row of W has the largest norm."""
+    first, second = spread_neighbours(0.3, 13, np.float64, "l1")
+    sketch = DPSignRP(
+        k, epsilon=epsilon, max_change=0.3, method="laplace", projection=projection, density=0.4, random_state=1
+    ).fit(first)
+    assert sketch.guarantee_.delta == 0
+    before = pluses(sketch, first)
+    for stored in (second, sp.csr_array(second)):
+        loss = exact_losses_of_bits(before, pluses(sketch, stored))
+        assert loss <= epsilon
+    # Of bits that move below zero the loss is all that they pay for; of those above, less.
+    W = projection_matrix(sketch.projection_)
+    row = W[np.abs(W).sum(axis=1).argmax()]
+    below = max(row[row > 0].sum(), -row[row < 0].sum()) / np.abs(row).sum()
+    assert loss >= below * epsilon * (1 - 2.0**-9)
+
+
+def sparse_signs(**options):
+    parameters = {"projection": "very_sparse", "density": 0.2, "random_state": 3} | options
+    return DPSignRP(24, **parameters).fit(np.ones((1, 40)))
+
+
+@wide
+@pytest.mark.parametrize("method", ["smooth", "rr"])
+@pytest.mark.parametrize("epsilon", [0.01, 2.0])
+def test_a_coordinate_pays_for_the_bits_that_it_reaches(states, method, epsilon):
+    """The largest number of nonzeros in a row of W: the loss is epsilon, and more where changes are spread."""
+    sketch = sparse_signs(epsilon=epsilon, method=method, adjacency="coordinate")
+    reached = int((projection_matrix(sketch.projection_) != 0).sum(axis=1).max())
+    assert sketch.flip_epsilon_ == epsilon / reached and reached < 12
+    assert sketch.guarantee_.adjacency == Adjacency("coordinate", 1.0)
+    first, second = adversarial_neighbours(1.0, 40, np.float64, spread=False)
+    units = np.eye(40) * 0.4999
+    first, second = np.vstack([first, units]), np.vstack([second, -units])
+    loss = exact_losses(states(sketch, first), states(sketch, second), sketch.flip_thresholds_)
+    assert_tight(loss, sketch, epsilon, reached)
+    u, v = opposite_neighbours(np.random.default_rng(0), 50, 40, 1.0, spread=True)
+    assert exact_losses(states(sketch, u), states(sketch, v), sketch.flip_thresholds_) > 1.5 * epsilon
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_feature_reaches_more_components_than_stated(kind):
+    W = make_projection(kind, 60, 20, np.random.RandomState(0), density=0.1, n_repeats=1)
+    most = int((projection_matrix(W) != 0).sum(axis=1).max())
+    assert most == W.n_reached() or (kind == "identity" and W.n_reached() == 60)
+    if kind != "identity":
+        stacked = make_projection(kind, 60, 20, np.random.RandomState(0), density=0.1, n_repeats=2)
+        assert (projection_matrix(stacked) != 0).sum(axis=1).max() <= stacked.n_reached() <= 2 * most + 4
+
+
+def exact_delta(before, after, epsilon):
+    """Sum the hockey-stick divergence over all outputs of two rows, in either order."""
+
+    def one_way(u, v):
+        total = mpmath.mpf(0)
+        for signs in product([True, False], repeat=len(u)):
+            p, q = (prod(int(w if s else WHOLE - w) for s, w in zip(signs, bits, strict=True)) for bits in (u, v))
+            total += max(mpmath.mpf(0), p - mpmath.exp(epsilon) * q) / WHOLE ** len(u)
+        return total
+
+    with mpmath.workdps(40):
+        return max(one_way(before, after), one_way(after, before))
+
+
+@wide
+@pytest.mark.parametrize("delta", [1e-6, 0.01])
+@pytest.mark.parametrize("options", [{}, {"method": "rr"}, {"method": "laplace"}, {"projection": "gaussian"}], ids=str)
+def test_delta_of_projections_without_a_norm_is_exact_for_every_row(pluses, options, delta):
+    """All eight bits may change their sign: delta is reached there, up to rounding, and passed by no other pair."""
+    sketch = DPSignRP(8, epsilon=2.0, delta=delta, random_state=1, **options).fit(np.ones((1, 13)))
+    first, second = spread_neighbours(1.0, 13, np.float64, "l1")
+    few = np.random.default_rng(0).permutation(len(first))[:6]
+    W = projection_matrix(sketch.projection_)
+    step = np.linalg.lstsq(W.T, np.ones(8), rcond=None)[0]
+    step *= 0.4999 / np.abs(step).sum()
+    first, second = np.vstack([step, first[few]]), np.vstack([-step, second[few]])
+    deltas = [exact_delta(*pair, 2.0) for pair in zip(pluses(sketch, first), pluses(sketch, second), strict=True)]
+    assert max(deltas) <= delta
+    assert sketch.guarantee_.delta == delta and sketch.guarantee_.profile(2.0) <= delta
+    if options.get("method") != "laplace":
+        assert deltas[0] >= delta * (1 - 1e-6)
+
+
+def test_a_small_delta_allows_several_times_the_loss_of_a_bit():
+    plain, with_delta = (DPSignRP(256, delta=delta).fit(np.ones((1, 1000))) for delta in (0.0, 1e-6))
+    assert round(with_delta.flip_epsilon_ / plain.flip_epsilon_, 1) == 3.8
+    laplace = [DPSignRP(256, delta=delta, method="laplace").fit(np.ones((1, 1000))) for delta in (0.0, 1e-6)]
+    assert round(laplace[0].flip_scale_ / laplace[1].flip_scale_, 1) == 3.8
+
+
+def test_laplace_flips_that_need_no_delta_have_none():
+    """The l1 sensitivity of a Gaussian projection is far below its largest changes times their number."""
+    sketch = DPSignRP(64, delta=1e-6, method="laplace", projection="gaussian", random_state=0).fit(np.ones((1, 100)))
+    assert sketch.guarantee_.delta == 0 and sketch.guarantee_.epsilon == 1.0

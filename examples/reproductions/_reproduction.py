@@ -160,6 +160,7 @@ def signs_of_projection(k, epsilon, method, *, projection="rademacher", min_norm
         epsilon=epsilon,
         delta=delta,
         max_change=1.0,
+        adjacency="l1",
         method=method,
         min_norm=min_norm,
         projection=projection,
@@ -170,7 +171,7 @@ def signs_of_projection(k, epsilon, method, *, projection="rademacher", min_norm
 
 def signs_of_oporp(k, epsilon, method, n_repeats):
     """Return DP-SignOPORP with t repetitions, for beta = 1."""
-    return DPSignOPORP(k, epsilon=epsilon, max_change=1.0, method=method, n_repeats=n_repeats)
+    return DPSignOPORP(k, epsilon=epsilon, max_change=1.0, adjacency="coordinate", method=method, n_repeats=n_repeats)
 
 
 def individual_signs(k, epsilon, method, projection):

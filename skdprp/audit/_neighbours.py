@@ -128,21 +128,32 @@ def _both_sides(step):
     return step[None] / 2, -step[None] / 2
 
 
+def _longest_step(estimator, noise):
+    """Change of a row that moves the projection most, in the norm of the noise."""
+    if getattr(estimator, "adjacency", Relation.L1) == Relation.L2:
+        direction = _leading_direction(estimator.projection_, noise)
+    else:
+        order = 1 if noise == "laplace" else 2
+        direction = _largest_row(estimator.projection_, lambda rows: np.linalg.norm(rows, ord=order, axis=1))
+    return estimator.max_change * direction
+
+
 @worst_neighbours.register
 def _of_additive_sketch(estimator: AdditiveSketch, X, y=None):
     check_is_fitted(estimator)
-    if estimator.adjacency == Relation.L2:
-        direction = _leading_direction(estimator.projection_, estimator.noise)
-    else:
-        order = 1 if estimator.noise == "laplace" else 2
-        direction = _largest_row(estimator.projection_, lambda rows: np.linalg.norm(rows, ord=order, axis=1))
-    return _both_sides(estimator.max_change * direction)
+    return _both_sides(_longest_step(estimator, estimator.noise))
 
 
 @worst_neighbours.register
 def _of_sign_sketch(estimator: SignSketch, X, y=None):
-    """Straddle zero in as many signs as one feature reaches, at the least norm if there is one."""
+    """Straddle zero in as many signs as one feature reaches, at the least norm if there is one.
+
+    Laplace flips lose most from zero to one side: there the logarithm of their probability moves fastest.
+    """
     check_is_fitted(estimator)
+    if hasattr(estimator, "flip_scale_"):
+        step = _longest_step(estimator, "laplace")[None]
+        return np.zeros_like(step), step
     direction = _largest_row(estimator.projection_, lambda rows: np.count_nonzero(rows, axis=1))
     a, b = _both_sides(estimator.max_change * direction)
     rest = (getattr(estimator, "min_norm", None) or 0.0) ** 2 - (estimator.max_change / 2) ** 2

@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+from scipy.special import chdtri, erfcx, log_ndtr, ndtr, ndtri
 
 from .. import _noise
 from .._digits import with_python_numbers
@@ -261,6 +261,30 @@ def kenthapadi_bound_scale(epsilon, delta, *, max_change, n_features, n_componen
         delta / 2, max_change=max_change, n_features=n_features, n_components=n_components
     )
     return kenthapadi_scale(epsilon, delta / 2, sensitivity=bound)
+
+
+@cached
+def analytic_bound_scale(epsilon, delta, *, max_change, n_features, n_components):
+    """Calibrate a Gaussian random projection, scaled by 1 / sqrt(k), before it is drawn, without tail bounds.
+
+    As :func:`kenthapadi_bound_scale`, with the analytic Gaussian mechanism in the place of its formula, the quantile of
+    the chi-square distribution in that of Laurent and Massart's bound, and the best share of delta for the draw.
+
+    Notes
+    -----
+    The squared norms of the p rows of W are chi-square variables of k degrees of freedom: all are at most the quantile
+    t at a tail of ``s delta / p``, except with probability ``s delta``. Then the l2 sensitivity is at most
+    ``max_change sqrt(t / k)``, and the noise meets (epsilon, (1 - s) delta). Any share s is private: of those that are
+    powers of 1/2 the one with the least noise is taken.
+    """
+    require_positive_delta(delta)
+
+    def _scale(share):
+        quantile = chdtri(n_components, delta * share / n_features) * (1 + 2.0**-36)  # for its own error
+        sensitivity = max_change * float(np.sqrt(quantile / n_components))
+        return gaussian_scale(epsilon, delta * (1 - share), sensitivity=sensitivity)
+
+    return min(_scale(2.0**-i) for i in range(1, 12))
 
 
 @with_python_numbers

@@ -21,7 +21,7 @@ _PROJECTIONS = {
     if isinstance(kind, type) and issubclass(kind, random_projection.Projection)
 }
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
-_FITTED = ("scale_", "sensitivity_", "flip_epsilon_")
+_FITTED = ("scale_", "sensitivity_", "flip_epsilon_", "flip_scale_")
 
 
 @dataclass(frozen=True, eq=False)

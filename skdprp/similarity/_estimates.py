@@ -272,7 +272,7 @@ def best_n_components(epsilon, *, angle=np.pi / 3, delta=0.0, min_norm=None, max
     angle : float, default=pi/3
         The angle that matters, in radians.
     delta : float, default=0.0
-        As in :class:`~skdprp.DPSignRP`: above 0 with `min_norm`, and only then.
+        As in :class:`~skdprp.DPSignRP`: with `min_norm`, above 0.
     min_norm : float or None, default=None
         Least l2 norm of a row, as in :class:`~skdprp.DPSignRP`. Far from zero few signs change, so that each bit has
         more than epsilon / k.
@@ -282,9 +282,9 @@ def best_n_components(epsilon, *, angle=np.pi / 3, delta=0.0, min_norm=None, max
     Returns
     -------
     int
-        The k that minimises :func:`angle_variance` at the loss that each of k bits may have: epsilon / k, or with
-        `min_norm` what the exact distribution of the number of differing signs allows; then to within 5% of k, and of
-        at most 8192.
+        The k that minimises :func:`angle_variance` at the loss that each of k bits may have: epsilon / k, or with delta
+        what the exact distribution of the loss of all bits allows, and with `min_norm` of those of them whose signs
+        differ; then to within 5% of k, and of at most 8192.
 
     Examples
     --------
@@ -294,13 +294,13 @@ def best_n_components(epsilon, *, angle=np.pi / 3, delta=0.0, min_norm=None, max
     >>> best_n_components(20.0, delta=1e-6, min_norm=10.0)
     49
     """
-    if (min_norm is None) != (delta == 0):
-        raise ValueError("A least norm needs delta > 0, and delta > 0 needs min_norm.")
-    if min_norm is None:
+    if min_norm is not None and delta == 0:
+        raise ValueError("A least norm needs delta > 0.")
+    if delta == 0:
         # With more bits than epsilon the flips of all cost more than one more bit brings: larger k are never best.
         k = np.arange(1, int(np.ceil(epsilon)) + 2)
         return int(k[np.argmin(angle_variance(angle, n_components=k, flip_epsilon=epsilon / k))])
-    changed = sign_change_probability(max_change / min_norm)
+    changed = 1.0 if min_norm is None else sign_change_probability(max_change / min_norm)
 
     def _variance(k):
         loss = binomial_flip_epsilon(epsilon, delta, n_components=k, changed=changed)

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._threads import in_threads
 from .._validation import PythonNumbersMixin, _fit_context
+from ..sensitivity import component_sensitivity
 from ._estimates import as_array
 from ._posterior import means_of_bits, means_of_numbers
 from ._search import NEIGHBORS_CONSTRAINTS, NeighborsGraphMixin, check_n_neighbors
@@ -24,7 +25,8 @@ def _posterior_means(S, sketch):
         if S.dtype not in (np.uint8, np.int8) or S.shape[1] != (-(-k // 8) if S.dtype == np.uint8 else k):
             raise ValueError(f"X of {S.dtype} and width {S.shape[1]} is not {k} signs in int8, or packed in uint8.")
         positive = np.unpackbits(S, axis=1, count=k).astype(bool) if S.dtype == np.uint8 else S > 0
-        means = means_of_bits(positive, positive_probability=sketch.positive_probability, unit=sketch.component_change_)
+        unit = component_sensitivity(projection, sketch.max_change).max() or 1.0
+        means = means_of_bits(positive, positive_probability=sketch.positive_probability, unit=unit)
     else:
         if S.dtype not in (np.float32, np.float64) or S.shape[1] != k:
             raise ValueError(f"X of {S.dtype} and width {S.shape[1]} is not {k} numbers in float32 or float64.")
@@ -104,7 +106,8 @@ class SketchNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
     mean ``sum_x x p(x) f(s | x) / sum_x p(x) f(s | x)`` shrinks to 0 what is as good as noise alone. The densities
     are estimated from the releases by expectation maximisation: one of all components, from which that of each takes
     a few steps [1]_. Bits do not tell how large components are: there the density is normal at first, with a standard
-    deviation of one change of `max_change`. A component that no feature reaches does not count.
+    deviation of what one coordinate that changes by `max_change` may move. A component that no feature reaches does not
+    count.
 
     The distance is 1 minus the cosine of a query's projection and the posterior means. That is a score to rank by, and
     no estimate of the rows' own cosine: see :func:`cosines` for that. A query of zeros has the distance 1 to all rows.

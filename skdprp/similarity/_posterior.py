@@ -21,12 +21,14 @@ def _maximise(density, counts, likelihood, n_steps, prior_rows=0.0):
     """Make the releases of each component more likely with each step of expectation maximisation.
 
     `counts` has a row for each component, `likelihood` for each point, and both a column for each cell of releases.
-    The density where all start counts as `prior_rows` rows more.
+    Where each component has a likelihood of its own, both are stacks of such matrices, `counts` of one row each. The
+    density where all start counts as `prior_rows` rows more.
     """
-    weights, n_rows = np.repeat(density[None], len(counts), axis=0), counts.sum(axis=1, keepdims=True)
+    weights, n_rows = np.broadcast_to(density, (*counts.shape[:-1], len(density))), counts.sum(axis=-1, keepdims=True)
     for _ in range(n_steps):
         # Densities with no likelihood left for a cell without a row would make 0 / 0 of it.
-        expected = weights * ((counts / np.maximum(weights @ likelihood, _TINY)) @ likelihood.T)
+        ratios = counts / np.maximum(weights @ likelihood, _TINY)
+        expected = weights * (ratios @ likelihood.swapaxes(-1, -2))
         weights = (expected + prior_rows * density) / (n_rows + prior_rows)
     return weights
 
@@ -75,14 +77,12 @@ def means_of_bits(positive, *, positive_probability, unit):
     """Posterior means of the components of rows, float32, given which of their bits are +1.
 
     Bits do not tell how large components are: the density of all of them is a normal one whose standard deviation is
-    the change of one unit. Of the same density for each component, all bits would count alike, whatever it is.
-
-    `positive_probability` of multiples of the unit is the same function for each component.
+    `unit`, and that of each is its own by how many of its bits are +1.
     """
     points = np.linspace(-4, 4, 41)
     density = np.exp(-(points**2) / 2) / np.exp(-(points**2) / 2).sum()
-    plus = positive_probability(points[:, None] * unit)[:, 0]
+    plus = positive_probability(points[:, None] * unit).T
     n_positive = positive.sum(axis=0)
-    counts = np.stack([len(positive) - n_positive, n_positive], axis=1)
-    table = _means_of_cells(density, counts, np.stack([1 - plus, plus], axis=1), points) * unit[:, None]
+    counts = np.stack([len(positive) - n_positive, n_positive], axis=1)[:, None]
+    table = unit * _means_of_cells(density, counts, np.stack([1 - plus, plus], axis=2), points)[:, 0]
     return np.where(positive, table[:, 1], table[:, 0]).astype(np.float32)

@@ -7,14 +7,18 @@ from .._digits import printed_down, printed_up
 from .._validation import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..composition import PrivacyLoss
 from ..mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scale, laplace_scale, sampled_target
-from ..mechanisms.gaussian_laplace import kenthapadi_bound_scale
+from ..mechanisms.gaussian_laplace import analytic_bound_scale, kenthapadi_bound_scale
 from ..random_projection import make_projection
 from ..sensitivity import l1_sensitivity, l2_sensitivity
 from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, check_delta_of_a_draw
 
-_LL_3 = "Li and Li, arXiv:2306.01751, Section 3"
+_BW = "Balle and Wang, ICML 2018, Theorem 8"
+_BEFORE_THE_DRAW = {
+    "kenthapadi_bound": (kenthapadi_bound_scale, "Li and Li, arXiv:2306.01751, Section 3"),
+    "analytic_bound": (analytic_bound_scale, f"{_BW}, and the chi-square law of the rows of a Gaussian projection"),
+}
 _GAUSSIAN_CALIBRATIONS = {
-    "analytic": (None, "Balle and Wang, ICML 2018, Theorem 8"),
+    "analytic": (None, _BW),
     "kenthapadi": (kenthapadi_scale, "Li and Li, arXiv:2306.01751, Theorem 3.1"),
     "classic": (classic_gaussian_scale, "Dwork and Roth 2014, Theorem A.1"),
 }
@@ -36,19 +40,20 @@ class AdditiveSketch(BaseSketch):
             scale = laplace_scale(target[0], sensitivity=sensitivity * (1 + ROUNDING_MARGIN))
             mechanism, delta, source = "Laplace mechanism", 0.0, "Dwork et al. 2006"
             assumptions = ("the probability of noise beyond 200 scales, below 2**-288 for each number, counts as zero",)
-        elif self.calibration == "kenthapadi_bound":
+        elif self.calibration in _BEFORE_THE_DRAW:
             if self.projection != "gaussian" or self.adjacency != Relation.L1:
-                raise ValueError("calibration='kenthapadi_bound' needs projection='gaussian' and adjacency='l1'.")
+                raise ValueError(f"calibration={self.calibration!r} needs projection='gaussian' and adjacency='l1'.")
             check_delta_of_a_draw(self.delta)
             # Of what was drawn, for information: the scale is set before the draw, and does not depend on it.
             sensitivity = l2_sensitivity(projection, self.adjacency, self.max_change)
-            scale = kenthapadi_bound_scale(
+            scale_before, source = _BEFORE_THE_DRAW[self.calibration]
+            scale = scale_before(
                 *target,
                 max_change=self.max_change * (1 + ROUNDING_MARGIN),
                 n_features=projection.n_features,
                 n_components=projection.n_components,
             )
-            mechanism, source, assumptions = "Gaussian mechanism, a-priori calibration", _LL_3, (DRAW,)
+            mechanism, assumptions = "Gaussian mechanism, a-priori calibration", (DRAW,)
         else:
             sensitivity = l2_sensitivity(projection, self.adjacency, self.max_change)
             with_rounding = sensitivity * (1 + ROUNDING_MARGIN)
@@ -112,9 +117,10 @@ class DPRandomProjection(AdditiveSketch):
         Share of nonzero entries of a very sparse projection; "auto" is 1 / sqrt(n_features).
     noise : {"gaussian", "laplace"}, default="gaussian"
         Distribution of the noise.
-    calibration : {"analytic", "kenthapadi", "kenthapadi_bound", "classic"}, default="analytic"
-        How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "kenthapadi_bound" is set before
-        a Gaussian projection is drawn, for a delta of 1e-9 or more; "classic" needs epsilon < 1.
+    calibration : {"analytic", "analytic_bound", "kenthapadi", "kenthapadi_bound", "classic"}, default="analytic"
+        How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "analytic_bound" and
+        "kenthapadi_bound", the published formula, are set before a Gaussian projection is drawn, for a delta of 1e-9 or
+        more; "classic" needs epsilon < 1.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.
     n_jobs : int or None, default=None
@@ -167,7 +173,7 @@ class DPRandomProjection(AdditiveSketch):
         **_ADDITIVE_CONSTRAINTS,
         "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse", "identity", "count_sketch"})],
         "density": DENSITY,
-        "calibration": [StrOptions({"analytic", "kenthapadi", "kenthapadi_bound", "classic"})],
+        "calibration": [StrOptions({"analytic", "analytic_bound", "kenthapadi", "kenthapadi_bound", "classic"})],
     }
 
     def __init__(

@@ -8,21 +8,24 @@ from sklearn.utils.extmath import row_norms
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
-from .._digits import printed_up
+from .._digits import printed_down, printed_up
 from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
 from ..composition import PrivacyLoss, Profile
+from ..mechanisms import laplace_scale, sampled_target
 from ..mechanisms.published import published_sign_changes
 from ..mechanisms.randomised_response import (
     binomial_flip_epsilon,
     flip_thresholds,
+    laplace_flip_thresholds,
     randomised_response_profile,
     sign_change_probability,
 )
 from ..random_projection import make_projection
-from ..sensitivity import component_sensitivity
+from ..sensitivity import component_sensitivity, l1_sensitivity
 from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, check_delta_of_a_draw
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
+_SIGNS_OF_LAPLACE = "Dwork et al. 2006, of the signs of the noisy projection"
 _MARGIN_OF_DISTANT_ROWS = ROUNDING_MARGIN / 64  # so little that it hardly adds to the probability that a sign changes
 SIGN_CONSTRAINTS = {
     **SKETCH_CONSTRAINTS,
@@ -60,19 +63,37 @@ class SignSketch(BaseSketch):
         return np.where(change > 0, change, 1.0) * (1 + ROUNDING_MARGIN)
 
 
-_FLIP_CONSTRAINTS = {**SIGN_CONSTRAINTS, "method": [StrOptions({"smooth", "rr"})]}
-
-
 class FlippedSignSketch(SignSketch):
-    """Signs flipped with the probability of their level, at a loss of `flip_epsilon_` for each unit change."""
+    """Signs flipped at random: by levels, at a loss of `flip_epsilon_` for each unit change, or as by Laplace noise."""
 
-    def _flips(self, projection, flip_epsilon):
-        """Fitted attributes for a loss of each bit."""
+    def _levels_of_flips(self, projection, flip_epsilon):
+        """Fitted attributes of flips by levels, for a loss of each bit."""
         return {
             "component_change_": self._component_change(projection),
             "flip_epsilon_": flip_epsilon,
             "flip_thresholds_": flip_thresholds(flip_epsilon),
         }
+
+    def _laplace_scale(self, projection):
+        """Scale of Laplace flips: that of noise on the whole projection, not divided, whose signs these are."""
+        relation = Relation.L2 if self.adjacency == Relation.L2 else Relation.L1  # a coordinate is a corner of l1
+        sensitivity = projection.divisor * l1_sensitivity(projection, relation, self.max_change)
+        epsilon, _ = sampled_target(self.epsilon, 0.0, n_changed=projection.n_components)
+        # Where W is zero so are all projections, and their signs coins: any positive number serves.
+        return laplace_scale(epsilon, sensitivity=sensitivity * (1 + ROUNDING_MARGIN)) or 1.0
+
+    def _stated(self, flips, delta, mechanism, source, loss=None, assumptions=()):
+        """Calibration of flips that are the fitted attributes."""
+        guarantee = self._guarantee(
+            delta,
+            adjacency=self.adjacency,
+            released="the flipped signs of the projection",
+            mechanism=mechanism,
+            source=source,
+            loss=loss,
+            assumptions=assumptions,
+        )
+        return Calibration(guarantee, flips)
 
     def positive_probability(self, x):
         """Probability with which bits are released as +1, by their projections.
@@ -108,22 +129,26 @@ class FlippedSignSketch(SignSketch):
         if np.isnan(x).any():
             raise ValueError("A projection is NaN.")
         shape = np.broadcast_shapes(x.shape, (self.projection_.n_components,))
-        flipped = self.flip_thresholds_[self._levels(np.broadcast_to(x, shape).copy())] * 2.0**-64
+        levels, thresholds = self._flips(np.broadcast_to(x, shape).copy())
+        flipped = thresholds[levels] * 2.0**-64
         return np.where(x > 0, 1 - flipped, flipped)
 
-    def _levels(self, x):
-        """Levels of projections, which are overwritten."""
+    def _flips(self, x):
+        """How signs of projections, which are overwritten, are flipped: places in thresholds, and the thresholds."""
+        if hasattr(self, "flip_scale_"):
+            thresholds = laplace_flip_thresholds(np.divide(x, self.flip_scale_, out=x)).reshape(-1)
+            return np.arange(x.size).reshape(x.shape), thresholds
         last = len(self.flip_thresholds_) - 1
-        if self.method == "smooth":
-            # The level ceil(|x| / c): a neighbour moves x by c at most, and so the level by one at most.
-            np.divide(np.abs(x, out=x), self.component_change_, out=x)
-            return np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16)
-        # One level for all, but for zeros: their sign is no sign, and a fair coin.
-        return np.minimum(x != 0, last).astype(np.uint8)
+        if self.method == "rr":
+            # One level for all, but for zeros: their sign is no sign, and a fair coin.
+            return np.minimum(x != 0, last).astype(np.uint8), self.flip_thresholds_
+        # The level ceil(|x| / c): a neighbour moves x by c at most, and so the level by one at most.
+        np.divide(np.abs(x, out=x), self.component_change_, out=x)
+        return np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16), self.flip_thresholds_
 
     def _release_signs(self, x):
         positive = x > 0
-        return positive ^ _noise.flip(self._levels(x), self.flip_thresholds_)
+        return positive ^ _noise.flip(*self._flips(x))
 
 
 def _loss_of_bits(n_bits, flip_epsilon):
@@ -143,16 +168,21 @@ class DPSignRP(FlippedSignSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     delta : float, default=0.0
-        Probability with which the bound may fail: 0, or with `min_norm` at least 1e-9.
+        Probability with which the bound may fail; with `min_norm`, at least 1e-9. A small one allows far fewer flips.
     max_change : float, default=1.0
-        l1 distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read
-        from the data.
-    method : {"smooth", "rr"}, default="smooth"
-        "smooth" flips a sign less often the further its projection is from zero; "rr" (randomised response) flips all
-        alike.
+        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        the data.
+    adjacency : {"coordinate", "l1"}, default="l1"
+        Which distance; "coordinate" is for one coordinate that changes by `max_change`. It needs fewer flips where W is
+        very sparse and the method one of levels, for it reaches few bits.
+    method : {"smooth", "rr", "laplace"}, default="smooth"
+        "smooth" flips a sign less often the more changes its projection is away from zero, counted up to the next whole
+        one; "rr" (randomised response) flips all alike. "laplace" flips a sign as often as Laplace noise would, by the
+        distance from zero itself: about half as strong near zero, twice as strong far from it, and best where W is
+        Gaussian or very sparse and changes may spread.
     min_norm : float or None, default=None
         Least l2 norm that every row is assumed to have, a public choice. Rows below it are refused. With method="rr",
-        projection="gaussian" and delta > 0 it allows far fewer flips.
+        projection="gaussian" and delta > 0 it allows still fewer flips.
     projection : {"rademacher", "gaussian", "uniform", "very_sparse"}, default="rademacher"
         Distribution of the entries of W.
     density : "auto" or float, default="auto"
@@ -172,11 +202,14 @@ class DPSignRP(FlippedSignSketch):
     projection_ : Projection
         The public projection.
     component_change_ : ndarray of shape (n_components,)
-        Change c of each projection that moves its level by one.
+        Methods "smooth" and "rr": change c of each projection that moves its level by one.
     flip_epsilon_ : float
-        Privacy loss of one bit.
+        Methods "smooth" and "rr": privacy loss of one bit.
     flip_thresholds_ : ndarray of uint64, shape (n_levels,)
-        Probability, out of 2**64, that a sign of each level is flipped.
+        Methods "smooth" and "rr": probability, out of 2**64, that a sign of each level is flipped.
+    flip_scale_ : float
+        Method "laplace": the scale b; a sign is flipped with probability ``exp(-|x| / b) / 2``, x being its projection,
+        not divided.
     guarantee_ : PrivacyGuarantee
         What one release guarantees.
     n_features_in_ : int
@@ -193,10 +226,19 @@ class DPSignRP(FlippedSignSketch):
     In [1]_ it is DP-SignRP-RR-smooth, and with ``method="rr"`` DP-SignRP-RR: by Remark 4.1 there, and with `min_norm`
     by Algorithm 6, exactly or with ``calibration="published"``.
 
+    A neighbour moves each projection j by ``c_j = max_change max_i |w_ij|`` at most: its bit loses epsilon' at most,
+    whatever W is and whichever rows are compared. So m bits that are flipped independently lose no more than m-fold
+    randomised response [2]_, m being all bits, or for one coordinate the largest number of nonzeros in a row of the
+    drawn W. With delta = 0 that is epsilon' = epsilon / m. With delta > 0 and without `min_norm` it is the largest loss
+    of a bit at which delta is exactly `delta`, for every W and not on average over draws of it. Laplace flips have the
+    scale of the largest c_j over epsilon', or the l1 sensitivity of the projection over epsilon: whichever is less, the
+    latter without any delta.
+
     References
     ----------
     .. [1] P. Li and X. Li, "Differential Privacy with Random Projections and Sign Random Projections",
        arXiv:2306.01751, Section 4.
+    .. [2] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
 
     Examples
     --------
@@ -211,7 +253,9 @@ class DPSignRP(FlippedSignSketch):
     """
 
     _parameter_constraints: dict = {
-        **_FLIP_CONSTRAINTS,
+        **SIGN_CONSTRAINTS,
+        "adjacency": [StrOptions({"coordinate", "l1"})],
+        "method": [StrOptions({"smooth", "rr", "laplace"})],
         "delta": PRIVACY_CONSTRAINTS["delta"],
         "min_norm": [*POSITIVE, None],
         "projection": [StrOptions({"rademacher", "gaussian", "uniform", "very_sparse"})],
@@ -226,6 +270,7 @@ class DPSignRP(FlippedSignSketch):
         epsilon=1.0,
         delta=0.0,
         max_change=1.0,
+        adjacency="l1",
         method="smooth",
         min_norm=None,
         projection="rademacher",
@@ -239,6 +284,7 @@ class DPSignRP(FlippedSignSketch):
         self.epsilon = epsilon
         self.delta = delta
         self.max_change = max_change
+        self.adjacency = adjacency
         self.method = method
         self.min_norm = min_norm
         self.projection = projection
@@ -252,33 +298,44 @@ class DPSignRP(FlippedSignSketch):
         return make_projection(self.projection, n_features, self.n_components, random_state, density=self.density)
 
     def _calibrate(self, projection):
-        k = projection.n_components
-        if self.min_norm is None:
-            if self.delta > 0:
-                raise ValueError("delta > 0 buys nothing without min_norm: set delta=0, or assume a min_norm.")
-            # A change may reach all bits, and they share epsilon.
-            flip_epsilon = float(self.epsilon) / k
-            delta, source, loss, assumptions = 0.0, _LL_4, _loss_of_bits(k, flip_epsilon), ()
-        else:
-            if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
-                raise ValueError(
-                    "min_norm needs method='rr', projection='gaussian' and delta > 0: of other projections, how many "
-                    "signs differ depends on the rows."
-                )
-            check_delta_of_a_draw(self.delta)
-            flip_epsilon, delta, loss = self._flip_epsilon_of_distant_rows(projection), self.delta, None
-            source = "binomial mixture of randomised responses, exact for Gaussian projections"
-            assumptions = (DRAW, f"every row has l2 norm at least {self.min_norm} (rows below are refused)")
-        guarantee = self._guarantee(
-            delta,
-            adjacency=Relation.L1,
-            released="the flipped signs of the projection",
-            mechanism=f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit",
-            source=source,
-            loss=loss,
-            assumptions=assumptions,
+        if self.min_norm is not None:
+            return self._calibrate_for_distant_rows(projection)
+        # A coordinate reaches the nonzeros of its row of W, a change that is spread may reach all bits: they share.
+        one_coordinate = self.adjacency == Relation.COORDINATE
+        n_bits = max(1, projection.n_reached()) if one_coordinate else projection.n_components
+        delta, flip_epsilon, source = 0.0, float(self.epsilon) / n_bits, _LL_4
+        if self.delta > 0:
+            flip_epsilon = binomial_flip_epsilon(self.epsilon, self.delta, n_components=n_bits, changed=1.0)
+            delta, source = self.delta, "Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3"
+        loss = _loss_of_bits(n_bits, flip_epsilon)
+        mechanism = f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit"
+        if self.method != "laplace":
+            return self._stated(self._levels_of_flips(projection, flip_epsilon), delta, mechanism, source, loss)
+        scale = without_delta = self._laplace_scale(projection)
+        if self.delta > 0:
+            epsilon, _ = sampled_target(flip_epsilon, 0.0, n_changed=1)
+            change = component_sensitivity(projection, self.max_change).max() * (1 + ROUNDING_MARGIN)
+            scale = min(scale, laplace_scale(epsilon, sensitivity=change) or scale)
+        if scale == without_delta:
+            delta, source, loss = 0.0, _SIGNS_OF_LAPLACE, None
+        mechanism = f"Laplace flips, scale {printed_down(scale, 6)}"
+        return self._stated({"flip_scale_": scale}, delta, mechanism, source, loss)
+
+    def _calibrate_for_distant_rows(self, projection):
+        if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
+            raise ValueError(
+                "min_norm needs method='rr', projection='gaussian' and delta > 0: of other projections, how many "
+                "signs differ depends on the rows."
+            )
+        check_delta_of_a_draw(self.delta)
+        flip_epsilon = self._flip_epsilon_of_distant_rows(projection)
+        return self._stated(
+            self._levels_of_flips(projection, flip_epsilon),
+            self.delta,
+            f"randomised response, rr, loss {printed_up(flip_epsilon, 6)} for each bit",
+            "binomial mixture of randomised responses, exact for Gaussian projections",
+            assumptions=(DRAW, f"every row has l2 norm at least {self.min_norm} (rows below are refused)"),
         )
-        return Calibration(guarantee, self._flips(projection, flip_epsilon))
 
     def _flip_epsilon_of_distant_rows(self, projection):
         """Loss of one bit, where rows far from zero seldom change a sign.
@@ -308,7 +365,8 @@ class DPSignRP(FlippedSignSketch):
 class DPSignOPORP(FlippedSignSketch):
     """Release randomly flipped signs of one permutation and one random projection of each row.
 
-    A change of one coordinate moves one bin only, so that each bit may use the whole epsilon. Signs tell most when the
+    A change of one coordinate moves one bin only, so that each bit may use the whole epsilon. So it may where changes
+    spread over many bins (``adjacency="l1"``), by flips that pay for how far each bin moves. Signs tell most when the
     features are centred: take public constants off first.
 
     The bit of an empty bin, whose features are all zero in a row, is a coin. Where rows have zeros and epsilon is not
@@ -321,11 +379,17 @@ class DPSignOPORP(FlippedSignSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     max_change : float, default=1.0
-        How much one coordinate may change: the unit of privacy. Rows that differ in several coordinates by this much in
-        all are **not** covered. A public choice, never read from the data.
-    method : {"smooth", "rr"}, default="smooth"
-        "smooth" flips a sign less often the further its projection is from zero; "rr" (randomised response) flips all
-        alike.
+        Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
+        the data.
+    adjacency : {"coordinate", "l1", "l2"}, default="coordinate"
+        Which distance. With "coordinate" one coordinate may change by `max_change`; rows that differ in several
+        coordinates by this much in all are **not** covered. "l1" and "l2" cover them; "l2" has sqrt(n_features) times
+        the flips.
+    method : {"auto", "smooth", "rr", "laplace"}, default="auto"
+        "smooth" flips a sign less often the more changes its projection is away from zero, counted up to the next whole
+        one; "rr" (randomised response) flips all alike. Both are for one coordinate. "laplace" flips a sign as often as
+        Laplace noise would, by the distance from zero itself. "auto" is "smooth" for one coordinate, and "laplace" for
+        others.
     n_repeats : int, default=1
         Number t of independent projections with k / t bits each, at epsilon / t each: repetitions against empty bins.
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
@@ -341,11 +405,13 @@ class DPSignOPORP(FlippedSignSketch):
     projection_ : Projection
         The public projection.
     component_change_ : ndarray of shape (n_components,)
-        Change c of each projection that moves its level by one.
+        Methods "smooth" and "rr": change c of each projection that moves its level by one.
     flip_epsilon_ : float
-        Privacy loss of one bit.
+        Methods "smooth" and "rr": privacy loss of one bit.
     flip_thresholds_ : ndarray of uint64, shape (n_levels,)
-        Probability, out of 2**64, that a sign of each level is flipped.
+        Methods "smooth" and "rr": probability, out of 2**64, that a sign of each level is flipped.
+    flip_scale_ : float
+        Method "laplace": the scale b; a sign is flipped with probability ``exp(-|x| / b) / 2``, x being its projection.
     guarantee_ : PrivacyGuarantee
         What one release guarantees.
     n_features_in_ : int
@@ -355,12 +421,16 @@ class DPSignOPORP(FlippedSignSketch):
 
     See Also
     --------
-    DPSignRP : Covers changes spread over many coordinates.
+    DPSignRP : Signs of dense and very sparse projections.
     skdprp.similarity.best_n_repeats : Chooses `n_repeats`.
 
     Notes
     -----
     In [1]_ it is DP-SignOPORP-RR-smooth, and with ``method="rr"`` DP-SignOPORP-RR.
+
+    With ``method="laplace"`` the bits are the signs of ``DPOPORP(noise="laplace")`` under the same `adjacency`: that
+    noise is never drawn, only whether it turns a sign. The loss of a bit is how far its bin moves, over b, and so that
+    of all bits is the l1 sensitivity over b, wherever a row lies.
 
     References
     ----------
@@ -380,7 +450,9 @@ class DPSignOPORP(FlippedSignSketch):
     """
 
     _parameter_constraints: dict = {
-        **_FLIP_CONSTRAINTS,
+        **SIGN_CONSTRAINTS,
+        "adjacency": [StrOptions({"coordinate", "l1", "l2"})],
+        "method": [StrOptions({"auto", "smooth", "rr", "laplace"})],
         "n_repeats": SKETCH_CONSTRAINTS["n_components"],
     }
 
@@ -390,7 +462,8 @@ class DPSignOPORP(FlippedSignSketch):
         *,
         epsilon=1.0,
         max_change=1.0,
-        method="smooth",
+        adjacency="coordinate",
+        method="auto",
         n_repeats=1,
         output="sign",
         random_state=None,
@@ -399,6 +472,7 @@ class DPSignOPORP(FlippedSignSketch):
         self.n_components = n_components
         self.epsilon = epsilon
         self.max_change = max_change
+        self.adjacency = adjacency
         self.method = method
         self.n_repeats = n_repeats
         self.output = output
@@ -409,15 +483,22 @@ class DPSignOPORP(FlippedSignSketch):
         return make_projection("oporp", n_features, self.n_components, random_state, n_repeats=self.n_repeats)
 
     def _calibrate(self, projection):
-        # A coordinate goes to one bin of each repeat, and these bits share epsilon.
-        flip_epsilon = float(self.epsilon) / self.n_repeats
-        guarantee = self._guarantee(
-            0.0,
-            adjacency=Relation.COORDINATE,
-            released="the flipped signs of the projection",
-            mechanism=f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit; "
-            f"one coordinate reaches {self.n_repeats}",
-            source=_LL_4,
-            loss=_loss_of_bits(self.n_repeats, flip_epsilon),
-        )
-        return Calibration(guarantee, self._flips(projection, flip_epsilon))
+        of_levels = self.adjacency == Relation.COORDINATE
+        method = ("smooth" if of_levels else "laplace") if self.method == "auto" else self.method
+        if method == "laplace":
+            scale = self._laplace_scale(projection)
+            flips, mechanism = {"flip_scale_": scale}, f"Laplace flips, scale {printed_down(scale, 6)}"
+            source, loss = _SIGNS_OF_LAPLACE, None
+        elif of_levels:
+            # A coordinate goes to one bin of each repeat, and these bits share epsilon.
+            flip_epsilon = float(self.epsilon) / self.n_repeats
+            flips = self._levels_of_flips(projection, flip_epsilon)
+            each = f"loss {printed_up(flip_epsilon, 6)} for each bit; one coordinate reaches {self.n_repeats}"
+            mechanism, source = f"randomised response, {method}, {each}", _LL_4
+            loss = _loss_of_bits(self.n_repeats, flip_epsilon)
+        else:
+            raise ValueError(
+                f"method={self.method!r} hides a change of one coordinate: a change in {self.adjacency} may reach all "
+                'bits. Choose method="laplace".'
+            )
+        return self._stated(flips, 0.0, mechanism, source, loss)
