@@ -5,15 +5,14 @@ from copy import copy
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
-from sklearn.utils import gen_batches, gen_even_slices
+from sklearn.utils import gen_batches
 from sklearn.utils.validation import check_is_fitted
 
-from .._threads import in_threads
 from .._validation import PythonNumbersMixin, _fit_context
 from ..sensitivity import component_sensitivity
 from ._estimates import as_array
 from ._posterior import means_of_bits, means_of_numbers
-from ._search import NEIGHBORS_CONSTRAINTS, NeighborsGraphMixin, check_n_neighbors
+from ._search import NEIGHBORS_CONSTRAINTS, NeighborsGraphMixin, check_n_neighbors, in_slices
 
 _SCORES = 2**24  # in memory at a time
 
@@ -205,11 +204,10 @@ class SketchNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
         check_is_fitted(self)
         n_neighbors = check_n_neighbors(self.n_neighbors if n_neighbors is None else n_neighbors, self.n_samples_fit_)
         queries = _unit_rows(self.sketch_.project_queries(X))
-        n_jobs = min(effective_n_jobs(self.n_jobs), len(queries))
-        found = in_threads(
+        products, indices = in_slices(
             lambda rows: _largest_products(self._rows, queries[rows], n_neighbors),
-            gen_even_slices(len(queries), n_jobs),
+            len(queries),
+            effective_n_jobs(self.n_jobs),
         )
-        products, indices = (np.concatenate(parts) for parts in zip(*found, strict=True))
         distances = np.clip(1 - products, 0, 2)
         return (distances, indices) if return_distance else indices

@@ -11,7 +11,7 @@ from .._threads import in_threads
 from .._validation import SKETCH_CONSTRAINTS, PythonNumbersMixin, _fit_context
 from ._estimates import as_array
 
-_WORDS = 1 << 19  # of the database in a block: what is worked on stays in the cache
+_ROWS = 1 << 16  # in a block: one word of each stays in the cache
 _SAMPLE = 2048  # distances that bound the k-th smallest of all
 _WORDS_PER_BYTE = 3  # that many words differ in at most 192 bits, which a byte can count
 
@@ -26,22 +26,29 @@ def _as_sketches(S):
     return S
 
 
-def _as_words(S):
-    """Bits of each sketch in 64-bit words, filled up with zeros."""
-    bits = S if S.dtype == np.uint8 else np.packbits(S > 0, axis=1)
+def _as_bits(S):
+    """Signs, or packed bits, as packed bits."""
+    return S if S.dtype == np.uint8 else np.packbits(S > 0, axis=1)
+
+
+def _as_words(bits):
+    """Packed bits in 64-bit words, filled up with zeros."""
     padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     padded[:, : bits.shape[1]] = bits
     return padded.view(np.uint64)
 
 
-def _count_differences(block, query, out, differ, counts):
-    """Write the Hamming distances of a query to the rows of a block; `differ` and `counts` are overwritten."""
-    np.bitwise_xor(block, query[:, None], differ)
-    np.bitwise_count(differ, counts)
-    out[:] = 0
-    # The bits of so few words are added up in bytes, which is fast, and only their sums in a wider type.
-    for start in range(0, len(query), _WORDS_PER_BYTE):
-        np.add(out, np.add.reduce(counts[start : start + _WORDS_PER_BYTE], dtype=np.uint8), out)
+def _count_differences(block, query, out, differ, counts, total):
+    """Write the Hamming distances of a query to the rows of a block; the last three are overwritten."""
+    for i, (words, of_query) in enumerate(zip(block, query, strict=True)):
+        # One word of all rows at a time, and the bits of so few words in bytes: what is worked on stays in the cache.
+        is_first = i % _WORDS_PER_BYTE == 0
+        np.bitwise_xor(words, of_query, differ)
+        np.bitwise_count(differ, total if is_first else counts)
+        if not is_first:
+            np.add(total, counts, total)
+        if i + 1 == len(query) or (i + 1) % _WORDS_PER_BYTE == 0:
+            np.add(out, total, out) if i >= _WORDS_PER_BYTE else np.copyto(out, total)
 
 
 def _nearest(distances, n_neighbors):
@@ -58,15 +65,87 @@ def _nearest(distances, n_neighbors):
 def _nearest_rows(blocks, queries, n_neighbors):
     """Distances and indices of the nearest rows of each query."""
     n_rows, size = sum(block.shape[1] for block in blocks), blocks[0].shape[1]
-    differ, counts = (np.empty(blocks[0].shape, dtype) for dtype in (np.uint64, np.uint8))
+    differ, counts, total = (np.empty(size, dtype) for dtype in (np.uint64, np.uint8, np.uint8))
     distances = np.empty(n_rows, np.min_scalar_type(64 * queries.shape[1]))
     nearest, indices = np.empty((2, len(queries), n_neighbors), np.int64)
     for i, query in enumerate(queries):
         for block, out in zip(blocks, np.split(distances, range(size, n_rows, size)), strict=True):
-            _count_differences(block, query, out, differ[:, : len(out)], counts[:, : len(out)])
+            _count_differences(block, query, out, *(array[: len(out)] for array in (differ, counts, total)))
         indices[i] = _nearest(distances, n_neighbors)
         nearest[i] = distances[indices[i]]
     return nearest, indices
+
+
+def in_slices(search, n_queries, n_jobs):
+    """Distances and indices that a search finds for slices of queries in threads."""
+    slices = gen_even_slices(max(n_queries, 1), max(1, min(n_jobs, n_queries)))
+    distances, indices = zip(*in_threads(search, slices), strict=True)
+    return np.concatenate(distances), np.concatenate(indices)
+
+
+class _Words:
+    """Bits arranged for a search by numpy."""
+
+    def __init__(self, bits):
+        self._n_bytes = bits.shape[1]
+        # In each block one contiguous array for each word: a query is compared with many sketches in one operation.
+        words = _as_words(bits)
+        self._blocks = [np.ascontiguousarray(words[rows].T) for rows in gen_batches(len(words), _ROWS)]
+
+    def bits(self):
+        """Bits as they were given."""
+        words = np.ascontiguousarray(np.hstack(self._blocks).T)
+        return words.view(np.uint8)[:, : self._n_bytes]
+
+    def search(self, queries, n_neighbors, n_jobs):
+        """Distances and indices of the nearest rows, ties by index."""
+        queries = _as_words(queries)
+        return in_slices(lambda rows: _nearest_rows(self._blocks, queries[rows], n_neighbors), len(queries), n_jobs)
+
+    def __reduce__(self):
+        return arrange, (self.bits(),)
+
+
+class _Faiss:
+    """Bits arranged for a search by FAISS, which compiles what numpy does in several passes over memory."""
+
+    def __init__(self, bits):
+        import faiss
+
+        self._faiss, self._index = faiss, faiss.IndexBinaryFlat(8 * bits.shape[1])
+        self._index.add(np.ascontiguousarray(bits))
+
+    def bits(self):
+        """Bits as they were given."""
+        return self._faiss.vector_to_array(self._index.xb).reshape(self._index.ntotal, -1)
+
+    def search(self, queries, n_neighbors, n_jobs):
+        """Distances and indices of the nearest rows, ties by index."""
+        queries = np.ascontiguousarray(queries)
+
+        def _search(rows):
+            # Threads of Python, as FAISS's own wait for each other where the processor is busy with other work.
+            before = self._faiss.omp_get_max_threads()
+            self._faiss.omp_set_num_threads(1)  # of this thread alone
+            try:
+                # Rows are scanned in order, and kept if nearer than the last: of ties the first ones stay.
+                distances, indices = self._index.search(queries[rows], n_neighbors)
+            finally:
+                self._faiss.omp_set_num_threads(before)
+            return distances.astype(np.int64), indices
+
+        return in_slices(_search, len(queries), n_jobs)
+
+    def __reduce__(self):
+        return arrange, (self.bits(),)  # where FAISS is not installed, ours takes over
+
+
+def arrange(bits):
+    """Arrange packed bits for a search, by FAISS where it is installed."""
+    try:
+        return _Faiss(bits)
+    except ImportError:
+        return _Words(bits)
 
 
 NEIGHBORS_CONSTRAINTS = {"n_neighbors": SKETCH_CONSTRAINTS["n_components"], "n_jobs": SKETCH_CONSTRAINTS["n_jobs"]}
@@ -140,9 +219,9 @@ class HammingNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
 
     Notes
     -----
+    Where FAISS is installed (``pip install ".[search]"``) its ``IndexBinaryFlat`` searches, with the same answers.
     Time grows with queries times sketches times bits, memory beyond a copy of the sketches with the sketches for one
-    query of each thread. The bits of :func:`numpy.packbits` are what binary indexes of other libraries take, for
-    instance ``faiss.IndexBinaryFlat``.
+    query of each thread.
 
     Examples
     --------
@@ -189,10 +268,7 @@ class HammingNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
             raise ValueError(f"There is nothing to search in X of shape {X.shape}.")
         self.n_samples_fit_, self.n_features_in_ = X.shape
         self._form = X.dtype
-        # In each block one contiguous array for each word: a query is compared with many sketches in one operation.
-        words = _as_words(X)
-        blocks = gen_batches(len(words), -(-_WORDS // words.shape[1]))
-        self._blocks = [np.ascontiguousarray(words[rows].T) for rows in blocks]
+        self._arranged = arrange(_as_bits(X))
         return self
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
@@ -224,8 +300,7 @@ class HammingNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
         n_neighbors = self.n_neighbors if n_neighbors is None else n_neighbors
         n_neighbors = check_n_neighbors(n_neighbors, self.n_samples_fit_ - (X is None))
         if X is None:
-            words = np.ascontiguousarray(np.hstack(self._blocks).T)
-            distances, indices = self._search(words, n_neighbors + 1)
+            distances, indices = self._search(self._arranged.bits(), n_neighbors + 1)
             # Each is dropped from its own neighbours, or the last if equal ones before it left no room for it.
             drop = indices == np.arange(len(indices))[:, None]
             drop[~drop.any(axis=1), -1] = True
@@ -238,14 +313,8 @@ class HammingNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
                     f"The queries are {X.dtype} of width {X.shape[1]}, the sketches seen in fit are {self._form} of "
                     f"width {self.n_features_in_}."
                 )
-            distances, indices = self._search(_as_words(X), n_neighbors)
+            distances, indices = self._search(_as_bits(X), n_neighbors)
         return (distances, indices) if return_distance else indices
 
-    def _search(self, queries, n_neighbors):
-        n_jobs = max(1, min(effective_n_jobs(self.n_jobs), len(queries)))
-        found = in_threads(
-            lambda rows: _nearest_rows(self._blocks, queries[rows], n_neighbors),
-            gen_even_slices(max(len(queries), 1), n_jobs),
-        )
-        distances, indices = zip(*found, strict=True)
-        return np.concatenate(distances), np.concatenate(indices)
+    def _search(self, bits, n_neighbors):
+        return self._arranged.search(bits, n_neighbors, effective_n_jobs(self.n_jobs))
