@@ -16,9 +16,11 @@ from .out_of_core import transform_chunks
 from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler, make_table_preprocessor
 from .release_file import (
     load_histograms,
+    load_model,
     load_moments,
     load_release,
     save_histograms,
+    save_model,
     save_moments,
     save_release,
 )
@@ -53,12 +55,14 @@ __all__ = [
     "compose",
     "iDPSignRP",
     "load_histograms",
+    "load_model",
     "load_moments",
     "load_release",
     "make_table_preprocessor",
     "membership_inference_auc",
     "privacy_report",
     "save_histograms",
+    "save_model",
     "save_moments",
     "save_release",
     "set_budget",

@@ -298,6 +298,8 @@ def add_spherical(values, scale, *, shape, power):
         tape.append((repr({"shape": shape, "power": power}), scale, values.copy()))
         return
     flat = _flat_view(values)
+    if scale == 0:  # as in `_add`
+        return check_recorded(seeded=False)
     grid = _grid(scale * (shape / power) ** (1 / power) / np.sqrt(flat.size))
     noise = spherical(flat.size, scale, shape=shape, power=power) / grid
     _add_on_grid(flat, lambda fractions: np.rint(fractions + noise), grid)

@@ -461,6 +461,21 @@ def handed_on(entry):
     return block
 
 
+_PLAN = ContextVar("innermost block of a plan", default=None)
+
+
+class PlanBlock(Block):
+    """An estimator is tried on a few rows, to see how wide they become: sketches inside hold nothing of them."""
+
+    def __init__(self):
+        super().__init__(_PLAN)
+
+
+def in_plan():
+    """Whether what is released here is thrown away with what follows it."""
+    return next(innermost(_PLAN), None) is not None
+
+
 def check_recorded(*, seeded):
     """Refuse noise that an open ledger knows nothing of, or not that it has a seed."""
     entry = current_entry()

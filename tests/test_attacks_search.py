@@ -2,6 +2,8 @@
 # ruff: noqa: D102
 
 import pickle
+import warnings
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from decimal import Decimal
 from itertools import pairwise, product
@@ -10,6 +12,7 @@ import mpmath
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from joblib import Memory
 from scipy.stats import norm
 from sklearn.base import clone
@@ -17,6 +20,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import BaggingClassifier
+from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.frozen import FrozenEstimator
@@ -26,6 +30,7 @@ from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, train_test
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
+from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
     DPOPORP,
@@ -560,3 +565,80 @@ def test_the_price_of_a_random_projection_is_that_of_any_draw(binary):
     planned = [privacy_report(clone(model), binary[0], binary[1]).total for _ in range(20)]
     assert all(total is None or total.epsilon > 1.4 for total in planned)
     assert privacy_report(model.set_params(**seeds), binary[0], binary[1]).total is not None
+
+
+# Rows that say in which type they are computed, and budgets by another count
+
+
+SAMPLED = DPSGDClassifier(classes=[0, 1], max_norm=None, batch_size=50, n_epochs=2, epsilon=1.0, delta=1e-6)
+
+
+def stored_in_parts(X, place):
+    """The same rows, of which one has an entry that is stored as two halves."""
+    rows = sp.csr_matrix(X)
+    first, ends = rows.indptr[place], rows.indptr.copy()
+    ends[place + 1 :] += 1
+    halves = np.insert(rows.data, first, rows.data[first] / 2)
+    halves[first + 1] /= 2
+    return sp.csr_matrix((halves, np.insert(rows.indices, first, rows.indices[first]), ends), shape=rows.shape)
+
+
+def test_how_one_row_is_stored_fails_no_trial(binary):
+    """Parts of a float32 entry are summed in float64, for which all trials were planned, and each was float32."""
+    X, y = binary[0].astype(np.float32), binary[1]
+    place = train_test_split(np.arange(len(X)), test_size=0.2, random_state=0)[0][3]
+    stored = stored_in_parts(X, place)
+    assert np.array_equal(stored.toarray(), X)
+    for rows in (sp.csr_matrix(X), stored):
+        assert DPSearchCV(SAMPLED, {}, n_trials=1, **FIT).fit(rows, y).best_params_ == {}
+
+
+@pytest.mark.parametrize("limits", [{"batch_size": 50}, {}])
+def test_a_plan_of_rows_that_are_stored_in_parts_is_that_of_the_rows(limits, binary):
+    """It printed the noise of a descent in float64, which tells how one of the first rows is stored."""
+    X, y = binary[0].astype(np.float32), binary[1]
+    model = DPSGDClassifier(classes=[0, 1], max_norm=None, n_epochs=2, delta=1e-6, **limits)
+    planned = [privacy_report(model, rows, y).private for rows in (sp.csr_matrix(X), stored_in_parts(X, 3))]
+    fitted = privacy_report(clone(model).fit(stored_in_parts(X, 3), y)).private
+    assert len({(one.mechanism, one.loss) for one in (*planned, fitted)}) == 1
+
+
+def test_the_budget_of_gaussian_steps_is_theirs_by_the_exact_profile(binary):
+    """At deltas near 1 and next to 0, where the total may be an epsilon of 0."""
+    X, y = binary[0], binary[1] * 1.0
+    steps = DPPCA(2, epsilon=0.1), DPScaler(epsilon=3.0, bounds=(-5, 5), n_cells=64), RIDGE
+    for epsilon, delta in ((1e-3, 0.5), (1.0, 0.999), (50.0, 1e-30), (0.1, 1e-3)):
+        model = set_budget(make_pipeline(*map(clone, steps)), X, y, epsilon=epsilon, delta=delta).fit(X, y)
+        total, losses = privacy_report(model).total, [step.guarantee_.loss for step in model]
+        with mpmath.workdps(40):
+            mu = mpmath.sqrt(mpmath.fsum(mpmath.mpf(loss.mu) ** 2 for loss in losses))
+            sampling, failed = (
+                sum(getattr(one, name) for one in losses) for name in ("sampling", "failure_probability")
+            )
+            left = total.epsilon - 2 * sampling
+            lost = mpmath.ncdf(mu / 2 - left / mu) - mpmath.exp(left) * mpmath.ncdf(-mu / 2 - left / mu)
+            assert lost * mpmath.exp(sampling) + failed <= total.delta <= delta and total.epsilon <= epsilon
+
+
+def test_no_text_of_a_table_decides_what_a_plan_says():
+    """Categories found with noise of the first rows, at each plan anew: columns are as many whichever are found."""
+    y, stated = np.arange(64) % 2, set()
+    model = make_pipeline(DPBinner(delta=1e-3, sparse_output=False), clone(RIDGE).set_params(delta=1e-6))
+    for n_rare in (10, 11, 12, 40) * 3:
+        table = pd.DataFrame({"text": np.array(["rare"] * n_rare + ["often"] * (64 - n_rare), dtype=object)})
+        stated.add(privacy_report(model, table, y).private)
+    assert len(stated) == 1
+
+
+def test_searches_in_threads_tell_nobody_of_their_trials_and_leave_warnings_as_they_were():
+    """The first to end put back the filters that it had found: trials of the others warned, as many as there were."""
+    X, y = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 3)), np.arange(60) % 2
+    model = make_pipeline(GaussianRandomProjection(4, random_state=0), AMPClassifier(delta=1e-6))  # each fit warns
+    search = DPSearchCV(model, {}, n_trials=20, epsilon=4.0, classes=[0, 1])
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda _: clone(search).fit(X, y), range(4)))
+        assert warnings.filters == before
+    assert not [warning for warning in heard if issubclass(warning.category, DataDimensionalityWarning)]

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import FIT
+from command import BOUNDS, FIT
 
+from skdprp import load_model
 from skdprp._command import main
 
 
@@ -19,6 +20,14 @@ def test_a_closed_pipe_ends_quietly(folder):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+def test_a_fit_whose_output_was_closed_still_writes_the_model(points, folder):
+    """There is no standard output then, and files that are opened may get its number."""
+    command = f"exec {sys.executable} -m skdprp {' '.join([*FIT, *BOUNDS])} >&-"
+    result = subprocess.run(command, shell=True, stderr=subprocess.PIPE, text=True)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert load_model(folder / "skdprp_model.npz").guarantees
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

@@ -2,13 +2,12 @@
 
 import pickle
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from command import FIT, printed
 
-from skdprp import privacy_report
+from skdprp import load_model, privacy_report
 from skdprp._command import main
 from skdprp._command._tables import check_features, read_file
 
@@ -42,7 +41,7 @@ def test_fit_takes_text_and_missing_values_by_what_is_listed(folder, capsys, see
     write_people(folder / "people.csv", ["private", "public", ""], [1, 3, 7], [80, "", 60])
     main([*PEOPLE, *SCALED])
     assert "(20.0," in capsys.readouterr().out
-    model, table = joblib.load("skdprp_model.joblib"), pd.read_csv("people.csv")
+    model, table = load_model("skdprp_model.npz").estimator, pd.read_csv("people.csv")
     assert model[1].max_norm == 1.0, "that of all rows"
     encoded = model[0]["columns"].transform(table[:3])
     np.testing.assert_allclose(encoded[:, :2], np.c_[np.arange(3) / 120 - 0.5, [-0.1, -0.15, -0.2]])
@@ -69,7 +68,7 @@ def test_no_cell_decides_how_the_others_are_read(folder, listed):
         lines = ["flag,kind", *[f"{first},1", f"{second},0"] * 20, f"{cell},1"]
         (folder / "points.csv").write_text("\n".join(lines))
         main([*FIT, "--categories", f"flag={listed}", "--force"])
-        model = joblib.load("skdprp_model.joblib")
+        model = load_model("skdprp_model.npz").estimator
         X, _ = read_file(folder / "points.csv", target="kind", as_text=["flag"])
         encoder = model[0]["columns"].named_transformers_["categories"]
         checked = check_features("points.csv", X, {"flag": encoder.categories_[0].tolist()}, [])
@@ -95,8 +94,8 @@ def test_a_saved_model_differs_by_its_release_alone(folder, capsys, numbers):
         "whole": (["public", "other", "other"], [2.5, 1, ""], [50, 60, 70]),
     }.items():
         write_people(folder / "people.csv", *rows)
-        main([*PEOPLE, *numbers, "--output", f"{name}.joblib"])
-        model = joblib.load(f"{name}.joblib")
+        main([*PEOPLE, *numbers, "--output", f"{name}.npz"])
+        model = load_model(f"{name}.npz").estimator
         files[name] = model[1].coef_.copy()
         model[1].coef_, model[1].intercept_ = np.zeros_like(model[1].coef_), np.zeros(1)
         model[1].class_prior_ = None
@@ -125,7 +124,7 @@ def test_one_message_tells_what_is_wrong_with_all_columns(folder, capsys):
     assert told[4] == "column 'town' holds none of its --categories"
     assert told[5:-1] == ["no bounds for 'zip'", "no bounds for 'active'", "no bounds for 'empty'"]
     assert "--drop COLUMN" in told[-1] and "--private-bins" in told[-1]
-    assert not (folder / "skdprp_model.joblib").exists()
+    assert not (folder / "skdprp_model.npz").exists()
 
 
 def test_columns_of_which_nothing_is_given_are_found_for_a_share_of_the_budget(folder, capsys, seeded):
@@ -135,7 +134,7 @@ def test_columns_of_which_nothing_is_given_are_found_for_a_share_of_the_budget(f
     main(["fit", "many.csv", "--target", "kind", *given, "--private-bins", "--test", "many.csv"])
     out = capsys.readouterr().out
     assert "numbers: income, zip, active, empty\nnames: town\n" in out and "(30.0, 1e-05)-DP, one row replaced" in out
-    model = joblib.load("skdprp_model.joblib")
+    model = load_model("skdprp_model.npz").estimator
     total = privacy_report(model).total
     assert 30 * (1 - 1e-5) < total.epsilon <= 30 and total.delta <= 1e-5
     table = pd.read_csv("many.csv")
@@ -149,7 +148,7 @@ def test_truth_values_mean_the_same_to_the_command_and_to_who_loads_the_model(fo
     (folder / "flags.csv").write_text("\n".join(["flag,kind,row", *lines]))
     for given in (["--categories", "flag=False,True"], ["--private-bins"]):
         main(["fit", "flags.csv", "--target", "kind", "--drop", "row", *given, "--epsilon", "30", "--force"])
-        model, table = joblib.load("skdprp_model.joblib"), pd.read_csv("flags.csv")
+        model, table = load_model("skdprp_model.npz").estimator, pd.read_csv("flags.csv")
         assert model.score(table, table["kind"]) > 0.95
 
 
@@ -159,7 +158,7 @@ def test_categories_may_be_the_lines_of_a_file(folder, capsys, seeded):
     lines = [('"York, north",1', "Hull,0", "Leeds,0")[i % 3] for i in range(300)]
     (folder / "people.csv").write_text("\n".join(["town,kind", *lines]))
     main(["fit", "people.csv", "--target", "kind", "--categories", "town=@towns.txt", "--epsilon", "30"])
-    model = joblib.load("skdprp_model.joblib")
+    model = load_model("skdprp_model.npz").estimator
     assert model[0].get_feature_names_out().tolist() == ["town_York, north", "town_Hull"]
 
 
@@ -167,6 +166,6 @@ def test_text_among_listed_numbers_is_refused_when_the_model_meets_it(folder, ca
     """Names that look like numbers elsewhere are no silent zeros: the model says what it expects."""
     (folder / "people.csv").write_text("\n".join(["code,kind", *["a1,1", "07,0"] * 100]))
     main(["fit", "people.csv", "--target", "kind", "--categories", "code=a1,07", "--epsilon", "30"])
-    model = joblib.load("skdprp_model.joblib")
+    model = load_model("skdprp_model.npz").estimator
     with pytest.raises(ValueError, match="code: type int64 where text should be, as its categories are"):
         model.predict(pd.DataFrame({"code": [7, 8]}))

@@ -1,23 +1,22 @@
 """A private model of a file: saved whole, checked before, and one clear line for what cannot be used."""
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from command import BOUNDS, FIT, SPARSE_FIT, printed_scores
 from sklearn.metrics import log_loss, roc_auc_score
 
-from skdprp import AMPClassifier, DPRidge, PublicScaler
+from skdprp import AMPClassifier, DPRidge, PublicScaler, load_model
 from skdprp._command import main
 
 
 def test_fit_saves_a_private_model_and_prints_what_it_guarantees(points, folder, capsys, seeded):
     (folder / "more.csv").write_text("\n".join(points[:1] + points[100:]))
-    main([*FIT, *BOUNDS, "--epsilon", "20", "--delta", "1e-6", "--test", "more.csv", "--output", "out.joblib"])
+    main([*FIT, *BOUNDS, "--epsilon", "20", "--delta", "1e-6", "--test", "more.csv", "--output", "out.npz"])
     out = capsys.readouterr().out
     assert "points.csv: 200 rows, 4 features, 2 classes" in out
     assert "(20.0, 1e-06)-DP" in out and "one row" in out and "in one row and its label" in out
-    model, table = joblib.load(folder / "out.joblib"), pd.read_csv("points.csv")
+    model, table = load_model(folder / "out.npz").estimator, pd.read_csv("points.csv")
     edges = model[0]["columns"].named_transformers_["numbers"].bin_edges_
     assert [(bins[0], bins[-1], len(bins)) for bins in edges] == [(-3, 7, 21)] * 2 + [(-4, 8, 21)] * 2
     assert (model[1].max_norm, set(model.classes_)) == (1.0, {"yes", "no"})
@@ -33,7 +32,7 @@ def test_classes_are_listed_in_public_or_condition_the_guarantee(points, folder,
     out = capsys.readouterr().out
     assert "(1.0, 1e-06)-DP, one row replaced\n" in out and "labels listed in classes" in " ".join(out.split())
     assert "3 classes\nThese numbers are public, and so are the names of columns and of classes: the model" in out
-    assert joblib.load("skdprp_model.joblib").classes_.tolist() == ["never", "no", "yes"]
+    assert load_model("skdprp_model.npz").estimator.classes_.tolist() == ["never", "no", "yes"]
     main([*FIT, *BOUNDS, "--delta", "1e-6", "--force"])
     out = " ".join(capsys.readouterr().out.split())
     assert "(1.0, 1e-06)-DP, one row replaced, given the set of labels" in out
@@ -42,8 +41,8 @@ def test_classes_are_listed_in_public_or_condition_the_guarantee(points, folder,
 
 def test_fit_on_sparse_rows(points, folder, capsys):
     main([*SPARSE_FIT, "--epsilon", "20", "--max-norm", "0.5"])
-    assert "wrote skdprp_model.joblib" in capsys.readouterr().out
-    assert joblib.load("skdprp_model.joblib")[1].max_norm == 0.5
+    assert "wrote skdprp_model.npz" in capsys.readouterr().out
+    assert load_model("skdprp_model.npz").estimator[1].max_norm == 0.5
 
 
 @pytest.mark.parametrize(
@@ -78,9 +77,9 @@ def test_fit_on_sparse_rows(points, folder, capsys):
         ([*FIT, *BOUNDS, "--target-bounds", "0:1", "--classes", "yes,no"], "give one of them"),
         ([*FIT[:3], "a", *BOUNDS[3:], "--categories", "kind=yes,no"], "to predict a number give --target-bounds"),
         ([*FIT, *BOUNDS, "--delta", "2"], "delta"),
-        ([*FIT, *BOUNDS, "--output", "points.csv"], "not the name of a model, like points.joblib"),
-        ([*FIT, *BOUNDS, "--output", "old.joblib"], "old.joblib: exists already; --force overwrites it"),
-        ([*FIT, *BOUNDS, "--output", "folder.joblib"], "folder.joblib: cannot be written"),
+        ([*FIT, *BOUNDS, "--output", "points.csv"], "not the name of a model, like points.npz"),
+        ([*FIT, *BOUNDS, "--output", "old.npz"], "old.npz: exists already; --force overwrites it"),
+        ([*FIT, *BOUNDS, "--output", "folder.npz"], "folder.npz: cannot be written"),
         ([*FIT, *BOUNDS, "--test", "nowhere.csv"], "No such file"),
         ([*FIT, *BOUNDS, "--test", "points.svm"], "points.svm: the first line must hold the names"),
         ([*SPARSE_FIT, "--test", "wide.svm"], "wide.svm: not a valid LIBSVM file of 4 features"),
@@ -102,8 +101,8 @@ def test_fit_on_sparse_rows(points, folder, capsys):
     ],
 )
 def test_bad_input_to_fit_is_one_line_and_leaves_no_model(points, folder, capsys, arguments, message):
-    (folder / "folder.joblib").mkdir()
-    (folder / "old.joblib").write_bytes(b"an older model")
+    (folder / "folder.npz").mkdir()
+    (folder / "old.npz").write_bytes(b"an older model")
     (folder / "wide.svm").write_text("1 1:1\n0 5:1\n")
     (folder / "empty.txt").write_text("\n")
     before = {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
@@ -141,7 +140,7 @@ def test_other_rows_are_checked_before_the_fit(points, folder, capsys, monkeypat
         main([*FIT, *BOUNDS, "--test", "more.csv"])
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and f"error: more.csv: {message}" in error and "secret" not in error
-    assert not (folder / "skdprp_model.joblib").exists()
+    assert not (folder / "skdprp_model.npz").exists()
 
 
 def test_columns_of_other_rows_are_taken_by_name(points, folder, capsys):
@@ -150,7 +149,7 @@ def test_columns_of_other_rows_are_taken_by_name(points, folder, capsys):
     table[["d", "kind", "a", "c", "b"]].assign(note="text").to_csv("more.csv", index=False)
     main([*FIT, *BOUNDS, "--epsilon", "20", "--test", "more.csv"])
     scores = printed_scores(capsys.readouterr().out, "more.csv: 200 rows")
-    model = joblib.load("skdprp_model.joblib")
+    model = load_model("skdprp_model.npz").estimator
     assert scores["private"][0] == pytest.approx(model.score(table[["a", "b", "c", "d"]], table["kind"]), rel=1e-3)
     (folder / "more.svm").write_text("1 1:4\n0 2:0.5\n")
     main([*SPARSE_FIT, "--test", "more.svm", "--force"])
@@ -167,7 +166,7 @@ def test_a_number_is_predicted_where_bounds_of_it_are_given(folder, capsys, seed
     main(["fit", "rents.csv", "--target", "rent", *given, "--test", "rents.csv"])
     out = capsys.readouterr().out
     assert "rents.csv: 3000 rows, 2 features, a number to predict" in out and "(10.0, " in out
-    scores, model = printed_scores(out, "rents.csv: 3000 rows\n"), joblib.load("skdprp_model.joblib")
+    scores, model = printed_scores(out, "rents.csv: 3000 rows\n"), load_model("skdprp_model.npz").estimator
     assert type(model[1]) is DPRidge and model[1].target_bounds == (0, 1000)
     assert type(model[0]["columns"].named_transformers_["numbers"]) is PublicScaler
     r2, rmse = scores["private"]
@@ -185,7 +184,7 @@ def test_scores_are_those_of_the_model_and_are_said_to_be_without_noise(folder, 
     out = capsys.readouterr().out
     scores, model, table = (
         printed_scores(out, "more.csv: 600 rows"),
-        joblib.load("skdprp_model.joblib"),
+        load_model("skdprp_model.npz").estimator,
         pd.read_csv("more.csv"),
     )
     found = model.predict_proba(table)

@@ -1,10 +1,10 @@
 """Labels come in a type that no cell decides, or as the classes that are listed."""
 
-import joblib
 import numpy as np
 import pytest
 from command import BOUNDS, FIT, SPARSE_FIT
 
+from skdprp import load_model
 from skdprp._command import main
 
 
@@ -14,7 +14,7 @@ def test_labels_may_be_written_in_any_way(folder, label):
     (folder / "points.svm").write_text("\n".join([f"{label} 1:1", *["1 1:1", "0"] * 20]))
     for arguments in (FIT, SPARSE_FIT):
         main([*arguments, "--default-bounds", "-1", "1", "--force"])
-        classes = joblib.load("skdprp_model.joblib").classes_
+        classes = load_model("skdprp_model.npz").estimator.classes_
         assert classes.dtype == np.int64 and classes.tolist() == [0, 1]
 
 
@@ -33,7 +33,7 @@ def test_the_set_of_labels_as_written_decides_how_they_are_read(folder, cells, c
     for order in (cells, cells[::-1]):
         (folder / "points.csv").write_text("\n".join(["a,kind", *[f"{i},{cell}" for i, cell in enumerate(order * 9)]]))
         main([*FIT, "--default-bounds", "0", "40", "--epsilon", "20", "--force"])
-        found = joblib.load("skdprp_model.joblib").classes_.tolist()
+        found = load_model("skdprp_model.npz").estimator.classes_.tolist()
         assert found == classes and [*map(type, found)] == [*map(type, classes)]
 
 
@@ -81,7 +81,7 @@ def test_listed_classes_decide_how_labels_are_read(folder, capsys, listed, cells
     lines = ["a,kind", *[f"{i % 2},{cell}" for i, cell in enumerate(cells * 8)]]
     (folder / "points.csv").write_text("\n".join(lines))
     main(arguments)
-    found = joblib.load("skdprp_model.joblib").classes_.tolist()
+    found = load_model("skdprp_model.npz").estimator.classes_.tolist()
     assert found == classes and {type(label) for label in found} == {type(classes[0])}
     for cell, message in (("secret", "some labels are not among --classes"), ("", "some labels are missing")):
         (folder / "points.csv").write_text("\n".join([*lines, f"1,{cell}"]))
@@ -107,7 +107,7 @@ def test_a_class_without_rows_needs_none(folder, capsys):
     """What is listed suffices: that all rows have one label is not told."""
     (folder / "points.csv").write_text("\n".join(["a,kind", *["1,0"] * 20]))
     main([*FIT, "--default-bounds", "-1", "1", "--classes", "0,1", "--test", "points.csv"])
-    assert joblib.load("skdprp_model.joblib").classes_.tolist() == [0, 1]
+    assert load_model("skdprp_model.npz").estimator.classes_.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize(

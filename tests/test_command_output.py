@@ -3,10 +3,10 @@
 import resource
 from contextlib import contextmanager
 
-import joblib
 import pytest
 from command import BOUNDS, FIT
 
+from skdprp import load_model
 from skdprp._command import main
 
 
@@ -23,7 +23,7 @@ def full_disk():
 
 @pytest.mark.parametrize(
     ("arguments", "output"),
-    [([*FIT, *BOUNDS, "--force"], "old.joblib"), (["points.csv", "--target", "kind", "--epsilon", "1"], "old.png")],
+    [([*FIT, *BOUNDS, "--force"], "old.npz"), (["points.csv", "--target", "kind", "--epsilon", "1"], "old.png")],
 )
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_full_disk_is_one_line_and_what_was_there_stays(points, folder, capsys, arguments, output, exists):
@@ -39,11 +39,11 @@ def test_a_full_disk_is_one_line_and_what_was_there_stays(points, folder, capsys
 
 def test_a_model_that_is_overwritten_keeps_its_place_and_who_may_read_it(points, folder):
     (folder / "secret").mkdir()
-    model = folder / "secret" / "model.joblib"
+    model = folder / "secret" / "model.npz"
     model.write_bytes(b"older")
     model.chmod(0o600)
-    (folder / "link.joblib").symlink_to(model)
-    main([*FIT, *BOUNDS, "--force", "--output", "link.joblib"])
-    assert (folder / "link.joblib").is_symlink() and model.stat().st_mode & 0o777 == 0o600
-    assert set(joblib.load(model).classes_) == {"yes", "no"}
+    (folder / "link.npz").symlink_to(model)
+    main([*FIT, *BOUNDS, "--force", "--output", "link.npz"])
+    assert (folder / "link.npz").is_symlink() and model.stat().st_mode & 0o777 == 0o600
+    assert set(load_model(model).estimator.classes_) == {"yes", "no"}
     assert list(model.parent.iterdir()) == [model]

@@ -1,14 +1,16 @@
 """Files are read, or refused without a word of what is in them, and no row decides how the others are read."""
 
+import bz2
 import gzip
+import lzma
 import re
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
 from command import BOUNDS, FIT, SPARSE_FIT
 
+from skdprp import load_model
 from skdprp._command import main
 from skdprp._command._tables import read_file
 
@@ -21,7 +23,7 @@ def test_column_of_row_numbers_is_no_feature(points, folder, capsys):
     assert "200 rows, 4 features" in out
     assert out.startswith("points.csv: the first column has no name, so it numbers the rows and is left out\n")
     main([*FIT, *BOUNDS])
-    model, table = joblib.load("skdprp_model.joblib"), pd.read_csv("points.csv", index_col=0)
+    model, table = load_model("skdprp_model.npz").estimator, pd.read_csv("points.csv", index_col=0)
     assert model.predict(table.drop(columns="kind")).shape == (200,)
 
 
@@ -64,17 +66,43 @@ def test_names_may_be_consecutive_numbers_or_hold_them(points, folder, header):
     (folder / "points.csv").write_text("\n".join([header, *points[1:]]), encoding="utf-8")
     main(["fit", "points.csv", "--target", target, "--default-bounds", "-4", "8"])
     names = [name for name in header.split(",") if name != target]
-    assert list(joblib.load(folder / "skdprp_model.joblib").feature_names_in_) == names
+    assert list(load_model(folder / "skdprp_model.npz").estimator.feature_names_in_) == names
 
 
-@pytest.mark.parametrize("arguments", [["fit", "cut.gz", *FIT[2:]], ["fit", "cut.gz", *SPARSE_FIT[2:]]])
-def test_damaged_archives_are_refused(points, folder, capsys, arguments):
-    whole = gzip.compress((folder / ("points.csv" if "kind" in arguments else "points.svm")).read_bytes())
+COMPRESSORS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+@pytest.mark.parametrize("arguments", [FIT, SPARSE_FIT])
+def test_damaged_archives_are_refused(points, folder, capsys, arguments, suffix):
+    whole = COMPRESSORS[suffix]((folder / ("points.csv" if "kind" in arguments else "points.svm")).read_bytes())
     for content in (whole[:12], whole[:-200], whole[:20] + bytes(50) + whole[70:], b"no archive"):
-        (folder / "cut.gz").write_bytes(content)
+        (folder / f"cut.{suffix}").write_bytes(content)
         with pytest.raises(SystemExit, match="2"):
-            main(arguments)
+            main(["fit", f"cut.{suffix}", *arguments[2:]])
         assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("suffix", COMPRESSORS)
+@pytest.mark.parametrize("arguments", [[*FIT, *BOUNDS], SPARSE_FIT])
+def test_compressed_tables_are_read_as_plain_ones(points, folder, capsys, arguments, suffix):
+    plain = folder / ("points.csv" if "kind" in arguments else "points.svm")
+    (folder / f"{plain.name}.{suffix}").write_bytes(COMPRESSORS[suffix](plain.read_bytes()))
+    main(["fit", f"{plain.name}.{suffix}", *arguments[2:]])
+    lines = capsys.readouterr().out.splitlines()
+    main([*arguments, "--force"])
+    assert lines == [
+        line.replace(plain.name, f"{plain.name}.{suffix}") for line in capsys.readouterr().out.splitlines()
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["zip", "tar", "tgz", "zst"])
+def test_packed_tables_are_refused_with_what_to_do(points, folder, capsys, suffix):
+    (folder / f"points.csv.{suffix}").write_bytes((folder / "points.csv").read_bytes())
+    with pytest.raises(SystemExit, match="2"):
+        main(["fit", f"points.csv.{suffix}", *FIT[2:], *BOUNDS])
+    known = "of compressed files those that end in .gz, .bz2, .xz are read"
+    assert capsys.readouterr().err == f"skdprp: error: points.csv.{suffix}: unpack it first; {known}\n"
 
 
 def test_binary_files_are_refused(folder, capsys):
@@ -89,7 +117,7 @@ def test_binary_files_are_refused(folder, capsys):
 def test_no_row_of_libsvm_decides_the_number_of_columns(folder, capsys, row):
     (folder / "points.svm").write_text("\n".join([row, *["0 1:0.5 2:-0.5", "1 2:0.5 3:1"] * 30]))
     main(SPARSE_FIT)
-    model = joblib.load("skdprp_model.joblib")[1]
+    model = load_model("skdprp_model.npz").estimator[1]
     assert model.coef_.shape == (1, 4) and model.max_norm == 0.35
     assert "61 rows, 4 features, 2 classes\nThese numbers are public" in capsys.readouterr().out
 

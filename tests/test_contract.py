@@ -39,6 +39,7 @@ from skdprp import (
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
+from skdprp.mechanisms import Published
 from skdprp.testing import (
     _private_checks,
     check_private_estimator,
@@ -81,13 +82,18 @@ OURS = [
     AMPClassifier(classes=[0, 1], class_weight={0: 0.3}, threshold="prior"),
     AMPClassifier(noise="gaussian", count_labels=True, classes=[0, 1], adjacency="add_remove"),
     AMPClassifier(calibration="published"),
+    AMPClassifier(multi_class="ovr", noise="product", calibration=Published(k=1000.0, epsilon2=0.4, epsilon3=0.3)),
+    AMPClassifier(multi_class="ovr", noise="gaussian", calibration=Published(delta2=1e-8, analytic=True)),
     ProductNoiseOutputPerturbation(),
+    ProductNoiseOutputPerturbation(radius="chi1", calibration=Published(k=1000.0, alpha=2.0)),
     ProductNoiseOutputPerturbation(delta=0, loss="huber_hinge", radius="gamma"),
     DPSGDClassifier(n_epochs=3),
     DPSGDClassifier(n_epochs=3, preconditioner=True),
     DPSGDClassifier(n_epochs=3, classes=[0, 1], class_weight={0: 0.3}),
     DPSGDClassifier(n_epochs=3, noise="product", max_norm=1.0, adjacency="add_remove"),
     DPSGDClassifier(n_epochs=3, hidden_layer_sizes=(4,), batch_size=10),
+    DPSGDClassifier(n_epochs=3, noise="product", calibration=Published(step_epsilon=0.3, k=1000.0)),
+    DPSGDClassifier(n_epochs=3, hidden_layer_sizes=(4,), calibration=Published(noise_multiplier=1.3)),
     MIDPRegressor(),
     MIDPRegressor(mechanism="additive", fit_intercept=True),
     MIDPRegressor(calibration="published"),

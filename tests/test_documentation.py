@@ -118,8 +118,8 @@ def test_calls_by_which_a_paper_is_found_here_work(call):
 
 # Reproductions show what they show whatever the defaults become.
 REPRODUCTIONS = sorted(ROOT.glob("examples/reproductions/*.py"))
-NAMED = {name: getattr(skdprp, name) for name in [*skdprp.sketch.__all__, "MIDPRegressor"]}
-NO_MATTER = {"random_state", "n_jobs", "output"}
+NAMED = {name: getattr(skdprp, name) for name in [*skdprp.sketch.__all__, *CLASSIFIERS, "MIDPRegressor"]}
+NO_MATTER = {"random_state", "n_jobs", "output", "verbose"}
 
 
 def left_to_defaults(source):

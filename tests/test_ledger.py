@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -47,7 +48,7 @@ from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import LedgerError, UnrecordedNoiseError, entry
 from skdprp.ledger._filter import budget, price
-from skdprp.mechanisms import add_gaussian, add_laplace, gaussian_profile
+from skdprp.mechanisms import add_gaussian, add_laplace, add_spherical, gaussian_profile
 from skdprp.mechanisms._numerics import rounded_up
 from skdprp.testing import reproducible_noise
 
@@ -388,7 +389,7 @@ def test_refused_rows_are_not_entered():
 
 def test_noise_outside_of_an_entry_is_refused():
     with PrivacyLedger() as ledger:
-        for add in (add_gaussian, add_laplace):
+        for add in (add_gaussian, add_laplace, partial(add_spherical, shape=1, power=2)):
             with pytest.raises(UnrecordedNoiseError, match="no entry"):
                 add([1.0], scale=1.0)
         with entry(PURE, "mine"):

@@ -253,6 +253,17 @@ def test_rows_are_clipped(make):
     assert np.linalg.norm(clip_rows(repeated, 1.0).toarray()) <= 1.0
 
 
+def test_rows_within_bounds_are_not_copied():
+    """Ten million of them would take as much memory again; those that are clipped are clipped in a copy."""
+    rows = np.array([[0.3, 0.4], [0.0, 0.0]])
+    assert clip_rows(rows, 1.0, copy=False) is rows and clip_rows(rows, 1.0) is not rows
+    for other in (np.asfortranarray(rows), rows.astype(np.float32), rows * 4, rows * 1e200):
+        before = other.copy()
+        clipped = clip_rows(other, 1.0, copy=False)
+        assert not np.shares_memory(clipped, other) and np.array_equal(other, before)
+        np.testing.assert_array_equal(clipped, clip_rows(other, 1.0))
+
+
 @pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
 @pytest.mark.parametrize("place", [0, 5])
 @pytest.mark.parametrize("label", [None, 1, b"a"])

@@ -16,6 +16,7 @@ from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import (
     add_gaussian,
     add_laplace,
+    add_spherical,
     classic_gaussian_scale,
     gaussian_profile,
     gaussian_scale,
@@ -41,7 +42,6 @@ from skdprp.mechanisms.objective_perturbation import (
     softmax_perturbation_profile,
     softmax_perturbation_scale,
 )
-from skdprp.mechanisms.radial import add_spherical
 from skdprp.testing import reproducible_noise
 
 

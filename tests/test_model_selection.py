@@ -2,8 +2,10 @@
 # ruff: noqa: D102
 
 import json
+import math
 import warnings
 from functools import partial
+from itertools import product
 
 import dask.array
 import numpy as np
@@ -17,7 +19,7 @@ from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, StandardScaler
@@ -588,3 +590,15 @@ def test_no_budget_is_set_where_another_library_may_release_more(other):
         set_budget(make_pipeline(DPPCA(2), other), X, y, epsilon=1.0, delta=1e-6)
     sketched = make_pipeline(DPOPORP(2, delta=1e-6), other)  # of which it sees sketches alone
     assert set_budget(sketched, X, y, epsilon=1.0)[0].epsilon == 1.0
+
+
+def test_as_many_rows_are_planned_to_be_held_out_as_are():
+    """By arithmetic, as a search of 10^10 rows has a plan, too."""
+    for n_samples, test_size in product((2, 3, 7, 10, 100, 1001), (0.1, 0.2, 0.3, 1 / 3, 0.5)):
+        held_out = train_test_split(np.arange(n_samples), test_size=test_size, random_state=0)[1]
+        assert math.ceil(test_size * n_samples) == len(held_out)
+    search = DPSearchCV(AMPClassifier(), {}, classes=[0, 1], epsilon=1.0, delta=1e-6)
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (5, 3))
+    assert privacy_report(search, rows, n_samples=10**10).total.epsilon == 1.0
+    with pytest.raises(ValueError, match="leaves none of 1 rows to fit to"):
+        privacy_report(search, rows, n_samples=1)

@@ -68,6 +68,17 @@ def test_smooth_flips_cover_local_ones_and_change_little():
     assert ((1 - smooth[1:]) / (1 - smooth[:-1]) <= np.exp(epsilon)).all()
 
 
+def _claimed_delta_of_moment(q, k, epsilon, n_dims):
+    """Proposition 7 as printed, in multiple precision."""
+    m, q = mpmath.mpf(n_dims), mpmath.mpf(q)
+    t = mpmath.sqrt(2 * k ** (2 / q) * ((q + 3) / 2) ** (1 + 2 / q) / mpmath.e ** (1 + 1 / q))
+    lam = epsilon / t
+    z = lam**2 / 2
+    series = mpmath.hyp1f1((q + 1) / 2, 0.5, z) + mpmath.sqrt(2) * lam * mpmath.hyp1f1((q + 2) / 2, 1.5, z)
+    first = mpmath.exp(-z) / (k * mpmath.sqrt(mpmath.pi)) * series / mpmath.sqrt(q + 0.75)
+    return first * mpmath.sqrt(m - 1) / mpmath.sqrt(m - q - 1.5)
+
+
 def _claimed_delta(k, epsilon, n_dims):
     """Algorithm 1 as printed, in multiple precision: (t, delta)."""
     m = mpmath.mpf(n_dims)
@@ -100,6 +111,58 @@ def test_published_delta_of_a_tuning_parameter_is_the_printed_one(n_dims, k):
     for unused in (1e-3, 1e-9):
         scale = published_product_noise_scale(0.3, unused, sensitivity=2.0, n_dims=n_dims, k=k)
         assert scale == pytest.approx(2 * t / 0.3, rel=1e-12)
+
+
+@pytest.mark.parametrize("q", [1.5, 7.0, 100.0, 392.0, 782.0])
+def test_published_delta_of_a_moment_is_the_printed_one(q):
+    """(12), which is (13) at q = M / 2, where it is nearly the least."""
+    with mpmath.workdps(40):
+        exact = float(_claimed_delta_of_moment(q, mpmath.mpf(1000), 0.3, 784))
+    delta = published_product_noise_delta(0.3, k=1000.0, n_dims=784, q=q)
+    assert delta == pytest.approx(min(exact, 1.0), rel=1e-12)
+    at_half = published_product_noise_delta(0.3, k=1000.0, n_dims=784)
+    assert at_half == published_product_noise_delta(0.3, k=1000.0, n_dims=784, q=392) <= 1.01 * delta
+
+
+@pytest.mark.parametrize("n_dims, q, k", [(8, 4.0, 1.5), (20, 10.0, 2.0), (20, 3.0, 50.0), (100, 50.0, 1000.0)])
+def test_published_delta_bounds_the_moments_that_it_is_for(n_dims, q, k):
+    """Propositions 4 to 7, on a tail of W U, hold; that of the privacy loss is another one."""
+    with mpmath.workdps(30):
+        t = mpmath.sqrt(2 * k ** (2 / q) * ((q + 3) / 2) ** (1 + 2 / q) / mpmath.e ** (1 + 1 / q))
+        lam = 1 / t  # epsilon is 1
+        of_r = mpmath.quad(lambda r: (r + lam) ** q * mpmath.exp(-(r**2) / 2), [0, 2, 8, 40])
+        of_w = mpmath.sqrt(2 / mpmath.pi) * of_r
+        norm = mpmath.quad(lambda angle: mpmath.sin(angle) ** (n_dims - 2), [0, mpmath.pi])
+        of_u = mpmath.quad(lambda angle: mpmath.sin(angle) ** (n_dims - 2 - q), [0, mpmath.pi]) / norm
+        moments = of_w * of_u / t**q
+    printed = mpmath.gammaprod([n_dims / 2, (n_dims - q - 1) / 2], [(n_dims - 1) / 2, (n_dims - q) / 2])  # (11)
+    assert float(of_u) == pytest.approx(float(printed))
+    claimed = published_product_noise_delta(1.0, k=k, n_dims=n_dims, q=q)
+    assert 0.2 * claimed < float(moments) <= claimed
+
+
+@pytest.mark.parametrize("q", [1.0, 782.5, np.nan])
+def test_published_delta_of_no_moment_is_refused(q):
+    with pytest.raises(ValueError, match="q must be between"):
+        published_product_noise_delta(0.3, k=1000.0, n_dims=784, q=q)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_determinant_of_the_published_proof(share):
+    """Lambda / (Lambda - r beta) is too much at the least Lambda; the true ratio, at its worst, is half of the rest."""
+    penalty = published_objective_perturbation(2.0, 1e-6, settings=Published(epsilon2=1.0, epsilon3=1 - share))
+    rest, lam = share, penalty.least_penalty
+    assert lam == pytest.approx(2 / rest)
+    assert lam / (lam - 2) > np.exp(rest)
+    rng, worst = np.random.default_rng(0), 0.0
+    for _ in range(300):
+        rows = rng.standard_normal((2, 3))
+        a, b = (np.outer(row, row) / (row @ row) for row in rows)
+        others = lam * np.eye(3) + rng.choice([0.0, 1.0]) * np.outer(rows[0], rows[0])
+        ratios = np.linalg.det(others + a) / np.linalg.det(others + np.array([b, np.zeros((3, 3))]))
+        worst = max(worst, np.log(ratios.max()))
+    assert worst <= np.log1p(rest / 2) * (1 + 1e-12) < rest / 2
+    assert worst == pytest.approx(np.log1p(rest / 2))
 
 
 @pytest.mark.parametrize("k, alpha", [(2.0, 1.7), (1.1, 10.0), (1e9, 2.0)])

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from profiles import assert_bounds, loss_of
 from scipy import stats
-from scipy.integrate import quad
+from scipy.integrate import dblquad, quad
 from scipy.optimize import brentq
 from scipy.special import gammaincc, gammaln
 
 from skdprp import _noise
 from skdprp.mechanisms import (
+    add_spherical,
     gaussian_profile,
     gaussian_scale,
     published_product_noise_scale,
@@ -336,6 +337,87 @@ def test_forked_process_has_its_own_noise():
     other = np.frombuffer(os.read(read, 24))
     os.waitpid(child, 0)
     assert len(np.unique([own, other])) == 6
+
+
+# Release
+
+
+@pytest.mark.parametrize("n_dims, shape, power", [(2, 1, 2), (14, 1, 2), (14, 3, 2), (14, 14, 1), (5, 5, 2)])
+def test_what_is_released_is_values_with_that_noise(n_dims, shape, power):
+    """Of any centre: Gamma kind of radius, of chi_nu with sigma_M where b = 2, and values are those of a grid."""
+    centre, n_draws = np.linspace(-300.0, 1000.0, n_dims), 10000
+    released = np.array([add_spherical(centre, 3.0, shape=shape, power=power) for _ in range(n_draws)])
+    grid = _noise._grid(3.0 * (shape / power) ** (1 / power) / np.sqrt(n_dims))
+    assert np.array_equal(released, np.rint(released / grid) * grid)
+    radius = np.linalg.norm(released - centre, axis=1)
+    assert stats.kstest(radius, stats.gengamma(shape / power, power, scale=3.0).cdf).pvalue > 1e-10
+    if power == 2:
+        chi = stats.chi(shape, scale=3.0 / np.sqrt(2))  # sigma_M
+        assert stats.kstest(radius, chi.cdf).pvalue > 1e-10
+    directions = (released - centre) / np.maximum(radius, 1e-300)[:, None]  # the centre itself is a point of the grid
+    assert stats.chi2(n_dims).sf(n_dims * n_draws * np.sum(directions.mean(axis=0) ** 2)) > 1e-10
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.5])
+@pytest.mark.parametrize("family", ["chi_1", "laplace"])
+def test_delta_of_what_is_released_is_the_profile(family, factor):
+    """The mass that a loss above epsilon has more than the other centre allows, within its error, both ways.
+
+    With half of the noise it is above the profile of the whole.
+    """
+    kind, n_draws, epsilon = _noise_of(family, 3), 20000, 0.5
+    known = {"shape": kind["shape"], "power": kind["power"]}
+    released = np.array([add_spherical(np.zeros(3), 1.2 * factor, **known) for _ in range(n_draws)])
+    released += 1e-9  # the loss of the centre is infinite
+    excess = np.clip(-np.expm1(epsilon - _loss(released, 1.2 * factor, kind)), 0, None)
+    error = 7 * np.std(excess) / np.sqrt(n_draws)
+    own, whole = (spherical_profile(epsilon, scale=scale, **kind) for scale in (1.2 * factor, 1.2))
+    assert abs(excess.mean() - own) <= error < 0.1
+    assert factor == 1 or excess.mean() - error > whole
+
+
+def test_a_cell_around_the_centre_has_its_exact_probability():
+    """Multivariate Laplace noise in the plane, cell by cell of the grid: the ratios between neighbours, too."""
+    scale, n_draws = 4.0, 40000
+    released = np.array([add_spherical([0.0, 0.0], scale, shape=2, power=1) for _ in range(n_draws)])
+    wide = 4.0  # a whole number of steps of the grid
+    cells = np.rint(released / wide)
+    for cell in ([0, 0], [1, 0], [1, 1], [-2, 1]):
+        low, high = wide * np.subtract(cell, 0.5), wide * np.add(cell, 0.5)
+        mass, _ = dblquad(lambda u, v: np.exp(-np.hypot(u, v) / scale), low[1], high[1], low[0], high[0])
+        exact = mass / (2 * np.pi * scale**2)
+        count = np.sum((cells == cell).all(axis=1))
+        assert stats.binomtest(count, n_draws, exact).pvalue > 1e-10
+
+
+def test_no_noise_is_added_for_what_no_neighbour_changes():
+    values = np.array([[0.1, -7.0], [1e9, 0.3]])
+    assert np.array_equal(add_spherical(values, 0.0, shape=4, power=1), values)
+    released = add_spherical(values, 1.0, shape=4, power=1)
+    assert released.shape == (2, 2) and not np.shares_memory(released, values) and values[0, 0] == 0.1
+
+
+@pytest.mark.parametrize(
+    "values, scale, shape, power, message",
+    [
+        ([1.0, np.nan], 1.0, 2, 1, "not finite"),
+        ([1.0, 2.0], np.nan, 2, 1, "no scale"),
+        ([1.0, 2.0], -1.0, 2, 1, "no scale"),
+        ([1.0, 2.0], 1.0, 3, 1, "shape <= n_dims"),
+        ([1.0, 2.0], 1.0, 2, 9, "power must be"),
+        ([], 1.0, 1, 1, "shape <= n_dims"),
+    ],
+)
+def test_what_cannot_be_released_is_refused_before_noise_is_drawn(values, scale, shape, power, message, monkeypatch):
+    monkeypatch.setattr(_noise, "_random_words", None)
+    with pytest.raises(ValueError, match=message):
+        add_spherical(values, scale, shape=shape, power=power)
+
+
+def test_numbers_beyond_a_grid_are_refused_by_no_number():
+    with pytest.raises(ValueError, match="Some numbers are too large for noise of scale 1e-100") as error:
+        add_spherical([1.0, 1e300], 1e-100, shape=2, power=1)
+    assert "300" not in str(error.value)
 
 
 # Audit

@@ -2,37 +2,57 @@
 
 import dataclasses
 import json
+import os
+import pickle
 import zipfile
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
     DPOPORP,
+    DPPCA,
+    AMPClassifier,
     DPBinner,
     DPHistograms,
     DPMoments,
     DPRandomProjection,
     DPRidge,
+    DPScaler,
+    DPSearchCV,
+    DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
+    MIDPRegressor,
+    ProductNoiseOutputPerturbation,
     __version__,
     iDPSignRP,
     load_histograms,
+    load_model,
     load_moments,
     load_release,
+    make_table_preprocessor,
     save_histograms,
+    save_model,
     save_moments,
     save_release,
 )
+from skdprp.mechanisms.published import Published
 from skdprp.release_file import _sketches
-from skdprp.release_file._file import checksum_of
+from skdprp.release_file._file import checksum_of, replace_file
+from skdprp.release_file._values import described
 from skdprp.testing import reproducible_noise
 
 SKETCHES = [
@@ -200,7 +220,9 @@ def saved(path, rows, sketch=None):
 def forge(path, change):
     """Change a file and give it the checksum that goes with it."""
     with np.load(path) as file:
-        header, arrays = json.loads(file["header"].item()), {name: file[name] for name in ("sketches", "probe")}
+        arrays = dict(file)
+    header = json.loads(arrays.pop("header").item())
+    del arrays["checksum"]
     change(header, arrays)
     text = json.dumps(header)
     np.savez(path, header=text, checksum=checksum_of(text, arrays), **arrays)
@@ -246,10 +268,10 @@ def set_array(name, change):
         (set_in_header("projection", "seed", to="1"), "come back"),
         (set_in_header("projection", "kind", to="RademacherProjection"), "projection"),
         (set_in_header("projection", "n_features", to=21), "come back|projection"),
-        (set_in_header("projection", "n_features", to="many"), "str"),
-        (set_in_header("projection", "n_features", to=0), "empty"),
-        (set_in_header("projection", to=[]), "kind"),
-        (set_in_header("projection", to={"parts": []}), "range"),
+        (set_in_header("projection", "n_features", to="many"), "no shape"),
+        (set_in_header("projection", "n_features", to=0), "no shape"),
+        (set_in_header("projection", to=[]), "get"),
+        (set_in_header("projection", to={"parts": []}), "repetitions"),
         (set_in_header("feature_names", to=["a"]), "feature names"),
         (set_in_header("description", to=None), "description"),
         (set_in_header("description", to="x" * 10_001), "description"),
@@ -511,3 +533,292 @@ def test_files_of_moments_are_no_histograms(path):
     save_histograms(path, histograms())
     with pytest.raises(ValueError, match="do not match"):
         load_moments(path)
+
+
+# Models
+
+RNG = np.random.default_rng(0)
+X, TARGETS = RNG.uniform(-0.5, 0.5, (120, 4)), RNG.uniform(-1, 1, 120)
+LABELS = np.where(X[:, 0] > 0, "yes", "no")
+PEOPLE = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(town=["Hull", "York"] * 60)
+BINARY = AMPClassifier(classes=["no", "yes"], delta=1e-6)
+MODELS = [
+    (BINARY, X, LABELS),
+    (AMPClassifier(classes=[0, 1, 2], calibration=Published()), X, np.arange(120) % 3),
+    (ProductNoiseOutputPerturbation(classes=[True, False]), X, X[:, 0] > 0),
+    (DPSGDClassifier(classes=[3, 7], n_epochs=2), X, 3 + 4 * (X[:, 0] > 0)),
+    (DPSGDClassifier(classes=["no", "yes"], hidden_layer_sizes=(3,), n_epochs=2), X, LABELS),
+    (DPRidge(target_bounds=(-1, 1)), X, TARGETS),
+    (DPRidge(target_bounds=[(-1, 1), (-2, 2)], mechanism="moments"), X, np.c_[TARGETS, X[:, 0]]),
+    (MIDPRegressor(), X, TARGETS),
+    (DPPCA(2), X, None),
+    (DPMoments(), X, None),
+    (DPScaler(), X, None),
+    (DPBinner(categories={"town": ["Hull", "York"]}), PEOPLE, None),
+    (DPHistograms(), PEOPLE, None),
+    (
+        make_pipeline(
+            make_table_preprocessor({"a": (-1, 1), "b": (-1, 1)}, categories={"town": ["Hull"]}, epsilon=0.5), BINARY
+        ),
+        PEOPLE,
+        LABELS,
+    ),
+    (make_pipeline(StandardScaler(), PCA(2), Normalizer(), BINARY), X, LABELS),
+    (OneVsRestClassifier(AMPClassifier(classes=[0, 1])), X, np.arange(120) % 3),
+    (FixedThresholdClassifier(BINARY, threshold=0.4, pos_label="yes"), X, LABELS),
+    (make_pipeline(make_column_transformer((DPPCA(2), [0, 1, 2]), remainder="passthrough"), BINARY), X, LABELS),
+    (
+        DPSearchCV(make_pipeline(Normalizer(), BINARY), {"ampclassifier__max_norm": [0.5, 1.0]}, n_trials=2),
+        X,
+        LABELS,
+    ),
+]
+
+
+@pytest.fixture
+def model(path):
+    saved = clone(BINARY).fit(X, LABELS)
+    save_model(path, saved, description="points")
+    return saved
+
+
+@pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
+@pytest.mark.parametrize(("model", "rows", "y"), MODELS, ids=lambda one: type(one).__name__)
+def test_a_model_comes_back_and_does_as_it_did(model, rows, y, path):
+    model = clone(model).fit(rows, y)
+    save_model(path, model, description="whose rows")
+    saved = load_model(path)
+    assert saved.version == __version__ and saved.description == "whose rows"
+    before, after = {}, {}
+    assert described(saved.estimator, after) == described(model, before)  # parameters, attributes and guarantees
+    assert after.keys() == before.keys()
+    for name, array in before.items():
+        assert after[name].dtype == array.dtype
+        np.testing.assert_array_equal(after[name], array)
+    for method in ("predict", "predict_proba", "decision_function", "transform"):
+        if hasattr(model, method):
+            results = [getattr(one, method)(rows) for one in (saved.estimator, model)]
+            np.testing.assert_array_equal(*(one.toarray() if sp.issparse(one) else one for one in results))
+    assert repr(saved.estimator) == repr(model)
+    assert saved.guarantees and all(isinstance(path, str) for path in saved.guarantees)
+
+
+def test_guarantees_of_a_saved_model_go_by_the_paths_of_its_steps(path):
+    pipeline = make_pipeline(DPPCA(2, epsilon=0.5, delta=1e-6), clone(BINARY)).fit(X, LABELS)
+    save_model(path, pipeline)
+    guarantees = load_model(path).guarantees
+    assert guarantees == {"dppca": pipeline[0].guarantee_, "ampclassifier": pipeline[1].guarantee_}
+
+
+def test_a_seeded_model_is_saved_as_what_it_is(path):
+    with reproducible_noise(0):
+        save_model(path, clone(BINARY).fit(X, LABELS))
+    assert load_model(path).guarantees[""].seeded
+
+
+class Unknown(StandardScaler):
+    """Of a library that no file knows."""
+
+
+@pytest.mark.parametrize(
+    ("estimator", "error", "message"),
+    [
+        (clone(BINARY), NotFittedError, "not fitted"),
+        (StandardScaler().fit(X), ValueError, "holds no private model"),
+        (make_pipeline(StandardScaler(), LogisticRegression()).fit(X, LABELS), ValueError, "holds no private model"),
+        (make_pipeline(FunctionTransformer(np.tanh), clone(BINARY)).fit(X, LABELS), TypeError, "ufunc"),
+        (make_pipeline(Unknown(), clone(BINARY)).fit(X, LABELS), TypeError, "Unknown"),
+        (make_pipeline(DPOPORP(2), clone(BINARY)).fit(X, LABELS), TypeError, "DPOPORP"),
+    ],
+)
+def test_what_no_file_has_room_for_is_not_saved(estimator, error, message, path):
+    with pytest.raises(error, match=message):
+        save_model(path, estimator)
+    assert not path.exists()
+
+
+def of_model(header):
+    return header["model"]["estimator"][1]["dict"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda header: header.pop("model"),
+        lambda header: header.update(model=[1, 2]),
+        lambda header: header.update(model={"type": "Popen"}),
+        lambda header: header["model"].update(estimator=["Popen", {"dict": []}]),
+        lambda header: header["model"].update(estimator=["LogisticRegression", {"dict": []}]),
+        lambda header: header["model"].update(estimator=["StandardScaler", {"dict": [["scale_", 1.0]]}]),
+        lambda header: of_model(header).append(["predict", "of mine"]),
+        lambda header: of_model(header).append(["__class__", "of mine"]),
+        lambda header: of_model(header).append(["two words", 1]),
+        lambda header: of_model(header).append(["more_", {"array": "array_0"}]),
+        lambda header: of_model(header).append(["more_", {"array": "sketches"}]),
+        lambda header: of_model(header).append(["more_", {"eval": "1"}]),
+        lambda header: of_model(header).append(["more_", {"record": ["Popen", {"dict": []}]}]),
+        lambda header: of_model(header).append(["more_", {"guarantee": "{}"}]),
+        lambda header: of_model(header).append(["more_", {"objects": [[10**9], []]}]),
+        lambda header: of_model(header).insert(0, ["epsilon", -1.0]) or of_model(header).pop(1),
+    ],
+)
+def test_headers_of_models_that_do_not_match_are_refused(change, model, path):
+    forge(path, lambda header, arrays: None)
+    assert load_model(path).estimator.predict(X).tolist() == model.predict(X).tolist()
+    forge(path, lambda header, arrays: change(header))
+    with pytest.raises(ValueError, match=r"release\.npz: the parts of this release do not match"):
+        load_model(path)
+
+
+def test_an_array_that_belongs_to_nothing_is_refused(model, path):
+    forge(path, lambda header, arrays: arrays.update(array_99=np.zeros(3)))
+    with pytest.raises(ValueError, match="belong to no part"):
+        load_model(path)
+
+
+def test_another_version_of_scikit_learn_is_named_where_its_steps_are_used(path):
+    save_model(path, make_pipeline(StandardScaler(), clone(BINARY)).fit(X, LABELS))
+    forge(path, lambda header, arrays: header.update({"scikit-learn": "0.9"}))
+    with pytest.warns(UserWarning, match="was saved by scikit-learn 0.9"):
+        load_model(path)
+
+
+# Files of anybody
+
+
+def files_of_all_kinds(folder):
+    """Write one file of each kind; return its path and how it is read."""
+    sketch = DPOPORP(3, random_state=0).fit(X)
+    save_release(folder / "sketches.npz", sketch.transform(X[:5]), sketch)
+    save_moments(folder / "moments.npz", DPMoments().fit(X).moments_)
+    save_histograms(folder / "counts.npz", DPHistograms(n_cells=64).fit(X).histograms_)
+    save_model(folder / "model.npz", clone(BINARY).fit(X, LABELS))
+    readers = {"sketches": load_release, "moments": load_moments, "counts": load_histograms, "model": load_model}
+    return {folder / f"{name}.npz": read for name, read in readers.items()}
+
+
+def content_of(release):
+    """What was read, to compare."""
+    if hasattr(release, "estimator"):
+        return str(release.guarantees) if hasattr(release, "guarantees") else release.sketches.tobytes()
+    return release
+
+
+def test_files_with_a_few_bytes_changed_are_refused_or_read_as_before(tmp_path):
+    """Also cut short, or with bytes repeated: never another error, and never another content."""
+    rng = np.random.default_rng(0)
+    for path, read in files_of_all_kinds(tmp_path).items():
+        original, content = path.read_bytes(), content_of(read(path))
+        for _ in range(150):
+            data, kind = bytearray(original), rng.integers(4)
+            place, length = rng.integers(len(data)), rng.integers(1, 9)
+            if kind == 0:
+                data[place : place + length] = rng.bytes(len(data[place : place + length]))
+            elif kind == 1:
+                del data[place:]
+            elif kind == 2:
+                del data[place : place + length]
+            else:
+                data[place:place] = data[place : place + 40 * length]
+            path.write_bytes(bytes(data))
+            try:
+                assert content_of(read(path)) == content
+            except ValueError as error:
+                assert str(path) in str(error)
+
+
+def zipped(path, members, **options):
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in members:
+            file.writestr(name, data, **options)
+
+
+def npy_of(shape, dtype="<f8", data=b""):
+    header = str({"descr": dtype, "fortran_order": False, "shape": shape}).encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + data
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"PK\x05\x06" + bytes(18)),
+        lambda path: path.write_bytes(pickle.dumps([1, 2])),
+        lambda path: path.write_bytes(npy_of((3,), data=bytes(24))),
+        lambda path: np.savez_compressed(path, header="{}", checksum="", values=np.zeros(10**6)),
+        lambda path: np.savez(path, header=np.array([{}], dtype=object), checksum="", values=np.zeros(1)),
+        lambda path: zipped(path, [("header.npy", npy_of((10**15,))), ("checksum.npy", npy_of(()))]),
+        lambda path: zipped(path, [("header.npy", npy_of((2**62, 4))), ("checksum.npy", npy_of(()))]),
+        lambda path: zipped(path, [("header.npy", npy_of((-1,)))]),
+        lambda path: zipped(path, [("header.npy", npy_of((10**15,), "<U0"))]),
+        lambda path: zipped(path, [("header.npy", npy_of((0, 10**15)))]),
+        lambda path: zipped(path, [("header.npy", npy_of((1,), "|O", bytes(8)))]),
+        lambda path: zipped(path, [("header.npy", npy_of((), "<f8", bytes(8)))] * 2),
+        lambda path: zipped(path, [("header.npy", b"\x93NUMPY\x03\x00" + bytes(99))]),
+        lambda path: np.savez(path, header="[" * 10**6, checksum=checksum_of("[" * 10**6, {})),
+        lambda path: np.savez(path, header="[" * 9000, checksum=checksum_of("[" * 9000, {})),
+        lambda path: np.savez(path, header="9" * 9000, checksum=checksum_of("9" * 9000, {})),
+    ],
+)
+def test_hostile_files_are_refused_by_their_name(write, path):
+    write(path)
+    for read in (load_release, load_moments, load_histograms, load_model):
+        with pytest.raises(ValueError, match=r"release\.npz"):
+            read(path)
+
+
+@pytest.mark.parametrize("sketch", [DPOPORP(4), DPRandomProjection(4), DPRandomProjection(4, adjacency="l2")])
+def test_a_small_file_cannot_ask_for_a_large_projection(sketch, rows, path):
+    sketch = sketch.fit(rows)
+    save_release(path, sketch.transform(rows), sketch)
+    with pytest.raises(ValueError, match="raise max_projection_size"):
+        load_release(path, max_projection_size=300)
+    assert load_release(path, max_projection_size=1000).guarantee == sketch.guarantee_
+    for change in ({"n_features": 10**12}, {"n_components": 10**8}):
+        forge(path, lambda header, arrays, change=change: header["projection"].update(change))
+        with pytest.raises(ValueError, match="raise max_projection_size"):
+            load_release(path)
+
+
+# Faults while writing
+
+
+def test_a_write_that_fails_leaves_the_older_file(path):
+    path.write_text("older")
+
+    def fails(part):
+        part.write_text("half")
+        raise OSError(28, "No space left on device", str(part))
+
+    with pytest.raises(OSError, match=rf"No space left on device: '{path}'"):
+        replace_file(path, fails)
+    assert path.read_text() == "older" and list(path.parent.iterdir()) == [path]
+
+
+def test_a_file_is_replaced_at_once_and_keeps_its_mode_and_its_links(path):
+    path.write_text("older")
+    path.chmod(0o640)
+    link = path.with_name("link.npz")
+    link.symlink_to(path)
+
+    def dump(part):
+        assert path.read_text() == "older" and part.parent == path.parent and part.suffix == ".npz"
+        part.write_text("newer")
+
+    replace_file(link, dump)
+    assert link.is_symlink() and path.read_text() == "newer" and path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    replace_file(pipe, lambda target: target.write_text("hello"))
+    assert os.read(reader, 10) == b"hello" and pipe.is_fifo()
+    os.close(reader)
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
+    with pytest.raises(OSError, match="nowhere"):
+        save_moments(tmp_path / "nowhere" / "moments.npz", DPMoments().fit(X).moments_)

@@ -464,7 +464,10 @@ SPREADS = "; one change before it may move several coordinates after it"
         (PublicScaler((0, 1)), "its bounds are trusted to be public"),
         (PublicBinner((0, 1)), f"its edges are trusted to be public{SPREADS}"),
         (PublicBinner((0, 1), encode="ordinal"), "its edges are trusted to be public"),
-        (SimpleImputer(strategy="constant", keep_empty_features=True), f"learns nothing from the rows{WARNS}"),
+        (
+            SimpleImputer(strategy="constant", keep_empty_features=True),
+            f"the types of numbers that it gives, which a missing value may change, are trusted to be public{WARNS}",
+        ),
         (HashingVectorizer(), f"learns nothing from the rows{WARNS}{SPREADS}"),
         (HashingVectorizer(tokenizer=str.split), f"is trusted to treat each row by itself{WARNS}{SPREADS}"),
     ],

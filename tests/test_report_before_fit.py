@@ -11,11 +11,13 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.feature_selection import SelectKBest
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
 from sklearn.multiclass import OneVsRestClassifier
@@ -42,6 +44,7 @@ from skdprp import (
     privacy_report,
     set_budget,
 )
+from skdprp.testing import reproducible_noise
 
 TABLE = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "Leeds", "York"] * 100})
 BEFORE_A_FIT = [
@@ -161,20 +164,82 @@ def test_what_a_report_before_a_fit_does_not_know_is_an_error(binary):
         privacy_report(AMPClassifier())
 
 
-@pytest.mark.parametrize("is_nested", [False, True])
-def test_what_follows_a_sketch_sees_public_numbers_in_a_plan(is_nested):
+def _in_a_union(*steps):
+    return FeatureUnion([("one", make_pipeline(*steps))])
+
+
+def _in_columns(*steps):
+    return ColumnTransformer([("one", make_pipeline(*steps), [0, 1, 2])])
+
+
+def _of_a_frozen(sketch, *steps):
+    return make_pipeline(FrozenEstimator(sketch.fit(np.eye(6))), *steps)
+
+
+@pytest.mark.parametrize("within", [make_pipeline, _in_a_union, _in_columns, _of_a_frozen])
+@pytest.mark.parametrize("output", ["numbers", "sign", "packed"])
+def test_what_follows_a_sketch_sees_public_numbers_in_a_plan(within, output):
     """A function saw sketches of the first rows at each plan, with new noise under one projection."""
-    X, y, seen = np.random.default_rng(0).uniform(-0.3, 0.3, (40, 6)), np.arange(40) % 2, []
+    rng, y, seen = np.random.default_rng(0), np.arange(40) % 2, []
 
     def kept(rows):
         seen.append(np.array(rows))
         return rows
 
-    steps = [DPOPORP(4, delta=1e-6, random_state=0), FunctionTransformer(kept), FunctionTransformer(kept)]
-    front = [make_pipeline(*steps)] if is_nested else steps
-    for _ in range(2):
-        privacy_report(make_pipeline(*front, LogisticRegression()), X, y)
+    if output == "numbers":
+        sketch = DPOPORP(3, delta=1e-6, random_state=0)
+    else:
+        sketch = DPSignOPORP(3, random_state=0, output=output)
+    for _ in range(2):  # plans of two tables
+        model = make_pipeline(
+            within(sketch, FunctionTransformer(kept)), FunctionTransformer(kept), LogisticRegression()
+        )
+        privacy_report(model, rng.uniform(-0.3, 0.3, (40, 6)), y)
     assert len(seen) >= 4 and all(np.array_equal(rows, seen[0]) for rows in seen)
+    real = sketch.fit_transform(rng.uniform(-0.3, 0.3, (40, 6)))
+    assert seen[0].dtype == real.dtype and seen[0].shape == real.shape and not np.array_equal(seen[0], real)
+
+
+def test_a_plan_within_seeded_noise_leaves_a_frozen_sketch_as_it_was():
+    """It was marked as seeded, though nothing was released."""
+    X, y = np.random.default_rng(0).uniform(-0.3, 0.3, (40, 6)), np.arange(40) % 2
+    frozen = DPOPORP(3, delta=1e-6, random_state=0).fit(X)
+    with reproducible_noise(0):
+        privacy_report(make_pipeline(FrozenEstimator(frozen), LogisticRegression()), X, y)
+    assert not frozen.guarantee_.seeded
+
+
+def test_columns_that_a_function_chooses_by_the_rows_have_no_plan():
+    """It chose none of the few rows, and a column of all: 1.45 was spent where 1 was set."""
+    X = pd.DataFrame({"a": np.r_[np.zeros(64), np.full(36, 0.5)], "b": np.linspace(0.0, 1.0, 100)})
+    y = np.arange(100) % 2
+
+    def that_vary(rows):
+        return [name for name in rows if rows[name].nunique() > 64] if len(rows) > 64 else []
+
+    private = DPPCA(1, epsilon=1.0, max_norm=2.0)
+    model = make_pipeline(
+        ColumnTransformer([("pca", private, that_vary)], remainder="passthrough"), AMPClassifier(classes=[0, 1])
+    )
+    for plan in (privacy_report, set_budget):
+        with pytest.raises(ValueError, match="chooses columns by the rows"):
+            plan(model, X, y)
+    chosen = clone(model).set_params(columntransformer__transformers=[("pca", private, make_column_selector("a|b"))])
+    assert set_budget(chosen, X, y, epsilon=1.0, delta=1e-6)["ampclassifier"].epsilon < 1.0
+
+
+def test_a_plan_does_not_tell_that_an_entry_is_stored_in_two_parts():
+    """Sums of repeated entries of float32 are float64: a plan had other noise, and no trial of a search matched it."""
+    X, y = sp.csr_array(np.full((100, 5), 0.25, dtype=np.float32)), np.arange(100) % 2
+    data, indices = np.r_[X.data, np.float32(0.0)], np.r_[X.indices, np.int32(4)]
+    in_parts = sp.csr_array((data, indices, np.r_[X.indptr[:-1], len(data)]), shape=X.shape)
+    assert in_parts.nnz == X.nnz + 1 and (in_parts.toarray() == X.toarray()).all()
+    model = DPSGDClassifier(classes=[0, 1], max_norm=None, n_epochs=2)
+    plans = [privacy_report(model, rows[::-1], y) for rows in (X, in_parts)]
+    assert plans[0].total == plans[1].total and "noise" in str(plans[0])
+    assert str(plans[0]) == str(plans[1])
+    search = DPSearchCV(model, {}, n_trials=1, epsilon=4.0, delta=1e-6, test_size=0.01, random_state=0)
+    assert search.fit(in_parts[::-1], y).best_params_ == {}
 
 
 def test_plans_in_threads_leave_warnings_and_prints_as_they_were():

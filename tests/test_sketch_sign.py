@@ -27,6 +27,7 @@ from sklearn.exceptions import DataDimensionalityWarning
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP
 from skdprp.guarantee import Adjacency, Definition
 from skdprp.random_projection import make_projection
+from skdprp.report._search import of_any_draw
 
 
 def neighbours_on_a_grid(rng, n, p, beta, dtype, *, spread):
@@ -512,7 +513,37 @@ def test_a_small_delta_allows_several_times_the_loss_of_a_bit():
     assert round(laplace[0].flip_scale_ / laplace[1].flip_scale_, 1) == 3.8
 
 
-def test_laplace_flips_that_need_no_delta_have_none():
+def test_laplace_flips_that_need_no_delta_use_none_and_state_what_holds_of_any_draw():
     """The l1 sensitivity of a Gaussian projection is far below its largest changes times their number."""
-    sketch = DPSignRP(64, delta=1e-6, method="laplace", projection="gaussian", random_state=0).fit(np.ones((1, 100)))
-    assert sketch.guarantee_.delta == 0 and sketch.guarantee_.epsilon == 1.0
+    plain, with_delta = (
+        DPSignRP(64, delta=delta, method="laplace", projection="gaussian", random_state=0).fit(np.ones((1, 100)))
+        for delta in (0.0, 1e-6)
+    )
+    assert plain.flip_scale_ == with_delta.flip_scale_
+    assert with_delta.guarantee_.delta == 1e-6 and plain.guarantee_.delta == 0
+
+
+@wide
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        *EVERY,
+        DPSignRP(16, projection="very_sparse", density=0.25, adjacency="coordinate"),
+        DPSignRP(16, projection="very_sparse", density=0.25, adjacency="coordinate", delta=1e-3),
+        DPSignRP(64, projection="very_sparse", method="laplace", delta=1e-6),
+        DPRandomProjection(4, projection="very_sparse", density=0.25),
+    ],
+    ids=repr,
+)
+def test_what_is_stated_holds_of_any_draw_of_the_projection(sketch):
+    """A report before a fit, or of folds, has one projection, and the fit draws another: it was stated of the first."""
+    stated = []
+    for seed in range(25):
+        guarantee = clone(sketch).set_params(random_state=seed).fit(np.zeros((1, 6))).guarantee_
+        loss = guarantee.loss
+        if loss is None or loss.mu or loss.profiles:  # a projection of zeros loses nothing
+            points = [share * guarantee.epsilon for share in (0.25, 0.5, 1.0, 1.5)]
+            profile = [] if loss is None else [of_any_draw(guarantee).profile(point) for point in points]
+            stated.append([guarantee.epsilon, guarantee.delta, *profile])
+    assert len(stated) > 5
+    np.testing.assert_allclose(stated, stated[:1] * len(stated), rtol=1e-5, atol=1e-15)

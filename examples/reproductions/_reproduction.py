@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_svmlight_files
+from sklearn.datasets import load_digits, load_svmlight_files, make_classification
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import train_test_split
@@ -20,6 +20,7 @@ from sklearn.svm import LinearSVC
 
 from skdprp import (
     DPOPORP,
+    AMPClassifier,
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
@@ -32,7 +33,8 @@ from skdprp import (
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999"]
 MARKERS = "osD^vPX*"
 DELTA = 1e-6  # that of all experiments of [LL]
-MEASURES = ("accuracy", "relative l2 error", "false-positive rate")
+MEASURES = ("accuracy", "l2 error", "relative l2 error", "false-positive rate")
+DRAWN = ("accuracy", "relative l2 error", "false-positive rate")
 
 
 def parse_arguments(*, full, data=None):
@@ -93,6 +95,50 @@ def draw_regressions(n, d, ratios, seed=0):
     squares = X**2
     residual = np.sqrt((squares.sum(axis=0) - squares.max(axis=0)).min())
     return X, targets, triangle[:, :d], dict(zip(ratios, triangle[:, d:].T, strict=True)), residual
+
+
+def output_perturbation(
+    radius, *, calibration="exact", delta=None, loss="log_loss", multi_class="auto", epsilon=1.0, C=1.0
+):
+    """Return output perturbation of rows of norm 1, without intercept."""
+    return ProductNoiseOutputPerturbation(
+        epsilon=epsilon,
+        delta=delta,
+        C=C,
+        loss=loss,
+        multi_class=multi_class,
+        radius=radius,
+        calibration=calibration,
+        max_norm=1.0,
+        adjacency="replace_one",
+        fit_intercept=False,
+        tol=1e-10,
+        max_iter=100,
+        classes=None,
+        class_weight=None,
+    )
+
+
+def objective_perturbation(noise, *, calibration="exact", loss="log_loss"):
+    """Return objective perturbation of rows of norm 1, at its least penalty, without intercept."""
+    return AMPClassifier(
+        epsilon=1.0,
+        delta=None,
+        C="auto",
+        loss=loss,
+        multi_class="auto",
+        noise=noise,
+        count_labels=False,
+        threshold=0.5,
+        calibration=calibration,
+        max_norm=1.0,
+        adjacency="replace_one",
+        fit_intercept=False,
+        tol=1e-10,
+        max_iter=100,
+        classes=None,
+        class_weight=None,
+    )
 
 
 def _read_idx(path, header):
@@ -239,12 +285,9 @@ def svm_accuracy(rows, y, *, C):
     return balanced_accuracy_score(y[test], model.fit(rows[train], y[train]).predict(rows[test]))
 
 
-def _synthetic(n_samples, n_features, seed=0):
-    """Draw rows whose variance falls with the index of the feature, and labels by a noisy linear score."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_samples, n_features)) / np.sqrt(np.arange(1, n_features + 1))
-    score = X[:, :20] @ rng.choice([-1.0, 1.0], 20)
-    return X, (score + 0.3 * score.std() * rng.standard_normal(n_samples) > 0).astype(int)
+def _synthetic(n_samples, n_features):
+    """Draw Synthetic-H, smaller: the generator and its parameters are those of the code of Iyengar et al. (2019)."""
+    return make_classification(n_samples, n_features, n_informative=10, n_redundant=0, class_sep=2.0, random_state=1)
 
 
 def linear_problems(options):
@@ -259,7 +302,7 @@ def linear_problems(options):
         adult = load_svmlight_files([str(options.data / part) for part in ("a9a", "a9a.t")], n_features=123)
         problems = {name: (X[:n_train], X[-2000:], y[:n_train], y[-2000:]), "a9a": (*adult[::2], *adult[1::2])}
     X, y = _synthetic(*size)
-    problems[f"synthetic, {size[1]} features"] = train_test_split(X, y, test_size=0.4, random_state=0)
+    problems[f"Synthetic-H, {size[1]} features"] = train_test_split(X, y, test_size=0.2, random_state=0)
     return {key: (normalize(a), normalize(b), *labels) for key, (a, b, *labels) in problems.items()}
 
 
@@ -277,7 +320,7 @@ def compare_models(options, name, title, models, styles, penalty, epsilons):
     """
     rows = []
     for problem, (X, X_test, y, y_test) in linear_problems(options).items():
-        exact = cache(lambda options, X=X, y=y: ProductNoiseOutputPerturbation(**dict(options)).fit(X, y))
+        exact = cache(lambda C, loss, multi_class, X=X, y=y: _without_noise(C, loss, multi_class).fit(X, y))
         for method, model in models.items():
             for epsilon in epsilons if options.full else epsilons[::2]:
                 model = clone(model).set_params(epsilon=epsilon, C=penalty(problem, len(y)))
@@ -291,12 +334,13 @@ def compare_models(options, name, title, models, styles, penalty, epsilons):
     for problem, column in zip(problems, axes.T, strict=True):
         _draw_problem(column, [row for row in rows if row["data"] == problem], styles)
         column[0].set_title(problem)
-    for ax, measure in zip(axes[:, 0], MEASURES, strict=True):
+    for ax, measure in zip(axes[:, 0], DRAWN, strict=True):
         ax.set_ylabel(measure)
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=3, title=title)
     save(options, name, fig, rows)
     line = "{data:>25}  epsilon {epsilon:<7.3g} {method:32}  accuracy {accuracy:.3f} +- {deviation of accuracy:.3f}"
-    line += "  l2 {relative l2 error:.2g}  FPR {false-positive rate:.3f}  true delta {true delta:.2g}"
+    line += "  l2 error {l2 error:.2g}, relative {relative l2 error:.2g}  FPR {false-positive rate:.3f} "
+    line += "+- {deviation of false-positive rate:.3f}  true delta {true delta:.2g}"
     for row in rows:
         print(line.format(**row))
     for problem in problems:
@@ -305,11 +349,13 @@ def compare_models(options, name, title, models, styles, penalty, epsilons):
 
 
 def _measure(model, exact, X, y):
-    bare = exact(_without_noise(model))
-    predicted = model.predict(X)
+    published_objective = isinstance(model, AMPClassifier) and model.calibration != "exact"
+    bare = exact(model.C_, model.loss_, "ovr" if published_objective else model.multi_class)
+    predicted, error = model.predict(X), np.linalg.norm(model.coef_ - bare.coef_)
     return {  # the true delta is 1 where nothing is proved
         "accuracy": np.mean(predicted == y),
-        "relative l2 error": np.linalg.norm(model.coef_ - bare.coef_) / np.linalg.norm(bare.coef_),
+        "l2 error": error,
+        "relative l2 error": error / np.linalg.norm(bare.coef_),
         "false-positive rate": false_positive_rate(y, predicted),
         "true delta": model.guarantee_.delta if np.isfinite(model.guarantee_.epsilon) else 1.0,
         "not private": np.mean(bare.predict(X) == y),
@@ -317,17 +363,13 @@ def _measure(model, exact, X, y):
     }
 
 
-def _without_noise(model):
-    """Parameters of the model of the same penalty at an epsilon at which noise does not matter."""
-    published_objective = hasattr(model, "release_scale_") and model.calibration != "exact"
-    multi_class = "ovr" if published_objective else model.multi_class
-    known = {"epsilon": 1e9, "delta": 0, "C": model.C_, "loss": model.loss_, "multi_class": multi_class}
-    known |= {"fit_intercept": model.fit_intercept, "max_norm": model.max_norm}
-    return tuple(known.items())
+def _without_noise(C, loss, multi_class):
+    """Return the model of the same penalty at an epsilon at which noise does not matter."""
+    return output_perturbation("gamma", delta=0, epsilon=1e9, C=C, loss=loss, multi_class=multi_class)
 
 
 def _draw_problem(column, rows, styles):
-    for ax, measure in zip(column, MEASURES, strict=True):
+    for ax, measure in zip(column, DRAWN, strict=True):
         for name, style in styles.items():
             points = [(row["epsilon"], row[measure]) for row in rows if row["method"] == name]
             ax.plot(*zip(*points, strict=True), style, label=name)

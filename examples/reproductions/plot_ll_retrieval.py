@@ -80,7 +80,7 @@ results = [
 ]
 
 # %%
-# Figure 10 has projections with noise, Figure 13 signs, with DP-OPORP to compare.
+# Figure 10 has projections with noise, Figure 13 signs, with DP-OPORP and noise on the raw data to compare.
 methods = list(dict.fromkeys(row["method"] for row in results))
 chance = {"precision": RIGHT / is_right.shape[1], "recall": MANY / is_right.shape[1]}
 # The two methods of SignOPORP with one t share their colour.
@@ -103,6 +103,8 @@ def draw(group, title):
             for method, (color, marker) in zip(group, COLORS_AND_MARKERS[len(group)], strict=True):
                 line = "--" if "RR, t" in method else "-"
                 ax.plot(epsilons, values_of(method, k, measure), line, color=color, marker=marker, label=method)
+            if "Raw-data-G-OPT" not in group:
+                ax.plot(epsilons, values_of("Raw-data-G-OPT", k, measure), "-.", color="grey", label="Raw-data-G-OPT")
             ax.axhline(chance[measure], color="grey", linestyle=":", label="chance")
             ax.set(xscale="log", ylim=(0, 1), ylabel=f"{measure} at {FEW if measure == 'precision' else MANY}")
         column[0].set_title(f"{title}, {name}, k = {k}")

@@ -23,8 +23,8 @@ noise               product, Gaussian (H-F      the same; and both noises at the
                     (H-F)
 classes             not said                    one against the rest; one softmax for exact calibrations, but for the
                                                 hinge
-distance            absolute                    relative to the norm of the weights without noise at the same penalty,
-                                                which a strong penalty makes small by itself
+distance            absolute                    the same as printed; in the figure relative to the weights without noise
+                                                at the same penalty, which a strong penalty makes small by itself
 ==================  ==========================  ===================================================================
 
 Real-sim and RCV1 are left out.
@@ -37,9 +37,9 @@ import warnings
 
 import matplotlib.pyplot as plt
 import numpy as np
-from _reproduction import compare_models, parse_arguments
+from _reproduction import compare_models, objective_perturbation, parse_arguments
 
-from skdprp import AMPClassifier, PrivacyWarning
+from skdprp import PrivacyWarning
 from skdprp.mechanisms import Published
 
 options = parse_arguments(full="larger data, more epsilons and trials", data="MNIST (t10k-*.gz), a9a and a9a.t")
@@ -55,31 +55,9 @@ EPSILONS = tuple(10.0 ** np.arange(-2, 1.1, 0.5))
 warnings.simplefilter("ignore", PrivacyWarning)
 
 
-def model(loss, noise, calibration):
-    """Objective perturbation with every parameter named; epsilon and C are set later."""
-    return AMPClassifier(
-        epsilon=1.0,
-        delta=None,
-        C="auto",
-        loss=loss,
-        multi_class="auto",
-        noise=noise,
-        count_labels=False,
-        threshold=0.5,
-        calibration=calibration,
-        max_norm=1.0,
-        adjacency="replace_one",
-        fit_intercept=False,
-        tol=1e-10,
-        max_iter=100,
-        classes=None,
-        class_weight=None,
-    )
-
-
 def reproduce(loss):
     """Compare the calibrations for one loss."""
-    models = {name: model(loss, **calibration) for name, calibration in CALIBRATIONS.items()}
+    models = {name: objective_perturbation(loss=loss, **calibration) for name, calibration in CALIBRATIONS.items()}
     name, title = f"pn_objective_perturbation_{loss}", f"Objective perturbation, {loss}"
     compare_models(options, name, title, models, STYLES, lambda problem, n: "auto", EPSILONS)
 

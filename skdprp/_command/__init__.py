@@ -36,6 +36,8 @@ def main(arguments=None):
     if not arguments or arguments[0] not in {*commands.choices, "-h", "--help"}:
         arguments.insert(0, "utility")
     options = parser.parse_args(arguments)
+    if sys.stdout is None:  # whoever started the command closed it
+        sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataDimensionalityWarning)  # --n-components was asked for

@@ -3,7 +3,6 @@
 import textwrap
 from pathlib import Path
 
-import joblib
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -16,11 +15,12 @@ from ..linear_model import AMPClassifier, DPRidge
 from ..model_selection import set_budget
 from ..preprocessing import make_table_preprocessor
 from ..preprocessing._table import SHARE_OF_LONGEST
+from ..release_file import save_model
 from ..report import privacy_report
 from ._columns import bounds_of, columns_of, filled, preparation, read_rows
 from ._labels import check_labels
 from ._options import add_columns, add_format, class_labels, low_and_high, positive
-from ._output import check_output, write
+from ._output import check_output, writing
 
 _LISTED = "These numbers are public, and so are the names of columns and of classes: the model has them.\n"
 _NOT_LISTED = (
@@ -80,15 +80,15 @@ def add_command(commands):
     parser.add_argument(
         "--output",
         type=Path,
-        default=Path("skdprp_model.joblib"),
-        help="where the model goes, for joblib.load (default: skdprp_model.joblib)",
+        default=Path("skdprp_model.npz"),
+        help="where the model goes, for skdprp.load_model (default: skdprp_model.npz)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite a model that is there already")
 
 
 def run(options):
     """Read and check everything, fit once, save, and say what holds."""
-    check_output(options.output, "model", ("joblib",))
+    check_output(options.output, "model", ("npz",))
     if options.output.exists() and not options.force:
         raise ValueError(f"{options.output}: exists already; --force overwrites it")
     if options.classes and options.target_bounds:
@@ -102,7 +102,8 @@ def run(options):
     model = set_budget(_pipeline(X, options), X, y, epsilon=options.epsilon, delta=options.delta)
     _introduce(X, y, options)
     model.fit(X, y)
-    write(options.output, lambda path: joblib.dump(model, path))  # at once: what fails below must not cost the release
+    with writing(options.output):  # at once: what fails below must not cost the release
+        save_model(options.output, model)
     if test:
         score = _score_targets if options.target_bounds else _score_labels
         _print_scores(options, {"private": model, **_references(model, X, y, options)}, score, *test)

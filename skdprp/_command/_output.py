@@ -1,7 +1,7 @@
 """Files that the command writes: whole, or not at all."""
 
 import os
-import shutil
+from contextlib import contextmanager
 
 
 def check_output(path, kind, types):
@@ -16,16 +16,10 @@ def check_output(path, kind, types):
         raise ValueError(f"{path}: not the name of a {kind}, like {path.stem or kind}.{like}")
 
 
-def write(path, dump):
-    """Let `dump` write a file that takes the place of `path` when it is complete."""
-    target = path.resolve()  # what a link points to is replaced, and not the link
-    part = target.with_name(f".{os.getpid()}-{target.name}")  # beside it, and with the ending that says the format
+@contextmanager
+def writing(path):
+    """Say in one line why a file could not be written."""
     try:
-        dump(part)
-        if target.exists():
-            shutil.copymode(target, part)
-        os.replace(part, target)
+        yield
     except OSError as error:  # such as a full disk
         raise ValueError(f"{path}: {error.strerror or 'cannot be written'}; nothing was written") from None
-    finally:
-        part.unlink(missing_ok=True)

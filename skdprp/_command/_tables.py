@@ -1,6 +1,8 @@
 """Tables from files: read, checked, and refused with errors that name the file and the column, and quote no cell."""
 
+import bz2
 import gzip
+import lzma
 import warnings
 import zlib
 
@@ -16,14 +18,20 @@ _CURE = (
 _NO_NAMES = {"", "nan", "na", "n/a", "null", "none", "inf", "infinity", "true", "false"}
 
 
+_OPEN = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # which pandas reads by these names, too
+_PACKED = (".7z", ".rar", ".tar", ".tbz", ".tgz", ".zip", ".zst")  # of several files, or of libraries besides
+
+
 def read_file(path, *, target=None, n_features=None, zero_based=False, as_text=(), classes=None, listed_by="--classes"):
-    """Read features, as they are, and labels from a CSV with a header or from a LIBSVM file, plain or gzipped.
+    """Read features, as they are, and labels from a CSV with a header or from a LIBSVM file, plain or compressed.
 
     The arguments say which of them it is, and not the rows; those do not set the number of features either. Columns in
     `as_text` come cell by cell as they are written; labels come as the `classes` that they are, if those are given.
     """
     if (target is None) == (n_features is None):
         raise ValueError(f"{path}: give --target COLUMN for a CSV, or --n-features N for a LIBSVM file")
+    if path.suffix in _PACKED:
+        raise ValueError(f"{path}: unpack it first; of compressed files those that end in {', '.join(_OPEN)} are read")
     try:
         if target is None:
             X, y = _read_libsvm(path, n_features, zero_based)
@@ -34,13 +42,14 @@ def read_file(path, *, target=None, n_features=None, zero_based=False, as_text=(
         raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:
         raise ValueError(f"{path}: neither CSV nor LIBSVM text in UTF-8") from None
-    except (EOFError, zlib.error):
+    except (EOFError, zlib.error, lzma.LZMAError):
         raise ValueError(f"{path}: damaged, or cut off") from None
 
 
 def _read_libsvm(path, n_features, zero_based):
     try:
-        X, y = load_svmlight_file(str(path), n_features=n_features, zero_based=zero_based)
+        with _OPEN.get(path.suffix, open)(path, "rb") as file:
+            X, y = load_svmlight_file(file, n_features=n_features, zero_based=zero_based)
     except (ValueError, OverflowError):
         last = n_features - zero_based
         numbers = f"numbered from {last - n_features + 1} to {last}"
@@ -53,7 +62,7 @@ def _read_libsvm(path, n_features, zero_based):
 def _read_csv(path, target, as_text):
     import pandas as pd
 
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as file:
+    with _OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8-sig") as file:
         header = next((line for line in file if line.strip()), "").strip("\r\n")
     if not header.strip():
         raise ValueError(f"{path}: the file is empty")

@@ -13,11 +13,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from ..inspection import PrivacyUtilityDisplay
+from ..release_file._file import replace_file
 from ..sketch import DPOPORP, DPSignOPORP
 from ._columns import are_described, preparation, read_rows
 from ._labels import check_labels
 from ._options import add_columns, add_format, positive
-from ._output import check_output, write
+from ._output import check_output, writing
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 
@@ -90,7 +91,8 @@ def run(options):
             curve.score_name = score_name
             curve.plot(ax, public_data=options.file is None)
         ax.set_ylim(0, 1.02)
-    write(options.output, lambda path: figure.savefig(path, dpi=150))
+    with writing(options.output):
+        replace_file(options.output, lambda path: figure.savefig(path, dpi=150))
     print(f"\nwrote {options.output}")
 
 

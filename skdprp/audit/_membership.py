@@ -26,8 +26,8 @@ def membership_inference_auc(classifier, members, non_members):
     Returns
     -------
     float
-        Area under the curve of the attack, or 0.5 if it is worse than a coin: an attacker who knows no better tosses
-        one. 1 means that every member is told from every other row.
+        Area under the curve of the attack, or 0.5 if it is worse than a coin ("tailored AUC"): an attacker who knows no
+        better tosses one. 1 means that every member is told from every other row.
 
     Raises
     ------

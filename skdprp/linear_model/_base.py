@@ -437,7 +437,7 @@ class PrivateLinearClassifier(PrivateClassifier):
 
     def _minimise(self, problem, X, codes, row_weights, *, penalty, perturbation, largest, offset=0.0):
         """Clip the rows, without which no sensitivity is finite, and minimise on them."""
-        X = clip_rows(X, self.max_norm)
+        X = clip_rows(X, self.max_norm, copy=False)
         return minimisers(
             problem,
             X,
@@ -452,4 +452,4 @@ class PrivateLinearClassifier(PrivateClassifier):
         )
 
     def _scores(self, X):
-        return clip_rows(X, self.max_norm) @ self.coef_.T + self.intercept_
+        return clip_rows(X, self.max_norm, copy=False) @ self.coef_.T + self.intercept_

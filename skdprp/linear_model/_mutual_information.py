@@ -56,8 +56,8 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         Bound on the mutual information between one entry and the release, in bits; at most 64, all that a float has.
         From 1 bit on, a secret bit may be lost entirely.
     mechanism : {"projection", "additive"}, default="projection"
-        "projection" releases ``S X + noise`` and ``S y``, with a Gaussian S of `n_components` rows; "additive" releases
-        ``X + noise`` and y.
+        "projection" releases ``S X + noise`` and ``S y``, with a Gaussian S of `n_components` rows, a
+        Johnson-Lindenstrauss transform (JLT); "additive" releases ``X + noise`` and y.
     n_components : int or "auto", default="auto"
         Number n' of rows of S, at most the number of rows of X. "auto" is computed from n, d and `epsilon`:
         ``d + 2 + (d (n c)^2 / 18)^(1/3)`` with ``c = 2^(2 epsilon) - 1``, see Notes.

@@ -329,7 +329,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
 
     def _scores(self, X):
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
-        return clip_rows(X, self.columns_.max_norm) @ self.coef_.T + self.intercept_
+        return clip_rows(X, self.columns_.max_norm, copy=False) @ self.coef_.T + self.intercept_
 
     def _within_bounds(self, scores):
         return np.clip(scores, _squeezed(self.columns_.low), _squeezed(self.columns_.high))

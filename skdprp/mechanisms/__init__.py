@@ -23,7 +23,7 @@ from .objective_perturbation import (
 )
 from .private_search import private_search_profile, private_search_trial
 from .published import Published, published_product_noise_delta, published_product_noise_scale
-from .radial import spherical_profile, spherical_scale
+from .radial import add_spherical, spherical_profile, spherical_scale
 from .randomised_response import flip_probability
 from .secret_projection import secret_projection_profile, secret_projection_scale
 from .thresholded_counts import thresholded_counts_profile, thresholded_counts_scale
@@ -33,6 +33,7 @@ __all__ = [
     "Published",
     "add_gaussian",
     "add_laplace",
+    "add_spherical",
     "classic_gaussian_scale",
     "flip_probability",
     "gaussian_profile",

@@ -118,7 +118,7 @@ def gaussian_epsilon(delta, *, scale, sensitivity=1.0):
 
 @cached
 def gaussian_scale(epsilon, delta, *, sensitivity=1.0):
-    """Calibrate the Gaussian mechanism exactly, rounding to the private side.
+    """Calibrate the Gaussian mechanism exactly, rounding to the private side: the "analytic Gaussian" mechanism [1]_.
 
     Parameters
     ----------

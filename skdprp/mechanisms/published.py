@@ -111,22 +111,26 @@ def _log_hyp1f1(a, b, z):
     return logsumexp(np.append(0.0, np.cumsum(np.log((a + n) * z / ((b + n) * (1 + n))))))
 
 
-def _published_product_noise(k, epsilon, n_dims):
-    """Return t and the logarithm of the delta that is claimed for the scale ``sensitivity * t / epsilon``."""
-    m = n_dims / 4  # Liu et al., SIGMOD 2026, Algorithm 1
-    t = np.exp((np.log(2) + np.log(k) / m + (1 + 1 / m) * np.log(m + 1.5) - 1 - 2 / n_dims) / 2)
+def _published_product_noise(k, epsilon, n_dims, q=None):
+    """Return t and the logarithm of the delta that is claimed for the scale ``sensitivity * t / epsilon``.
+
+    Proposition 7 of Liu et al., SIGMOD 2026, bounds the privacy loss by a moment of order q, Theorem 8 by half of M.
+    """
+    q = n_dims / 2 if q is None else q
+    t = np.exp((np.log(2) + 2 * np.log(k) / q + (1 + 2 / q) * np.log((q + 3) / 2) - 1 - 1 / q) / 2)
     lam = epsilon / t
     if not lam <= 1000:  # a series of about 2 lam^2 terms
         raise ValueError(f"epsilon={epsilon:g} is too large for the series of the published calibration.")
     series = np.logaddexp(
-        _log_hyp1f1(m + 0.5, 0.5, lam**2 / 2), np.log(np.sqrt(2) * lam) + _log_hyp1f1(m + 1, 1.5, lam**2 / 2)
+        _log_hyp1f1((q + 1) / 2, 0.5, lam**2 / 2),
+        np.log(np.sqrt(2) * lam) + _log_hyp1f1((q + 2) / 2, 1.5, lam**2 / 2),
     )
-    ratio = (n_dims - 1) / ((2 * m - 1.5) * (2 * m + 0.75))
+    ratio = (n_dims - 1) / ((n_dims - q - 1.5) * (q + 0.75))
     return t, series - lam**2 / 2 - np.log(k * np.sqrt(np.pi)) + np.log(ratio) / 2
 
 
 @with_python_numbers
-def published_product_noise_delta(epsilon, *, k, n_dims):
+def published_product_noise_delta(epsilon, *, k, n_dims, q=None):
     """Claim of (13) in [1]_: delta of product noise at this epsilon and tuning parameter k; it is not true.
 
     Parameters
@@ -137,6 +141,9 @@ def published_product_noise_delta(epsilon, *, k, n_dims):
         Tuning parameter, above 1.
     n_dims : int
         Dimension M of the output, at least 4.
+    q : float or None, default=None
+        Order of the moment that bounds the loss, by (12), between 1 and ``n_dims - 3 / 2``; the noise is that of
+        Proposition 7 at this q. None is ``n_dims / 2``, that of (13).
 
     Returns
     -------
@@ -146,7 +153,7 @@ def published_product_noise_delta(epsilon, *, k, n_dims):
     References
     ----------
     .. [1] S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, "Privacy Loss of Noise Perturbation via Concentration Analysis of a
-       Product Measure", SIGMOD 2026, Theorem 8.
+       Product Measure", SIGMOD 2026, Proposition 7 and Theorem 8.
 
     Examples
     --------
@@ -155,7 +162,9 @@ def published_product_noise_delta(epsilon, *, k, n_dims):
     '1.144e-06'
     """
     _check_dimension(n_dims)
-    return float(min(np.exp(_published_product_noise(k, epsilon, n_dims)[1]), 1.0))
+    if q is not None and not 1 < q < n_dims - 1.5:
+        raise ValueError(f"q must be between 1 and n_dims - 3 / 2 = {n_dims - 1.5:g}, got {q}.")
+    return float(min(np.exp(_published_product_noise(k, epsilon, n_dims, q)[1]), 1.0))
 
 
 def _check_dimension(n_dims):
@@ -310,6 +319,15 @@ def published_objective_perturbation(
     One row is replaced [1]_; `lipschitz` and `smoothness` bound the first and the second derivative of its loss by its
     score. Problems that are released together share the budget evenly. With `n_dims`, the number of weights of one
     problem, both noises are the product noise of Algorithm 3 of [2]_. `settings` is :class:`Published`.
+
+    Notes
+    -----
+    The step about the determinant, of a Hessian of rank r / 2, does not follow: ``Lambda / (Lambda - r beta)`` is
+    ``1 / (1 - x)`` at ``Lambda = r beta / x``, with x = epsilon1 - epsilon3, where it has to be at most ``e^x``: 2
+    against 1.65 at x = 1/2, 10 against 2.46 at x = 0.9. What it is to show holds all the same, with half of x to spare.
+    The Hessian of all other rows is at least Lambda, to which that of a row adds a matrix of rank r / 2 whose
+    eigenvalues are at most beta: so the determinants of two neighbours differ by a factor of at most
+    ``(1 + beta / Lambda)^(r / 2) = (1 + x / r)^(r / 2) <= e^(x / 2)``.
 
     References
     ----------

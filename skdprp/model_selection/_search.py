@@ -1,5 +1,6 @@
 """A private search for the best of several pipelines."""
 
+import math
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass, replace
 from functools import reduce
@@ -233,8 +234,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails, or
     scores what is not a number, is worse than all others, and no error; but rows that a step before the first private
     one does not take are refused before any trial. Where steps have ``random_state=None``, each trial draws them anew,
-    from seeds that nobody knows. There is no `n_jobs`: the number of processes
-    at work would tell the number of trials; so does the time that a fit takes, which is not covered.
+    from seeds that nobody knows. There is no `n_jobs`: the number of processes at work would tell the number of trials;
+    so does the time that a fit takes, which is not covered, and so would warnings of trials. Those are silenced, for
+    all threads while a search runs, and searches in threads wait for each other: whatever else in another thread
+    changes the filters of Python meanwhile may let them be heard.
 
     Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.
 
@@ -395,7 +398,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         model.classes = model._listed_classes()
         if model.classes is not None:
             facts = replace(facts, n_classes=(len(model.classes),))
-        n_held_out = len(train_test_split(np.arange(facts.n_samples), test_size=model.test_size, random_state=0)[1])
+        n_held_out = math.ceil(model.test_size * facts.n_samples)  # as train_test_split has it
+        if n_held_out == facts.n_samples:
+            raise ValueError(f"test_size={model.test_size} leaves none of {n_held_out} rows to fit to.")
         fitted = replace(facts, n_samples=facts.n_samples - n_held_out, n_targets=1)
         return model._plan(fitted, n_held_out, model._delta_for(facts.n_samples))[0]
 

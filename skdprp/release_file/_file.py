@@ -1,41 +1,146 @@
-"""Files of releases: a header of plain values, arrays, and a checksum of both; nothing is pickled."""
+"""Files of releases: a header of plain values, arrays, and a checksum of both; nothing is pickled.
+
+A file is written beside its place and takes it when it is whole and on the disk, so that an older one stands until
+then. What is read may come from anybody: nothing that a file says makes this program take more memory than a few times
+its size, or run what it names.
+"""
 
 import hashlib
 import json
+import os
+import shutil
+import struct
 import zipfile
+from contextlib import suppress
+from pathlib import Path
+from tokenize import TokenError
+from uuid import uuid4
 
 import numpy as np
+from numpy.lib import format as npy
 
 from .._version import __version__
 
 _FORMAT = 1
 _DESCRIPTION_LENGTH = 10_000
+_KINDS = "biufUS"  # of arrays: numbers and texts
+_HEADER_LENGTH = 2**25  # characters
+_MOST_CONTAINERS = 10**6  # lists and dictionaries in a header, each of which takes more memory than it has characters
+_DAMAGED = (
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    EOFError,
+    OSError,  # of seeks to where a damaged directory says
+    RuntimeError,  # also of what is nested too deep, or encrypted
+    SyntaxError,
+    TokenError,
+    MemoryError,
+    struct.error,
+    zipfile.BadZipFile,
+)
+
+
+def replace_file(path, dump):
+    """Let `dump` write a file that takes the place of `path` when it is complete and on the disk."""
+    target = Path(path).resolve()  # what a link points to is replaced, and not the link
+    if target.exists() and not target.is_file():  # a device or a pipe, of which there is no other version
+        return dump(target)
+    part = target.with_name(f".{uuid4().hex}{target.suffix}")  # beside it, with the ending that says the format
+    try:
+        dump(part)
+        with open(part, "rb") as written:
+            os.fsync(written.fileno())
+        if target.exists():
+            shutil.copymode(target, part)
+        os.replace(part, target)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise type(error)(error.errno, error.strerror, str(path)) from None  # not of a part that nobody asked for
+    finally:
+        part.unlink(missing_ok=True)
+    with suppress(OSError):  # elsewhere than on POSIX, no directory can be opened
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
 def write(path, facts, arrays):
     """Write public facts and arrays to one file."""
     header = json.dumps({"format": _FORMAT, "version": __version__} | facts)
-    with open(path, "wb") as file:
-        np.savez(file, header=header, checksum=checksum_of(header, arrays), **arrays)
+
+    def dump(part):
+        with open(part, "wb") as file:
+            np.savez(file, header=header, checksum=checksum_of(header, arrays), **arrays)
+
+    replace_file(path, dump)
 
 
 def read(path, names, rebuild):
-    """Return what `rebuild` makes of the facts and arrays of a file, once its checksum holds."""
-    try:
-        # Without pickles a file of somebody else cannot run code.
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
-            header, checksum = file["header"].item(), file["checksum"].item()
-            arrays = {name: file[name] for name in names}
-    except (ValueError, TypeError, KeyError, EOFError, AttributeError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: not a release, or a damaged one.") from error
-    if checksum != checksum_of(header, arrays):
+    """Return what `rebuild` makes of the facts and arrays of a file, of these names or any, once its checksum holds."""
+    with open(path, "rb") as stream:
+        try:
+            arrays = _read_arrays(stream)
+            header, checksum = arrays.pop("header").item(), arrays.pop("checksum").item()
+            if names is not None:
+                agree("set of arrays", sorted(arrays), sorted(names))
+            found = checksum_of(header, arrays)
+        except _DAMAGED as error:
+            raise ValueError(f"{path}: not a release, or a damaged one.") from error
+    if checksum != found:
         raise ValueError(f"{path}: the parts of this release do not match: its checksum is another.")
     try:
+        if len(header) > _HEADER_LENGTH or header.count("[") + header.count("{") > _MOST_CONTAINERS:
+            raise ValueError("its header is longer than any.")
         facts = json.loads(header)
         agree("format", facts["format"], _FORMAT)
         return rebuild(facts, **arrays)
-    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+    except _DAMAGED as error:
         raise ValueError(f"{path}: the parts of this release do not match: {error}") from error
+
+
+def _read_arrays(stream):
+    """Arrays by their names, which take as much memory as the file has bytes."""
+    size = os.fstat(stream.fileno()).st_size
+    with zipfile.ZipFile(stream) as file:
+        members = file.infolist()
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("some of it is compressed.")
+        if sum(member.file_size for member in members) > size:
+            raise ValueError("its parts are longer than the file.")
+        arrays = {}
+        for member in members:
+            with file.open(member) as bytes_of:
+                arrays[member.filename.removesuffix(".npy")] = _read_array(bytes_of, member.file_size)
+    if len(arrays) < len(members):
+        raise ValueError("two parts have the same name.")
+    return arrays
+
+
+def _read_array(stream, size):
+    """An array that has just as many bytes as are left of so many."""
+    read_header = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}[npy.read_magic(stream)]
+    shape, in_columns, dtype = read_header(stream)
+    if dtype.kind not in _KINDS or dtype.itemsize == 0:
+        raise ValueError("an array is of no plain type.")
+    n_values = 1
+    for length in shape:  # in integers of any size
+        n_values *= length
+    if min(shape, default=1) < 0 or n_values * dtype.itemsize != size - stream.tell() or max(shape, default=0) > size:
+        raise ValueError("an array is of another size than it says.")
+    array = np.empty(shape, dtype, order="F" if in_columns else "C")
+    values = memoryview(array.reshape(-1, order="A").view(np.uint8))
+    n_read = 0
+    while step := stream.readinto(values[n_read:]):
+        n_read += step
+    if n_read != len(values):
+        raise EOFError("an array ends too soon.")
+    return array
 
 
 def checksum_of(header, arrays):

@@ -1,6 +1,7 @@
 """Sketches in files, with all that queries need to compare with them."""
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +21,7 @@ _PROJECTIONS = {
     for kind in vars(random_projection).values()
     if isinstance(kind, type) and issubclass(kind, random_projection.Projection)
 }
+_BY_FEATURE = ("OPORPProjection", "CountSketchProjection", "IdentityProjection")  # one entry for each feature
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
 _FITTED = ("scale_", "sensitivity_", "flip_epsilon_", "flip_scale_")
 
@@ -111,13 +113,17 @@ def save_release(path, sketches, estimator, *, description=""):
     write(path, _describe(estimator) | {"description": description}, arrays)
 
 
-def load_release(path):
+def load_release(path, *, max_projection_size=2**26):
     """Read a release back, and refuse it unless all its parts belong together.
 
     Parameters
     ----------
     path : str or Path
         A file written by :func:`save_release`.
+    max_projection_size : int, default=2**26
+        Most entries of a projection that are drawn to see that it comes back: a small file may ask for a large one,
+        and for hours of work. The default takes a second or two; :class:`DPOPORP` and :class:`DPSignOPORP` count 8 a
+        feature, whatever their number of components.
 
     Returns
     -------
@@ -127,7 +133,8 @@ def load_release(path):
     ------
     ValueError
         If the file is no release, is of an unknown format, was damaged, or if the sketches, the parameters, the
-        guarantee and the projection do not fit each other or this version of the package.
+        guarantee and the projection do not fit each other or this version of the package, or if the projection is
+        larger than `max_projection_size`.
 
     Notes
     -----
@@ -144,7 +151,7 @@ def load_release(path):
     ...     load_release(Path(folder, "row.npz")).guarantee
     (1.0, 1e-06)-DP per transform, l1 change of 1.0
     """
-    return read(path, ("sketches", "probe"), _rebuild)
+    return read(path, ("sketches", "probe"), partial(_rebuild, largest=max_projection_size))
 
 
 def _describe(estimator):
@@ -181,6 +188,22 @@ def _rebuild_projection(state):
     return _PROJECTIONS[state.pop("kind")](**state)
 
 
+def _check_size(projection, parameters, largest):
+    """Refuse a projection, as the file describes it, that would take longer to draw than the caller allows."""
+    parts = projection.get("parts", [projection])
+    agree("number of repetitions", parameters.get("n_repeats", 1), len(parts))
+    shapes = [(part["n_features"], part["n_components"]) for part in parts]
+    n_components = parameters.get("n_components", 1)
+    if not all(type(number) is int and number > 0 for shape in [*shapes, (n_components,)] for number in shape):
+        raise ValueError("its projection has no shape.")
+    drawn = [p * (8 if part["kind"] in _BY_FEATURE else k) for part, (p, k) in zip(parts, shapes, strict=True)]
+    size = sum(drawn) + 64 * (n_components + sum(k for _, k in shapes))
+    if parameters.get("adjacency") == "l2":  # whose sensitivity is a spectral norm
+        size += sum(p * k * min(p, k) // 256 for p, k in shapes)
+    if size > largest:
+        raise ValueError(f"its projection has a size of {size:,}: raise max_projection_size if you trust the file.")
+
+
 def _probe(projection):
     """Projection of one public row over features from the first to the last: a mark of W."""
     features = np.unique(np.linspace(0, projection.n_features - 1, _PROBED).astype(np.int64))
@@ -189,8 +212,9 @@ def _probe(projection):
     return projection.project(row)[0]
 
 
-def _rebuild(header, sketches, probe):
+def _rebuild(header, sketches, probe, *, largest):
     """Make the release of a header and its arrays, and check that each part agrees with the others."""
+    _check_size(header["projection"], header["parameters"], largest)
     # Only sketches and projections of this package are ever made: a file cannot name anything else.
     estimator = _SKETCHES[header["sketch"]](**header["parameters"])
     estimator._validate_params()

@@ -62,6 +62,8 @@ _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",
     PublicBinner: "its edges are trusted to be public",
     PublicScaler: "its bounds are trusted to be public",
+    # Small integers of polars are float32 with a missing value, and int8 without: noise may depend on the type.
+    SimpleImputer: "the types of numbers that it gives, which a missing value may change, are trusted to be public",
 }
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}

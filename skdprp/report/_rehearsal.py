@@ -1,5 +1,6 @@
 """What an estimator will guarantee once it is fitted, from what is public of the rows: nothing is released."""
 
+import os
 import pickle
 import warnings
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from threading import RLock
 import numpy as np
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, RandomizedSearchCV
@@ -25,8 +27,8 @@ from sklearn.utils import get_tags
 
 from .. import _noise
 from .._lazy import is_lazy
-from .._recording import EntryBlock, open_journals
-from .._validation import FLOATS, is_frame, validate_array, without_values
+from .._recording import EntryBlock, PlanBlock, open_journals
+from .._validation import FLOATS, float_type, is_frame, validate_array, without_values
 from ..linear_model._base import _of_one_type
 from ._data_independent import PUBLIC
 from ._search import of_any_draw
@@ -48,7 +50,7 @@ _NOT_PRICED = "does not say before a fit what it will guarantee: only DP models 
 _RECORDED = "{} is reported after its fit, which records folds and candidates; DPSearchCV has a price before."
 _FITTED_BEFORE = "{} holds what was fitted before, which a fit to come may publish: report it after that fit."
 _MOST_SAMPLES = 2**53
-_ONE_AT_A_TIME = RLock()  # two plans that silence warnings, one ending within the other, leave them silenced
+_ONE_AT_A_TIME = [RLock()]  # of two that silence warnings, the first to end would let those of the other be heard
 _NO_LABELS = "Give y, of all rows: {} lists no classes, and takes them from it."
 
 
@@ -126,10 +128,14 @@ def not_priced(step):
     return TypeError(f"{type(step).__name__} {_NOT_PRICED}")
 
 
+if hasattr(os, "register_at_fork"):  # a thread that holds it is not there in a forked child
+    os.register_at_fork(after_in_child=lambda: _ONE_AT_A_TIME.__setitem__(0, RLock()))
+
+
 @contextmanager
 def in_private():
     """Run what tells nobody how often it runs: no warnings, and no other processes, which entries would not reach."""
-    with warnings.catch_warnings(), parallel_config(backend="sequential"):
+    with _ONE_AT_A_TIME[0], warnings.catch_warnings(), parallel_config(backend="sequential"):
         warnings.simplefilter("ignore")
         yield
 
@@ -148,15 +154,27 @@ def rehearse(estimator, facts):
             if has_own_constructor(step):  # which derives parameters from others: those of a clone may be none of a fit
                 raise not_priced(step)
             step._validate_params()  # whose errors are of public parameters
+        elif is_private(step) and not hasattr(step, "_calibration_of"):  # would release numbers of the few rows
+            raise not_priced(step)
+        if type(step) is ColumnTransformer:
+            _check_columns(step)
         # The steps of an outermost pipeline are passed one by one, by its memory.
         if getattr(step, "memory", None) is not None and not (step is model and type(step) is Pipeline):
             raise ValueError(f"{type(step).__name__} would cache the few rows that show its width: memory=None.")
         if isinstance(step, BaseRandomProjection) and step.n_components == "auto":
             # A width by the number of rows, which is not that of the few.
             step.set_params(n_components=johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps))
-        vars(step).pop("_skl_callbacks", None)  # which would see what is thrown away
-    with _ONE_AT_A_TIME, in_private(), thrown_away():  # of what is fitted only widths are kept
+        getattr(step, "__dict__", {}).pop("_skl_callbacks", None)  # which would see what is thrown away
+    with in_private(), thrown_away(), PlanBlock():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
+
+
+def _check_columns(transformer):
+    """Refuse columns for private steps that a function chooses by the rows: it may choose others of the few rows."""
+    chosen = [columns for _, _, columns in transformer.transformers]
+    by_rows = any(callable(columns) and type(columns) is not make_column_selector for columns in chosen)
+    if by_rows and any(map(is_private, own_parts(transformer))):
+        raise ValueError("A function chooses columns by the rows, of which a plan sees a few: name the columns.")
 
 
 def own_parts(thing):
@@ -192,7 +210,7 @@ def _pass_steps(model, path, facts, *, is_released=False):
             if hasattr(step, "fit"):
                 try:
                     _refuse_searches(step, is_released)
-                    facts = replace(facts, head=_passed(step, facts.head))
+                    facts = replace(facts, head=fit_transform(step, facts.head))
                 except (TypeError, ValueError):
                     if not is_released:
                         raise
@@ -212,7 +230,7 @@ def _pass_steps(model, path, facts, *, is_released=False):
             yield from _of_fitted(model, path, facts)
     elif is_private(model):
         rows = validate_array(facts.head, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan")
-        yield _private_step(model, path, rows.shape[1], rows.dtype, facts)
+        yield _private_step(model, path, rows.shape[1], float_type(facts.head, rows), facts)
     else:
         _refuse_searches(model, is_released)
 
@@ -235,16 +253,6 @@ def fit_transform(step, X):
     if is_of_library(step) or type(step) in PUBLIC:
         return step.fit(X).transform(X)
     return without_values(lambda: step.fit(X).transform(X), name=_SAMPLE.format(type(step).__name__))
-
-
-def _passed(step, head):
-    """Pass the few rows through a step; what follows sketches may print or keep what it sees: public numbers alone."""
-    if type(step) is Pipeline:
-        for one in [one for _, one in step.steps if hasattr(one, "fit")]:
-            head = _passed(one, head)
-        return head
-    head = fit_transform(step, head)
-    return _public_numbers_like(head) if walk(step, "", Flow()).flow.released else head
 
 
 def _of_fitted(step, path, facts):
@@ -296,16 +304,6 @@ def _facts_of_members(kind, facts):
     n_problems = facts.n_targets if facts.n_targets > 1 else max(facts.n_classes[0], 1)
     for _ in range(1 if facts.n_targets == 1 and n_problems == 2 else n_problems):
         yield replace(facts, n_targets=1, n_classes=(2,))
-
-
-def _public_numbers_like(head):
-    """Rows of the same shape and types that come from no rows."""
-    numbers = np.sin(np.arange(1.0, 1.0 + np.prod(head.shape)) ** 2).reshape(head.shape)
-    if hasattr(head, "columns"):
-        return type(head)({name: numbers[:, place] for place, name in enumerate(head.columns)})
-    if head.dtype.kind in "iu":
-        numbers = np.sign(numbers) if head.dtype.kind == "i" else 255 * (numbers > 0)
-    return numbers.astype(head.dtype)
 
 
 def _joined(path, name):

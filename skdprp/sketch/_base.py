@@ -18,6 +18,7 @@ from .._calibration import snapshot, take_over
 from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
+from .._recording import in_plan
 from .._threads import in_threads
 from .._validation import (
     FLOATS,
@@ -171,16 +172,21 @@ class BaseSketch(
         rows = validate_data(sketch, given, accept_sparse="csr", dtype=FLOATS, reset=False)
         dtype = sketch._output_dtype(float_type(given, rows))
         if is_lazy(X):
+            if in_plan():  # computed anywhere, they would be releases
+                raise TypeError("X is a dask collection, of which a plan sees nothing: give an array.")
             self._released_lazily = True  # how often is not known here: reports add nothing up
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
         stated = sketch.guarantee_  # of this noise: that of `self` may be of another fit by now
-        if _noise.is_seeded() and not stated.seeded:  # before a release that whoever has the seed can undo
-            sketch.guarantee_ = stated.mark_seeded()
-            if self.guarantee_ is stated:
-                self.guarantee_ = sketch.guarantee_
-        with entry_of_estimator(sketch.guarantee_, type(self).__name__):
-            sketches = sketch._release(rows, dtype)
+        if in_plan():  # what follows may keep or print what it sees
+            sketches = _public_numbers(rows.shape[0], sketch.projection_.n_components, dtype)
+        else:
+            if _noise.is_seeded() and not stated.seeded:  # before a release that whoever has the seed can undo
+                sketch.guarantee_ = stated.mark_seeded()
+                if self.guarantee_ is stated:
+                    self.guarantee_ = sketch.guarantee_
+            with entry_of_estimator(sketch.guarantee_, type(self).__name__):
+                sketches = sketch._release(rows, dtype)
         if sketch._container() != "pandas":
             return sketches
         import pandas as pd
@@ -333,6 +339,14 @@ class BaseSketch(
     @abstractmethod
     def _randomise(self, x):
         """Turn unscaled projections, a float64 array that may be overwritten, into a release."""
+
+
+def _public_numbers(n_rows, n_components, dtype):
+    """Numbers, signs or packed bits that are the same for all rows, as sketches of which nothing is to be seen."""
+    numbers = np.sin(np.arange(1.0, 1.0 + n_rows * n_components) ** 2).reshape(n_rows, n_components)
+    if np.dtype(dtype).kind == "u":
+        return np.packbits(numbers > 0, axis=1)
+    return (np.sign(numbers) if np.dtype(dtype).kind == "i" else numbers).astype(dtype)
 
 
 def check_delta_of_a_draw(delta):

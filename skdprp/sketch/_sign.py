@@ -231,8 +231,7 @@ class DPSignRP(FlippedSignSketch):
     randomised response [2]_, m being all bits, or for one coordinate the largest number of nonzeros in a row of the
     drawn W. With delta = 0 that is epsilon' = epsilon / m. With delta > 0 and without `min_norm` it is the largest loss
     of a bit at which delta is exactly `delta`, for every W and not on average over draws of it. Laplace flips have the
-    scale of the largest c_j over epsilon', or the l1 sensitivity of the projection over epsilon: whichever is less, the
-    latter without any delta.
+    scale of the largest c_j over epsilon', or the l1 sensitivity of the projection over epsilon: whichever is less.
 
     References
     ----------
@@ -300,6 +299,8 @@ class DPSignRP(FlippedSignSketch):
     def _calibrate(self, projection):
         if self.min_norm is not None:
             return self._calibrate_for_distant_rows(projection)
+        # What is stated must hold of any draw of W, for reports on fits to come: how many bits a coordinate reaches, or
+        # which of two scales is less, is of this one, so that the loss stated there is any with this epsilon and delta.
         # A coordinate reaches the nonzeros of its row of W, a change that is spread may reach all bits: they share.
         one_coordinate = self.adjacency == Relation.COORDINATE
         n_bits = max(1, projection.n_reached()) if one_coordinate else projection.n_components
@@ -307,19 +308,19 @@ class DPSignRP(FlippedSignSketch):
         if self.delta > 0:
             flip_epsilon = binomial_flip_epsilon(self.epsilon, self.delta, n_components=n_bits, changed=1.0)
             delta, source = self.delta, "Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3"
-        loss = _loss_of_bits(n_bits, flip_epsilon)
         mechanism = f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit"
         if self.method != "laplace":
+            is_of_this_draw = one_coordinate and self.projection == "very_sparse"
+            loss = None if is_of_this_draw else _loss_of_bits(n_bits, flip_epsilon)
             return self._stated(self._levels_of_flips(projection, flip_epsilon), delta, mechanism, source, loss)
         scale = without_delta = self._laplace_scale(projection)
         if self.delta > 0:
             epsilon, _ = sampled_target(flip_epsilon, 0.0, n_changed=1)
             change = component_sensitivity(projection, self.max_change).max() * (1 + ROUNDING_MARGIN)
             scale = min(scale, laplace_scale(epsilon, sensitivity=change) or scale)
-        if scale == without_delta:
-            delta, source, loss = 0.0, _SIGNS_OF_LAPLACE, None
         mechanism = f"Laplace flips, scale {printed_down(scale, 6)}"
-        return self._stated({"flip_scale_": scale}, delta, mechanism, source, loss)
+        source = _SIGNS_OF_LAPLACE if scale == without_delta else source
+        return self._stated({"flip_scale_": scale}, delta, mechanism, source)
 
     def _calibrate_for_distant_rows(self, projection):
         if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:

@@ -1,0 +1,161 @@
+"""Private models in files: what they learnt, what holds of it, and all that predictions need."""
+
+from dataclasses import dataclass
+
+import sklearn
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import warn_at_caller
+from ..report._structure import all_steps, has_guarantee
+from ._file import check_description, read, write
+from ._values import described, restored
+
+
+@dataclass(frozen=True, eq=False)
+class SavedModel:
+    """A private model that was read from a file.
+
+    Parameters
+    ----------
+    estimator : estimator
+        The fitted model, or the Pipeline that ends in one: it predicts as it did when it was saved.
+    guarantees : dict of str to PrivacyGuarantee
+        What holds of each of its private steps, by their paths; "" is the model itself.
+    version : str
+        The skdprp that wrote the file.
+    description : str
+        What whoever saved it said of it; nothing checks that.
+    """
+
+    estimator: BaseEstimator
+    guarantees: dict
+    version: str
+    description: str = ""
+
+
+def save_model(path, estimator, *, description=""):
+    """Write a fitted private model, or a Pipeline that ends in one, to one file without pickles.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, by custom with the suffix .npz; replaced when the new one is complete.
+    estimator : estimator
+        A fitted private model or transformer of this package, or a Pipeline, ColumnTransformer or other composite of
+        them and of scalers and encoders of scikit-learn.
+    description : str, default=""
+        Public words for the recipient, up to 10,000 characters: what a row is, what is predicted, whom to ask. No
+        guarantee covers them: write nothing that was read off the rows.
+
+    Raises
+    ------
+    NotFittedError
+        If the estimator is not fitted.
+    OSError
+        If the file cannot be written; an older one stands as it was.
+    TypeError
+        If the estimator holds what no file has room for, such as a function, or a step of another library.
+    ValueError
+        If none of its steps is private, or `description` is no such string.
+
+    See Also
+    --------
+    load_model : Reads it back.
+    save_release : Sketches, and what queries need to compare with them.
+
+    Notes
+    -----
+    The file holds parameters and fitted attributes as JSON and arrays, the guarantee of each private step, and the
+    version. What steps without privacy learnt, as a StandardScaler, is in it as it is in the estimator, and no
+    guarantee covers it: see :func:`~skdprp.privacy_report`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import Normalizer
+    >>> from skdprp import AMPClassifier, load_model, save_model
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = make_pipeline(Normalizer(), AMPClassifier(epsilon=2.0, delta=1e-6, classes=[0, 1])).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(Path(folder, "tumours.npz"), model, description="malignant is 0")
+    ...     saved = load_model(Path(folder, "tumours.npz"))
+    >>> saved.guarantees
+    {'ampclassifier': (2.0, 1e-06)-DP, one row replaced}
+    >>> bool((saved.estimator.predict(X) == model.predict(X)).all())
+    True
+    """
+    check_is_fitted(estimator)
+    check_description(description)
+    if not _guarantees_of(estimator):
+        raise ValueError(f"{type(estimator).__name__} holds no private model or transformer of this package.")
+    arrays = {}
+    facts = {"model": described(estimator, arrays), "scikit-learn": sklearn.__version__, "description": description}
+    write(path, facts, arrays)
+
+
+def load_model(path):
+    """Read a private model back, and refuse a file that is damaged or holds anything else.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file written by :func:`save_model`.
+
+    Returns
+    -------
+    SavedModel
+
+    Raises
+    ------
+    OSError
+        If there is no such file, or it cannot be read.
+    ValueError
+        If the file holds no model, is of an unknown format, was damaged, or its parts do not fit each other.
+
+    Notes
+    -----
+    Nothing is unpickled, and no class is made but estimators of this package and a few of scikit-learn. The checksum
+    finds damage, not forgery: whoever can write the file can write another model, another guarantee and its checksum.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from skdprp import DPRidge, load_model, save_model
+    >>> model = DPRidge(target_bounds=(0, 1)).fit([[0.5, 0.5], [0.5, -0.5]], [0.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_model(Path(folder, "line.npz"), model)
+    ...     saved = load_model(Path(folder, "line.npz"))
+    >>> bool((saved.estimator.coef_ == model.coef_).all()), saved.estimator.guarantee_ == model.guarantee_
+    (True, True)
+    """
+    return read(path, None, _rebuild)
+
+
+def _guarantees_of(estimator):
+    """Guarantees of all private steps, by their paths."""
+    return {path: step.guarantee_ for path, step in all_steps(estimator) if has_guarantee(step)}
+
+
+def _rebuild(facts, **arrays):
+    if "model" not in facts:
+        raise ValueError("it holds no model.")
+    estimator = restored(facts["model"], arrays)
+    if arrays:
+        raise ValueError("some arrays belong to no part of the model.")
+    check_is_fitted(estimator)
+    if not (guarantees := _guarantees_of(estimator)):
+        raise ValueError("it holds no private model.")
+    check_description(facts["description"])
+    foreign = [type(step) for _, step in all_steps(estimator) if type(step).__module__.startswith("sklearn.")]
+    if foreign and facts["scikit-learn"] != sklearn.__version__:
+        warn_at_caller(
+            f"{foreign[0].__name__} was saved by scikit-learn {facts['scikit-learn']}, and this is "
+            f"{sklearn.__version__}: compare a few predictions with those of before.",
+            UserWarning,
+        )
+    return SavedModel(estimator, guarantees, facts["version"], facts["description"])

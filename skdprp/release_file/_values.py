@@ -1,0 +1,159 @@
+"""Values of fitted estimators as JSON and arrays, and back: nothing is looked up by what a file says."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+from sklearn import compose, feature_selection, frozen, impute, model_selection, multiclass, multioutput, pipeline
+from sklearn import decomposition as bases
+from sklearn import preprocessing as of_scikit_learn
+from sklearn.utils import Bunch
+
+from .. import decomposition, linear_model, moments, neural_network, preprocessing
+from ..guarantee import PrivacyGuarantee
+from ..histograms import CategoryCounts, DPHistograms, Histograms, NumberHistogram
+from ..histograms._cells import Cells
+from ..histograms._columns import Listed, Numbers, Unlisted
+from ..mechanisms.published import Published
+from ..model_selection import DPSearchCV
+from ..preprocessing._table import TableColumns
+
+_ESTIMATORS = (
+    *(linear_model.AMPClassifier, linear_model.DPRidge, linear_model.MIDPRegressor),
+    *(linear_model.ProductNoiseOutputPerturbation, neural_network.DPSGDClassifier, decomposition.DPPCA),
+    *(moments.DPMoments, DPHistograms, DPSearchCV, preprocessing.DPBinner, preprocessing.DPScaler),
+    *(preprocessing.PublicBinner, preprocessing.PublicScaler, TableColumns),
+    *(pipeline.Pipeline, pipeline.FeatureUnion, compose.ColumnTransformer, frozen.FrozenEstimator),
+    *(multiclass.OneVsRestClassifier, multioutput.MultiOutputClassifier, multioutput.MultiOutputRegressor),
+    *(model_selection.FixedThresholdClassifier, impute.SimpleImputer),
+    *(of_scikit_learn.Binarizer, of_scikit_learn.LabelBinarizer, of_scikit_learn.LabelEncoder),
+    *(of_scikit_learn.MaxAbsScaler, of_scikit_learn.MinMaxScaler, of_scikit_learn.Normalizer),
+    *(of_scikit_learn.OneHotEncoder, of_scikit_learn.OrdinalEncoder, of_scikit_learn.PolynomialFeatures),
+    *(of_scikit_learn.RobustScaler, of_scikit_learn.StandardScaler, of_scikit_learn.QuantileTransformer),
+    *(of_scikit_learn.PowerTransformer, of_scikit_learn.KBinsDiscretizer, of_scikit_learn.FunctionTransformer),
+    *(bases.PCA, bases.TruncatedSVD, feature_selection.VarianceThreshold),
+)
+_RECORDS = (
+    *(CategoryCounts, Cells, Histograms, Listed, NumberHistogram, Numbers, Published, Unlisted),
+    *(moments.Columns, moments.GaussianNoise, moments.Moments),
+)
+_TYPES = (bool, int, float, str, np.float64, np.float32, np.int64, np.int32, np.uint8)
+_PLAIN_ARRAYS = "biufUS"
+_LEFT_OUT = "_sklearn_output_config"  # which is for whoever calls set_output
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """One kind of values: whether a value is one, what it is made of, and how it is made of that."""
+
+    holds: Callable
+    parts: Callable
+    make: Callable
+
+
+def _of(*types):
+    return lambda value: type(value) in types
+
+
+def _named(classes):
+    return {kind.__name__: kind for kind in classes}
+
+
+def _make_record(parts):
+    name, facts = parts
+    return _named(_RECORDS)[name](**facts)
+
+
+def _make_estimator(parts):
+    """An estimator with its parameters and fitted attributes, none of which stands for a method of it."""
+    name, held = parts
+    kind = _named(_ESTIMATORS)[name]
+    parameters = {name: held.pop(name) for name in kind._get_param_names() if name in held}
+    estimator = kind(**parameters)
+    for name in held:
+        if not name.isidentifier() or name.startswith("__") or hasattr(kind, name):
+            raise ValueError(f"{name} is no fitted attribute of {kind.__name__}.")
+    vars(estimator).update(held)
+    if hasattr(kind, "_parameter_constraints"):
+        estimator._validate_params()
+    return estimator
+
+
+def _make_objects(parts):
+    shape, values = parts
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    return objects.reshape(shape)
+
+
+_KINDS = {
+    "float": _Kind(_of(float), str, float),  # which is not finite
+    "tuple": _Kind(_of(tuple), list, tuple),
+    "dict": _Kind(_of(dict), lambda value: [list(pair) for pair in value.items()], dict),
+    "Bunch": _Kind(_of(Bunch), dict, lambda parts: Bunch(**parts)),
+    "bytes": _Kind(_of(bytes), bytes.hex, bytes.fromhex),
+    "slice": _Kind(_of(slice), lambda value: [value.start, value.stop, value.step], lambda parts: slice(*parts)),
+    "range": _Kind(_of(range), lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
+    "type": _Kind(
+        lambda value: isinstance(value, type) and value in _TYPES,
+        lambda value: value.__name__,
+        _named(_TYPES).__getitem__,
+    ),
+    "scalar": _Kind(lambda value: isinstance(value, np.generic), np.asarray, lambda parts: parts[()]),
+    "objects": _Kind(
+        lambda value: isinstance(value, np.ndarray) and value.dtype == object,
+        lambda value: [list(value.shape), value.ravel().tolist()],
+        _make_objects,
+    ),
+    "guarantee": _Kind(
+        _of(PrivacyGuarantee),
+        lambda value: json.dumps(value.to_dict(), allow_nan=False),
+        lambda parts: PrivacyGuarantee.from_dict(json.loads(parts)),
+    ),
+    "record": _Kind(
+        _of(*_RECORDS),
+        lambda value: [type(value).__name__, {field.name: getattr(value, field.name) for field in fields(value)}],
+        _make_record,
+    ),
+    "estimator": _Kind(
+        _of(*_ESTIMATORS),
+        lambda value: [
+            type(value).__name__,
+            {name: held for name, held in vars(value).items() if name != _LEFT_OUT},
+        ],
+        _make_estimator,
+    ),
+}
+
+
+def described(value, arrays):
+    """A value for JSON: plain ones and lists as they are, of others the kind and the parts; arrays are put aside.
+
+    Raises
+    ------
+    TypeError
+        If there is no such kind, as of functions and of estimators of other libraries.
+    """
+    if value is None or type(value) in (bool, int, str) or (type(value) is float and np.isfinite(value)):
+        return value
+    if type(value) is list:
+        return [described(one, arrays) for one in value]
+    if isinstance(value, np.ndarray) and value.dtype.kind in _PLAIN_ARRAYS:
+        name = f"array_{len(arrays)}"
+        arrays[name] = np.asarray(value)
+        return {"array": name}
+    for name, kind in _KINDS.items():
+        if kind.holds(value):
+            return {name: described(kind.parts(value), arrays)}
+    raise TypeError(f"A file of a model has no room for {type(value).__name__}: {value!r:.60}.")
+
+
+def restored(value, arrays):
+    """The value that was described; arrays are taken out of `arrays`."""
+    if isinstance(value, list):
+        return [restored(one, arrays) for one in value]
+    if not isinstance(value, dict):
+        return value
+    ((kind, parts),) = value.items()
+    return arrays.pop(parts) if kind == "array" else _KINDS[kind].make(restored(parts, arrays))
