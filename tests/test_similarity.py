@@ -278,6 +278,7 @@ def test_repeats_grow_with_epsilon_and_with_empty_bins():
 def test_neighbours_across_blocks_and_threads(n_jobs, distinct, monkeypatch):
     """The nearest may lie in any block, and beyond the sample that bounds their distance."""
     monkeypatch.setattr(_search, "_ROWS", 64)
+    monkeypatch.setattr(_search, "_QUERIES", 2)
     monkeypatch.setattr(_search, "_SAMPLE", 8)
     rng = np.random.default_rng(0)
     database, queries = packed(rng, 1000, 4, distinct=distinct), packed(rng, 11, 4, distinct=distinct)

@@ -11,7 +11,7 @@ from .._threads import in_threads
 from .._validation import SKETCH_CONSTRAINTS, PythonNumbersMixin, _fit_context
 from ._estimates import as_array
 
-_ROWS = 1 << 16  # in a block: one word of each stays in the cache
+_ROWS, _QUERIES = 1 << 15, 16  # compared at a time: one word of each of the rows stays in the cache
 _SAMPLE = 2048  # distances that bound the k-th smallest of all
 _WORDS_PER_BYTE = 3  # that many words differ in at most 192 bits, which a byte can count
 
@@ -38,17 +38,19 @@ def _as_words(bits):
     return padded.view(np.uint64)
 
 
-def _count_differences(block, query, out, differ, counts, total):
-    """Write the Hamming distances of a query to the rows of a block; the last three are overwritten."""
-    for i, (words, of_query) in enumerate(zip(block, query, strict=True)):
-        # One word of all rows at a time, and the bits of so few words in bytes: what is worked on stays in the cache.
-        is_first = i % _WORDS_PER_BYTE == 0
-        np.bitwise_xor(words, of_query, differ)
-        np.bitwise_count(differ, total if is_first else counts)
-        if not is_first:
-            np.add(total, counts, total)
-        if i + 1 == len(query) or (i + 1) % _WORDS_PER_BYTE == 0:
-            np.add(out, total, out) if i >= _WORDS_PER_BYTE else np.copyto(out, total)
+def _count_differences(block, queries, out, differ, counts, totals):
+    """Write the Hamming distances of queries to the rows of a block; the last three are overwritten."""
+    for i, words in enumerate(block):
+        # One word of all rows at a time, for all queries while it is in the cache. The bits of so few words are counted
+        # in bytes, and only their sums in a wider type.
+        is_first, is_last = i % _WORDS_PER_BYTE == 0, (i + 1) % _WORDS_PER_BYTE == 0 or i + 1 == len(block)
+        for word, total, distances in zip(queries[:, i], totals, out, strict=False):
+            np.bitwise_xor(words, word, differ)
+            np.bitwise_count(differ, total if is_first else counts)
+            if not is_first:
+                np.add(total, counts, total)
+            if is_last:
+                np.add(distances, total, distances) if i >= _WORDS_PER_BYTE else np.copyto(distances, total)
 
 
 def _nearest(distances, n_neighbors):
@@ -65,14 +67,17 @@ def _nearest(distances, n_neighbors):
 def _nearest_rows(blocks, queries, n_neighbors):
     """Distances and indices of the nearest rows of each query."""
     n_rows, size = sum(block.shape[1] for block in blocks), blocks[0].shape[1]
-    differ, counts, total = (np.empty(size, dtype) for dtype in (np.uint64, np.uint8, np.uint8))
-    distances = np.empty(n_rows, np.min_scalar_type(64 * queries.shape[1]))
+    differ, counts, totals = np.empty(size, np.uint64), np.empty(size, np.uint8), np.empty((_QUERIES, size), np.uint8)
+    distances = np.empty((_QUERIES, n_rows), np.min_scalar_type(64 * queries.shape[1]))
     nearest, indices = np.empty((2, len(queries), n_neighbors), np.int64)
-    for i, query in enumerate(queries):
-        for block, out in zip(blocks, np.split(distances, range(size, n_rows, size)), strict=True):
-            _count_differences(block, query, out, *(array[: len(out)] for array in (differ, counts, total)))
-        indices[i] = _nearest(distances, n_neighbors)
-        nearest[i] = distances[indices[i]]
+    for start in range(0, len(queries), _QUERIES):
+        group = queries[start : start + _QUERIES]
+        for block, out in zip(blocks, np.split(distances, range(size, n_rows, size), axis=1), strict=True):
+            n = block.shape[1]
+            _count_differences(block, group, out, differ[:n], counts[:n], totals[:, :n])
+        for i, of_query in enumerate(distances[: len(group)], start):
+            indices[i] = _nearest(of_query, n_neighbors)
+            nearest[i] = of_query[indices[i]]
     return nearest, indices
 
 
