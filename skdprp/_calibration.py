@@ -69,7 +69,9 @@ def within_reach(guarantee):
     allowed = math.log(guarantee.delta) - 33 * math.log(2) if guarantee.delta else -96 * math.log(2)
     if max(guarantee.epsilon, 1.0) <= allowed + 288 * math.log(2) - _LOG_OF_MOST_NUMBERS:
         return guarantee
-    return replace(guarantee, epsilon=math.inf, delta=0.0, loss=None, source=f"none: {_OUT_OF_REACH}")
+    return replace(
+        guarantee, epsilon=math.inf, delta=0.0, loss=None, hidden_changes=None, source=f"none: {_OUT_OF_REACH}"
+    )
 
 
 def reached_delta(epsilon, delta):

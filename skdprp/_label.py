@@ -122,6 +122,7 @@ def guarantee_facts(guarantee):
         "guarantee": guarantee_line(guarantee),
         "unit": guarantee.unit,
         "neighbours": neighbours_sentence(guarantee.adjacency, guarantee.unit) if guarantee.adjacency else "",
+        "hides": _hidden(guarantee),
         "given": guarantee.given,
         "released": "; ".join(filter(None, [RELEASED_AT.get(guarantee.per), guarantee.released])),
         "assumed": "; ".join(guarantee.assumptions) or "nothing",
@@ -137,6 +138,14 @@ def guarantee_facts(guarantee):
 def method_line(guarantee):
     """Say how a total was computed; of what is no total, nothing."""
     return f"{guarantee.method} of {guarantee.n_releases} releases" if guarantee.method else ""
+
+
+def _hidden(guarantee):
+    if guarantee.hides is None:
+        return ""
+    change = neighbours_in_short(guarantee.adjacency.relation, printed_down(guarantee.hides))
+    change = {0.0: "no change", math.inf: "any change"}.get(guarantee.hides, change)
+    return f"{change}, so well that the best guess is right in at most 75 of 100"
 
 
 def _best_guess(guarantee):

@@ -217,6 +217,9 @@ class PrivacyGuarantee:
         `epsilon` is one.
     seeded : bool, default=False
         Whether the noise came from a seed: such a release is not private.
+    hidden_changes : float or None, default=None
+        How many times the distance that `adjacency` bounds two rows may be apart so that the best guess between them is
+        right with probability 3/4 at most; None if nobody said. See `hides`.
 
     Raises
     ------
@@ -258,9 +261,10 @@ class PrivacyGuarantee:
     audited_epsilon: float | None = None
     violation: str = ""
     seeded: bool = False
+    hidden_changes: float | None = None
 
     def __post_init__(self):
-        for name in ("epsilon", "delta", "audited_epsilon"):
+        for name in ("epsilon", "delta", "audited_epsilon", "hidden_changes"):
             object.__setattr__(self, name, to_python(getattr(self, name)))
         object.__setattr__(self, "definition", Definition(self.definition))
         if self.unit in list(Unit):
@@ -273,6 +277,8 @@ class PrivacyGuarantee:
             raise ValueError(f"No guarantee has epsilon={self.epsilon!r} and delta={self.delta!r}.")
         if self.audited_epsilon is not None and not self.audited_epsilon >= 0:
             raise ValueError(f"No audit shows that epsilon is at least {self.audited_epsilon!r}.")
+        if self.hidden_changes is not None and not self.hidden_changes >= 0:
+            raise ValueError(f"No guarantee hides {self.hidden_changes!r} changes.")
         if self.definition is Definition.MI_DP and self.delta:
             raise ValueError(f"MI-DP has no delta, got {self.delta!r}.")
         # A file, or a user, may state what an attack has shown and not that it refutes the guarantee.
@@ -335,6 +341,28 @@ class PrivacyGuarantee:
             return _guess(self.profile(0.0))
         except ImportError:  # without dp-accounting, what follows from epsilon and delta alone
             return _guess(self._implied_delta(0.0))
+
+    @property
+    def hides(self):
+        """Distance within which the best guess between two rows is right with probability 3/4 at most.
+
+        In the units of the rows, and of the kind that `adjacency` names: what a release hides, where `epsilon` says how
+        well it hides a change of one size. 0 if it hides none so well; None if nobody said, or neighbours are not
+        close to each other, or the guarantee is void.
+
+        Examples
+        --------
+        >>> from skdprp import DPOPORP
+        >>> for epsilon in (1.0, 10.0):
+        ...     sketch = DPOPORP(4, epsilon=epsilon, noise="laplace", max_change=0.5).fit([[0.0] * 8])
+        ...     print(f"{sketch.guarantee_.hides:.3f}")
+        0.549
+        0.054
+        """
+        is_distance = self.adjacency is not None and self.adjacency.is_distance
+        if self.hidden_changes is None or not is_distance or self.seeded or self.violation:
+            return None
+        return self.hidden_changes * self.adjacency.bound if self.hidden_changes else 0.0
 
     @with_python_numbers
     def profile(self, epsilon):
@@ -428,6 +456,7 @@ class PrivacyGuarantee:
         """
         try:
             adjacency, loss, audited = facts["adjacency"], facts["loss"], facts.get("audited_epsilon")
+            hidden = facts.get("hidden_changes")
             if adjacency is not None:
                 adjacency = Adjacency(**adjacency | {"bound": float(adjacency["bound"])})  # spelled out if infinite
             return cls(
@@ -435,6 +464,7 @@ class PrivacyGuarantee:
                     **facts,
                     "epsilon": float(facts["epsilon"]),
                     "audited_epsilon": None if audited is None else float(audited),
+                    "hidden_changes": None if hidden is None else float(hidden),
                     "assumptions": tuple(facts["assumptions"]),
                     "not_covered": tuple(facts["not_covered"]),
                     "adjacency": adjacency,
@@ -553,6 +583,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         assumptions=_union(guarantee.assumptions for guarantee in guarantees) + (_DISJOINT.format(unit),) * disjoint,
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
+        hidden_changes=None,
         audited_epsilon=None,  # an attack on one release says nothing about the total, but for what follows
         violation=_joined(map(_violation_of_part, guarantees)),
         seeded=any(guarantee.seeded for guarantee in guarantees),

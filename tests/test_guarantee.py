@@ -7,6 +7,7 @@ import pickle
 import re
 import sys
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from importlib import import_module
 from pkgutil import iter_modules
@@ -565,3 +566,23 @@ def test_how_long_it_took_is_not_covered(kind):
     assert found
     for guarantee in found:
         assert guarantee.unit == "nothing" or any("how long" in fact for fact in guarantee.not_covered), guarantee
+
+
+def test_what_a_release_hides_stays_with_it_and_no_total_has_it():
+    sketch = DPOPORP(2, epsilon=1.0).fit([[0.0, 1.0]])
+    guarantee = sketch.guarantee_
+    assert PrivacyGuarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))).hides == guarantee.hides > 1
+    assert compose(guarantee, guarantee).hides is None and compose(guarantee).hides == guarantee.hides
+    for void in (guarantee.mark_seeded(), replace(guarantee, violation="an attack")):
+        assert "hides " in str(guarantee) and "hides " not in str(void)
+    facts = guarantee.to_dict()
+    del facts["hidden_changes"]  # as files of before have it
+    assert PrivacyGuarantee.from_dict(facts) == replace(guarantee, hidden_changes=None)
+    for changes in (-1.0, np.nan):
+        with pytest.raises(ValueError, match=r"hides .* changes"):
+            replace(guarantee, hidden_changes=changes)
+    # Of rows that a map halves, changes are as many and half as large; a replaced row is no distance.
+    assert replace(guarantee, adjacency=Adjacency("l1", 0.5)).hides == guarantee.hides / 2
+    assert replace(guarantee, adjacency=Adjacency("replace_one")).hides is None
+    with pytest.warns(skdprp.PrivacyWarning, match="no guarantee"):
+        assert DPOPORP(2, epsilon=600.0, noise="laplace").fit([[0.0, 1.0]]).guarantee_.hides is None

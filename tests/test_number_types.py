@@ -142,6 +142,7 @@ ARGUMENTS = {
         "gaussian_l2_sensitivity_bound": {"delta": DELTA, "max_change": A, "n_features": 100, "n_components": 64},
         "gaussian_scale": TARGET | {"sensitivity": A},
         "hessian_log_det": {"loss": HuberHingeLoss(B), "max_norm": A, "penalty": 3.69921875},
+        "hidden_flip_epsilon": {"n_bits": 100},
         "information_scale": {"epsilon": EPSILON, "max_abs": A, "n_components": 100, "min_residual": B},
         "integer_thresholds": {"probability": 0.0999755859375},
         "kenthapadi_bound_scale": TARGET | {"max_change": A, "n_features": 100, "n_components": 64},

@@ -16,6 +16,7 @@ from skdprp.mechanisms import flip_probability
 from skdprp.mechanisms.randomised_response import (
     binomial_flip_epsilon,
     flip_thresholds,
+    hidden_flip_epsilon,
     integer_thresholds,
     laplace_flip_thresholds,
     randomised_response_profile,
@@ -172,3 +173,12 @@ def test_laplace_flips_are_rounded_towards_coins():
         for value, threshold in zip(values, thresholds, strict=True):
             exact = mpmath.exp(-min(abs(mpmath.mpf(float(value))), 16)) / 2 * 2**64
             assert exact <= int(threshold) <= min(exact * (1 + mpmath.mpf(2) ** -39.8), 2**63)
+
+
+@pytest.mark.parametrize("n_bits", [1, 2, 7, 64, 500])
+def test_hidden_flips_are_guessed_right_three_times_in_four_at_most(n_bits):
+    loss = hidden_flip_epsilon(n_bits)
+    distance = randomised_response_profile(0.0, epsilon0=loss, n_bits=n_bits)
+    assert 0.36 < distance <= 0.5 * (1 + 1e-12)
+    if n_bits == 1:
+        assert loss == pytest.approx(math.log(3)) and distance == pytest.approx(0.5)

@@ -261,6 +261,8 @@ def set_array(name, change):
         (set_in_header("guarantee", "adjacency", "bound", to=9.0), "adjacency"),
         (set_in_header("guarantee", "loss", "mu", to=0.01), "privacy loss"),
         (set_in_header("guarantee", "loss", to=None), "privacy loss"),
+        (set_in_header("guarantee", "hidden_changes", to=9.0), "not hidden"),
+        (set_in_header("guarantee", "hidden_changes", to="inf"), "not hidden"),
         (set_in_header("guarantee", "trust", to="me"), "trust"),
         (set_in_header("fitted", "scale_", to=1.0), "scale_ was 1"),
         (set_in_header("fitted", to={}), "noise"),

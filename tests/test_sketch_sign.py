@@ -547,3 +547,55 @@ def test_what_is_stated_holds_of_any_draw_of_the_projection(sketch):
             stated.append([guarantee.epsilon, guarantee.delta, *profile])
     assert len(stated) > 5
     np.testing.assert_allclose(stated, stated[:1] * len(stated), rtol=1e-5, atol=1e-15)
+
+
+# What a release hides
+
+
+def distance_of_laws(before, after):
+    """Total variation distance of the bits of two rows, over all outputs."""
+    return float(exact_delta(before, after, 0.0))
+
+
+HIDING = [
+    DPSignOPORP(6, epsilon=0.3),
+    DPSignOPORP(6, epsilon=3.0, adjacency="l1"),
+    DPSignOPORP(6, epsilon=0.5, adjacency="l2"),
+    DPSignOPORP(6, epsilon=0.8, n_repeats=2),
+    DPSignRP(6, epsilon=0.5),
+    DPSignRP(6, epsilon=0.5, delta=0.05),
+    DPSignRP(6, epsilon=0.9, method="laplace", projection="gaussian"),
+    DPSignRP(6, epsilon=2.0, method="laplace", delta=0.01),
+    DPSignRP(6, epsilon=0.9, projection="very_sparse", density=0.5, adjacency="coordinate"),
+]
+
+
+@pytest.mark.parametrize("sketch", HIDING, ids=repr)
+def test_rows_within_what_is_hidden_are_no_further_apart_than_half(sketch, pluses):
+    """The best guess between two rows is right with probability (1 + TV) / 2: 3/4 at a distance of 1/2."""
+    sketch = clone(sketch).set_params(max_change=0.7, random_state=0).fit(np.ones((1, 13)))
+    reach, relation = sketch.guarantee_.hides, sketch.guarantee_.adjacency.relation
+    assert 0 < reach < 30
+    if relation == "coordinate":
+        steps = reach * np.eye(13)
+        first = np.vstack([-steps / 2, 0 * steps, steps * 2])
+        second = first + np.tile(steps, (3, 1))
+    else:
+        first, second = spread_neighbours(reach, 13, np.float64, relation)
+        first, second = first[::23], second[::23]
+    distances = [distance_of_laws(*pair) for pair in zip(pluses(sketch, first), pluses(sketch, second), strict=True)]
+    assert 0.1 < max(distances) <= 0.5
+    # Control: what it says is in the units of the rows.
+    far = [distance_of_laws(*pair) for pair in zip(pluses(sketch, 6 * first), pluses(sketch, 6 * second), strict=True)]
+    assert max(far) > 0.5
+
+
+def test_randomised_response_hides_any_change_or_none(pluses):
+    few, many = (
+        DPSignRP(6, epsilon=epsilon, method="rr", random_state=0).fit(np.ones((1, 13))) for epsilon in (1.0, 9)
+    )
+    assert few.guarantee_.hides == np.inf and "hides       any change, so well" in str(few.guarantee_)
+    assert many.guarantee_.hides == 0 and "hides       no change, so well" in str(many.guarantee_)
+    rows = np.random.default_rng(0).normal(size=(2, 5, 13)) * 1e3
+    assert max(map(distance_of_laws, *(pluses(few, side) for side in rows))) <= 0.5
+    assert binomial_sketch().guarantee_.hides is None  # rows between two others may be shorter than assumed

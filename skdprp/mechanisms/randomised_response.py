@@ -153,6 +153,23 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
 
 
 @with_python_numbers
+def hidden_flip_epsilon(n_bits):
+    """Largest loss of each of several bits at which the best guess is right with probability 3/4 at most, in all.
+
+    Bits flipped with probability ``1 / (1 + e^e)`` have the affinity ``sqrt(p q) + sqrt(q p) = 1 / cosh(e / 2)`` of
+    their two laws, m of them its power, and a total variation distance of at most ``sqrt(1 - cosh(e / 2)^(-2 m))``
+    [1]_: it is 1/2 at ``cosh(e / 2) = (4 / 3)^(1 / (2 m))``, which of one bit is log 3, exactly.
+
+    References
+    ----------
+    .. [1] L. Le Cam, "Asymptotic Methods in Statistical Decision Theory", 1986, Chapter 4.
+    """
+    log_cosh = np.log(4 / 3) / (2 * n_bits)
+    # arccosh(e^y) = log(e^y + sqrt(e^2y - 1)), which keeps the digits of a small y.
+    return float(2 * np.log1p(np.expm1(log_cosh) + np.sqrt(np.expm1(2 * log_cosh))) * (1 - 2.0**-40))
+
+
+@with_python_numbers
 def sign_change_probability(relative_change):
     """Probability that a Gaussian projection gives two neighbours different signs.
 

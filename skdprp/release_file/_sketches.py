@@ -251,6 +251,9 @@ def _check_guarantee(guarantee, fitted, estimator):
     """The parameters lead to the guarantee and the noise that the sketches were released with."""
     for name in ("epsilon", "delta", "definition", "unit", "adjacency"):
         agree(name, getattr(guarantee, name), getattr(estimator.guarantee_, name))
+    hidden, stated = guarantee.hidden_changes, estimator.guarantee_.hidden_changes or 0.0
+    if hidden is not None and hidden > stated * (1 + 1e-9):  # files of before do not say
+        raise ValueError(f"{hidden!r} changes are not hidden, but {stated!r}.")
     agree("noise", sorted(fitted), sorted(_fitted_values(estimator)))
     for name, value in _fitted_values(estimator).items():
         if not np.isclose(fitted[name], value, rtol=1e-9, atol=0):

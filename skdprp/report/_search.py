@@ -259,7 +259,9 @@ def _costliest(guarantees):
         raise NotKnown(_UNKNOWN) from error
     # The largest of each covers every candidate at one point; of the losses, no one need be the largest everywhere.
     costliest = max(guarantees, key=lambda one: one.epsilon)
-    return replace(costliest, delta=max(one.delta for one in guarantees), adjacency=adjacency, loss=None)
+    return replace(
+        costliest, delta=max(one.delta for one in guarantees), adjacency=adjacency, loss=None, hidden_changes=None
+    )
 
 
 def _candidates(search, refit, cv):
@@ -353,7 +355,8 @@ def of_any_draw(guarantee):
     """Guarantee of a sketch whatever its projection is: others round otherwise, and one of zeros loses nothing."""
     loss = guarantee.loss
     is_of_any_draw = loss is not None and (loss.mu > 0 or loss.profiles)
-    return replace(guarantee, loss=replace(loss, mu=loss.mu * (1 + 2.0**-30)) if is_of_any_draw else None)
+    loss = replace(loss, mu=loss.mu * (1 + 2.0**-30)) if is_of_any_draw else None
+    return replace(guarantee, loss=loss, hidden_changes=None)
 
 
 def _largest_delta(refitted, cv):

@@ -7,6 +7,7 @@ from numbers import Real
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
+from scipy.special import ndtri
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import DataDimensionalityWarning
@@ -266,7 +267,17 @@ class BaseSketch(
         return tags
 
     def _guarantee(
-        self, delta, *, adjacency, released, mechanism, source, loss=None, assumptions=(), definition=Definition.DP
+        self,
+        delta,
+        *,
+        adjacency,
+        released,
+        mechanism,
+        source,
+        loss=None,
+        assumptions=(),
+        definition=Definition.DP,
+        hidden_changes=None,
     ):
         """State the guarantee of one release; `adjacency` names the distance that `max_change` bounds."""
         return PrivacyGuarantee(
@@ -281,6 +292,7 @@ class BaseSketch(
             not_covered=_NOT_COVERED,
             source=source,
             loss=loss,
+            hidden_changes=hidden_changes,
         )
 
     def _release(self, X, dtype):
@@ -347,6 +359,22 @@ def _public_numbers(n_rows, n_components, dtype):
     if np.dtype(dtype).kind == "u":
         return np.packbits(numbers > 0, axis=1)
     return (np.sign(numbers) if np.dtype(dtype).kind == "i" else numbers).astype(dtype)
+
+
+def changes_hidden_by_noise(loss, *, noise, n_values):
+    """How many times `max_change` two rows may be apart so that the best guess is right with probability 3/4 at most.
+
+    `loss` is that of a change by `max_change`, without rounding: epsilon of Laplace noise or flips, mu of Gaussian
+    noise. Projections move in proportion to the change, and by ROUNDING_MARGIN of what `max_change` moves them besides.
+    A guess is right with probability ``(1 + TV) / 2``. Of total variation distances at most 1/2 leave the Gaussian
+    mechanism a mu of ``2 Phi^-1(3/4)``, by ``TV = 2 Phi(mu / 2) - 1``, and any mechanism a loss of log 3, by
+    ``TV <= tanh(loss / 2)``. Sampling, which keeps each of n values to within exp(2^-31), has n 2^-30 set aside.
+    """
+    sampling = n_values * 2 * _noise.SAMPLING_LOSS
+    allowed = 2 * ndtri(0.75 - min(sampling, 0.5) / 2) if noise == "gaussian" else np.log(3) - sampling
+    if loss == 0:
+        return np.inf
+    return max(0.0, float((allowed / loss - ROUNDING_MARGIN) * (1 - 2.0**-40)))
 
 
 def check_delta_of_a_draw(delta):

@@ -9,20 +9,21 @@ from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
 from .._digits import printed_down, printed_up
-from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
+from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions, silent
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import laplace_scale, sampled_target
 from ..mechanisms.published import published_sign_changes
 from ..mechanisms.randomised_response import (
     binomial_flip_epsilon,
     flip_thresholds,
+    hidden_flip_epsilon,
     laplace_flip_thresholds,
     randomised_response_profile,
     sign_change_probability,
 )
 from ..random_projection import make_projection
 from ..sensitivity import component_sensitivity, l1_sensitivity
-from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, check_delta_of_a_draw
+from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, changes_hidden_by_noise, check_delta_of_a_draw
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
 _SIGNS_OF_LAPLACE = "Dwork et al. 2006, of the signs of the noisy projection"
@@ -74,15 +75,24 @@ class FlippedSignSketch(SignSketch):
             "flip_thresholds_": flip_thresholds(flip_epsilon),
         }
 
+    def _l1_sensitivity(self, projection):
+        """How far a change moves all projections together, which are not divided."""
+        relation = Relation.L2 if self.adjacency == Relation.L2 else Relation.L1  # a coordinate is a corner of l1
+        return projection.divisor * l1_sensitivity(projection, relation, self.max_change)
+
     def _laplace_scale(self, projection):
         """Scale of Laplace flips: that of noise on the whole projection, not divided, whose signs these are."""
-        relation = Relation.L2 if self.adjacency == Relation.L2 else Relation.L1  # a coordinate is a corner of l1
-        sensitivity = projection.divisor * l1_sensitivity(projection, relation, self.max_change)
+        sensitivity = self._l1_sensitivity(projection)
         epsilon, _ = sampled_target(self.epsilon, 0.0, n_changed=projection.n_components)
         # Where W is zero so are all projections, and their signs coins: any positive number serves.
         return laplace_scale(epsilon, sensitivity=sensitivity * (1 + ROUNDING_MARGIN)) or 1.0
 
-    def _stated(self, flips, delta, mechanism, source, loss=None, assumptions=()):
+    def _changes_hidden_by_laplace_flips(self, projection, scale):
+        """How many times `max_change` two rows may be apart, as of the noise whose signs these are."""
+        loss = self._l1_sensitivity(projection) / scale
+        return changes_hidden_by_noise(loss, noise="laplace", n_values=projection.n_components)
+
+    def _stated(self, flips, delta, mechanism, source, loss=None, assumptions=(), hidden=None):
         """Calibration of flips that are the fitted attributes."""
         guarantee = self._guarantee(
             delta,
@@ -92,9 +102,11 @@ class FlippedSignSketch(SignSketch):
             source=source,
             loss=loss,
             assumptions=assumptions,
+            hidden_changes=hidden,
         )
         return Calibration(guarantee, flips)
 
+    @silent
     def positive_probability(self, x):
         """Probability with which bits are released as +1, by their projections.
 
@@ -149,6 +161,16 @@ class FlippedSignSketch(SignSketch):
     def _release_signs(self, x):
         positive = x > 0
         return positive ^ _noise.flip(*self._flips(x))
+
+
+def _changes_hidden_by_levels(method, n_bits, flip_epsilon):
+    """How many times `max_change` two rows may be apart so that the best guess is right with probability 3/4 at most.
+
+    A change of m times `max_change` moves levels by m at most, and so each bit loses m times as much; with one level
+    for all, a bit never loses more.
+    """
+    changes = hidden_flip_epsilon(n_bits) // flip_epsilon
+    return np.inf if method == "rr" and changes else changes
 
 
 def _loss_of_bits(n_bits, flip_epsilon):
@@ -231,7 +253,7 @@ class DPSignRP(FlippedSignSketch):
     randomised response [2]_, m being all bits, or for one coordinate the largest number of nonzeros in a row of the
     drawn W. With delta = 0 that is epsilon' = epsilon / m. With delta > 0 and without `min_norm` it is the largest loss
     of a bit at which delta is exactly `delta`, for every W and not on average over draws of it. Laplace flips have the
-    scale of the largest c_j over epsilon', or the l1 sensitivity of the projection over epsilon: whichever is less.
+    scale of the largest c_j over epsilon', or of the l1 sensitivity of the projection over epsilon: whichever is less.
 
     References
     ----------
@@ -304,23 +326,26 @@ class DPSignRP(FlippedSignSketch):
         # A coordinate reaches the nonzeros of its row of W, a change that is spread may reach all bits: they share.
         one_coordinate = self.adjacency == Relation.COORDINATE
         n_bits = max(1, projection.n_reached()) if one_coordinate else projection.n_components
-        delta, flip_epsilon, source = 0.0, float(self.epsilon) / n_bits, _LL_4
+        flip_epsilon, source = float(self.epsilon) / n_bits, _LL_4
         if self.delta > 0:
             flip_epsilon = binomial_flip_epsilon(self.epsilon, self.delta, n_components=n_bits, changed=1.0)
-            delta, source = self.delta, "Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3"
-        mechanism = f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit"
+            source = "Kairouz, Oh and Viswanath, ICML 2015, Theorem 3.3"
         if self.method != "laplace":
             is_of_this_draw = one_coordinate and self.projection == "very_sparse"
             loss = None if is_of_this_draw else _loss_of_bits(n_bits, flip_epsilon)
-            return self._stated(self._levels_of_flips(projection, flip_epsilon), delta, mechanism, source, loss)
+            mechanism = f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit"
+            hidden = _changes_hidden_by_levels(self.method, n_bits, flip_epsilon)
+            flips = self._levels_of_flips(projection, flip_epsilon)
+            return self._stated(flips, self.delta, mechanism, source, loss, hidden=hidden)
         scale = without_delta = self._laplace_scale(projection)
         if self.delta > 0:
             epsilon, _ = sampled_target(flip_epsilon, 0.0, n_changed=1)
             change = component_sensitivity(projection, self.max_change).max() * (1 + ROUNDING_MARGIN)
             scale = min(scale, laplace_scale(epsilon, sensitivity=change) or scale)
-        mechanism = f"Laplace flips, scale {printed_down(scale, 6)}"
         source = _SIGNS_OF_LAPLACE if scale == without_delta else source
-        return self._stated({"flip_scale_": scale}, delta, mechanism, source)
+        mechanism = f"Laplace flips, scale {printed_down(scale, 6)}"
+        hidden = self._changes_hidden_by_laplace_flips(projection, scale)
+        return self._stated({"flip_scale_": scale}, self.delta, mechanism, source, hidden=hidden)
 
     def _calibrate_for_distant_rows(self, projection):
         if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
@@ -489,7 +514,7 @@ class DPSignOPORP(FlippedSignSketch):
         if method == "laplace":
             scale = self._laplace_scale(projection)
             flips, mechanism = {"flip_scale_": scale}, f"Laplace flips, scale {printed_down(scale, 6)}"
-            source, loss = _SIGNS_OF_LAPLACE, None
+            source, loss, hidden = _SIGNS_OF_LAPLACE, None, self._changes_hidden_by_laplace_flips(projection, scale)
         elif of_levels:
             # A coordinate goes to one bin of each repeat, and these bits share epsilon.
             flip_epsilon = float(self.epsilon) / self.n_repeats
@@ -497,9 +522,10 @@ class DPSignOPORP(FlippedSignSketch):
             each = f"loss {printed_up(flip_epsilon, 6)} for each bit; one coordinate reaches {self.n_repeats}"
             mechanism, source = f"randomised response, {method}, {each}", _LL_4
             loss = _loss_of_bits(self.n_repeats, flip_epsilon)
+            hidden = _changes_hidden_by_levels(method, self.n_repeats, flip_epsilon)
         else:
             raise ValueError(
                 f"method={self.method!r} hides a change of one coordinate: a change in {self.adjacency} may reach all "
                 'bits. Choose method="laplace".'
             )
-        return self._stated(flips, 0.0, mechanism, source, loss)
+        return self._stated(flips, 0.0, mechanism, source, loss, hidden=hidden)
