@@ -1,6 +1,7 @@
 """Estimators from sketches, unbiased with the stated variances, and exact search."""
 
 import pickle
+import sys
 
 import numpy as np
 import pandas as pd
@@ -198,6 +199,19 @@ def test_cosine_variance_without_noise_is_that_of_the_paper():
         assert cosine_variance(scale * u, v, projection=W, noise_variance=0.0) == pytest.approx(exact)
 
 
+@pytest.fixture(params=["numpy", "faiss"])
+def engine(request, monkeypatch):
+    """What searches bits: ours, and FAISS where it is installed."""
+    if request.param == "faiss":
+        pytest.importorskip("faiss")
+    else:
+        monkeypatch.setitem(sys.modules, "faiss", None)
+    return request.param
+
+
+each_engine = pytest.mark.usefixtures("engine")
+
+
 def packed(rng, n, width, *, distinct=256):
     """Draw packed bits; few distinct bytes make ties."""
     return rng.integers(0, distinct, (n, width)).astype(np.uint8)
@@ -210,6 +224,7 @@ def nearest_by_sorting(S, T, k):
     return np.take_along_axis(distances, order, axis=1), order
 
 
+@each_engine
 @pytest.mark.parametrize("width", [1, 3, 8, 9, 32, 33, 64])
 @pytest.mark.parametrize("distinct", [1, 3, 256])
 @pytest.mark.parametrize("n_neighbors", [1, 7, 300])
@@ -257,11 +272,13 @@ def test_repeats_grow_with_epsilon_and_with_empty_bins():
         best_n_repeats(1.0, n_features=10, n_components=4, n_nonzero=11)
 
 
+@each_engine
 @pytest.mark.parametrize("n_jobs", [1, 3])
 @pytest.mark.parametrize("distinct", [2, 256])
 def test_neighbours_across_blocks_and_threads(n_jobs, distinct, monkeypatch):
     """The nearest may lie in any block, and beyond the sample that bounds their distance."""
-    monkeypatch.setattr(_search, "_WORDS", 64)
+    monkeypatch.setattr(_search, "_ROWS", 64)
+    monkeypatch.setattr(_search, "_QUERIES", 2)
     monkeypatch.setattr(_search, "_SAMPLE", 8)
     rng = np.random.default_rng(0)
     database, queries = packed(rng, 1000, 4, distinct=distinct), packed(rng, 11, 4, distinct=distinct)
@@ -271,6 +288,7 @@ def test_neighbours_across_blocks_and_threads(n_jobs, distinct, monkeypatch):
         assert (ours == expected).all()
 
 
+@each_engine
 def test_opposite_bits_of_long_sketches_are_counted_in_full():
     """All bits differ: 1040 of them do not fit the byte that counts three words."""
     ones = np.full((1, 130), 255, np.uint8)
@@ -278,6 +296,27 @@ def test_opposite_bits_of_long_sketches_are_counted_in_full():
     assert distances == [[1040]]
 
 
+def test_a_search_moves_to_where_another_engine_is_installed(monkeypatch):
+    """Pickled with FAISS and without, it finds the same, and FAISS keeps the threads it had."""
+    faiss = pytest.importorskip("faiss")
+    S = packed(np.random.default_rng(0), 500, 5, distinct=3)
+    before = faiss.omp_get_max_threads()
+    with_faiss = HammingNeighbors(7, n_jobs=2).fit(S)
+    expected = with_faiss.kneighbors(S[:20])
+    assert faiss.omp_get_max_threads() == before
+    stored = [pickle.dumps(with_faiss)]
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    without = pickle.loads(stored[0])
+    assert type(without._arranged) is not type(with_faiss._arranged)
+    stored.append(pickle.dumps(without))
+    monkeypatch.undo()
+    assert type(pickle.loads(stored[1])._arranged) is type(with_faiss._arranged)
+    for search in (without, pickle.loads(stored[1])):
+        for found, of_faiss in zip(search.kneighbors(S[:20]), expected, strict=True):
+            assert (found == of_faiss).all() and found.dtype == of_faiss.dtype
+
+
+@each_engine
 def test_signs_and_packed_bits_have_the_same_neighbours():
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, (40, 13)).astype(bool)
@@ -286,6 +325,7 @@ def test_signs_and_packed_bits_have_the_same_neighbours():
     assert all((a == b).all() for a, b in zip(of_signs, of_bits, strict=True))
 
 
+@each_engine
 @pytest.mark.parametrize("distinct", [1, 3])
 def test_no_row_is_a_neighbour_of_itself(distinct):
     """Even where more rows of a smaller index are at distance 0 than there are neighbours."""
@@ -297,6 +337,7 @@ def test_no_row_is_a_neighbour_of_itself(distinct):
     assert (distances == np.take_along_axis(every, indices, axis=1)).all()
 
 
+@each_engine
 def test_neighbours_agree_with_scikit_learn_and_feed_its_estimators():
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, (60, 24)).astype(bool)
@@ -327,6 +368,7 @@ def test_distances_of_neighbours_become_angles():
     assert abs(angles(distances, **options)[0, 0] - 1.0) < 6 * angle_variance(1.0, **options) ** 0.5
 
 
+@each_engine
 def test_search_is_an_estimator_like_others():
     S = packed(np.random.default_rng(0), 20, 4)
     neighbors = HammingNeighbors(3, n_jobs=2).fit(S)
@@ -337,6 +379,7 @@ def test_search_is_an_estimator_like_others():
         assert (a == b).all()
     with pytest.raises(NotFittedError):
         clone(neighbors).kneighbors(S)
+    assert (copy.kneighbors()[1] == neighbors.kneighbors()[1]).all()
     frame = pd.DataFrame(S)
     assert (HammingNeighbors(3).fit(frame).kneighbors(frame)[1] == neighbors.kneighbors(S)[1]).all()
     assert neighbors.kneighbors(S[:0])[0].shape == (0, 3)

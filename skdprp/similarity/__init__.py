@@ -23,10 +23,12 @@ from ._estimates import (
     squared_distances,
     squared_norms,
 )
+from ._neighbors import SketchNeighbors
 from ._search import HammingNeighbors
 
 __all__ = [
     "HammingNeighbors",
+    "SketchNeighbors",
     "angle_variance",
     "angles",
     "best_n_components",

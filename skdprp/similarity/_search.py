@@ -11,7 +11,7 @@ from .._threads import in_threads
 from .._validation import SKETCH_CONSTRAINTS, PythonNumbersMixin, _fit_context
 from ._estimates import as_array
 
-_WORDS = 1 << 19  # of the database in a block: what is worked on stays in the cache
+_ROWS, _QUERIES = 1 << 15, 16  # compared at a time: one word of each of the rows stays in the cache
 _SAMPLE = 2048  # distances that bound the k-th smallest of all
 _WORDS_PER_BYTE = 3  # that many words differ in at most 192 bits, which a byte can count
 
@@ -26,22 +26,31 @@ def _as_sketches(S):
     return S
 
 
-def _as_words(S):
-    """Bits of each sketch in 64-bit words, filled up with zeros."""
-    bits = S if S.dtype == np.uint8 else np.packbits(S > 0, axis=1)
+def _as_bits(S):
+    """Signs, or packed bits, as packed bits."""
+    return S if S.dtype == np.uint8 else np.packbits(S > 0, axis=1)
+
+
+def _as_words(bits):
+    """Packed bits in 64-bit words, filled up with zeros."""
     padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     padded[:, : bits.shape[1]] = bits
     return padded.view(np.uint64)
 
 
-def _count_differences(block, query, out, differ, counts):
-    """Write the Hamming distances of a query to the rows of a block; `differ` and `counts` are overwritten."""
-    np.bitwise_xor(block, query[:, None], differ)
-    np.bitwise_count(differ, counts)
-    out[:] = 0
-    # The bits of so few words are added up in bytes, which is fast, and only their sums in a wider type.
-    for start in range(0, len(query), _WORDS_PER_BYTE):
-        np.add(out, np.add.reduce(counts[start : start + _WORDS_PER_BYTE], dtype=np.uint8), out)
+def _count_differences(block, queries, out, differ, counts, totals):
+    """Write the Hamming distances of queries to the rows of a block; the last three are overwritten."""
+    for i, words in enumerate(block):
+        # One word of all rows at a time, for all queries while it is in the cache. The bits of so few words are counted
+        # in bytes, and only their sums in a wider type.
+        is_first, is_last = i % _WORDS_PER_BYTE == 0, (i + 1) % _WORDS_PER_BYTE == 0 or i + 1 == len(block)
+        for word, total, distances in zip(queries[:, i], totals, out, strict=False):
+            np.bitwise_xor(words, word, differ)
+            np.bitwise_count(differ, total if is_first else counts)
+            if not is_first:
+                np.add(total, counts, total)
+            if is_last:
+                np.add(distances, total, distances) if i >= _WORDS_PER_BYTE else np.copyto(distances, total)
 
 
 def _nearest(distances, n_neighbors):
@@ -58,18 +67,136 @@ def _nearest(distances, n_neighbors):
 def _nearest_rows(blocks, queries, n_neighbors):
     """Distances and indices of the nearest rows of each query."""
     n_rows, size = sum(block.shape[1] for block in blocks), blocks[0].shape[1]
-    differ, counts = (np.empty(blocks[0].shape, dtype) for dtype in (np.uint64, np.uint8))
-    distances = np.empty(n_rows, np.min_scalar_type(64 * queries.shape[1]))
+    differ, counts, totals = np.empty(size, np.uint64), np.empty(size, np.uint8), np.empty((_QUERIES, size), np.uint8)
+    distances = np.empty((_QUERIES, n_rows), np.min_scalar_type(64 * queries.shape[1]))
     nearest, indices = np.empty((2, len(queries), n_neighbors), np.int64)
-    for i, query in enumerate(queries):
-        for block, out in zip(blocks, np.split(distances, range(size, n_rows, size)), strict=True):
-            _count_differences(block, query, out, differ[:, : len(out)], counts[:, : len(out)])
-        indices[i] = _nearest(distances, n_neighbors)
-        nearest[i] = distances[indices[i]]
+    for start in range(0, len(queries), _QUERIES):
+        group = queries[start : start + _QUERIES]
+        for block, out in zip(blocks, np.split(distances, range(size, n_rows, size), axis=1), strict=True):
+            n = block.shape[1]
+            _count_differences(block, group, out, differ[:n], counts[:n], totals[:, :n])
+        for i, of_query in enumerate(distances[: len(group)], start):
+            indices[i] = _nearest(of_query, n_neighbors)
+            nearest[i] = of_query[indices[i]]
     return nearest, indices
 
 
-class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
+def in_slices(search, n_queries, n_jobs):
+    """Distances and indices that a search finds for slices of queries in threads."""
+    slices = gen_even_slices(max(n_queries, 1), max(1, min(n_jobs, n_queries)))
+    distances, indices = zip(*in_threads(search, slices), strict=True)
+    return np.concatenate(distances), np.concatenate(indices)
+
+
+class _Words:
+    """Bits arranged for a search by numpy."""
+
+    def __init__(self, bits):
+        self._n_bytes = bits.shape[1]
+        # In each block one contiguous array for each word: a query is compared with many sketches in one operation.
+        words = _as_words(bits)
+        self._blocks = [np.ascontiguousarray(words[rows].T) for rows in gen_batches(len(words), _ROWS)]
+
+    def bits(self):
+        """Bits as they were given."""
+        words = np.ascontiguousarray(np.hstack(self._blocks).T)
+        return words.view(np.uint8)[:, : self._n_bytes]
+
+    def search(self, queries, n_neighbors, n_jobs):
+        """Distances and indices of the nearest rows, ties by index."""
+        queries = _as_words(queries)
+        return in_slices(lambda rows: _nearest_rows(self._blocks, queries[rows], n_neighbors), len(queries), n_jobs)
+
+    def __reduce__(self):
+        return arrange, (self.bits(),)
+
+
+class _Faiss:
+    """Bits arranged for a search by FAISS, which compiles what numpy does in several passes over memory."""
+
+    def __init__(self, bits):
+        import faiss
+
+        self._faiss, self._index = faiss, faiss.IndexBinaryFlat(8 * bits.shape[1])
+        self._index.add(np.ascontiguousarray(bits))
+
+    def bits(self):
+        """Bits as they were given."""
+        return self._faiss.vector_to_array(self._index.xb).reshape(self._index.ntotal, -1)
+
+    def search(self, queries, n_neighbors, n_jobs):
+        """Distances and indices of the nearest rows, ties by index."""
+        queries = np.ascontiguousarray(queries)
+
+        def _search(rows):
+            # Threads of Python, as FAISS's own wait for each other where the processor is busy with other work.
+            before = self._faiss.omp_get_max_threads()
+            self._faiss.omp_set_num_threads(1)  # of this thread alone
+            try:
+                # Rows are scanned in order, and kept if nearer than the last: of ties the first ones stay.
+                distances, indices = self._index.search(queries[rows], n_neighbors)
+            finally:
+                self._faiss.omp_set_num_threads(before)
+            return distances.astype(np.int64), indices
+
+        return in_slices(_search, len(queries), n_jobs)
+
+    def __reduce__(self):
+        return arrange, (self.bits(),)  # where FAISS is not installed, ours takes over
+
+
+def arrange(bits):
+    """Arrange packed bits for a search, by FAISS where it is installed."""
+    try:
+        return _Faiss(bits)
+    except ImportError:
+        return _Words(bits)
+
+
+NEIGHBORS_CONSTRAINTS = {"n_neighbors": SKETCH_CONSTRAINTS["n_components"], "n_jobs": SKETCH_CONSTRAINTS["n_jobs"]}
+
+
+def check_n_neighbors(n_neighbors, n_candidates):
+    """Return a number of neighbours as a Python integer, or refuse it."""
+    if not 1 <= n_neighbors <= n_candidates:
+        raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
+    return int(n_neighbors)
+
+
+class NeighborsGraphMixin:
+    """Offer what `kneighbors` finds as a graph."""
+
+    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
+        """Return the neighbours as a sparse graph, which scikit-learn takes as ``metric="precomputed"``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), or what else `kneighbors` takes
+            Queries.
+        n_neighbors : int or None, default=None
+            Number of neighbours; None takes that of the constructor.
+        mode : {"connectivity", "distance"}, default="connectivity"
+            Whether an edge weighs 1, or the distance.
+
+        Returns
+        -------
+        CSR sparse matrix of float64, shape (n_queries, n_samples_fit)
+
+        Raises
+        ------
+        ValueError
+            As `kneighbors`, and if `mode` is another.
+        """
+        if mode not in ("connectivity", "distance"):
+            raise ValueError(f'mode should be "connectivity" or "distance", got {mode!r}.')
+        distances, indices = self.kneighbors(X, n_neighbors)
+        weights = distances if mode == "distance" else np.ones_like(distances)
+        starts = np.arange(len(indices) + 1) * indices.shape[1]
+        shape = len(indices), self.n_samples_fit_
+        return sp.csr_matrix((weights.ravel().astype(np.float64), indices.ravel(), starts), shape=shape)
+
+
+class HammingNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
     """Find the nearest sign sketches by exhaustive search, like :class:`sklearn.neighbors.NearestNeighbors`.
 
     Searching released sketches costs no privacy. The search is exact and deterministic: of sketches at the same
@@ -91,14 +218,15 @@ class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
 
     See Also
     --------
+    SketchNeighbors : Takes queries that are no sketches, which need no noise, and numbers as well as bits.
     angles : Turns the distances of randomised responses into unbiased estimates of angles.
     hamming_distances : All distances at once.
 
     Notes
     -----
+    Where FAISS is installed (``pip install ".[search]"``) its ``IndexBinaryFlat`` searches, with the same answers.
     Time grows with queries times sketches times bits, memory beyond a copy of the sketches with the sketches for one
-    query of each thread. The bits of :func:`numpy.packbits` are what binary indexes of other libraries take, for
-    instance ``faiss.IndexBinaryFlat``.
+    query of each thread.
 
     Examples
     --------
@@ -114,10 +242,7 @@ class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
     True
     """
 
-    _parameter_constraints: dict = {
-        "n_neighbors": SKETCH_CONSTRAINTS["n_components"],
-        "n_jobs": SKETCH_CONSTRAINTS["n_jobs"],
-    }
+    _parameter_constraints: dict = NEIGHBORS_CONSTRAINTS
 
     def __init__(self, n_neighbors=5, *, n_jobs=None):
         self.n_neighbors = n_neighbors
@@ -148,10 +273,7 @@ class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
             raise ValueError(f"There is nothing to search in X of shape {X.shape}.")
         self.n_samples_fit_, self.n_features_in_ = X.shape
         self._form = X.dtype
-        # In each block one contiguous array for each word: a query is compared with many sketches in one operation.
-        words = _as_words(X)
-        blocks = gen_batches(len(words), -(-_WORDS // words.shape[1]))
-        self._blocks = [np.ascontiguousarray(words[rows].T) for rows in blocks]
+        self._arranged = arrange(_as_bits(X))
         return self
 
     def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
@@ -181,16 +303,13 @@ class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
         """
         check_is_fitted(self)
         n_neighbors = self.n_neighbors if n_neighbors is None else n_neighbors
-        n_candidates = self.n_samples_fit_ - (X is None)
-        if not 1 <= n_neighbors <= n_candidates:
-            raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
+        n_neighbors = check_n_neighbors(n_neighbors, self.n_samples_fit_ - (X is None))
         if X is None:
-            words = np.ascontiguousarray(np.hstack(self._blocks).T)
-            distances, indices = self._search(words, int(n_neighbors) + 1)
+            distances, indices = self._search(self._arranged.bits(), n_neighbors + 1)
             # Each is dropped from its own neighbours, or the last if equal ones before it left no room for it.
             drop = indices == np.arange(len(indices))[:, None]
             drop[~drop.any(axis=1), -1] = True
-            shape = len(indices), int(n_neighbors)
+            shape = len(indices), n_neighbors
             distances, indices = distances[~drop].reshape(shape), indices[~drop].reshape(shape)
         else:
             X = _as_sketches(X)
@@ -199,43 +318,8 @@ class HammingNeighbors(PythonNumbersMixin, BaseEstimator):
                     f"The queries are {X.dtype} of width {X.shape[1]}, the sketches seen in fit are {self._form} of "
                     f"width {self.n_features_in_}."
                 )
-            distances, indices = self._search(_as_words(X), int(n_neighbors))
+            distances, indices = self._search(_as_bits(X), n_neighbors)
         return (distances, indices) if return_distance else indices
 
-    def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
-        """Return the nearest sketches as a sparse graph, which scikit-learn takes as ``metric="precomputed"``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features) or None, default=None
-            As in `kneighbors`.
-        n_neighbors : int or None, default=None
-            Number of neighbours; None takes that of the constructor.
-        mode : {"connectivity", "distance"}, default="connectivity"
-            Whether an edge weighs 1, or the number of bits that differ.
-
-        Returns
-        -------
-        CSR sparse matrix of float64, shape (n_queries, n_samples_fit)
-
-        Raises
-        ------
-        ValueError
-            As `kneighbors`, and if `mode` is another.
-        """
-        if mode not in ("connectivity", "distance"):
-            raise ValueError(f'mode should be "connectivity" or "distance", got {mode!r}.')
-        distances, indices = self.kneighbors(X, n_neighbors)
-        weights = distances if mode == "distance" else np.ones_like(distances)
-        starts = np.arange(len(indices) + 1) * indices.shape[1]
-        shape = len(indices), self.n_samples_fit_
-        return sp.csr_matrix((weights.ravel().astype(np.float64), indices.ravel(), starts), shape=shape)
-
-    def _search(self, queries, n_neighbors):
-        n_jobs = max(1, min(effective_n_jobs(self.n_jobs), len(queries)))
-        found = in_threads(
-            lambda rows: _nearest_rows(self._blocks, queries[rows], n_neighbors),
-            gen_even_slices(max(len(queries), 1), n_jobs),
-        )
-        distances, indices = zip(*found, strict=True)
-        return np.concatenate(distances), np.concatenate(indices)
+    def _search(self, bits, n_neighbors):
+        return self._arranged.search(bits, n_neighbors, effective_n_jobs(self.n_jobs))

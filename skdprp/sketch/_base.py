@@ -195,6 +195,42 @@ class BaseSketch(
         # scikit-learn would give the frame the index of X, which may name the rows: they are numbered from 0.
         return pd.DataFrame(sketches, copy=False)
 
+    @silent
+    def project_queries(self, X):
+        """Project rows as `transform` does, without any noise: queries that need no protection.
+
+        Nothing is released by it as long as what it returns stays with whoever asks.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Rows in full view.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_queries, n_components)
+            Their plain projections, **with no privacy**: ``W' u`` over the divisor of the projection.
+
+        Raises
+        ------
+        TypeError
+            If X is a dask collection.
+        ValueError
+            If X has no rows, NaN, infinite values or the wrong width, or if a parameter was changed after fit.
+
+        Examples
+        --------
+        >>> from skdprp import DPRandomProjection
+        >>> sketch = DPRandomProjection(projection="identity").fit([[0.0, 0.0, 0.0]])
+        >>> sketch.project_queries([[1.0, 2.0, 3.0]])
+        array([[1., 2., 3.]])
+        """
+        self._check_calibrated()
+        if is_lazy(X):
+            raise TypeError("Plain queries are not lazy: compute them first.")
+        rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
+        return self.projection_.project(rows) / self.projection_.divisor
+
     def _container(self):
         """What scikit-learn is told to put the sketches in."""
         config = getattr(self, "_sklearn_output_config", {})

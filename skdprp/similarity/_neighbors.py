@@ -1,0 +1,213 @@
+"""Nearest released sketches of queries that are not sketches themselves: SketchNeighbors."""
+
+from copy import copy
+
+import numpy as np
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator
+from sklearn.utils import gen_batches
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import PythonNumbersMixin, _fit_context
+from ..sensitivity import component_sensitivity
+from ._estimates import as_array
+from ._posterior import means_of_bits, means_of_numbers
+from ._search import NEIGHBORS_CONSTRAINTS, NeighborsGraphMixin, check_n_neighbors, in_slices
+
+_SCORES = 2**24  # in memory at a time
+
+
+def _posterior_means(S, sketch):
+    """Posterior means of the released rows' projections, by what is public of the noise."""
+    projection, k = sketch.projection_, sketch.projection_.n_components
+    if hasattr(sketch, "positive_probability"):
+        if S.dtype not in (np.uint8, np.int8) or S.shape[1] != (-(-k // 8) if S.dtype == np.uint8 else k):
+            raise ValueError(f"X of {S.dtype} and width {S.shape[1]} is not {k} signs in int8, or packed in uint8.")
+        positive = np.unpackbits(S, axis=1, count=k).astype(bool) if S.dtype == np.uint8 else S > 0
+        unit = component_sensitivity(projection, sketch.max_change).max() or 1.0
+        means = means_of_bits(positive, positive_probability=sketch.positive_probability, unit=unit)
+    else:
+        if S.dtype not in (np.float32, np.float64) or S.shape[1] != k:
+            raise ValueError(f"X of {S.dtype} and width {S.shape[1]} is not {k} numbers in float32 or float64.")
+        if not np.isfinite(S).all():
+            raise ValueError("X has NaN or infinite values, which no sketch releases.")
+        means = means_of_numbers(S, noise=sketch.noise, scale=sketch.scale_)
+    # Of components that no feature reaches it is known that they are 0. Sums of these numbers and their opposites never
+    # vanish by accident.
+    probe = np.sqrt(np.arange(2.0, projection.n_features + 2))[None]
+    means[:, projection.project(probe)[0] == 0] = 0
+    return means
+
+
+def _unit_rows(rows):
+    """Rows of length 1, and rows of zeros as they are, in float32."""
+    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return (rows / np.where(norms > 0, norms, 1.0)[:, None]).astype(np.float32)
+
+
+def _products(rows, candidates, query):
+    """Inner products of some rows with a query in float64, each summed alone and in the same order."""
+    batches = gen_batches(len(candidates), max(1, _SCORES // rows.shape[1]))
+    parts = [(rows[candidates[batch]].astype(np.float64) * query).sum(axis=1) for batch in batches]
+    return np.concatenate(parts)
+
+
+def _largest_products(rows, queries, n_neighbors):
+    """Indices of the rows with the largest inner products with each query, ties by index, and these products.
+
+    Products in float32 are off by less than `slack`: what may be among the largest is computed again in float64, row
+    by row, so that equal rows have equal products.
+    """
+    slack = 2 * (rows.shape[1] + 2) * np.finfo(np.float32).eps
+    indices, products = np.empty((len(queries), n_neighbors), np.int64), np.empty((len(queries), n_neighbors))
+    for batch in gen_batches(len(queries), max(1, _SCORES // len(rows))):
+        for i, scores in enumerate(queries[batch] @ rows.T, batch.start):
+            least = np.partition(scores, len(scores) - n_neighbors)[len(scores) - n_neighbors]
+            candidates = np.flatnonzero(scores >= least - slack)
+            exact = _products(rows, candidates, queries[i])
+            order = np.argsort(-exact, kind="stable")[:n_neighbors]
+            indices[i], products[i] = candidates[order], exact[order]
+    return products, indices
+
+
+class SketchNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
+    """Find the released rows nearest to plain queries, like :class:`sklearn.neighbors.NearestNeighbors`.
+
+    A query that is the searcher's own needs no noise. It is compared with what the released numbers or bits say of the
+    rows' projections: their posterior means, given how the noise is distributed and how each component is, which the
+    released rows tell. Searching costs no privacy.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=5
+        Number of neighbours, unless `kneighbors` is told another.
+    n_jobs : int or None, default=None
+        Threads of a search; each takes some of the queries.
+
+    Attributes
+    ----------
+    sketch_ : estimator
+        The fitted sketch that released the rows.
+    n_features_in_ : int
+        Number of features of a query.
+    n_samples_fit_ : int
+        Number of released rows.
+
+    See Also
+    --------
+    HammingNeighbors : Where the queries are sign sketches themselves.
+    skdprp.load_release : Reads what `fit` takes.
+
+    Notes
+    -----
+    The sketch of a row of zeros but for a few numbers is noise nearly everywhere, and that is what plain inner products
+    add up. With the likelihood f(s | x) of a released number s and a density p of the component, the posterior
+    mean ``sum_x x p(x) f(s | x) / sum_x p(x) f(s | x)`` shrinks to 0 what is as good as noise alone. The densities
+    are estimated from the releases by expectation maximisation: one of all components, from which that of each takes
+    a few steps [1]_. Bits do not tell how large components are: there the density is normal at first, with a standard
+    deviation of what one coordinate that changes by `max_change` may move. A component that no feature reaches does not
+    count.
+
+    The distance is 1 minus the cosine of a query's projection and the posterior means. That is a score to rank by, and
+    no estimate of the rows' own cosine: see :func:`cosines` for that. A query of zeros has the distance 1 to all rows.
+
+    It takes 4 bytes for each released component. Time grows with queries times rows times components.
+
+    References
+    ----------
+    .. [1] B. Efron, "Two modeling strategies for empirical Bayes estimation", Statistical Science 29, 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from skdprp import DPOPORP
+    >>> from skdprp.similarity import SketchNeighbors
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X = X / 16 - 0.5
+    >>> sketch = DPOPORP(64, epsilon=5.0, noise="laplace", random_state=0).fit(X)
+    >>> neighbors = SketchNeighbors(n_neighbors=10).fit(sketch.transform(X[100:]), sketch=sketch)
+    >>> distances, indices = neighbors.kneighbors(X[:100])
+    >>> bool((y[100:][indices] == y[:100, None]).mean() > 0.6)
+    True
+    """
+
+    _parameter_constraints: dict = NEIGHBORS_CONSTRAINTS
+
+    def __init__(self, n_neighbors=5, *, n_jobs=None):
+        self.n_neighbors = n_neighbors
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y=None, *, sketch=None):
+        """Compute the posterior means of released rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features_out), or Release
+            Rows that `sketch` released by its last fit, or what :func:`~skdprp.load_release` returns.
+        y : None
+            Ignored.
+        sketch : estimator or None, default=None
+            The fitted sketch that released X: any but :class:`~skdprp.iDPSignRP`, whose flips depend on what it does
+            not release. Not needed with a `Release`.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        TypeError
+            If `sketch` is missing, or says nothing of its noise.
+        ValueError
+            If X is empty or cannot come from `sketch`, or if a parameter of `sketch` was changed after its fit.
+        """
+        if sketch is None:
+            if not (hasattr(X, "sketches") and hasattr(X, "estimator")):
+                raise TypeError("Pass the fitted sketch that released X, fit(X, sketch=sketch), or a loaded release.")
+            X, sketch = X.sketches, X.estimator
+        if not (hasattr(sketch, "positive_probability") or hasattr(sketch, "noise")):
+            raise TypeError(f"{type(sketch).__name__} is no sketch that says how its noise is distributed.")
+        X = as_array(X)
+        if X.ndim != 2 or X.size == 0:
+            raise ValueError(f"There is nothing to search in X of shape {X.shape}.")
+        sketch = copy(sketch)  # which a later fit of the one that was passed does not change
+        sketch._check_calibrated()
+        self.sketch_, self.n_features_in_, self.n_samples_fit_ = sketch, sketch.n_features_in_, len(X)
+        self._rows = _unit_rows(_posterior_means(X, sketch))
+        return self
+
+    def kneighbors(self, X, n_neighbors=None, return_distance=True):
+        """Find the released rows nearest to each query.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Plain queries, scaled as the rows were before they reached the sketch.
+        n_neighbors : int or None, default=None
+            Number of neighbours; None takes that of the constructor.
+        return_distance : bool, default=True
+            Whether to return the distances as well.
+
+        Returns
+        -------
+        distances : ndarray of float64, shape (n_queries, n_neighbors)
+            1 minus cosines, in ascending order. Only if `return_distance`.
+        indices : ndarray of int64, shape (n_queries, n_neighbors)
+            Rows of what was passed to fit; of equal distances the smaller index comes first.
+
+        Raises
+        ------
+        ValueError
+            If X has no rows, NaN, infinite values or the wrong width, or if `n_neighbors` is more than were released.
+        """
+        check_is_fitted(self)
+        n_neighbors = check_n_neighbors(self.n_neighbors if n_neighbors is None else n_neighbors, self.n_samples_fit_)
+        queries = _unit_rows(self.sketch_.project_queries(X))
+        products, indices = in_slices(
+            lambda rows: _largest_products(self._rows, queries[rows], n_neighbors),
+            len(queries),
+            effective_n_jobs(self.n_jobs),
+        )
+        distances = np.clip(1 - products, 0, 2)
+        return (distances, indices) if return_distance else indices
