@@ -9,9 +9,11 @@ from numbers import Real
 import numpy as np
 
 _AS_ASKED = 6
+_PLAIN = {float, int, bool, str, type(None)}
 _UNBOUNDED = "scale", "sensitivity", "lipschitz", "max_norm", "min_eigenvalue", "n_changed", "penalty", "log_det"
 _LARGEST = {"changed": 1, "rate": 1} | dict.fromkeys((*_UNBOUNDED, "release_shift", "accuracy"), inf)
 _LEAST = {"n_outputs": 1, "n_vertices": 1, "n_classes": 2}  # all others 0
+_BOUNDED = _LARGEST.keys() | _LEAST.keys()
 
 
 def to_python(number):
@@ -21,7 +23,7 @@ def to_python(number):
     equals, wherever results are cached: neither is the result for the number itself. What no float equals raises
     ValueError: on which side of it to round depends on what it bounds.
     """
-    if type(number) is float:  # mostly, and then fast
+    if type(number) in _PLAIN:  # mostly, and then fast
         return number
     if isinstance(number, np.ndarray | np.generic) and number.ndim == 0:
         number = number.item()  # of a long double, itself
@@ -38,7 +40,7 @@ def with_python_numbers(function):
     @wraps(function)
     def _call(*args, **known):
         known = {name: to_python(value) for name, value in known.items()}
-        for name in (_LARGEST.keys() | _LEAST.keys()) & known.keys():
+        for name in _BOUNDED & known.keys():
             # Of what is no scale or probability a formula would return a number, and a false guarantee with it.
             least, largest = _LEAST.get(name, 0), _LARGEST.get(name, inf)
             if isinstance(known[name], Real) and not least <= known[name] <= largest:

@@ -7,7 +7,7 @@ import traceback
 import warnings
 from contextlib import nullcontext, suppress
 from fractions import Fraction
-from functools import wraps
+from functools import cache, wraps
 from itertools import pairwise
 from numbers import Integral, Real
 from uuid import uuid4
@@ -96,6 +96,11 @@ class Interval(_param_validation.Interval):
 
 class PythonNumbersMixin:
     """Hold every number as a plain Python one: what is computed from a float16 parameter is not computed in float16."""
+
+    @classmethod
+    @cache  # or scikit-learn inspects the signature at each call of `get_params`: a quarter of a small fit
+    def _get_param_names(cls):
+        return super()._get_param_names()
 
     def __setattr__(self, name, value):
         with suppress(ValueError):  # what no float is equal to stays, for `Interval` to refuse

@@ -21,7 +21,7 @@ from skdprp.linear_model._erm import PerturbedRisk
 from skdprp.testing import reproducible_noise
 
 CONFIDENCE = 1 - 1e-4
-N_FITS = 1400
+N_FITS = 800
 
 
 def attack(model, data, statistic, n_fits=N_FITS):
@@ -42,7 +42,8 @@ def neighbours(n_features=1):
     return (X, [1, 0, 1, 1]), (X, [1, 0, 1, 0])
 
 
-LINEAR = {"loss": "huber_hinge", "C": 0.01, "fit_intercept": False, "epsilon": 2.0, "delta": 0.01}
+# A large delta is where few fits prove the most.
+LINEAR = {"loss": "huber_hinge", "C": 0.01, "fit_intercept": False, "epsilon": 2.0, "delta": 0.2}
 RELEASES = {
     "amp": AMPClassifier(**LINEAR, noise="gaussian"),
     "amp, product noise": AMPClassifier(**LINEAR, noise="product"),
@@ -65,7 +66,7 @@ def test_half_the_noise_is_caught(name, monkeypatch):
     monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: add_gaussian(values, scale / 2))
     monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: gaussian(shape, scale / 2))
     monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: spherical(n_dims, scale / 2, **law))
-    assert attack(RELEASES[name], neighbours(), first_weight, n_fits=1500).epsilon > 2.0
+    assert attack(RELEASES[name], neighbours(), first_weight).epsilon > 2.0
 
 
 BUDGET = {"epsilon": 3.0, "delta": 0.2}

@@ -33,7 +33,7 @@ import scipy.sparse as sp
 import sklearn
 from joblib import parallel_config
 from scipy.special import gammaln, ndtr, ndtri
-from sketches import EVERY, computed
+from sketches import EVERY, WHOLE, computed, exact_losses_of_bits, wide
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
@@ -81,7 +81,11 @@ from skdprp.mechanisms import (
     spherical_profile,
 )
 from skdprp.mechanisms.radial import add_spherical
-from skdprp.mechanisms.randomised_response import randomised_response_profile, sign_change_probability
+from skdprp.mechanisms.randomised_response import (
+    binomial_flip_epsilon,
+    randomised_response_profile,
+    sign_change_probability,
+)
 from skdprp.random_projection import make_projection
 from skdprp.sensitivity import l1_sensitivity, l2_sensitivity
 from skdprp.sketch._base import DRAW, BaseSketch
@@ -2064,3 +2068,139 @@ def test_closed_forms_far_from_where_anybody_uses_them_are_private(calibrate):
             mu = 1 / mpmath.mpf(calibrate(epsilon, delta))
             upper, lower = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
             assert mpmath.ncdf(upper) - mpmath.exp(epsilon) * mpmath.ncdf(lower) <= delta
+
+
+# Signs flipped as by Laplace noise, and by how many bits a coordinate reaches
+
+
+def bits_of_a_coordinate(**options):
+    """A sketch whose loss is that of as many bits as a feature of the drawn projection reaches."""
+    parameters = {"projection": "very_sparse", "density": 0.05, "adjacency": "coordinate", "epsilon": 4.0} | options
+    return DPSignRP(16, **parameters)
+
+
+def perhaps_without_delta(**options):
+    """A sketch that has a delta where its projection makes the Laplace flips of a delta fewer, and none elsewhere."""
+    return DPSignRP(256, projection="very_sparse", method="laplace", delta=1e-6, **options)
+
+
+@wide
+@pytest.mark.parametrize(("drawn", "n_features"), [(bits_of_a_coordinate, 50), (perhaps_without_delta, 23)])
+def test_a_report_before_a_fit_holds_for_whatever_projection_the_fit_draws(drawn, n_features):
+    """The clone that was priced had a projection of its own, and the guarantee of it was stated for the fit to come.
+
+    "1.0-DP" was said of what then was (1.0, 1e-06)-DP, and "right in at most 82.2 of 100" of 88.8.
+    """
+    X = np.zeros((10, n_features))
+    deltas = {(g.profile(1.0), g.profile(2.0)) for g in (drawn(random_state=i).fit(X).guarantee_ for i in range(20))}
+    for total in (privacy_report(drawn(), X).total for _ in range(8)):
+        assert total is None or all(
+            total.profile(epsilon) >= max(of_draws)
+            for epsilon, of_draws in zip((1.0, 2.0), zip(*deltas, strict=True), strict=True)
+        )
+
+
+@wide
+def test_the_sketches_of_a_search_are_charged_for_the_projections_that_they_had(monkeypatch):
+    """The candidates were charged for the projection of another seed, whose features reach five bits and not three.
+
+    The fewer bits share epsilon, the more likely is a loss near it.
+    """
+    X, y, recorded = np.random.default_rng(0).normal(size=(20, 40)), np.arange(20) % 2, []
+    sketch = bits_of_a_coordinate(density=0.1, random_state=4)
+    reached = [bits_of_a_coordinate(density=0.1, random_state=i).fit(X).projection_.n_reached() for i in (0, 4)]
+    assert reached[0] > reached[1]
+    release = BaseSketch._release
+    monkeypatch.setattr(BaseSketch, "_release", lambda *args: recorded.append(args[0].guarantee_) or release(*args))
+    report = privacy_report(GridSearchCV(make_pipeline(sketch, LogisticRegression()), {}, cv=KFold(2)).fit(X, y))
+    assert len(recorded) == 5  # of which a row is in three
+    stated = report.private
+    assert stated is None or stated.profile(6.0) >= compose(*recorded[:3]).profile(6.0) * (1 - 1e-9)
+
+
+@wide
+def test_folds_that_had_a_delta_are_not_reported_without_one(monkeypatch):
+    """Each fit draws a projection: that of the refit, and of the seed that was asked, need no delta, others did."""
+    X, y, recorded = np.random.default_rng(0).normal(size=(20, 23)), np.arange(20) % 2, []
+    release = BaseSketch._release
+    monkeypatch.setattr(BaseSketch, "_release", lambda *args: recorded.append(args[0].guarantee_) or release(*args))
+    for _ in range(6):
+        recorded.clear()
+        search = GridSearchCV(make_pipeline(perhaps_without_delta(), LogisticRegression()), {}, cv=KFold(3))
+        stated = privacy_report(search.fit(X, y)).private
+        assert stated is None or stated.delta >= max(guarantee.delta for guarantee in recorded)
+
+
+@wide
+@pytest.mark.parametrize("method", ["smooth", "rr", "laplace"])
+def test_bits_that_a_coordinate_does_not_reach_are_the_same_whatever_the_format(method, pluses):
+    """Epsilon is shared by the bits that it reaches: a rounding elsewhere, on the edge of a level, would be a loss."""
+    rng = np.random.default_rng(0)
+    sketch = DPSignRP(
+        64, projection="very_sparse", density=0.13, method=method, adjacency="coordinate", epsilon=0.5, random_state=1
+    ).fit(np.zeros((1, 30)))
+    W = sketch.projection_.matrix.toarray()
+    X = np.vstack(
+        [rng.integers(-9, 10, (60, 30)) * 0.1, rng.normal(size=(60, 30)) * 10.0 ** rng.integers(0, 6, (60, 30))]
+    )
+    changed = rng.integers(0, 30, len(X))
+    Y = X.copy()
+    Y[np.arange(len(X)), changed] -= rng.choice([-0.9, 0.9], len(X))
+    before = pluses(sketch, X)
+    for stored in (np.asfortranarray(Y), sp.csr_array(Y), sp.coo_array(Y)):
+        differ = before != pluses(sketch, stored)
+        assert differ.any() and not (differ & (W[changed] == 0)).any()
+        assert exact_losses_of_bits(before, np.where(differ, pluses(sketch, stored), before)) <= 0.5
+    alone = np.vstack([pluses(sketch, row[None]) for row in Y])
+    assert np.array_equal(alone, pluses(sketch, Y))
+
+
+@wide
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        DPSignOPORP(8, adjacency="l1", n_repeats=2, random_state=0),
+        DPSignOPORP(8, adjacency="l2", random_state=0),
+        DPSignRP(8, method="laplace", projection="gaussian", random_state=0),
+        DPSignRP(8, method="laplace", delta=0.2, random_state=0),
+    ],
+    ids=repr,
+)
+def test_rows_that_nearly_leave_float64_lose_no_more_by_laplace_flips(sketch, pluses):
+    """Numbers that cancel, as large as the domain allows: each sum is rounded, and so is each quotient by the scale."""
+    rng, beta = np.random.default_rng(0), 1 / 3
+    sketch = clone(sketch).set_params(max_change=beta).fit(np.zeros((1, 12)))
+    first = np.repeat(rng.normal(size=(40, 6)), 2, axis=1) * np.where(np.arange(12) % 2, -1, 1)
+    first *= 0.99 * beta * 2.0**41 / 13 / np.abs(first).sum(axis=1, keepdims=True)
+    first += rng.normal(size=first.shape)
+    steps = np.vstack([np.eye(12), rng.normal(size=(28, 12))])
+    steps *= 0.99 * beta / np.linalg.norm(steps, 2 if sketch.adjacency == "l2" else 1, axis=1, keepdims=True)
+    second = first + steps
+    assert ((first - second) != 0).any(axis=1).all()
+    # Of epsilon, or with a delta of what every bit may lose.
+    most = 8 * binomial_flip_epsilon(1.0, 0.2, n_components=8, changed=1.0) if sketch.guarantee_.delta else 1.0
+    assert exact_losses_of_bits(pluses(sketch, first), pluses(sketch, second)) <= most
+
+
+@wide
+@pytest.mark.parametrize("delta", [0.0, 1e-6, 0.1])
+@pytest.mark.parametrize("method", ["smooth", "rr", "laplace"])
+def test_profiles_of_a_coordinate_are_not_below_the_sum_over_all_outputs(method, delta, pluses):
+    """At every epsilon, in exact integers: all bits that the fullest row of W reaches change their sign, or leave 0."""
+    sketch = DPSignRP(
+        7, projection="very_sparse", density=0.4, method=method, adjacency="coordinate", delta=delta, random_state=2
+    ).fit(np.zeros((1, 5)))
+    unit = np.eye(5)[(sketch.projection_.matrix.toarray() != 0).sum(axis=1).argmax()]
+    for start in (-0.4999 * unit, 0 * unit, 0.3 * np.ones(5)):
+        u, v = (pluses(sketch, row[None])[0] for row in (start, start + 0.9998 * unit))
+        outputs = list(itertools.product([True, False], repeat=7))
+        p, q = (
+            [math.prod(int(w if s else WHOLE - w) for s, w in zip(signs, bits, strict=True)) for signs in outputs]
+            for bits in (u, v)
+        )
+        for epsilon in (0.0, 0.5, 0.9, 1.0, 1.2):
+            factor = Fraction(math.exp(epsilon) * (1 + 2.0**-50))
+            exact = max(
+                sum(max(Fraction(0), a - factor * b) for a, b in zip(*pair, strict=True)) for pair in ((p, q), (q, p))
+            )
+            assert exact / WHOLE**7 <= sketch.guarantee_.profile(epsilon)

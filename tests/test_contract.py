@@ -107,9 +107,15 @@ OURS = [
     DPRidge(target_bounds=(-1, 1)),
     DPRidge(target_bounds=(-1, 1), mechanism="moments", adjacency="add_remove"),
     DPRidge(target_bounds=(-1, 1), mechanism="projection", n_components=100),
-    DPSearchCV(DPRidge(target_bounds=(-1, 1), mechanism="moments"), {}, n_trials=2, max_loss=4.0),
+    DPSearchCV(DPRidge(target_bounds=(-1, 1), mechanism="moments"), {}, n_trials=2, max_loss=0.25),
     DPSearchCV(
-        AMPClassifier(classes=[0, 1]), {}, n_trials=0.5, adjacency="add_remove", classes=[0, 1], scoring="neg_log_loss"
+        AMPClassifier(classes=[0, 1]),
+        {},
+        n_trials=0.5,
+        adjacency="add_remove",
+        classes=[0, 1],
+        scoring="neg_log_loss",
+        max_loss=0.25,
     ),
 ]
 
@@ -259,9 +265,9 @@ def test_third_parties_keep_the_contract(check):
 
 ROWS_APART = ROWS, np.append(ROWS[:-1], [[-1.0]], axis=0)
 UNITS_APART = np.zeros((1, 6)), np.eye(6)[:1]
-MANY = {"n_trials": 2000, "distinguishers": ["linear"]}
+MANY = {"n_trials": 1000, "distinguishers": ["linear"]}
 WEAKENED = [
-    (Means(bound=1.0, delta=0.1), HalfTheNoise(bound=1.0, delta=0.1), {"X": ROWS, "neighbours": ROWS_APART}, MANY),
+    (Means(bound=1.0, delta=0.4), HalfTheNoise(bound=1.0, delta=0.4), {"X": ROWS, "neighbours": ROWS_APART}, MANY),
     (Counts(), HalfTheCounts(), {"X": ROWS, "neighbours": ROWS_APART}, MANY | {"n_trials": 4000}),
     (Noisy(), HalfTheNoiseOfRows(), {"neighbours": UNITS_APART}, {"n_trials": 40_000}),
 ]
@@ -701,7 +707,7 @@ CONTROLLED = [
     (DPSGDClassifier(epsilon=4.0, delta=0.1, n_epochs=1, preconditioner=True), TWO_CLASSES, FITTED),
     (DPSGDClassifier(epsilon=4.0, delta=0.1, n_epochs=1, class_weight={0: 0.9}), TWO_CLASSES, FITTED),
     (MIDPRegressor(epsilon=0.3, mechanism="additive"), SPIKE, REGRESSED),
-    (DPMoments(delta=0.1), {"X": np.zeros((20, 1))}, {"n_trials": 2500, "distinguishers": ["likelihood"]}),
+    (DPMoments(delta=0.4), {"X": np.zeros((20, 1))}, {"n_trials": 1000, "distinguishers": ["likelihood"]}),
     (
         DPHistograms(bounds=(-1, 1), n_cells=4, delta=0.1),
         {"X": np.zeros((20, 1))},
@@ -740,10 +746,10 @@ def test_half_the_noise_of_ours_is_caught(estimator, data, options, noise_of, se
 
 def test_half_the_noise_of_a_secret_projection_is_caught(seeded):
     """Which an epsilon' with 2^(2 epsilon') - 1 four times as large has; y tells what multiplies the entry."""
-    weakened = MIDPRegressor(epsilon=np.log2(1 + 4 * (4**0.3 - 1)) / 2, n_components=16)
+    weakened = MIDPRegressor(epsilon=np.log2(1 + 4 * (4**0.4 - 1)) / 2, n_components=16)
     X, y = SPIKE["X"], SPIKE["y"]
-    known = {"X": X, "y": y, "neighbours": ((X, y), (-X, y)), "audit_options": REGRESSED | {"n_trials": 1500}}
-    checks = dict(_private_checks(MIDPRegressor(epsilon=0.3, n_components=16), **known, weakened=weakened))
+    known = {"X": X, "y": y, "neighbours": ((X, y), (-X, y)), "audit_options": REGRESSED | {"n_trials": 1200}}
+    checks = dict(_private_checks(MIDPRegressor(epsilon=0.4, n_components=16), **known, weakened=weakened))
     checks["audit_refutes_nothing"]()
     checks["audit_catches_the_weakened"]()
 

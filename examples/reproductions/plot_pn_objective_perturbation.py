@@ -22,7 +22,7 @@ noise               product, Gaussian (H-F      the same; and both noises at the
                     AMP), analytic Gaussian
                     (H-F)
 classes             not said                    one against the rest; one softmax for exact calibrations, but for the
-                                                hinge
+                                                hinge, which is there on MNIST under ``--full`` only
 distance            absolute                    the same as printed; in the figure relative to the weights without noise
                                                 at the same penalty, which a strong penalty makes small by itself
 ==================  ==========================  ===================================================================
@@ -59,7 +59,7 @@ def reproduce(loss):
     """Compare the calibrations for one loss."""
     models = {name: objective_perturbation(loss=loss, **calibration) for name, calibration in CALIBRATIONS.items()}
     name, title = f"pn_objective_perturbation_{loss}", f"Objective perturbation, {loss}"
-    compare_models(options, name, title, models, STYLES, lambda problem, n: "auto", EPSILONS)
+    compare_models(options, name, title, models, STYLES, lambda problem, n: "auto", EPSILONS, loss)
 
 
 reproduce("log_loss")

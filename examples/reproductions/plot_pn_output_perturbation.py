@@ -22,7 +22,8 @@ trials              10                          10 under ``--full``, otherwise 5
 noise               product, classic and        the same, and product noise with a Gamma radius, our default, and with
                     analytic Gaussian,          the paper's radius at the guarantee that it claims
                     multivariate Laplace
-classes             not said                    one softmax for more than two; one against the rest for the hinge
+classes             not said                    one softmax for more than two; one against the rest for the hinge, which
+                                                is there on MNIST under ``--full`` only
 distance            absolute                    the same as printed; in the figure relative to the weights without noise
 ==================  ==========================  ===================================================================
 
@@ -64,7 +65,7 @@ def reproduce(loss):
     """Compare the noises for one loss."""
     models = {name: output_perturbation(loss=loss, **noise) for name, noise in NOISES.items()}
     title = f"Output perturbation, {loss}"
-    compare_models(options, f"pn_output_perturbation_{loss}", title, models, STYLES, penalty, EPSILONS)
+    compare_models(options, f"pn_output_perturbation_{loss}", title, models, STYLES, penalty, EPSILONS, loss)
 
 
 reproduce("log_loss")

@@ -411,11 +411,14 @@ class PrivateLinearClassifier(PrivateClassifier):
         return log_softmax(loss.log_probability(scores), axis=1)
 
     def _problem(self, shape, dtype, n_classes):
+        multinomial, loss = self._is_multinomial(n_classes), self.loss
+        if loss == "auto":  # the capped one, of which there is no softmax, and no paper
+            loss = "capped_log_loss" if self.calibration == "exact" and not multinomial else "log_loss"
         return Problem(
             *shape,
             n_classes,
-            self._loss_of(n_classes),
-            multinomial=self._is_multinomial(n_classes),
+            loss,
+            multinomial=multinomial,
             max_norm=self.max_norm,
             intercept=constant_feature(self.fit_intercept, self.max_norm),
             tol=self.tol,
@@ -427,13 +430,6 @@ class PrivateLinearClassifier(PrivateClassifier):
         if self.multi_class == "multinomial" and not has_softmax:
             raise ValueError(f"multi_class='multinomial' needs loss='log_loss': use 'auto' or 'ovr' for {self.loss!r}.")
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
-
-    def _loss_of(self, n_classes):
-        """Which loss is minimised: if "auto", the capped one, of which there is no softmax, and no paper."""
-        if self.loss != "auto":
-            return self.loss
-        is_capped = not self._is_multinomial(n_classes) and self.calibration == "exact"
-        return "capped_log_loss" if is_capped else "log_loss"
 
     def _minimise(self, problem, X, codes, row_weights, *, penalty, perturbation, largest, offset=0.0):
         """Clip the rows, without which no sensitivity is finite, and minimise on them."""

@@ -171,10 +171,10 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
 
     if problem.multinomial:
         return _solve(codes, perturbation)
-    positive = [1] if problem.n_classes == 2 else range(problem.n_classes)
-    targets = [np.where(codes == k, 1.0, -1.0) for k in positive]
+    if problem.n_classes == 2:  # one problem, for which no jobs are set up
+        return _solve(np.where(codes == 1, 1.0, -1.0), perturbation[0])[None]
     solved = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_solve)(y, linear) for y, linear in zip(targets, perturbation, strict=True)
+        delayed(_solve)(np.where(codes == k, 1.0, -1.0), linear) for k, linear in enumerate(perturbation)
     )
     return np.stack(solved)
 

@@ -43,7 +43,9 @@ class DataIndependentTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEst
         if not is_lazy(X):
             return self._of_rows(rows, float_type(X, rows))
         dtype = float_type(stand_in(X), rows)
-        form = np.empty if not _is_sparse(X) else sp.csr_matrix if isinstance(X._meta, sp.spmatrix) else sp.csr_array
+        form = np.empty
+        if sp.issparse(X._meta):
+            form = sp.csr_matrix if isinstance(X._meta, sp.spmatrix) else sp.csr_array
         nothing = self._of_rows(form((0, self.n_features_in_), dtype=dtype), dtype)
         return map_rows(self._snapshot().transform, X, nothing)
 
@@ -74,10 +76,6 @@ class DataIndependentTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEst
     @abstractmethod
     def _matches_parameters(self):
         """Whether what it does is what the parameters say: it is not fitted, or they are those of the last fit."""
-
-
-def _is_sparse(X):
-    return sp.issparse(X._meta if is_lazy(X) else X)
 
 
 def bounds_of_columns(bounds, n_features, names):

@@ -10,7 +10,7 @@ from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
 from .._digits import printed_down, printed_up
-from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions, warn_at_caller
+from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions, silent, warn_at_caller
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import laplace_scale, sampled_target
 from ..mechanisms.published import published_sign_changes
@@ -107,6 +107,7 @@ class FlippedSignSketch(SignSketch):
         )
         return Calibration(guarantee, flips)
 
+    @silent
     def positive_probability(self, x):
         """Probability with which bits are released as +1, by their projections.
 

@@ -61,10 +61,6 @@ def _indistinct(release, a, b):
     return audit_epsilon(release, a, b, n_trials=200, confidence=1 - 1e-10, distinguishers=attacks).epsilon == 0
 
 
-def _with_strides(X):
-    return np.repeat(X, 2, axis=1)[:, ::2]
-
-
 def _shuffled_csr(X):
     order = np.tile(np.arange(X.shape[1])[::-1], len(X))
     entries = np.take_along_axis(X, order.reshape(X.shape), axis=1).ravel()
@@ -87,7 +83,7 @@ def frame_of(X, index=None):
 
 _STORES = {
     "an array in columns": np.asfortranarray,
-    "an array with strides": _with_strides,
+    "an array with strides": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
     "float32": lambda X: X.astype(np.float32) if np.array_equal(X, X.astype(np.float32)) else X,
     "a list": lambda X: X.tolist(),
     "a frame": frame_of,
