@@ -138,7 +138,7 @@ def test_reproductions_name_every_parameter(path):
 
 
 def test_a_parameter_left_to_its_default_is_found():
-    known = "epsilon=1.0, max_change=1.0, adjacency='l1', n_repeats=1"
+    known = "epsilon=1.0, max_change=1.0, adjacency='l1', n_repeats=1, max_nonzeros=None"
     assert list(left_to_defaults(f"DPSignOPORP(4, {known}, method='rr')")) == []
     assert list(left_to_defaults(f"x = 0\nf(DPSignOPORP(4, {known}))")) == [(2, {"method"})]
     assert list(left_to_defaults(f"DPSignOPORP({known}, **more)")) == [(1, {"n_components", "method"})]

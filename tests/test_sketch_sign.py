@@ -599,3 +599,20 @@ def test_randomised_response_hides_any_change_or_none(pluses):
     rows = np.random.default_rng(0).normal(size=(2, 5, 13)) * 1e3
     assert max(map(distance_of_laws, *(pluses(few, side) for side in rows))) <= 0.5
     assert binomial_sketch().guarantee_.hides is None  # rows between two others may be shorter than assumed
+
+
+@pytest.mark.parametrize(("k", "n_repeats", "max_nonzeros", "reached"), [(64, 1, 31, 31), (512, 8, 21, 168)])
+def test_bits_that_no_promised_nonzero_reaches_are_told(k, n_repeats, max_nonzeros, reached):
+    """From public numbers and no row; silent where enough nonzeros, or repetitions, would reach half of the bits."""
+    sketch = DPSignOPORP(k, n_repeats=n_repeats, max_nonzeros=max_nonzeros, random_state=0)
+    messages = []
+    for X in (np.zeros((1, 1000)), np.random.default_rng(0).normal(size=(9, 1000))):
+        with pytest.warns(DataDimensionalityWarning, match=f"At most {reached} of the {k} bits .* are coins") as caught:
+            sketch.fit(X)
+        assert [warning.filename for warning in caught] == [__file__]
+        messages.append(str(caught[0].message))
+    assert messages[0] == messages[1]
+    for enough in ({"max_nonzeros": -(-k // (2 * n_repeats))}, {"max_nonzeros": None}, {"n_repeats": 2 * n_repeats}):
+        clone(sketch).set_params(**enough).fit(X)
+    stated = [clone(sketch).set_params(max_nonzeros=z).fit(X).guarantee_ for z in (None, 500)]
+    assert stated[0] == stated[1] == sketch.guarantee_

@@ -217,7 +217,15 @@ def signs_of_projection(k, epsilon, method, *, projection="rademacher", min_norm
 
 def signs_of_oporp(k, epsilon, method, n_repeats):
     """Return DP-SignOPORP with t repetitions, for beta = 1."""
-    return DPSignOPORP(k, epsilon=epsilon, max_change=1.0, adjacency="coordinate", method=method, n_repeats=n_repeats)
+    return DPSignOPORP(
+        k,
+        epsilon=epsilon,
+        max_change=1.0,
+        adjacency="coordinate",
+        method=method,
+        n_repeats=n_repeats,
+        max_nonzeros=None,
+    )
 
 
 def individual_signs(k, epsilon, method, projection):

@@ -125,9 +125,13 @@ class BaseSketch(
                 "larger than the data.",
                 DataDimensionalityWarning,
             )
+        sketch._warn_of_coins(projection)
         sketch._fit_projection(projection)
         take_over(self, sketch)
         return self
+
+    def _warn_of_coins(self, projection):
+        """Warn where it is public that most of what is released tells nothing of a row."""
 
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
@@ -250,8 +254,9 @@ class BaseSketch(
 
     def _private_parameters(self):
         """Parameters that the calibration and the guarantee depend on."""
-        # The guarantee holds for every projection that is drawn; bits may be packed and threads added without harm.
-        public = {"random_state", "n_jobs", "output"}
+        # The guarantee holds for every projection that is drawn, and for rows of any number of nonzeros; bits may be
+        # packed and threads added without harm.
+        public = {"random_state", "n_jobs", "output", "max_nonzeros"}
         return {name: value for name, value in self.get_params(deep=False).items() if name not in public}
 
     @property

@@ -3,13 +3,14 @@
 from abc import abstractmethod
 
 import numpy as np
+from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.utils.extmath import row_norms
 
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
 from .._digits import printed_down, printed_up
-from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions, silent
+from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions, silent, warn_at_caller
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import laplace_scale, sampled_target
 from ..mechanisms.published import published_sign_changes
@@ -419,6 +420,9 @@ class DPSignOPORP(FlippedSignSketch):
     n_repeats : int, default=1
         Number t of independent projections with k / t bits each, at epsilon / t each: repetitions against empty bins.
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
+    max_nonzeros : int or None, default=None
+        Largest number of features that are not zero in a row, such as the words of a message, as far as one can tell in
+        public. Where it says that most bits of every row are coins, fit warns; nothing else depends on it.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -480,6 +484,7 @@ class DPSignOPORP(FlippedSignSketch):
         "adjacency": [StrOptions({"coordinate", "l1", "l2"})],
         "method": [StrOptions({"auto", "smooth", "rr", "laplace"})],
         "n_repeats": SKETCH_CONSTRAINTS["n_components"],
+        "max_nonzeros": [*SKETCH_CONSTRAINTS["n_components"], None],
     }
 
     def __init__(
@@ -491,6 +496,7 @@ class DPSignOPORP(FlippedSignSketch):
         adjacency="coordinate",
         method="auto",
         n_repeats=1,
+        max_nonzeros=None,
         output="sign",
         random_state=None,
         n_jobs=None,
@@ -501,12 +507,26 @@ class DPSignOPORP(FlippedSignSketch):
         self.adjacency = adjacency
         self.method = method
         self.n_repeats = n_repeats
+        self.max_nonzeros = max_nonzeros
         self.output = output
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _draw_projection(self, n_features, random_state):
         return make_projection("oporp", n_features, self.n_components, random_state, n_repeats=self.n_repeats)
+
+    def _warn_of_coins(self, projection):
+        if self.max_nonzeros is None:
+            return
+        reached = self.max_nonzeros * self.n_repeats
+        if 2 * reached < projection.n_components:
+            warn_at_caller(
+                f"At most {reached} of the {projection.n_components} bits of a row with max_nonzeros="
+                f"{self.max_nonzeros} tell of it, and the others are coins, at any epsilon. To compare bits with bits, "
+                "choose fewer n_components, or n_repeats by skdprp.similarity.best_n_repeats; to search by plain "
+                "queries, leave max_nonzeros out.",
+                DataDimensionalityWarning,
+            )
 
     def _calibrate(self, projection):
         of_levels = self.adjacency == Relation.COORDINATE
