@@ -98,7 +98,9 @@ def _check(labels):
     """Refuse labels of which one person may have two that are told apart, or which are none."""
     if labels.dtype.kind in "mM":
         raise ValueError("groups has dates or spans of time, which units tell apart: make them text.")
-    if labels.dtype.kind == "f" and (labels % 1 > 0).any():  # the third argument of `fit` is sample_weight elsewhere
+    # The third argument of `fit` is sample_weight elsewhere.
+    numbers = labels if labels.dtype.kind == "f" else [one for one in labels if isinstance(one, float | np.floating)]
+    if len(numbers) and (np.asarray(numbers, dtype=np.float64) % 1 > 0).any():
         raise ValueError("groups has numbers that are not whole: it takes labels of persons, and no weights.")
     if labels.dtype == object and 0 < sum(isinstance(label, str) for label in labels) < len(labels):
         raise ValueError("groups has text beside other labels, such as '7' beside 7: make all of them text.")

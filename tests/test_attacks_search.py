@@ -29,7 +29,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import Binarizer, FunctionTransformer, Normalizer, PolynomialFeatures
+from sklearn.preprocessing import (
+    Binarizer,
+    FunctionTransformer,
+    Normalizer,
+    OneHotEncoder,
+    PolynomialFeatures,
+)
 from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
@@ -642,3 +648,25 @@ def test_searches_in_threads_tell_nobody_of_their_trials_and_leave_warnings_as_t
             list(pool.map(lambda _: clone(search).fit(X, y), range(4)))
         assert warnings.filters == before
     assert not [warning for warning in heard if issubclass(warning.category, DataDimensionalityWarning)]
+
+
+@pytest.mark.parametrize("limits", [{"max_iter": [1, 100]}, {"tol": [1e-10, 1e-11]}])
+@pytest.mark.parametrize("model", [AMPClassifier(), ProductNoiseOutputPerturbation()])
+def test_candidates_whose_solver_may_fail_are_refused(model, limits, binary):
+    """One row that was not zero decided that a solver failed, and so which candidate won: in 127 of 250, or in none."""
+    with pytest.raises(ValueError, match=r"A solver that fails tells of a row: max_iter=100, tol=1e-10, or more"):
+        DPSearchCV(model, limits, **FIT).fit(*binary)
+
+
+def test_a_row_that_a_step_after_a_private_one_refuses_is_refused_before_any_trial():
+    """A value that is missing has a bin of its own, which the next step did not know, and no candidate with it won."""
+    X = np.random.default_rng(0).uniform(0, 1, (400, 2))
+    y, encoder = (X[:, 0] > 0.5).astype(int), OneHotEncoder(categories=[[0.0, 1.0, 2.0, 3.0]] * 2)
+    binner = DPBinner(4, bounds=(0, 1), encode="ordinal", n_cells=16)
+    model = make_pipeline(binner, encoder, AMPClassifier(classes=[0, 1], max_norm=2**0.5))
+    search = DPSearchCV(model, {"onehotencoder": [encoder, "passthrough"]}, n_trials=1, **FIT).fit(X, y)
+    for place in train_test_split(np.arange(400), test_size=0.2, random_state=0):
+        changed = X.copy()
+        changed[place[-1], 0] = np.nan
+        with pytest.raises(ValueError, match="X, as it comes to OneHotEncoder, cannot be read"):
+            search.fit(changed, y)

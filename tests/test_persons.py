@@ -781,3 +781,11 @@ def test_persons_of_an_empty_partition_are_none():
     groups = dd.from_delayed([dask.delayed(rows["a"][:2]) for _ in lengths], meta=rows["a"][:0])
     with pytest.raises(ValueError, match="same partitions"):
         DPMoments(delta=1e-6).fit(X, groups=groups)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, lambda weights: np.array(weights, dtype=object)])
+def test_weights_of_rows_are_no_persons_in_whatever_they_come(kind):
+    """The third argument of `fit` is sample_weight elsewhere: as a Series they were two persons."""
+    X, y = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 2)), np.arange(40) % 2
+    with pytest.raises(ValueError, match="labels of persons, and no weights"):
+        DPSGDClassifier(classes=[0, 1]).fit(X, y, kind(np.where(y == 1, 0.5, 1.0)))

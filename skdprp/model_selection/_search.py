@@ -59,6 +59,9 @@ from ._budget import Budget
 
 _ROUND_UP = 1 + 2.0**-50
 _STEP = 1 + 2.0**-7  # by which the distance of a trial is raised at least, where it is too small for a candidate
+_ITERATIONS, _TOL = 100, 1e-10  # of solvers, by default: no rows of classifiers needed a third of that
+_SOLVER = f"A solver that fails tells of a row: max_iter={_ITERATIONS}, tol={_TOL:g}, or more."
+_BEFORE = "X, as it comes to {},"
 _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
 _LOSSES = ("neg_log_loss", "neg_mean_squared_error")
 _LARGEST_LOG_LOSS = 4.0  # that of a probability of 0.02
@@ -425,6 +428,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             for step in steps:
                 if not hasattr(step, "_calibration_of"):
                     raise not_priced(step)
+                if getattr(step, "max_iter", _ITERATIONS) < _ITERATIONS or getattr(step, "tol", _TOL) < _TOL:
+                    raise ValueError(_SOLVER)
                 step.set_params(adjacency=self.adjacency)
                 if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
                     step.set_params(noise="gaussian")
@@ -644,21 +649,31 @@ def _in_a_row(model):
 
 
 def _check_rows(model, X, X_held_out):
-    """Refuse rows that what stands before the first private step does not take: they would decide which trials fail."""
+    """Refuse rows that a step does not take: they would decide which trials fail.
+
+    Those of private transformers are fitted to them, and what they release is thrown away.
+    """
     for step in _in_a_row(model):
         if any(is_private(one) for _, one in all_steps(step)):
             takes = get_tags(step).input_tags
             options = {"accept_sparse": "csr", "dtype": FLOATS}
             if type(step) in (ColumnTransformer, FeatureUnion):  # which let some columns pass that nobody looks at
-                X, X_held_out = fit_transform(step, X), without_values(step.transform, X_held_out)
+                X, X_held_out = _passed(step, X, X_held_out)
                 continue
             for rows in (X, X_held_out):
                 if isinstance(step, PrivateHistograms):
                     step._count([rows])
                 elif takes.two_d_array and not takes.categorical:
                     validate_array(rows, ensure_all_finite="allow-nan" if takes.allow_nan else True, **options)
-            return None
-        X, X_held_out = fit_transform(step, X), without_values(step.transform, X_held_out)
+            if not hasattr(step, "transform"):
+                return
+        X, X_held_out = _passed(step, X, X_held_out)
+
+
+def _passed(step, X, X_held_out):
+    """Rows to fit to and rows to score on after a step."""
+    name = _BEFORE.format(type(step).__name__)
+    return fit_transform(step, X, name), without_values(step.transform, X_held_out, name=name)
 
 
 def _guarantees(estimator):

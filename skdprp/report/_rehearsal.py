@@ -242,17 +242,17 @@ def _refuse_searches(model, is_released):
             raise ValueError(_RECORDED.format(type(step).__name__))
 
 
-def fit_transform(step, X):
-    """Pass rows through a step; errors of other libraries would show them."""
+def fit_transform(step, X, name=_SAMPLE):
+    """Pass rows through a step; errors of other libraries would show them, and have what they are by name."""
     if type(step) is FrozenEstimator:
         return without_values(step.transform, X)
     if type(step) is Pipeline:
         for one in [one for _, one in step.steps if hasattr(one, "fit")]:
-            X = fit_transform(one, X)
+            X = fit_transform(one, X, name)
         return X
     if is_of_library(step) or type(step) in PUBLIC:
         return step.fit(X).transform(X)
-    return without_values(lambda: step.fit(X).transform(X), name=_SAMPLE.format(type(step).__name__))
+    return without_values(lambda: step.fit(X).transform(X), name=name.format(type(step).__name__))
 
 
 def _of_fitted(step, path, facts):
