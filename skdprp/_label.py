@@ -143,9 +143,12 @@ def method_line(guarantee):
 def _hidden(guarantee):
     if guarantee.hides is None:
         return ""
-    change = neighbours_in_short(guarantee.adjacency.relation, printed_down(guarantee.hides))
-    change = {0.0: "no change", math.inf: "any change"}.get(guarantee.hides, change)
-    return f"{change}, so well that the best guess is right in at most 75 of 100"
+    adjacency = guarantee.adjacency
+    change = neighbours_in_short(adjacency.relation, printed_down(guarantee.hides))
+    all_of_it = "any change of one coordinate" if adjacency.relation == Relation.COORDINATE else "any change"
+    change = {0.0: "no change", math.inf: all_of_it}.get(guarantee.hides, change)
+    leaving = f" of rows as they leave {_DIGEST.sub('', adjacency.after)}" if adjacency.after else ""
+    return f"{change}{leaving}, so well that the best guess is right in at most 75 of 100"
 
 
 def _best_guess(guarantee):

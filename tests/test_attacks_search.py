@@ -650,12 +650,34 @@ def test_searches_in_threads_tell_nobody_of_their_trials_and_leave_warnings_as_t
     assert not [warning for warning in heard if issubclass(warning.category, DataDimensionalityWarning)]
 
 
-@pytest.mark.parametrize("limits", [{"max_iter": [1, 100]}, {"tol": [1e-10, 1e-11]}])
-@pytest.mark.parametrize("model", [AMPClassifier(), ProductNoiseOutputPerturbation()])
-def test_candidates_whose_solver_may_fail_are_refused(model, limits, binary):
-    """One row that was not zero decided that a solver failed, and so which candidate won: in 127 of 250, or in none."""
-    with pytest.raises(ValueError, match=r"A solver that fails tells of a row: max_iter=100, tol=1e-10, or more"):
-        DPSearchCV(model, limits, **FIT).fit(*binary)
+def test_candidates_whose_solver_stops_sooner_are_refused(binary):
+    with pytest.raises(ValueError, match="A solver that fails tells of a row: give candidates tol=1e-10 or more"):
+        DPSearchCV(AMPClassifier(), {"tol": [1e-10, 1e-11]}, **FIT).fit(*binary)
+
+
+@pytest.mark.parametrize("model", [AMPClassifier(count_labels=False), ProductNoiseOutputPerturbation()])
+def test_one_row_does_not_decide_that_a_solver_ends_in_time(model):
+    """Of rows of zeros Newton's method ends in one step: max_iter=1 won 127 of 250, or none with a row that is not."""
+    rows, labels = np.zeros((200, 2)), np.arange(200) % 2
+    rows[train_test_split(np.arange(200), test_size=0.2, random_state=0)[0][0]] = [1, 0]
+    model = clone(model).set_params(fit_intercept=False)
+    for X in (rows, np.zeros((200, 2))):
+        search = DPSearchCV(model, {"max_iter": [1]}, n_trials=1e-9, **FIT)
+        assert search.fit(X, labels).best_params_ == {"max_iter": 1}
+
+
+def test_no_label_decides_that_a_solver_of_a_search_over_penalties_ends():
+    """A smoothed hinge at a large C: in 100 steps one label of 200 let it end; C=1e4 won 66 of 120, or none."""
+    rng, rows, labels = np.random.default_rng(103), np.zeros((250, 10)), np.arange(250) % 2
+    fitted_on = train_test_split(np.arange(250), test_size=0.2, random_state=0)[0]
+    rows[fitted_on] = rng.random((200, 10)) < 0.5
+    scores = rows[fitted_on] @ rng.normal(size=10)
+    labels[fitted_on] = scores > np.median(scores)
+    hinge = ProductNoiseOutputPerturbation(loss="huber_hinge", max_norm=4.0)
+    for _ in range(2):
+        search = DPSearchCV(hinge, {"C": [1e5]}, n_trials=1e-9, **FIT | {"epsilon": 9.0})
+        assert search.fit(rows, labels).best_params_ == {"C": 1e5}
+        labels[fitted_on[0]] = 1 - labels[fitted_on[0]]
 
 
 def test_a_row_that_a_step_after_a_private_one_refuses_is_refused_before_any_trial():

@@ -152,7 +152,7 @@ def test_noise_is_not_added_to_what_it_cannot_hide(add, law, sampler, value):
 def test_numbers_too_large_for_the_grid_of_their_noise_are_refused(add, law, sampler):
     """In units of the grid they are infinite, and nan would come out."""
     with pytest.raises(ValueError, match="too large for noise of scale 1e-100"):
-        add([0.0, 1e300], 1e-100, **law)
+        add([0.0, 0.0, 1e300], 1e-100, **law)
 
 
 def test_a_sum_with_calibrated_noise_withstands_an_attack_that_half_of_the_noise_does_not():

@@ -1,5 +1,6 @@
 """Sign sketches: the exact losses of their bits, and calibration with a least norm."""
 
+import warnings
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -23,8 +24,9 @@ from sketches import (
 )
 from sklearn.base import clone
 from sklearn.exceptions import DataDimensionalityWarning
+from sklearn.pipeline import make_pipeline
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, privacy_report
 from skdprp.guarantee import Adjacency, Definition
 from skdprp.random_projection import make_projection
 from skdprp.report._search import of_any_draw
@@ -616,3 +618,27 @@ def test_bits_that_no_promised_nonzero_reaches_are_told(k, n_repeats, max_nonzer
         clone(sketch).set_params(**enough).fit(X)
     stated = [clone(sketch).set_params(max_nonzeros=z).fit(X).guarantee_ for z in (None, 500)]
     assert stated[0] == stated[1] == sketch.guarantee_
+
+
+@pytest.mark.parametrize(("relation", "epsilon", "n_hidden"), [("l1", 0.2, 5), ("l1", 0.5, 2), ("l2", 0.2, 30)])
+def test_rows_that_are_hidden_as_a_whole_are_told(relation, epsilon, n_hidden):
+    """A promise that is no longer than what is hidden so well that nobody tells it apart better than 75 in 100."""
+    sketch = DPSignOPORP(4, adjacency=relation, epsilon=epsilon, random_state=0)
+    X = np.zeros((1, 40))
+    hidden = clone(sketch).fit(X).guarantee_.hidden_changes
+    assert n_hidden <= (hidden if relation == "l1" else hidden**2) < n_hidden + 1
+    with pytest.warns(DataDimensionalityWarning, match=f"Whole rows are hidden: .* max_nonzeros={n_hidden} "):
+        clone(sketch).set_params(max_nonzeros=n_hidden).fit(X)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for quiet in (sketch.set_params(max_nonzeros=n_hidden + 1), DPSignOPORP(4, epsilon=0.01, max_nonzeros=9)):
+            clone(quiet).fit(X)
+
+
+def test_what_is_hidden_of_one_coordinate_is_no_more():
+    """Rows that differ in all coordinates differ in most bits, by which anybody tells them apart."""
+    guarantee = DPSignOPORP(256, method="rr", epsilon=1.0, random_state=0).fit(np.zeros((1, 1000))).guarantee_
+    assert guarantee.hides == np.inf and "hides       any change of one coordinate, so well" in str(guarantee)
+    report = privacy_report(make_pipeline(PublicScaler((0, 0.01)), DPOPORP(2)).fit(np.full((2, 4), 0.005)))
+    text = " ".join(str(report.private).split())
+    assert "of rows as they leave publicscaler, so well that the best guess is right in at most 75 of 100" in text

@@ -59,8 +59,8 @@ from ._budget import Budget
 
 _ROUND_UP = 1 + 2.0**-50
 _STEP = 1 + 2.0**-7  # by which the distance of a trial is raised at least, where it is too small for a candidate
-_ITERATIONS, _TOL = 100, 1e-10  # of solvers, by default: no rows of classifiers needed a third of that
-_SOLVER = f"A solver that fails tells of a row: max_iter={_ITERATIONS}, tol={_TOL:g}, or more."
+_ITERATIONS, _TOL = 10_000, 1e-10  # of solvers, at least
+_SOLVER = f"A solver that fails tells of a row: give candidates tol={_TOL:g} or more."
 _BEFORE = "X, as it comes to {},"
 _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
 _LOSSES = ("neg_log_loss", "neg_mean_squared_error")
@@ -428,8 +428,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             for step in steps:
                 if not hasattr(step, "_calibration_of"):
                     raise not_priced(step)
-                if getattr(step, "max_iter", _ITERATIONS) < _ITERATIONS or getattr(step, "tol", _TOL) < _TOL:
+                if getattr(step, "tol", _TOL) < _TOL:
                     raise ValueError(_SOLVER)
+                if hasattr(step, "max_iter"):  # a solver that fails would tell of a row, by who wins
+                    step.set_params(max_iter=max(step.max_iter, _ITERATIONS))
                 step.set_params(adjacency=self.adjacency)
                 if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
                     step.set_params(noise="gaussian")

@@ -125,13 +125,13 @@ class BaseSketch(
                 "larger than the data.",
                 DataDimensionalityWarning,
             )
-        sketch._warn_of_coins(projection)
         sketch._fit_projection(projection)
+        sketch._warn_of_uselessness()
         take_over(self, sketch)
         return self
 
-    def _warn_of_coins(self, projection):
-        """Warn where it is public that most of what is released tells nothing of a row."""
+    def _warn_of_uselessness(self):
+        """Warn where it is public that what is released tells next to nothing of a row."""
 
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""

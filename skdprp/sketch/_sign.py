@@ -515,13 +515,22 @@ class DPSignOPORP(FlippedSignSketch):
     def _draw_projection(self, n_features, random_state):
         return make_projection("oporp", n_features, self.n_components, random_state, n_repeats=self.n_repeats)
 
-    def _warn_of_coins(self, projection):
+    def _warn_of_uselessness(self):
         if self.max_nonzeros is None:
             return
         reached = self.max_nonzeros * self.n_repeats
-        if 2 * reached < projection.n_components:
+        # A row and one of zeros are that many changes apart, if no number is larger than one may change.
+        apart = {Relation.L1: self.max_nonzeros, Relation.L2: self.max_nonzeros**0.5}.get(self.adjacency, np.inf)
+        if (self.guarantee_.hidden_changes or 0.0) >= apart:
             warn_at_caller(
-                f"At most {reached} of the {projection.n_components} bits of a row with max_nonzeros="
+                f"Whole rows are hidden: whether one has max_nonzeros={self.max_nonzeros} numbers of max_change="
+                f"{self.max_change:g} or none, the best guess is right in at most 75 of 100. Raise epsilon, or lower "
+                "max_change.",
+                DataDimensionalityWarning,
+            )
+        if 2 * reached < self.projection_.n_components:
+            warn_at_caller(
+                f"At most {reached} of the {self.projection_.n_components} bits of a row with max_nonzeros="
                 f"{self.max_nonzeros} tell of it, and the others are coins, at any epsilon. To compare bits with bits, "
                 "choose fewer n_components, or n_repeats by skdprp.similarity.best_n_repeats; to search by plain "
                 "queries, leave max_nonzeros out.",
