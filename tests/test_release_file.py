@@ -770,6 +770,41 @@ def test_hostile_files_are_refused_by_their_name(write, path):
             read(path)
 
 
+def test_a_forged_loss_or_facts_of_a_guarantee_are_not_taken_over(path):
+    """It was compared at one point, where many bits lose next to nothing, and evaluated whatever its parameters."""
+    rows = np.full((2, 300), 0.5)
+    sketch = DPSignOPORP(256, n_repeats=256, random_state=0).fit(rows)
+    save_release(path, sketch.transform(rows), sketch)
+    forge(path, lambda header, arrays: header["guarantee"].update(assumptions=[], not_covered=[], per="fit"))
+    assert load_release(path).guarantee == sketch.guarantee_
+    for loss in ({"mu": 1e-9, "profiles": []}, {"profiles": []}, {"mu": 1e-9}):
+        forge(path, lambda header, arrays, loss=loss: header["guarantee"]["loss"].update(loss))
+        with pytest.raises(ValueError, match="the privacy loss is not that of the mechanism"):
+            load_release(path)
+    save_release(path, sketch.transform(rows), sketch)
+    many = {"n_bits": 10**9}
+    forge(path, lambda header, _: header["guarantee"]["loss"]["profiles"][0]["parameters"].update(many))
+    with pytest.raises(ValueError, match="the privacy loss is not that of the mechanism"):
+        load_release(path)
+
+
+@pytest.mark.parametrize(
+    ("sketch", "n_components"),
+    [
+        (DPRandomProjection(1, adjacency="l2", random_state=0), 60_000),
+        (DPSignRP(1, delta=1e-6, random_state=0), 500_000),
+    ],
+)
+def test_a_narrow_projection_cannot_ask_for_hours(sketch, n_components, path):
+    rows = np.full((1, 1), 0.5)
+    save_release(path, sketch.fit(rows).transform(rows), sketch)
+    load_release(path)
+    for part in ("projection", "parameters"):
+        forge(path, lambda header, _, part=part: header[part].update(n_components=n_components))
+    with pytest.raises(ValueError, match="raise max_projection_size"):
+        load_release(path)
+
+
 @pytest.mark.parametrize("sketch", [DPOPORP(4), DPRandomProjection(4), DPRandomProjection(4, adjacency="l2")])
 def test_a_small_file_cannot_ask_for_a_large_projection(sketch, rows, path):
     sketch = sketch.fit(rows)
