@@ -856,3 +856,17 @@ def test_totals_of_sketches_assume_that_lazy_ones_are_computed_once():
     union.transform(dask.array.from_array(X, chunks=(10, 6)))
     total = privacy_report(union).total
     assert total is None or any("each time that lazy sketches are computed" in text for text in total.assumptions)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+def test_a_draw_of_zeros_does_not_stand_for_the_draw_before():
+    """A sketch that a union fits twice has two projections: one of zeros loses nothing, as was said of both."""
+    sketch, X = DPRandomProjection(2, projection="very_sparse", density=0.05, random_state=0), np.eye(4)
+    scales = {seed: clone(sketch).set_params(random_state=seed).fit(X).scale_ for seed in range(40)}
+    some, none = (next(seed for seed, scale in scales.items() if (scale > 0) == is_any) for is_any in (True, False))
+    sketch.set_params(random_state=some).fit_transform(X)
+    assert privacy_report(sketch).total.epsilon == 1.0
+    sketch.set_params(random_state=none).fit_transform(X)
+    assert sketch.scale_ == 0 and privacy_report(sketch).total is None
+    again = clone(sketch).set_params(random_state=some)
+    assert privacy_report(again.fit(X).fit(X)).total.epsilon == 1.0

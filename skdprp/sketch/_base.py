@@ -112,7 +112,7 @@ class BaseSketch(
         """
         # What the last fit released stays released, under a guarantee that the next one does not state.
         if getattr(self, "_calibrated_for", None) is not None:
-            last, earlier = (self._calibrated_for, self.guarantee_.seeded), getattr(self, "_earlier_fits", [])
+            last, earlier = self._what_was_stated(), getattr(self, "_earlier_fits", [])
             self._earlier_fits = earlier if last in earlier else [*earlier, last]
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
         # On a copy, which is taken over at once: a thread that releases meanwhile sees no part of this fit.
@@ -242,9 +242,16 @@ class BaseSketch(
 
     @property
     def _was_fitted_otherwise(self):
-        """Whether rows may have been released by an earlier fit, for other parameters."""
-        now = self._calibrated_for, self.guarantee_.seeded
+        """Whether rows may have been released by an earlier fit, for other parameters or under another guarantee."""
+        now = self._what_was_stated()
         return any(fit != now for fit in getattr(self, "_earlier_fits", []))
+
+    def _what_was_stated(self):
+        """Parameters and guarantee of the last fit, up to what draws of the projection round in other ways."""
+        stated = self.guarantee_
+        loss = None if stated.loss is None else (f"{stated.loss.mu:.6g}", stated.loss.profiles)
+        hidden = None if stated.hidden_changes is None else f"{stated.hidden_changes:.6g}"
+        return self._calibrated_for, stated.seeded, loss, hidden
 
     def _check_calibrated(self):
         """Refuse to go on under a guarantee that does not hold."""
