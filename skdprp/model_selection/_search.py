@@ -235,12 +235,14 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     number and the seed, so that a row is either fitted on or scored, and a trial has the larger of the two losses.
 
     There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails, or
-    scores what is not a number, is worse than all others, and no error; but rows that a step before the first private
-    one does not take are refused before any trial. Where steps have ``random_state=None``, each trial draws them anew,
-    from seeds that nobody knows. There is no `n_jobs`: the number of processes at work would tell the number of trials;
-    so does the time that a fit takes, which is not covered, and so would warnings of trials. Those are silenced, for
-    all threads while a search runs, and searches in threads wait for each other: whatever else in another thread
-    changes the filters of Python meanwhile may let them be heard.
+    scores what is not a number, is worse than all others, and no error. So rows that a step does not take are refused
+    before any trial, by fits of the steps before the model that are thrown away, and solvers get at least 10,000 steps
+    whatever their ``max_iter``, and a ``tol`` of at least 1e-10: otherwise one row could decide who wins. Where steps
+    have ``random_state=None``, each trial draws them anew, from seeds that nobody knows. There is no `n_jobs`: the
+    number of processes at work would tell the number of trials; so does the time that a fit takes, which is not
+    covered, and so would warnings of trials. Those are silenced, for all threads while a search runs, and searches in
+    threads wait for each other: whatever else in another thread changes the filters of Python meanwhile may let them be
+    heard.
 
     Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.
 

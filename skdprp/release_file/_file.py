@@ -1,8 +1,8 @@
 """Files of releases: a header of plain values, arrays, and a checksum of both; nothing is pickled.
 
 A file is written beside its place and takes it when it is whole and on the disk, so that an older one stands until
-then. What is read may come from anybody: nothing that a file says makes this program take more memory than a few times
-its size, or run what it names.
+then. What is read may come from anybody: reading takes a few times the memory that the file has bytes, and runs nothing
+that it names. Only projections are drawn from a few bytes; `load_release` bounds their size.
 """
 
 import hashlib
@@ -12,6 +12,7 @@ import shutil
 import struct
 import zipfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from tokenize import TokenError
 from uuid import uuid4
@@ -73,12 +74,12 @@ def replace_file(path, dump):
 def write(path, facts, arrays):
     """Write public facts and arrays to one file."""
     header = json.dumps({"format": _FORMAT, "version": __version__} | facts)
+    replace_file(path, partial(_write_arrays, header=header, checksum=checksum_of(header, arrays), **arrays))
 
-    def dump(part):
-        with open(part, "wb") as file:
-            np.savez(file, header=header, checksum=checksum_of(header, arrays), **arrays)
 
-    replace_file(path, dump)
+def _write_arrays(path, **arrays):
+    with open(path, "wb") as file:  # to a path, numpy would add a suffix
+        np.savez(file, **arrays)
 
 
 def read(path, names, rebuild):

@@ -200,7 +200,7 @@ def _check_size(kind, projection, parameters, largest):
     size = sum(drawn) + 64 * (n_components + sum(k for _, k in shapes))
     if parameters.get("adjacency") == "l2":  # whose sensitivity is a spectral norm
         size += sum(k * k * (p + k) // 256 for p, k in shapes)
-    if parameters.get("delta") and kind == "DPSignRP":  # whose flips follow from the law of the loss of all bits
+    if parameters.get("delta") and kind == "DPSignRP":  # whose flips follow from the loss of all bits together
         size += n_components**2 // 4
     if size > largest:
         raise ValueError(f"its projection has a size of {size:,}: raise max_projection_size if you trust the file.")

@@ -55,15 +55,15 @@ def _products(rows, candidates, query):
 def _largest_products(rows, queries, n_neighbors):
     """Indices of the rows with the largest inner products with each query, ties by index, and these products.
 
-    Products in float32 are off by less than `slack`: what may be among the largest is computed again in float64, row
+    Products in float32 are off by less than `margin`: what may be among the largest is computed again in float64, row
     by row, so that equal rows have equal products.
     """
-    slack = 2 * (rows.shape[1] + 2) * np.finfo(np.float32).eps
+    margin = 2 * (rows.shape[1] + 2) * np.finfo(np.float32).eps
     indices, products = np.empty((len(queries), n_neighbors), np.int64), np.empty((len(queries), n_neighbors))
     for batch in gen_batches(len(queries), max(1, _SCORES // len(rows))):
         for i, scores in enumerate(queries[batch] @ rows.T, batch.start):
             least = np.partition(scores, len(scores) - n_neighbors)[len(scores) - n_neighbors]
-            candidates = np.flatnonzero(scores >= least - slack)
+            candidates = np.flatnonzero(scores >= least - margin)
             exact = _products(rows, candidates, queries[i])
             order = np.argsort(-exact, kind="stable")[:n_neighbors]
             indices[i], products[i] = candidates[order], exact[order]

@@ -422,7 +422,8 @@ class DPSignOPORP(FlippedSignSketch):
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
     max_nonzeros : int or None, default=None
         Largest number of features that are not zero in a row, such as the words of a message, as far as one can tell in
-        public. Where it says that most bits of every row are coins, fit warns; nothing else depends on it.
+        public. Where it says that most bits of every row are coins, or that noise hides whole rows, fit warns; nothing
+        else depends on it.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
