@@ -651,7 +651,7 @@ def test_searches_in_threads_tell_nobody_of_their_trials_and_leave_warnings_as_t
 
 
 def test_candidates_whose_solver_stops_sooner_are_refused(binary):
-    with pytest.raises(ValueError, match="A solver that fails tells of a row: give candidates tol=1e-10 or more"):
+    with pytest.raises(ValueError, match="A solver that fails ends the search: give candidates tol=1e-10 or more"):
         DPSearchCV(AMPClassifier(), {"tol": [1e-10, 1e-11]}, **FIT).fit(*binary)
 
 

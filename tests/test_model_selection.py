@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_regressor
 from sklearn.compose import ColumnTransformer
-from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.kernel_approximation import RBFSampler
@@ -385,29 +384,29 @@ def fails_later(X):
     return X
 
 
-@pytest.mark.parametrize(
-    ("model", "default"),
-    [(AMPClassifier(), DummyClassifier), (DPRidge(target_bounds=np.array([2, 4])), DummyRegressor)],
-)
-def test_failures_are_results_and_no_errors(model, default, binary):
-    """The worst of all; a model that learned nothing, if there is no other."""
-    X, y = binary
-    options = {"max_loss": 1.0} if default is DummyRegressor else {}
+@pytest.mark.parametrize("others", [[], [FunctionTransformer()]])
+@pytest.mark.parametrize("model", [AMPClassifier(), DPRidge(target_bounds=np.array([2, 4]))])
+def test_a_trial_that_fails_ends_the_search_and_nothing_is_released(model, others, binary):
+    """If it lost instead, who wins would tell of a row that makes some fail. Its price is paid, no row is quoted."""
+    options = {"max_loss": 1.0} if is_regressor(model) else {}
     failing = make_pipeline(FunctionTransformer(fails_later), model)
+    grid = {"functiontransformer": [FunctionTransformer(fails_later), *others]}
+    search = DPSearchCV(failing, grid, n_trials=60, **options)
     CALLS.clear()
-    search = DPSearchCV(failing, {}, **SEARCHED, **options).fit(X, y)
-    assert type(search.best_estimator_) is default and search.best_params_ is None and np.isnan(search.best_score_)
-    assert set(search.predict(X)) == ({0} if default is DummyClassifier else {3.0})
-    grid = {"functiontransformer": [FunctionTransformer(fails_later), FunctionTransformer()]}
-    CALLS.clear()
-    many = DPSearchCV(failing, grid, n_trials=60, **options).fit(X, y)
-    assert many.best_params_ == {"functiontransformer": grid["functiontransformer"][1]}
+    with (
+        PrivacyLedger() as ledger,
+        pytest.raises(ValueError, match=r"failed, .*: ArithmeticError in") as error,
+    ):
+        search.fit(*binary)
+    assert vars(search).keys() == vars(clone(search)).keys() and len(ledger.entries) == 1
+    assert "odd" not in str(error.value) and error.value.__context__ is None
 
 
-def test_a_fit_that_guarantees_something_else_than_was_planned_loses(binary):
+def test_a_fit_that_guarantees_something_else_than_was_planned_ends_the_search(binary):
     """As where a step before it leaves more columns of many rows than it does of few."""
     wider = FunctionTransformer(lambda X: X if len(X) <= _rehearsal._FEW_ROWS else np.hstack([X, X]))
-    assert DPSearchCV(make_pipeline(wider, AMPClassifier()), {}, **SEARCHED).fit(*binary).best_params_ is None
+    with pytest.raises(ValueError, match=r"A trial failed, .*: other guarantees than were planned"):
+        DPSearchCV(make_pipeline(wider, AMPClassifier()), {}, **SEARCHED).fit(*binary)
 
 
 def test_nothing_is_said_of_trials(binary, capsys):

@@ -9,7 +9,6 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.compose import ColumnTransformer
-from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import ParameterGrid, train_test_split
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -60,7 +59,11 @@ from ._budget import Budget
 _ROUND_UP = 1 + 2.0**-50
 _STEP = 1 + 2.0**-7  # by which the distance of a trial is raised at least, where it is too small for a candidate
 _ITERATIONS, _TOL = 10_000, 1e-10  # of solvers, at least
-_SOLVER = f"A solver that fails tells of a row: give candidates tol={_TOL:g} or more."
+_SOLVER = f"A solver that fails ends the search: give candidates tol={_TOL:g} or more."
+_FAILED = (
+    "A trial failed, and the search with it: {}, of the candidate {}. Nothing is released, and its price is paid. Fit "
+    "that candidate by itself to rows that are not private, and see what it does not take."
+)
 _BEFORE = "X, as it comes to {},"
 _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
 _LOSSES = ("neg_log_loss", "neg_mean_squared_error")
@@ -205,10 +208,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner, as it was fitted in its trial: a fit to all rows would be one more release. If all trials failed, a
-        model that learned nothing: it predicts the first class or the middle of the bounds of the target.
-    best_params_ : dict or None
-        Its parameters; None if all trials failed.
+        The winner, as it was fitted in its trial: a fit to all rows would be one more release.
+    best_params_ : dict
+        Its parameters.
     best_score_ : float
         Its score, with the noise it was compared with: of a winner it is too good on average.
     classes_ : ndarray of shape (n_classes,)
@@ -234,10 +236,11 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     one distribution: the candidate, the fitted model and the noisy score. Which rows are held out follows from their
     number and the seed, so that a row is either fitted on or scored, and a trial has the larger of the two losses.
 
-    There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails, or
-    scores what is not a number, is worse than all others, and no error. So rows that a step does not take are refused
-    before any trial, by fits of the steps before the model that are thrown away, and solvers get at least 10,000 steps
-    whatever their ``max_iter``, and a ``tol`` of at least 1e-10: otherwise one row could decide who wins. Where steps
+    There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails ends
+    the search with an error, and nothing is released: if it lost instead, one row that a fit does not take could decide
+    who wins. Few fail after the noise is paid for: rows that a step does not take are refused before any trial, by fits
+    of the steps before the model that are thrown away, and solvers get at least 10,000 steps whatever their
+    ``max_iter``, and a ``tol`` of at least 1e-10. A score that is not a number is the worst of a row. Where steps
     have ``random_state=None``, each trial draws them anew, from seeds that nobody knows. There is no `n_jobs`: the
     number of processes at work would tell the number of trials; so does the time that a fit takes, which is not
     covered, and so would warnings of trials. Those are silenced, for all threads while a search runs, and searches in
@@ -332,7 +335,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             If a candidate cannot tell before a fit what it will guarantee.
         ValueError
             If X or y is not finite or of the wrong shape, a candidate is not private from end to end, or a parameter
-            does not fit the others. Nothing is released then.
+            does not fit the others, before anything is spent; or a trial fails, after that. Nothing is released.
         """
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
@@ -352,11 +355,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         with in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
             n_trials = _noise.poisson_above_zero(model.n_trials)
             trials = (_trial(candidates, score, X, y, X_held_out, y_held_out) for _ in range(n_trials))
-            best, mean, fitted = max(trials, key=lambda trial: trial[1])
+            best, mean, model.best_estimator_ = max(trials, key=lambda trial: trial[1])
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
-        model.best_params_ = None if fitted is None else best.params
-        model.best_score_ = score.printed(mean) if np.isfinite(mean) else float("nan")
-        model.best_estimator_ = model._default() if fitted is None else fitted
+        model.best_params_, model.best_score_ = best.params, score.printed(mean)
         for _, step in all_steps(model.best_estimator_):
             if has_guarantee(step):
                 _state_anew(step, model.guarantee_)
@@ -432,7 +433,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                     raise not_priced(step)
                 if getattr(step, "tol", _TOL) < _TOL:
                     raise ValueError(_SOLVER)
-                if hasattr(step, "max_iter"):  # a solver that fails would tell of a row, by who wins
+                if hasattr(step, "max_iter"):  # a solver that fails ends the search
                     step.set_params(max_iter=max(step.max_iter, _ITERATIONS))
                 step.set_params(adjacency=self.adjacency)
                 if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
@@ -513,13 +514,6 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         )
         scale = score.scale / n_held_out * (1.0 if score.scoring == "accuracy" else score.max_loss)
         return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale})
-
-    def _default(self):
-        """A model that learned nothing, where all trials failed."""
-        if is_classifier(self.estimator):
-            return DummyClassifier().fit(np.zeros((len(self.classes_), 1)), self.classes_)
-        bounds = [getattr(step, "target_bounds", None) for step in private_steps(self.estimator)][-1]
-        return DummyRegressor().fit(np.zeros((1, 1)), [0.0 if bounds is None else np.mean(bounds)])
 
     @silent
     def predict(self, X):
@@ -653,7 +647,7 @@ def _in_a_row(model):
 
 
 def _check_rows(model, X, X_held_out):
-    """Refuse rows that a step does not take: they would decide which trials fail.
+    """Refuse rows that a step does not take before anything is paid: a trial with them would fail.
 
     Those of private transformers are fitted to them, and what they release is thrown away.
     """
@@ -698,7 +692,10 @@ def _taken(X, places):
 
 
 def _trial(candidates, score, X, y, X_held_out, y_held_out):
-    """Draw a candidate, fit it to some rows and score it on the others; what fails is worse than every score."""
+    """Draw a candidate, fit it to some rows and score it on the others.
+
+    What fails is raised and not ranked, or the winner would tell of the row that made others fail.
+    """
     # Steps with random_state=None draw from these: from a stream that is known, they would tell which trial it was.
     _noise.reseed_global_generators()
     candidate = candidates[_noise.uniform_index(len(candidates))]
@@ -707,13 +704,15 @@ def _trial(candidates, score, X, y, X_held_out, y_held_out):
     X, y, X_held_out = map(own_copy, (X, y, X_held_out))
     try:
         model.fit(X, y)
-        mean = score.release(model, X_held_out, y_held_out)
+        mean, reason = score.release(model, X_held_out, y_held_out), None
     except (UnrecordedNoiseError, LedgerError):
         raise
-    except Exception:  # which data make: it is a result like any other
-        return candidate, -np.inf, None
-    if list(map(_facts, _guarantees(model))) != list(map(_facts, candidate.guarantees)):
-        return candidate, -np.inf, None
+    except Exception as error:  # whose words may quote the data
+        reason = f"{type(error).__name__} in a fit"
+    if reason is None and list(map(_facts, _guarantees(model))) != list(map(_facts, candidate.guarantees)):
+        reason = "other guarantees than were planned"
+    if reason is not None:  # raised here and not in the handler, or the first error were its context
+        raise ValueError(_FAILED.format(reason, candidate.params))
     return candidate, mean, model
 
 
