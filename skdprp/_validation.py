@@ -141,6 +141,7 @@ PRIVACY_CONSTRAINTS = {
 SKETCH_CONSTRAINTS = {
     "n_components": [Interval(Integral, 1, None, closed="left")],
     "max_change": [Interval(Real, 1e-100, 1e100, closed="both")],  # squares of rows on this scale stay in float64
+    "max_nonzeros": [Interval(Integral, 1, None, closed="left"), None],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
 }

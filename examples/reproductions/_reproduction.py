@@ -224,7 +224,6 @@ def signs_of_oporp(k, epsilon, method, n_repeats):
         adjacency="coordinate",
         method=method,
         n_repeats=n_repeats,
-        max_nonzeros=None,
     )
 
 

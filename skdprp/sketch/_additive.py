@@ -1,5 +1,7 @@
 """Projections with additive noise: DPRandomProjection and DPOPORP."""
 
+import numpy as np
+
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
@@ -78,6 +80,14 @@ class AdditiveSketch(BaseSketch):
         )
         return Calibration(guarantee, {"sensitivity_": sensitivity, "scale_": scale})
 
+    def _mean_squared_loss(self, n_nonzeros):
+        """Of numbers l_j away over the scale: ``exp(-l^2 / 8)`` is the affinity of Gaussian laws.
+
+        Of Laplace ones it is ``exp(-l / 2) (1 + l / 2)``, which is no less: ``y - log(1 + y) <= y^2 / 2``.
+        """
+        # The scale is 0 where no row changes the projection.
+        return self._mean_squared_move(n_nonzeros) / (self.projection_.divisor * (self.scale_ or np.inf)) ** 2
+
     def _output_dtype(self, dtype):
         return dtype
 
@@ -124,6 +134,10 @@ class DPRandomProjection(AdditiveSketch):
         How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "analytic_bound" and
         "kenthapadi_bound", the published formula, are set before a Gaussian projection is drawn, for a delta of 1e-9 or
         more; "classic" needs epsilon < 1.
+    max_nonzeros : int or None, default=None
+        Largest number of features that are not zero in a row, such as the words of a message, as far as one can tell in
+        public. Where it says that noise hides whole rows, fit warns; nothing else depends on it, and rows that have
+        more are released alike.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.
     n_jobs : int or None, default=None
@@ -191,6 +205,7 @@ class DPRandomProjection(AdditiveSketch):
         density="auto",
         noise="gaussian",
         calibration="analytic",
+        max_nonzeros=None,
         random_state=None,
         n_jobs=None,
     ):
@@ -203,6 +218,7 @@ class DPRandomProjection(AdditiveSketch):
         self.density = density
         self.noise = noise
         self.calibration = calibration
+        self.max_nonzeros = max_nonzeros
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -235,6 +251,10 @@ class DPOPORP(AdditiveSketch):
         Distribution of the noise.
     calibration : {"analytic", "kenthapadi", "classic"}, default="analytic"
         How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "classic" needs epsilon < 1.
+    max_nonzeros : int or None, default=None
+        Largest number of features that are not zero in a row, such as the words of a message, as far as one can tell in
+        public. Where it says that noise hides whole rows, fit warns; nothing else depends on it, and rows that have
+        more are released alike.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.
     n_jobs : int or None, default=None
@@ -297,6 +317,7 @@ class DPOPORP(AdditiveSketch):
         adjacency="l1",
         noise="gaussian",
         calibration="analytic",
+        max_nonzeros=None,
         random_state=None,
         n_jobs=None,
     ):
@@ -307,6 +328,7 @@ class DPOPORP(AdditiveSketch):
         self.adjacency = adjacency
         self.noise = noise
         self.calibration = calibration
+        self.max_nonzeros = max_nonzeros
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -131,7 +131,39 @@ class BaseSketch(
         return self
 
     def _warn_of_uselessness(self):
-        """Warn where it is public that what is released tells next to nothing of a row."""
+        """Warn where it is public that what is released tells next to nothing of a row.
+
+        That is where the best guess between a row and one of zeros is right with probability 3/4 at most, on average
+        over the signs of the rows of W, and so over draws of W. Numbers or bits whose laws have affinities
+        (Bhattacharyya coefficients) of at least ``exp(-l_j^2 / 8)`` have one of at least ``exp(-Q / 8)`` together,
+        ``Q = sum_j l_j^2``, and a total variation distance of at most ``sqrt(1 - exp(-Q / 4))``, which is 1/2 at
+        ``Q = 4 log(4/3)`` [1]_. It is concave in Q, so that the mean of Q bounds its mean.
+
+        References
+        ----------
+        .. [1] L. Le Cam, "Asymptotic Methods in Statistical Decision Theory", 1986, Chapter 4.
+        """
+        if self.max_nonzeros is None:
+            return  # how large rows are is not known then
+        if self._mean_squared_loss(min(self.max_nonzeros, self.n_features_in_)) <= 4 * np.log(4 / 3):
+            warn_at_caller(
+                f"Whole rows are hidden: whether one has max_nonzeros={self.max_nonzeros} numbers of at most "
+                f"max_change={self.max_change:g} or none, the best guess is right in at most 75 of 100. Raise epsilon, "
+                "or lower max_change.",
+                DataDimensionalityWarning,
+            )
+
+    def _mean_squared_loss(self, n_nonzeros):
+        """Bound of the mean of Q, see `_warn_of_uselessness`, for rows of so many numbers of at most `max_change`."""
+        return np.inf
+
+    def _mean_squared_move(self, n_nonzeros):
+        """Bound of the mean squared l2 distance of such rows from zeros, as projections that are not divided.
+
+        Over the signs of the rows W_i it is ``sum_i u_i^2 |W_i|^2``: the law of W is the same whatever these signs are,
+        and so is each sensitivity, and with it the noise.
+        """
+        return n_nonzeros * (self.max_change * self.projection_.row_norm(2)) ** 2
 
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
