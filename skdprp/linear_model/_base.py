@@ -153,6 +153,17 @@ def _weights_of_classes(class_weight, classes):
     return weights
 
 
+def _check_memory(problem):
+    """Refuse a fit that takes more memory than can be had at all, before anything is spent."""
+    try:
+        np.empty(problem.n_numbers)  # takes none of it; systems that promise any size find out later
+    except (MemoryError, ValueError):  # more than there is, or than numpy can count
+        raise MemoryError(
+            f"A fit with {problem.n_classes:,} classes takes {problem.n_numbers / 2**27:,.1f} GiB. Nothing is released."
+            " Use fewer classes or features; DPSGDClassifier takes the rows in blocks."
+        ) from None
+
+
 class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
@@ -184,6 +195,9 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         ValueError
             If X is not finite, y has one class or labels outside `classes`, or a parameter does not fit the
             others, such as a `C` that is too large for `epsilon`.
+        MemoryError
+            If there are more classes than memory: one softmax of all classes takes some numbers for each of them and
+            each row. Nothing is released then.
         SolverError
             If a solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
             not covered by the guarantee: leave `max_iter` generous.
@@ -215,6 +229,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         if persons is not None:
             facts, known = ((persons.number, X.shape[1]), X.dtype, len(classes), Unit.PERSON), {"persons": persons}
         problem, calibration = model._problem(*facts), model._calibration_of(*facts)
+        _check_memory(problem)
         with calibration.recorded(self):
             vars(model).update(model._release(problem, calibration, X, codes, class_weights, **known))
         model.classes_, model._calibrated_for = classes, parameters

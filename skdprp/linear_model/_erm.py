@@ -77,6 +77,11 @@ class Problem:
         return int(np.prod(self.weights_shape))
 
     @property
+    def n_numbers(self):
+        """How many numbers a fit holds at most, besides the rows and a few for each."""
+        return self.multinomial * 8 * self.n_samples * self.n_classes + 12 * self.n_released
+
+    @property
     def target_gradient(self):
         """Norm that the solver brings each gradient to."""
         return self.n_samples * self.max_norm * self.tol

@@ -25,7 +25,7 @@ from ._network import ACTIVATIONS, Network, capped_log_probabilities, score
 from ._plan import Plan, Rounding, plan_descent, plan_rounding
 from ._preconditioner import Preconditioner, gram_accuracy, least_floor, preconditioned, relative_scales
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
-from ._steps import UPDATES, Average, noisy_descent
+from ._steps import LARGEST_BLOCK, UPDATES, Average, noisy_descent
 
 _LARGEST_NORM, _LARGEST_FLOAT32_NORM = 1e50, 1e15  # of float64, and of float32 with room for what is computed
 _END_OF_FLOAT32 = 1e38  # which sums of repeated entries may pass
@@ -47,6 +47,11 @@ class DescentProblem:
     bound: float
     dtype: np.dtype
     unit: Unit = Unit.ROW
+
+    @property
+    def n_numbers(self):
+        """How many numbers a fit holds at most, besides the rows and what evens out steps."""
+        return 12 * self.network.n_weights + 4 * LARGEST_BLOCK * max(self.network.sizes[1:])
 
 
 @dataclass(frozen=True)

@@ -232,7 +232,7 @@ def bounded_margin(network, n_samples, *, of_persons=False):
     most, moves by R times that, the share ``1 / lipschitz`` of it in units of C. The sum of n gradients by blocks of B
     rows is off by ``(B + n / B + 8) e n C``. All of it once for each neighbour. Of persons, as in `float64_margin`.
     """
-    size = bounded_block_size(network.sizes[0])
+    size = bounded_block_size(*network.sizes)
     derivative = (network.sizes[0] + 2) * LARGEST_SCORE / 2 + network.sizes[-1] + 16
     additions = size + (_COMPENSATED if of_persons else n_samples / size) + 8
     return 2.0**-52 * n_samples * (derivative / network.lipschitz + additions)

@@ -15,7 +15,7 @@ from ._network import add_clipped_gradients, add_gradients, forget_trials
 
 LARGEST_SCORE = 2.0**12  # up to which the rounding of scores is priced; weights are projected to it
 _BLOCK_ENTRIES = 2**17  # of float64, which fit the cache
-_LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32  # the first where there are many of them
+LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32  # the first where there are many of them
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Block:
 
 def block_size(batch_size):
     """Rows of a block, from the expected number of rows of a batch."""
-    if batch_size > 2 * _LARGEST_BLOCK:
-        return _LARGEST_BLOCK
+    if batch_size > 2 * LARGEST_BLOCK:
+        return LARGEST_BLOCK
     return int(np.clip(2 ** np.ceil(np.log2(batch_size)), _SMALLEST_BLOCK, _LARGE_BLOCK))
 
 
@@ -62,7 +62,7 @@ class BoundedBlock:
 
 def bounded_blocks(X, codes, row_weights=None, *, n_scores):
     """Cut all rows into blocks that fit the cache, where rounding is priced wherever a row lies."""
-    for rows in gen_batches(X.shape[0], bounded_block_size(X.shape[1])):
+    for rows in gen_batches(X.shape[0], bounded_block_size(X.shape[1], n_scores)):
         part = X[rows]
         # The transpose of CSR is CSC, whose products with many columns are slower than those of CSR.
         is_slow = sp.issparse(part) and n_scores > 1
@@ -70,9 +70,9 @@ def bounded_blocks(X, codes, row_weights=None, *, n_scores):
         yield BoundedBlock(part, codes[rows], weights, part.T.tocsr() if is_slow else part.T)
 
 
-def bounded_block_size(n_features):
-    """Rows of a block that fits the cache."""
-    return max(_LARGE_BLOCK, _BLOCK_ENTRIES // n_features)
+def bounded_block_size(n_features, n_scores):
+    """Rows of a block that fits the cache, and so do its scores."""
+    return max(_LARGE_BLOCK, _BLOCK_ENTRIES // max(n_features, n_scores))
 
 
 def _fill_up(X, size):
