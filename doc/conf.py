@@ -53,7 +53,10 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-_ALONE = "architecture attacks choose cite coming_from get_started own_mechanism performance results scale whats_new"
+_ALONE = (
+    "architecture attacks choose cite coming_from faq get_started own_mechanism performance publish results review "
+    "scale stories whats_new"
+)
 html_sidebars = {page: [] for page in _ALONE.split()}
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

@@ -142,3 +142,9 @@ def test_a_parameter_left_to_its_default_is_found():
     assert list(left_to_defaults(f"DPSignOPORP(4, {known}, method='rr')")) == []
     assert list(left_to_defaults(f"x = 0\nf(DPSignOPORP(4, {known}))")) == [(2, {"method"})]
     assert list(left_to_defaults(f"DPSignOPORP({known}, **more)")) == [(1, {"n_components", "method"})]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tests_that_are_named_exist(page):
+    named = re.findall(r"(tests/\w+\.py)::(\w+)", page.read_text())
+    assert [test for path, test in named if f"\ndef {test}(" not in (ROOT / path).read_text()] == []

@@ -1,4 +1,4 @@
-"""The command: what sketches of a table are good for, and, by ``fit``, a private classifier of its rows."""
+"""The command: what private models and sketches of a table are good for, and ``fit``, a private model of its rows."""
 
 import argparse
 import os
