@@ -122,9 +122,9 @@ _APPLIES = (
 _FITTED_BEFORE = "holds what was fitted before, perhaps on the rows without noise: have it fitted in its place"
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = (
-    "rows that were sketched are not sketched again: each transform, predict or score of them is one release more, also "
-    "that in the fit_transform of an ensemble, a search or what is frozen, and so is each time that lazy sketches are "
-    "computed"
+    "rows that were sketched are not sketched again: each transform, predict or score of them is one release more, "
+    "also that in the fit_transform of an ensemble, a search or what is frozen, and so is each time that lazy sketches "
+    "are computed"
 )
 _DIFFER = "; guarantees differ, this is the last"
 
