@@ -17,7 +17,10 @@ from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, changes_hidden_by
 _BW = "Balle and Wang, ICML 2018, Theorem 8"
 _BEFORE_THE_DRAW = {
     "kenthapadi_bound": (kenthapadi_bound_scale, "Li and Li, arXiv:2306.01751, Section 3"),
-    "analytic_bound": (analytic_bound_scale, f"{_BW}, and the chi-square law of the rows of a Gaussian projection"),
+    "analytic_bound": (
+        analytic_bound_scale,
+        f"{_BW}, and the chi-square distribution of Gaussian rows",
+    ),
 }
 _GAUSSIAN_CALIBRATIONS = {
     "analytic": (None, _BW),
