@@ -84,7 +84,7 @@ class AdditiveSketch(BaseSketch):
         return Calibration(guarantee, {"sensitivity_": sensitivity, "scale_": scale})
 
     def _mean_squared_loss(self, n_nonzeros):
-        """Of numbers l_j away over the scale: ``exp(-l^2 / 8)`` is the affinity of Gaussian laws.
+        """Of numbers l_j away over the scale: ``exp(-l^2 / 8)`` is the affinity of Gaussian distributions.
 
         Of Laplace ones it is ``exp(-l / 2) (1 + l / 2)``, which is no less: ``y - log(1 + y) <= y^2 / 2``.
         """
