@@ -139,7 +139,8 @@ def draw(people, folder):
                 ax.text(10, mean[2] - 2 * room, "private", color=colours[0], ha="right", va="top")
                 guess = "always the larger class" if i == 0 else "chance"
                 ax.text(10, chance[i] + room, guess, color="0.5", ha="right")
-                ax.set(xscale="log", xlabel="epsilon, one row replaced", title=name)
+                ax.set(xscale="log", xlabel="epsilon, one row replaced")
+                ax.set_title(name, fontsize="medium")
                 ax.set_ylim(chance[i] - 5 * room, reference[i] + 5 * room)
                 ax.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
                 ax.minorticks_off()

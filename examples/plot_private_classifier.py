@@ -3,7 +3,7 @@ A private classifier on a table of your own
 ===========================================
 
 A CSV file with columns of different units, a model whose weights may be published, and the report of what that
-guarantees. :class:`~skdprp.AMPClassifier` stands where ``LogisticRegression`` stood; what needs thought is the scaling.
+guarantees. :class:`~skdprp.AMPClassifier` replaces ``LogisticRegression``. What needs thought is the scaling.
 """
 
 # %%

@@ -59,7 +59,7 @@ for sketch in (DPOPORP(512, random_state=0), DPSignOPORP(512, output="packed", r
 # first forty words of a text mostly finds it among the first ten. Noisy numbers find more than bits, with as many
 # components as a release may hold: a component that no word reaches counts for little in ``SketchNeighbors``, which
 # learns from the release how components are distributed. Counting the bits that differ finds next to nothing, for most
-# bits of a short query are reached by none of its words, and are coins.
+# bits of a short query are reached by none of its words, and are random.
 rng = np.random.default_rng(0)
 wanted = rng.choice(len(y), 300, replace=False)
 beginnings = words.transform([" ".join(documents[i].split()[:40]) for i in wanted]).sign()

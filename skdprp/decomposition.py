@@ -15,8 +15,8 @@ __all__ = ["DPPCA"]
 class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
     """Private principal components: directions of largest variance, under a guarantee for rows.
 
-    Where PCA stood. The components are private; what `transform` returns is not: it is made of each row as it is, for a
-    private step that follows.
+    Replaces PCA. The components are private. What `transform` returns is not: it is computed from each row without
+    noise, for a private step that follows.
 
     Parameters
     ----------

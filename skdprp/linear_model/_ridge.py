@@ -60,7 +60,7 @@ class ProjectionNoise:
 class DPRidge(RegressorMixin, PrivateMoments):
     """Private linear regression: rows and targets are protected, and every penalty costs the same.
 
-    Where Ridge or LinearRegression stood. Rows longer than `max_norm` and targets outside `target_bounds` are clipped,
+    Replaces Ridge and LinearRegression. Rows longer than `max_norm` and targets outside `target_bounds` are clipped,
     and predictions lie within these bounds, too.
 
     Parameters

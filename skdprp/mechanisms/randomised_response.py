@@ -157,8 +157,9 @@ def hidden_flip_epsilon(n_bits):
     """Largest loss of each of several bits at which the best guess is right with probability 3/4 at most, in all.
 
     Bits flipped with probability ``1 / (1 + e^e)`` have the affinity ``sqrt(p q) + sqrt(q p) = 1 / cosh(e / 2)`` of
-    their two laws, m of them its power, and a total variation distance of at most ``sqrt(1 - cosh(e / 2)^(-2 m))``
-    [1]_: it is 1/2 at ``cosh(e / 2) = (4 / 3)^(1 / (2 m))``, which of one bit is log 3, exactly.
+    their two distributions, m of them its power, and a total variation distance of at most
+    ``sqrt(1 - cosh(e / 2)^(-2 m))`` [1]_: it is 1/2 at ``cosh(e / 2) = (4 / 3)^(1 / (2 m))``, which of one bit is
+    log 3, exactly.
 
     References
     ----------

@@ -168,7 +168,7 @@ def _best_has(method):
 class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaEstimatorMixin, BaseEstimator):
     """Search the best of several private models, and publish it with its score under one guarantee.
 
-    Where GridSearchCV stood. A trial draws one of the candidates, fits it to some of the rows and scores it on the
+    Replaces GridSearchCV. A trial draws one of the candidates, fits it to some of the rows and scores it on the
     others, with noise. How many trials are run is drawn as well and stays secret, and only the best is released: the
     price of the search grows slowly with the number of trials, see :doc:`/guide/search`.
 

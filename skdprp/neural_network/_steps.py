@@ -143,7 +143,7 @@ def _sum_up(add, batch, n_weights, unit):
 
 
 def _projected(weights, largest_norm):
-    """Shorten weights to a norm; after an overflow begin anew, for products with infinity tell what rows store."""
+    """Clip weights to a norm; after an overflow begin anew, for products with infinity tell what rows store."""
     norm = np.linalg.norm(weights)
     return weights * min(1.0, largest_norm / norm) if 0 < norm < np.inf else np.zeros_like(weights)
 

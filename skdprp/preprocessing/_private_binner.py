@@ -23,10 +23,10 @@ _TINY = np.finfo(np.float64).tiny  # where the cell of 0 ends
 class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     """Bins of all columns of a table, at private quantiles and of frequent categories, with one for missing values.
 
-    Where ``KBinsDiscretizer`` and ``OneHotEncoder`` stood, on a table of which neither bounds nor categories are known:
-    a linear model on one-hot rows learns a curve for each column of numbers, and a number for each category. `fit`
-    releases histograms, from which edges and categories follow; what `transform` returns is **not private**: it is made
-    of each row as it is, for a private step that follows.
+    Replaces ``KBinsDiscretizer`` and ``OneHotEncoder`` where neither bounds nor categories are known. A linear model on
+    one-hot rows learns a curve for each column of numbers, and a number for each category. `fit` releases histograms,
+    from which edges and categories follow. What `transform` returns is **not private**: it is computed from each row
+    without noise, for a private step that follows.
 
     Each one-hot row has norm ``n_features**0.5``, whatever its values: give that to the model that follows as its
     ``max_norm``.

@@ -14,9 +14,9 @@ from ._scaler import PublicScaler
 class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     """Scale each column from a private range, and fill missing values by private medians.
 
-    Where ``MinMaxScaler``, ``RobustScaler`` and ``SimpleImputer`` stood, on a table of which no bounds are known. `fit`
-    releases histograms, from which ranges and medians follow; what `transform` returns is **not private**: it is made
-    of each row as it is, for a private step that follows. Values beyond the range are clipped to it.
+    Replaces ``MinMaxScaler``, ``RobustScaler`` and ``SimpleImputer`` where no bounds of the columns are known. `fit`
+    releases histograms, from which ranges and medians follow. What `transform` returns is **not private**: it is
+    computed from each row without noise, for a private step that follows. Values beyond the range are clipped to it.
 
     Parameters
     ----------

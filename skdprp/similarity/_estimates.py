@@ -314,8 +314,8 @@ def best_n_components(epsilon, *, angle=np.pi / 3, delta=0.0, min_norm=None, max
 def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero=None, size=1.0, method="smooth"):
     """Correlation of two sketches of one row by :class:`~skdprp.DPSignOPORP`: what a bit tells of its row.
 
-    It is 1 where the bits of both are the same, and 0 where all are coins; ``sqrt(k)`` times it is by how many standard
-    deviations more bits agree than of unrelated rows. The parameters are those of :func:`best_n_repeats`.
+    It is 1 where the bits of both are the same, and 0 where all are random. ``sqrt(k)`` times it is by how many
+    standard deviations more bits agree than of unrelated rows. The parameters are those of :func:`best_n_repeats`.
 
     Returns
     -------
@@ -326,7 +326,7 @@ def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero
     -----
     Of P = b k / t padded features b come to a bin, and of the z nonzeros of a row m, which is hypergeometric. Their
     signed sum is normal with variance ``m size^2`` in units of `max_change`, which gives the level. A bin without any
-    is a coin. It is exact for rows whose nonzeros are normal.
+    is a random bit. It is exact for rows whose nonzeros are normal.
 
     Examples
     --------
@@ -357,7 +357,7 @@ def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero
 def best_n_repeats(epsilon, *, n_features, n_components, n_nonzero=None, size=1.0, method="smooth"):
     """Choose how many independent sketches share the bits of :class:`~skdprp.DPSignOPORP`.
 
-    A bin of one sketch of k bits holds few features. If all of them are zero in a row, its bit is a coin and tells
+    A bin of one sketch of k bits holds few features. If all of them are zero in a row, its bit is random and tells
     nothing; with t sketches of k / t bits each bin holds t times as many, but each bit has epsilon / t only. So few
     repeats are best where epsilon is small, or where rows are dense, and more where it is large and rows are sparse.
 
@@ -370,7 +370,7 @@ def best_n_repeats(epsilon, *, n_features, n_components, n_nonzero=None, size=1.
     n_components : int
         Number k of bits.
     n_nonzero : int or None, default=None
-        How many features of a row are not zero, as far as one can tell in public; None stands for all.
+        How many features of a row are not zero, as far as is known without the data; None stands for all.
     size : float, default=1.0
         Root mean square of these features, in units of `max_change`.
     method : {"smooth", "rr"}, default="smooth"

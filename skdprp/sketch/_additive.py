@@ -17,7 +17,10 @@ from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, changes_hidden_by
 _BW = "Balle and Wang, ICML 2018, Theorem 8"
 _BEFORE_THE_DRAW = {
     "kenthapadi_bound": (kenthapadi_bound_scale, "Li and Li, arXiv:2306.01751, Section 3"),
-    "analytic_bound": (analytic_bound_scale, f"{_BW}, and the chi-square law of the rows of a Gaussian projection"),
+    "analytic_bound": (
+        analytic_bound_scale,
+        f"{_BW}, and the chi-square distribution of Gaussian rows",
+    ),
 }
 _GAUSSIAN_CALIBRATIONS = {
     "analytic": (None, _BW),
@@ -81,7 +84,7 @@ class AdditiveSketch(BaseSketch):
         return Calibration(guarantee, {"sensitivity_": sensitivity, "scale_": scale})
 
     def _mean_squared_loss(self, n_nonzeros):
-        """Of numbers l_j away over the scale: ``exp(-l^2 / 8)`` is the affinity of Gaussian laws.
+        """Of numbers l_j away over the scale: ``exp(-l^2 / 8)`` is the affinity of Gaussian distributions.
 
         Of Laplace ones it is ``exp(-l / 2) (1 + l / 2)``, which is no less: ``y - log(1 + y) <= y^2 / 2``.
         """

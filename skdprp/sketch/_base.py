@@ -134,7 +134,7 @@ class BaseSketch(
         """Warn where it is public that what is released tells next to nothing of a row.
 
         That is where the best guess between a row and one of zeros is right with probability 3/4 at most, on average
-        over the signs of the rows of W, and so over draws of W. Numbers or bits whose laws have affinities
+        over the signs of the rows of W, and so over draws of W. Numbers or bits whose distributions have affinities
         (Bhattacharyya coefficients) of at least ``exp(-l_j^2 / 8)`` have one of at least ``exp(-Q / 8)`` together,
         ``Q = sum_j l_j^2``, and a total variation distance of at most ``sqrt(1 - exp(-Q / 4))``, which is 1/2 at
         ``Q = 4 log(4/3)`` [1]_. It is concave in Q, so that the mean of Q bounds its mean.
@@ -160,8 +160,8 @@ class BaseSketch(
     def _mean_squared_move(self, n_nonzeros):
         """Bound of the mean squared l2 distance of such rows from zeros, as projections that are not divided.
 
-        Over the signs of the rows W_i it is ``sum_i u_i^2 |W_i|^2``: the law of W is the same whatever these signs are,
-        and so is each sensitivity, and with it the noise.
+        Over the signs of the rows W_i it is ``sum_i u_i^2 |W_i|^2``: W is distributed alike whatever these signs
+        are, and so is each sensitivity, and with it the noise.
         """
         return n_nonzeros * (self.max_change * self.projection_.row_norm(2)) ** 2
 

@@ -247,7 +247,7 @@ class DPSignRP(FlippedSignSketch):
         N_+.
     max_nonzeros : int or None, default=None
         Largest number of features that are not zero in a row, such as the words of a message, as far as one can tell in
-        public. Where it says that most bits of every row are coins, or that noise hides whole rows, fit warns; nothing
+        public. Where it says that most bits of every row are random, or that noise hides whole rows, fit warns; nothing
         else depends on it, and rows that have more are released alike.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
@@ -434,7 +434,7 @@ class DPSignOPORP(FlippedSignSketch):
     spread over many bins (``adjacency="l1"``), by flips that pay for how far each bin moves. Signs tell most when the
     features are centred: take public constants off first.
 
-    The bit of an empty bin, whose features are all zero in a row, is a coin. Where rows have zeros and epsilon is not
+    The bit of an empty bin, whose features are all zero in a row, is random. Where rows have zeros and epsilon is not
     small, repeat (`n_repeats`): t sketches of k / t bits have bins that hold t times as many features.
 
     Parameters
@@ -460,7 +460,7 @@ class DPSignOPORP(FlippedSignSketch):
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
     max_nonzeros : int or None, default=None
         Largest number of features that are not zero in a row, such as the words of a message, as far as one can tell in
-        public. Where it says that most bits of every row are coins, or that noise hides whole rows, fit warns; nothing
+        public. Where it says that most bits of every row are random, or that noise hides whole rows, fit warns; nothing
         else depends on it, and rows that have more are released alike.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
