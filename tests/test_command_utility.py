@@ -106,7 +106,9 @@ def with_line(position, line):
         (list, ["--target", "kind"], "go with a FILE"),
         (list, ["--default-bounds", "0", "1"], "go with a FILE"),
         (list, ["points.svm", "--n-features", "4", "--center", "1"], "sparse"),
+        (list, ["points.svm", "--n-features", "4", "--drop", "a"], "--drop goes with a CSV"),
         (list, ["--n-components", "0"], "positive int"),
+        (list, ["--random-state", "-1"], "argument --random-state: invalid seed value: '-1'"),
         (list, ["--output", "out.foo"], "not the name of a picture"),
         (
             lambda lines: ["a,y", *[f"{i},{i + 0.5}" for i in range(30)]],

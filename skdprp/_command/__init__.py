@@ -50,5 +50,7 @@ def main(arguments=None):
         parser.error(f"the output: {error.strerror}")
     except (ValueError, SolverError) as error:
         parser.error(str(error))
+    except MemoryError:
+        parser.error("there is too little memory for so many rows and columns")
     except ImportError as error:
         parser.error(f'{error.name} is missing: python -m pip install "skdprp[plot]"')

@@ -17,9 +17,9 @@ from ..inspection import PrivacyUtilityDisplay
 from ..neural_network import DPSGDClassifier
 from ..release_file._file import replace_file
 from ..sketch import DPOPORP, DPSignOPORP
-from ._columns import are_described, preparation, read_rows
+from ._columns import are_described, check_options, preparation, read_rows
 from ._labels import check_labels
-from ._options import add_columns, add_format, positive
+from ._options import add_columns, add_format, positive, seed
 from ._output import check_output, writing
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
@@ -59,7 +59,7 @@ def add_command(commands):
     parser.add_argument(
         "--n-components", type=positive(int), help="size of a sketch (default: the number of features, 256 at most)"
     )
-    parser.add_argument("--random-state", type=int, default=0, help="seed of the public projection and of the split")
+    parser.add_argument("--random-state", type=seed, default=0, help="seed of the public projection and of the split")
     parser.add_argument("--output", type=Path, default=Path("skdprp_utility.png"), help="where the figure goes")
 
 
@@ -123,17 +123,16 @@ def _read(options):
             raise ValueError("--target, --n-features, --zero-based, bounds, categories and fills go with a FILE")
         X, y = load_digits(return_X_y=True)
         return X / 16 - 0.5 - options.center, y  # pixels are 0 to 16
+    check_options(options, options.file)
+    if options.center and options.n_features:
+        raise ValueError("--center would fill a sparse file")
     X, y = read_rows(options.file, options, unnamed="refuse" if are_described(options) else "keep")
     check_labels(options.file, y, rows_of_each_class=4)  # so that each is among the rows to learn from, and the others
     if are_described(options):
         X = preparation(options, X).fit_transform(X)
     elif not sp.issparse(X):
         X = np.asarray(X)
-    if options.center == 0:
-        return X, y
-    if sp.issparse(X):
-        raise ValueError("--center would fill a sparse file")
-    return X - options.center, y
+    return X - options.center if options.center else X, y
 
 
 def _introduce(X, y, n_neighbors, options):
