@@ -283,7 +283,7 @@ class BaseSketch(
         stated = self.guarantee_
         loss = None if stated.loss is None else (f"{stated.loss.mu:.6g}", stated.loss.profiles)
         hidden = None if stated.hidden_changes is None else f"{stated.hidden_changes:.6g}"
-        return self._calibrated_for, stated.seeded, loss, hidden
+        return self._calibrated_for, stated.seeded, stated.violation, loss, hidden
 
     def _check_calibrated(self):
         """Refuse to go on under a guarantee that does not hold."""
