@@ -34,12 +34,12 @@ for (name, calibration), style in zip(calibrations.items(), ("-", "--", ":"), st
     noise.loglog(epsilons, scales, style, label=name)
     failure.loglog(epsilons, deltas, style, label=name)
 noise.set(
-    xlabel="epsilon of neighbours at distance 1",
+    xlabel="epsilon, l2 change of 1",
     ylabel="standard deviation of the noise",
     title="noise for sensitivity 1",
 )
 failure.set(
-    xlabel="epsilon of neighbours at distance 1",
+    xlabel="epsilon, l2 change of 1",
     ylabel="delta that holds",
     title=f"asked for: delta = {delta:g}",
     ylim=(1e-14, 1e-4),
