@@ -40,7 +40,7 @@ def public_names(module):
 
 @pytest.mark.parametrize("name", skdprp.__all__)
 def test_api_lists_every_public_name(name):
-    assert f"   skdprp.{name}\n" in API
+    assert f" skdprp.{name}\n" in API
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)

@@ -108,7 +108,7 @@ def draw(group, title):
             ax.axhline(chance[measure], color="grey", linestyle=":", label="chance")
             ax.set(xscale="log", ylim=(0, 1), ylabel=f"{measure} at {FEW if measure == 'precision' else MANY}")
         column[0].set_title(f"{title}, {name}, k = {k}")
-        column[1].set_xlabel("epsilon of one row: one pixel, its whole range")
+        column[1].set_xlabel("epsilon, one pixel by its whole range")
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return fig
 
