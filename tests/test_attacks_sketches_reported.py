@@ -1,5 +1,6 @@
 """Attacks on what is said of sketches: in warnings, in reports on nested estimators, and after a second fit."""
 
+import contextlib
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -176,14 +177,13 @@ def test_estimators_within_estimators_are_charged_what_they_release_and_not_more
     compositions, n_known = Compositions(seed), 0
     for i in range(20):
         released.clear()
-        estimator = compositions.model(3) if i % 2 else compositions.transformer(3)
+        planned = None
         try:
-            planned = privacy_report(estimator, X, Y).private
-        except (TypeError, ValueError):  # a search has no price before its fit, for instance
-            planned = None
-        try:
+            estimator = compositions.model(3) if i % 2 else compositions.transformer(3)
+            with contextlib.suppress(TypeError, ValueError):  # a search has no price before its fit, for instance
+                planned = privacy_report(estimator, X, Y).private
             estimator.fit(X, Y)
-        except (AttributeError, ValueError):  # sketches of one column, or predictions of words, that a step refuses
+        except (AttributeError, ValueError):  # where columns are asked for, say, that are not there after a sketch
             continue
         report = privacy_report(estimator)
         if (stated := report.private) is not None:
