@@ -95,7 +95,7 @@ def run(options):
     for private in (DPSGDClassifier(max_norm=1.0), *sketches):
         private.set_params(epsilon=options.epsilon[0]).fit(X, y)
         print(f"\n{type(private).__name__} at epsilon = {options.epsilon[0]:g}\n{private.guarantee_}")
-    change = f"a change of a row by {options.max_change:g}"
+    change = f"a change of one column of a row by {options.max_change:g}"
     if options.file is None and options.max_change == 1:
         change = "one pixel, by its whole range"
     unit = f"unit of privacy: {change}"
@@ -139,7 +139,8 @@ def _introduce(X, y, n_neighbors, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
     units = "where 1 is the width of a column's bounds" if are_described(options) else "in the units of its features"
     print("A private model hides one row and its label; the number of rows and the set of labels are not hidden.")
-    print(f"A private sketch hides a change of a row by {options.max_change:g}, {units} (--max-change), and no label.")
+    print(f"A private sketch hides a change of one column of a row by {options.max_change:g}, {units} (--max-change).")
+    print("It hides no label.")
     if options.categories:
         print("From one category to another two columns change by 1 each: DPOPORP hides both from --max-change 2 on,")
         print("DPSignOPORP one of them from --max-change 1 on.")

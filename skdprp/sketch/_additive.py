@@ -163,7 +163,7 @@ class DPRandomProjection(AdditiveSketch):
 
     See Also
     --------
-    DPOPORP : Never more noise than projections but the identity, far less of it if Laplace, and much faster.
+    DPOPORP : As little noise or less but of a few features, far less if Laplace, and much faster.
     DPSignRP : Releases one bit for each component.
 
     Notes
