@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ._recording import in_plan, public_numbers
 from ._validation import FLOATS, Interval, clip_rows, float_type, silent, validate_array, validate_data
 from .moments import MOMENTS_CONSTRAINTS, PrivateMoments
 
@@ -150,6 +151,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
         rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         clipped = clip_rows(rows, self.moments_.columns.max_norm)
         projected = clipped @ self.components_.T - self.mean_ @ self.components_.T
+        if in_plan():
+            projected = public_numbers(*projected.shape)
         return projected.astype(float_type(X, rows), copy=False)
 
     @silent

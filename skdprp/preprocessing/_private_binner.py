@@ -9,6 +9,7 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import is_lazy, map_rows, stand_in
+from .._recording import in_plan
 from .._validation import Interval, StrOptions, silent, validate_schema, without_values
 from ..histograms import PrivateHistograms
 from ..histograms._columns import codes
@@ -198,7 +199,8 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
             np.where(numbers < n_used, numbers, numbers + n_unused)
             for numbers, (n_used, n_unused) in zip(places, self._n_used(), strict=True)
         )
-        return self._of_places(np.column_stack(list(moved)))
+        places = np.column_stack(list(moved))
+        return self._of_places(np.zeros_like(places) if in_plan() else places)
 
     def get_feature_names_out(self, input_features=None):
         """Name the columns that come out: of one-hot rows after what is in each bin.

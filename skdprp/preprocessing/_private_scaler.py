@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._recording import in_plan, public_numbers
 from .._validation import FLOATS, float_type, low_and_high, silent, validate_data
 from ..histograms import PrivateHistograms
 from ..histograms._estimator import HISTOGRAMS_CONSTRAINTS
@@ -159,6 +160,9 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         options = {"accept_sparse": "csr", "dtype": FLOATS, "ensure_all_finite": "allow-nan"}
         rows = validate_data(self, X, reset=False, **options)
         rows, dtype = rows.toarray() if hasattr(rows, "toarray") else rows, float_type(X, rows)
+        if in_plan():
+            low, high = self._scaler.feature_range_
+            return (low + (high - low) * (public_numbers(*rows.shape) + 1) / 2).astype(dtype)
         return self._scaler._of_rows(rows, dtype)
 
     def __sklearn_tags__(self):

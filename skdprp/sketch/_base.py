@@ -19,7 +19,7 @@ from .._calibration import snapshot, take_over
 from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
-from .._recording import in_plan
+from .._recording import in_plan, public_numbers
 from .._threads import in_threads
 from .._validation import (
     FLOATS,
@@ -399,7 +399,7 @@ class BaseSketch(
 
 def _public_numbers(n_rows, n_components, dtype):
     """Numbers, signs or packed bits that are the same for all rows, as sketches of which nothing is to be seen."""
-    numbers = np.sin(np.arange(1.0, 1.0 + n_rows * n_components) ** 2).reshape(n_rows, n_components)
+    numbers = public_numbers(n_rows, n_components)
     if np.dtype(dtype).kind == "u":
         return np.packbits(numbers > 0, axis=1)
     return (np.sign(numbers) if np.dtype(dtype).kind == "i" else numbers).astype(dtype)
