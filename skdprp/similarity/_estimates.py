@@ -360,9 +360,9 @@ def bit_correlation(
     signed sum is normal with variance ``m size^2`` in units of `max_change`, which gives the level. A bin without any
     is a random bit. It is exact for rows whose nonzeros are normal.
 
-    Laplace flips have ``1 - 2 f = 1 - e^(-|x| / b)`` at a sum x, with ``b = t / epsilon``, and sqrt(n_features) times that
-    for "l2". Of a normal x with the standard deviation s it is ``1 - 2 erfcx(y) + erfcx(2 y)``, ``y = s / (b sqrt(2))``,
-    to within 3e-7, as no sign is flipped less often than ``e^-16 / 2``.
+    Laplace flips have ``1 - 2 f = 1 - e^(-|x| / b)`` at a sum x, with ``b = t / epsilon``, and sqrt(n_features) times
+    that for "l2". Of a normal x with the standard deviation s it is ``1 - 2 erfcx(y) + erfcx(2 y)``, with
+    ``y = s / (b sqrt(2))``, to within 3e-7, as no sign is flipped less often than ``e^-16 / 2``.
 
     Examples
     --------
