@@ -189,7 +189,7 @@ class FlippedSignSketch(SignSketch):
             return np.minimum(x != 0, last).astype(np.uint8), self.flip_thresholds_
         # The level ceil(|x| / c): a neighbour moves x by c at most, and so the level by one at most.
         np.divide(np.abs(x, out=x), self.component_change_, out=x)
-        return np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16), self.flip_thresholds_
+        return np.clip(np.ceil(x, out=x), 0, last, out=x).astype(np.uint16), self.flip_thresholds_  # minimum is slower
 
     def _release_signs(self, x):
         positive = x > 0
