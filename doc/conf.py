@@ -67,8 +67,8 @@ html_sidebars = {page: [] for page in _ALONE.split()}
 # A first model first, then regression and sketches, what they cost, how it works inside, and attacks.
 _LESSONS = """
     0_tour private_classifier table private_regression tuning_costs classification_on_sketches private_retrieval
-    sparse_text three_sketches gaussian_calibrations perturbations midp_regression own_mechanism audit seed_attack
-    individual_dp embedding_inversion
+    sparse_text text_messages three_sketches gaussian_calibrations perturbations midp_regression own_mechanism audit
+    seed_attack individual_dp embedding_inversion
 """
 _REPRODUCTIONS = sorted(path.name for path in Path(__file__).parents[1].glob("examples/reproductions/plot_*.py"))
 sphinx_gallery_conf = {

@@ -92,10 +92,10 @@ class FlippedSignSketch(SignSketch):
         }
 
     def _mean_squared_loss(self, n_nonzeros):
-        """Of signs, whose row of zeros has coins for all of them.
+        """Of signs, all of which are random for a row of zeros.
 
         Laplace flips are the signs of noisy numbers, whose affinity they have at least. A bit that is flipped with
-        probability ``1 / (1 + e^a)`` and a coin have ``cosh(a / 4) / sqrt(cosh(a / 2))``, which is at least
+        probability ``1 / (1 + e^a)`` and a random one have ``cosh(a / 4) / sqrt(cosh(a / 2))``, which is at least
         ``exp(-a^2 / 32)``: with y = a / 4, ``log cosh(2 y) / 2 - log cosh(y)`` is at most ``y^2 / 2``, as its
         derivative ``tanh(2 y) - tanh(y) = tanh(y) / cosh(2 y)`` is at most y. So l = a / 2. Of the levels
         ``ceil(|x| / c)`` of "smooth" the squares are at most ``1 + 3 (x / c)^2``.
@@ -189,7 +189,7 @@ class FlippedSignSketch(SignSketch):
             return np.minimum(x != 0, last).astype(np.uint8), self.flip_thresholds_
         # The level ceil(|x| / c): a neighbour moves x by c at most, and so the level by one at most.
         np.divide(np.abs(x, out=x), self.component_change_, out=x)
-        return np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16), self.flip_thresholds_
+        return np.clip(np.ceil(x, out=x), 0, last, out=x).astype(np.uint16), self.flip_thresholds_  # minimum is slower
 
     def _release_signs(self, x):
         positive = x > 0
@@ -246,9 +246,9 @@ class DPSignRP(FlippedSignSketch):
         How `min_norm` is used: by the exact distribution of the number of signs that differ, or by the published bound
         N_+.
     max_nonzeros : int or None, default=None
-        Largest number of features that are not zero in a row, such as the words of a message, as far as one can tell in
-        public. Where it says that most bits of every row are random, or that noise hides whole rows, fit warns; nothing
-        else depends on it, and rows that have more are released alike.
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
+        it says that most bits of every row are random, or that noise hides whole rows, fit warns; nothing else depends
+        on it, and rows with more are released alike.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -459,9 +459,9 @@ class DPSignOPORP(FlippedSignSketch):
         Number t of independent projections with k / t bits each, at epsilon / t each: repetitions against empty bins.
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
     max_nonzeros : int or None, default=None
-        Largest number of features that are not zero in a row, such as the words of a message, as far as one can tell in
-        public. Where it says that most bits of every row are random, or that noise hides whole rows, fit warns; nothing
-        else depends on it, and rows that have more are released alike.
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
+        it says that most bits of every row are random, or that noise hides whole rows, fit warns; nothing else depends
+        on it, and rows with more are released alike.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
