@@ -14,7 +14,7 @@ from ._adjacency import Relation, Unit
 from ._calibration import Calibration, snapshot, take_over
 from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
-from ._lazy import is_lazy, stand_in
+from ._lazy import holds_releases, is_lazy, stand_in
 from ._persons import ASSUMED_OF_PERSONS, persons_in_parts, persons_of, roots
 from ._validation import (
     FLOATS,
@@ -686,6 +686,11 @@ def partitions(collection, like=None):
     """Delayed partitions of the rows of a dask array, dataframe or series."""
     if not is_lazy(collection):
         raise TypeError("X is a dask collection, and y or groups is not: make all of them one.")
+    if holds_releases(collection):
+        raise ValueError(
+            "X, y or groups come from lazy sketches, which each pass over them would release again: persist or compute "
+            "them first."
+        )
     if not hasattr(collection, "rechunk"):
         return collection.to_delayed()
     rows = collection.chunks[0] if like is None or not hasattr(like, "chunks") else like.chunks[0]

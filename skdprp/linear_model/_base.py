@@ -16,6 +16,7 @@ from .. import _noise
 from .._adjacency import Relation, Unit
 from .._calibration import snapshot, take_over
 from .._label import GuaranteeDisplayMixin
+from .._lazy import by_chunks, computed
 from .._persons import ASSUMED_OF_PERSONS, persons_of
 from .._validation import (
     FLOATS,
@@ -254,18 +255,19 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 f"Noise cannot be calibrated in floats for {numbers}: one is too extreme. {error}"
             ) from error
 
+    @by_chunks
     @silent
     def decision_function(self, X):
         """Score each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows. Those longer than `max_norm` are clipped, as in fit, where it is set.
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        {ndarray, dask array} of shape (n_samples,) or (n_samples, n_classes)
             Scores of the second of two classes, or of each class.
         """
         check_is_fitted(self)
@@ -273,52 +275,55 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @by_chunks
     @silent
     def predict(self, X):
         """Predict the label of each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        {ndarray, dask array} of shape (n_samples,)
         """
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     @available_if(_has_probabilities)
+    @by_chunks
     @silent
     def predict_log_proba(self, X):
         """Estimate the logarithm of the probability of each class; not for huber_hinge.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        {ndarray, dask array} of shape (n_samples, n_classes)
             In the order of `classes_`. Finite also where the probability is below all floats.
         """
         return self._log_probabilities(self.decision_function(X))
 
     @available_if(_has_probabilities)
+    @by_chunks
     @silent
     def predict_proba(self, X):
         """Estimate the probability of each class; not for huber_hinge.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        {ndarray, dask array} of shape (n_samples, n_classes)
             In the order of `classes_`. One-vs-rest probabilities are normalised.
         """
         return np.exp(self.predict_log_proba(X))
@@ -340,7 +345,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         -------
         float
         """
-        return without_values(accuracy_score, y, self.predict(X), sample_weight=sample_weight, name="y")
+        y, predicted = computed(y, self.predict(X))
+        return without_values(accuracy_score, y, predicted, sample_weight=sample_weight, name="y")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration, reached_delta
 from .._digits import printed_down
+from .._lazy import by_chunks
 from .._validation import Interval, StrOptions, silent
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import Published, objective_perturbation_scale, sampled_target
@@ -457,18 +458,19 @@ class AMPClassifier(PrivateLinearClassifier):
         threshold = share if self.threshold == "prior" else float(self.threshold)
         return {**released, "loss_": problem.loss, "class_prior_": prior, "threshold_": threshold}
 
+    @by_chunks
     @silent
     def predict(self, X):
         """Predict the label of each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        {ndarray, dask array} of shape (n_samples,)
         """
         check_is_fitted(self)
         if self.threshold_ == 0.5:
