@@ -418,7 +418,7 @@ class AMPClassifier(PrivateLinearClassifier):
         # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
         prior, share, offset = None, None, 0.0
         if noise.count:
-            prior = noise.count.release(codes)
+            prior = noise.count.release(int(X.class_counts[1] if codes is None else np.count_nonzero(codes)))
             shares, least = np.array([1 - prior, prior]), _least_share(problem)
             if class_weights is not None:
                 shares *= class_weights / class_weights.max()  # whose ratio counts, however small they are
@@ -438,7 +438,7 @@ class AMPClassifier(PrivateLinearClassifier):
             problem,
             X,
             codes,
-            None if class_weights is None else class_weights[codes],
+            class_weights,
             offset=offset,
             penalty=noise.penalty,
             perturbation=perturbation,
