@@ -38,10 +38,7 @@ class Partitions:
     """Partitions of dask collections of rows and labels, all together on the scheduler in use."""
 
     def __init__(self, X, y):
-        rows, labels = partitions(X), partitions(y, like=X)
-        if len(rows) != len(labels):
-            raise ValueError("X and y should have the same partitions.")
-        self.parts = list(zip(rows, labels, strict=True))
+        self.parts = list(zip(*partitions(X, y), strict=True))
 
     def map(self, function):
         """Return what a function makes of the rows and labels of each partition."""
