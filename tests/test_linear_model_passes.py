@@ -125,8 +125,10 @@ def test_true_gradients_of_chunks_are_within_the_stated_accuracy(loss, multinomi
     rows, codes = rows_that_nearly_cancel(rng, 30, 6, 1e-5), rng.integers(2 + multinomial, size=30)
     problem = Problem(30, 6, 3 if multinomial else 2, loss, multinomial, 1.0, 0.3, 1e-9)
     monkeypatch.setattr(_erm, "_MOST_FOR_HESSIAN", 1000 * with_matrix)
-    monkeypatch.setattr("skdprp.linear_model._passes.block_rows", lambda n_features: 4)
-    streamed = StreamedRows(Chunks(cut(rows, codes, size)), lambda X, y: (X, y), *rows.shape, None, None, max_norm=1.0)
+    monkeypatch.setattr("skdprp.linear_model._passes.block_rows", lambda *sizes: 4)
+    streamed = StreamedRows(
+        Chunks(cut(rows, codes, size)), lambda X, y: (X, y), *rows.shape, np.bincount(codes), None, max_norm=1.0
+    )
     b = rng.normal(size=problem.weights_shape)
     b *= 3.0 * (1 - 2.0**-40) / np.linalg.norm(b)
     for penalty in (1e-2, 1.0):
