@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ._lazy import by_chunks
 from ._recording import in_plan, public_numbers
 from ._validation import FLOATS, Interval, clip_rows, float_type, silent, validate_array, validate_data
 from .moments import MOMENTS_CONSTRAINTS, PrivateMoments
@@ -133,19 +134,20 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
         self._n_components(columns.n_features)  # before anything is released
         return super()._calibrate(n_samples, columns, unit)
 
+    @by_chunks
     @silent
     def transform(self, X):
         """Project rows on the components. What is returned is **not private**: it is made of each row as it is.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows. Those longer than `max_norm` are clipped, as in fit.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            In the type of X, if that is float32 or float64.
+        {ndarray, dask array} of shape (n_samples, n_components)
+            In the type of X, if that is float32 or float64; lazy for a dask collection.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)

@@ -350,7 +350,7 @@ def _count_parts(X, columns):
         return [count(X, columns)]
     import dask
 
-    return filter(None, dask.compute(*(dask.delayed(_count_partition)(part, columns) for part in partitions(X))))
+    return filter(None, dask.compute(*(dask.delayed(_count_partition)(part, columns) for part in partitions(X)[0])))
 
 
 @silent

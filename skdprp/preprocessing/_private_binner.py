@@ -1,14 +1,12 @@
 """Binning of columns by private quantiles, and of categories by private counts."""
 
-from copy import copy
 from numbers import Integral
-from uuid import uuid4
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._lazy import is_lazy, map_rows, stand_in
+from .._lazy import as_it_is_now, is_lazy, map_rows, stand_in
 from .._recording import in_plan
 from .._validation import Interval, StrOptions, silent, validate_schema, without_values
 from ..histograms import PrivateHistograms
@@ -187,7 +185,7 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         if is_lazy(X):
             validate_schema(self, stand_in(X), reset=False)
             nothing = self._of_places(np.empty((0, self.n_features_in_), np.intp))
-            return map_rows(copy(self).set_output(transform="default").transform, X, nothing)
+            return map_rows(as_it_is_now(self).transform, X, nothing)
         validate_schema(self, X, reset=False)
         learned = zip(self.bin_edges_, self.categories_, values_of(X, self.histograms_), strict=True)
         places = [
@@ -242,9 +240,6 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
 
     def _n_bins_of(self, column):
         return (len(column.categories) if column.is_listed else self.max_categories) + 2
-
-    def __dask_tokenize__(self):
-        return uuid4().hex  # as its state, it is equal to no other
 
     def _of_places(self, places):
         if self._fitted_as == "ordinal":

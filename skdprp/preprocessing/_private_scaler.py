@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._lazy import by_chunks
 from .._recording import in_plan, public_numbers
 from .._validation import FLOATS, float_type, low_and_high, silent, validate_data
 from ..histograms import PrivateHistograms
@@ -142,19 +143,20 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         low_and_high(self.feature_range, "feature_range")
         return low, high
 
+    @by_chunks
     @silent
     def transform(self, X):
         """Clip and scale each column. What is returned is **not private**: it is made of each row as it is.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            Values within `feature_range`, in the type of X, if that is float32 or float64.
+        {ndarray, dask array} of shape (n_samples, n_features)
+            Values within `feature_range`, in the type of X, if that is float32 or float64; lazy for a dask collection.
         """
         check_is_fitted(self)
         options = {"accept_sparse": "csr", "dtype": FLOATS, "ensure_all_finite": "allow-nan"}
