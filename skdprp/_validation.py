@@ -64,7 +64,7 @@ def silent(function):
     def _silent(*args, **known):
         # To tell scipy.special is slow: only where it was told to do more than raise for want of memory, its default.
         told = {kind for kind, action in special.geterr().items() if action != "ignore"} - {"memory"}
-        untold = special.errstate(all="ignore", memory="raise") if told else nullcontext()
+        untold = special.errstate(**dict.fromkeys(told, "ignore")) if told else nullcontext()
         with np.errstate(all="ignore"), untold:
             return function(*args, **known)
 
