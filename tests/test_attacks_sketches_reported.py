@@ -86,7 +86,7 @@ def test_rows_of_many_numbers_are_not_said_to_be_hidden_where_one_number_is(epsi
         warnings.simplefilter("always")
         sketch.fit(np.zeros((1, 4096)))
     assert guess_of_a_row_and_none(sketch, n_nonzeros) > 0.8
-    assert not any("Whole rows are hidden" in str(warning.message) for warning in caught)
+    assert not any("Rows are lost in the noise" in str(warning.message) for warning in caught)
 
 
 # One call that releases twice

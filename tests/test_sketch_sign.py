@@ -651,7 +651,7 @@ def least_told(sketch, row):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             fitted.append(clone(sketch).set_params(epsilon=epsilon).fit(row))
-        return any("Whole rows are hidden" in str(warning.message) for warning in caught)
+        return any("Rows are lost in the noise" in str(warning.message) for warning in caught)
 
     fitted, low, high = [], 1e-3, 1e3
     assert warns(low) and not warns(high)

@@ -139,7 +139,7 @@ class DPRandomProjection(AdditiveSketch):
         more; "classic" needs epsilon < 1.
     max_nonzeros : int or None, default=None
         Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
-        it says that noise hides whole rows, fit warns; nothing else depends on it, and rows with more are released
+        it says that rows are lost in the noise, fit warns; nothing else depends on it, and rows with more are released
         alike.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.
@@ -256,7 +256,7 @@ class DPOPORP(AdditiveSketch):
         How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "classic" needs epsilon < 1.
     max_nonzeros : int or None, default=None
         Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
-        it says that noise hides whole rows, fit warns; nothing else depends on it, and rows with more are released
+        it says that rows are lost in the noise, fit warns; nothing else depends on it, and rows with more are released
         alike.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.

@@ -147,9 +147,9 @@ class BaseSketch(
             return  # how large rows are is not known then
         if self._mean_squared_loss(min(self.max_nonzeros, self.n_features_in_)) <= 4 * np.log(4 / 3):
             warn_at_caller(
-                f"Whole rows are hidden: whether one has max_nonzeros={self.max_nonzeros} numbers of at most "
-                f"max_change={self.max_change:g} or none, the best guess is right in at most 75 of 100. Raise epsilon, "
-                "or lower max_change.",
+                f"Rows are lost in the noise: whether one has max_nonzeros={self.max_nonzeros} numbers of at most "
+                f"max_change={self.max_change:g} or none, the best guess is right in at most 75 of 100, on average "
+                "over draws of the projection. Raise epsilon, or lower max_change.",
                 DataDimensionalityWarning,
             )
 

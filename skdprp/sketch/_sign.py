@@ -247,8 +247,8 @@ class DPSignRP(FlippedSignSketch):
         N_+.
     max_nonzeros : int or None, default=None
         Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
-        it says that most bits of every row are random, or that noise hides whole rows, fit warns; nothing else depends
-        on it, and rows with more are released alike.
+        it says that most bits of every row are random, or that rows are lost in the noise, fit warns; nothing else
+        depends on it, and rows with more are released alike.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -460,8 +460,8 @@ class DPSignOPORP(FlippedSignSketch):
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
     max_nonzeros : int or None, default=None
         Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
-        it says that most bits of every row are random, or that noise hides whole rows, fit warns; nothing else depends
-        on it, and rows with more are released alike.
+        it says that most bits of every row are random, or that rows are lost in the noise, fit warns; nothing else
+        depends on it, and rows with more are released alike.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
