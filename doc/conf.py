@@ -21,7 +21,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "generated/unreleased.rst", "peer_models.md", "peers.md"]  # all but the first are parts
+exclude_patterns = ["_build", "generated/unreleased.rst", "peers.md"]  # the last two are parts of pages
 default_role = "literal"  # single backticks in docstrings name parameters
 autosummary_generate = True
 templates_path = ["_templates"]
