@@ -1,31 +1,39 @@
 """Differentially private random projections and linear models, compatible with scikit-learn."""
 
-from . import similarity
+from importlib import import_module
+
 from ._version import __version__ as __version__
-from .audit import audit_epsilon, membership_inference_auc, worst_neighbours
-from .decomposition import DPPCA
-from .guarantee import PrivacyGuarantee, PrivacyWarning, compose
-from .histograms import DPHistograms
-from .inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
-from .ledger import PrivacyLedger
-from .linear_model import AMPClassifier, DPRidge, MIDPRegressor, ProductNoiseOutputPerturbation
-from .model_selection import DPSearchCV, set_budget
-from .moments import DPMoments, add_moments
-from .neural_network import DPSGDClassifier
-from .out_of_core import transform_chunks
-from .preprocessing import DPBinner, DPScaler, PublicBinner, PublicScaler, make_table_preprocessor
-from .release_file import (
-    load_histograms,
-    load_model,
-    load_moments,
-    load_release,
-    save_histograms,
-    save_model,
-    save_moments,
-    save_release,
-)
-from .report import privacy_report
-from .sketch import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, iDPSignRP
+
+# Where public names are. A module is imported when it, or one of its names, is first asked for: all of them together
+# take longer than scikit-learn's linear models.
+_PLACES = {
+    "audit": ("audit_epsilon", "membership_inference_auc", "worst_neighbours"),
+    "decomposition": ("DPPCA",),
+    "guarantee": ("PrivacyGuarantee", "PrivacyWarning", "compose"),
+    "histograms": ("DPHistograms",),
+    "inspection": ("PrivacyProfileDisplay", "PrivacyUtilityDisplay"),
+    "ledger": ("PrivacyLedger",),
+    "linear_model": ("AMPClassifier", "DPRidge", "MIDPRegressor", "ProductNoiseOutputPerturbation"),
+    "model_selection": ("DPSearchCV", "set_budget"),
+    "moments": ("DPMoments", "add_moments"),
+    "neural_network": ("DPSGDClassifier",),
+    "out_of_core": ("transform_chunks",),
+    "preprocessing": ("DPBinner", "DPScaler", "PublicBinner", "PublicScaler", "make_table_preprocessor"),
+    "release_file": (
+        "load_histograms",
+        "load_model",
+        "load_moments",
+        "load_release",
+        "save_histograms",
+        "save_model",
+        "save_moments",
+        "save_release",
+    ),
+    "report": ("privacy_report",),
+    **dict.fromkeys(("composition", "losses", "mechanisms", "random_projection", "sensitivity", "similarity"), ()),
+    "sketch": ("DPOPORP", "DPRandomProjection", "DPSignOPORP", "DPSignRP", "iDPSignRP"),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
     "DPOPORP",
@@ -70,3 +78,16 @@ __all__ = [
     "transform_chunks",
     "worst_neighbours",
 ]
+
+
+def __getattr__(name):
+    if name in _MODULE_OF:
+        value = globals()[name] = getattr(import_module(f".{_MODULE_OF[name]}", __name__), name)
+        return value
+    if name in _PLACES:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -541,7 +541,7 @@ def variants(kind):
 
 KINDS = [
     kind
-    for kind in map(skdprp.__dict__.get, skdprp.__all__)
+    for kind in (getattr(skdprp, name) for name in skdprp.__all__)
     if inspect.isclass(kind) and issubclass(kind, BaseEstimator) and "epsilon" in kind._parameter_constraints
 ]
 

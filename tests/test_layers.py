@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +88,15 @@ def test_private_randomness_is_drawn_in_one_place(path):
 def test_every_public_name_exists():
     assert len(set(skdprp.__all__)) == len(skdprp.__all__)
     assert all(hasattr(skdprp, name) for name in skdprp.__all__)
+    assert set(skdprp.__all__) <= set(dir(skdprp))
+    assert set(skdprp._MODULE_OF) | {"similarity"} == set(skdprp.__all__)
+    with pytest.raises(AttributeError, match="module 'skdprp' has no attribute 'AMP'"):
+        skdprp.AMP  # noqa: B018
+
+
+def test_a_module_is_imported_when_it_is_first_asked_for():
+    asked = (
+        "import sys, skdprp; print('numpy' in sys.modules); skdprp.losses; print('sklearn.linear_model' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", f"{asked}; skdprp.AMPClassifier"], capture_output=True, text=True)
+    assert told.stdout.split() == ["False", "False"] and told.returncode == 0

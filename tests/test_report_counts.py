@@ -750,7 +750,7 @@ def test_a_class_that_inherits_a_guarantee_and_adds_to_it_is_not_covered(sketch)
 
 
 REQUIRED = {"target_bounds": (0, 1), "estimator": MODEL, "param_grid": {}}
-KINDS = [kind for kind in vars(skdprp).values() if isinstance(kind, type) and hasattr(kind, "fit")]
+KINDS = [kind for name in skdprp.__all__ if isinstance(kind := getattr(skdprp, name), type) and hasattr(kind, "fit")]
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
