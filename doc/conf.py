@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from sphinx_gallery.sorting import ExplicitOrder
+
 import skdprp
 
 project = "skdprp"
@@ -16,6 +18,7 @@ extensions = [
     "sphinx.ext.autosummary",
     "myst_parser",
     "numpydoc",
+    "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["_build", "generated/unreleased.rst", "peers.md"]  # the last two are parts of pages
@@ -38,11 +41,14 @@ nitpick_ignore_regex = [
     ("py:(mod|class)", r"skdprp\.(\w+\.)?_.*"),  # private: named in passing, and in signatures
     ("py:class", r"skdprp\.moments\.PrivateMoments"),  # the base of what is documented
 ]
-# Methods inherited from scikit-learn refer to labels and terms of its own site.
-suppress_warnings = ["ref.ref", "ref.term"]
+# Methods inherited from scikit-learn refer to labels and terms of its own site. The API names objects in full.
+suppress_warnings = ["ref.ref", "ref.term", "autosummary.import_cycle"]
 html_theme = "pydata_sphinx_theme"
 html_static_path = ["_static"]
 html_css_files = ["custom.css"]
+# What is copied can be pasted into a notebook: no prompts, no output.
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 html_title = "skdprp"
 html_show_sourcelink = False
 html_theme_options = {
@@ -53,14 +59,24 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-_ALONE = "architecture attacks choose cite coming_from get_started own_mechanism performance results scale whats_new"
+_ALONE = (
+    "architecture attacks choose cite coming_from faq get_started own_mechanism performance publish results review "
+    "scale stories whats_new"
+)
 html_sidebars = {page: [] for page in _ALONE.split()}
+# A first model first, then regression and sketches, what they cost, how it works inside, and attacks.
+_LESSONS = """
+    0_tour private_classifier table private_regression tuning_costs classification_on_sketches private_retrieval
+    sparse_text text_messages three_sketches gaussian_calibrations perturbations midp_regression own_mechanism audit
+    seed_attack individual_dp embedding_inversion
+"""
+_REPRODUCTIONS = sorted(path.name for path in Path(__file__).parents[1].glob("examples/reproductions/plot_*.py"))
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",
     "ignore_pattern": "^_",  # what examples share is no example
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": ExplicitOrder([*(f"plot_{name}.py" for name in _LESSONS.split()), "*", *_REPRODUCTIONS]),
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,

@@ -45,12 +45,14 @@ print(f"accuracy {LogisticRegression(max_iter=1000).fit(bits_train, y_train).sco
 # -----------------------
 # The curve of your own data says more than any rule. It is computed from the data, so that it is not private itself:
 # draw it where the data is, or on public data like yours.
+import matplotlib.pyplot as plt
+
 pipeline = make_pipeline(sketch, LogisticRegression(max_iter=1000))
 options = {"epsilons": [0.3, 1, 3, 10, 30], "cv": 3, "n_repeats": 2}
-display = PrivacyUtilityDisplay.from_estimator(AMPClassifier(max_norm=4.0, classes=range(10)), X, y, **options)
-display.plot(public_data=True)
-PrivacyUtilityDisplay.from_estimator(pipeline, X, y, **options).plot(ax=display.ax_, public_data=True)
+fig, axes = plt.subplots(1, 2, figsize=(10, 4.5), sharey=True, layout="constrained")
+for ax, estimator in zip(axes, (AMPClassifier(max_norm=4.0, classes=range(10)), pipeline), strict=True):
+    PrivacyUtilityDisplay.from_estimator(estimator, X, y, **options).plot(ax=ax, public_data=True)
 
 # %%
-# The two curves are not about the same guarantee. The model's unit is a row, of which there are 1797 to hide among; the
-# sketch's is a pixel of a row, and each row stands alone. :doc:`/choose` says which you need.
+# The two curves are not about the same guarantee, and so have an axis each. On the left a whole row is hidden among
+# 1797; on the right one pixel of a row, and each row stands alone. :doc:`/choose` says which you need.

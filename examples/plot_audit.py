@@ -56,7 +56,7 @@ fig, ax = plt.subplots(figsize=(7, 2.4), layout="constrained")
 ax.barh(list(results), [result.epsilon for result in results.values()], color="#0077BB")
 ax.axvline(1.0, color="#CC3311", linestyle="--", label="claimed")
 ax.invert_yaxis()
-ax.set(xlabel="audited: epsilon is at least")
+ax.set(xlabel="epsilon of the number, by the audit at least")
 ax.legend()
 
 # %%

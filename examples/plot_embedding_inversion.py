@@ -30,7 +30,7 @@ RADIUS = 2.0
 
 
 def embed(images):
-    """Embed images, and shorten what is longer than the radius."""
+    """Embed images, and clip what is longer than the radius."""
     embedded = model.transform(images)
     return embedded * np.minimum(1, RADIUS / np.linalg.norm(embedded, axis=1, keepdims=True))
 

@@ -33,8 +33,17 @@ for (name, calibration), style in zip(calibrations.items(), ("-", "--", ":"), st
     deltas = [gaussian_profile(epsilon, scale=scale) for epsilon, scale in zip(epsilons, scales, strict=True)]
     noise.loglog(epsilons, scales, style, label=name)
     failure.loglog(epsilons, deltas, style, label=name)
-noise.set(xlabel="epsilon", ylabel="standard deviation of the noise", title="noise for sensitivity 1")
-failure.set(xlabel="epsilon", ylabel="delta that holds", title=f"asked for: delta = {delta:g}", ylim=(1e-14, 1e-4))
+noise.set(
+    xlabel="epsilon, l2 change of 1",
+    ylabel="standard deviation of the noise",
+    title="noise for sensitivity 1",
+)
+failure.set(
+    xlabel="epsilon, l2 change of 1",
+    ylabel="delta that holds",
+    title=f"asked for: delta = {delta:g}",
+    ylim=(1e-14, 1e-4),
+)
 for ax in (noise, failure):
     ax.xaxis.set_major_formatter("{x:g}")
 fig.legend(*noise.get_legend_handles_labels(), loc="outside upper center", ncols=3)

@@ -2,7 +2,7 @@
 Regression with private rows and targets
 ========================================
 
-:class:`~skdprp.DPRidge` stands where ``Ridge`` stood, and hides each row with its target. What does that cost, and how
+:class:`~skdprp.DPRidge` replaces ``Ridge``, and hides each row with its target. What does that cost, and how
 far can its weights be trusted?
 """
 

@@ -126,7 +126,7 @@ for panel, (ax, title) in enumerate(zip(axes, ["precision at 10", "recall at 100
         ax.axhline(figures[-1], color=colour, linestyle=(0, (5, 4)), linewidth=1, zorder=1)
     ax.axhline(exact[panel], color="black", linewidth=1, zorder=0, label="the rows themselves")
     ax.axhline(chance[panel], color="grey", linestyle=":", label="chance")
-    ax.set(xscale="log", xlabel="epsilon of one row", title=title, ylim=(0, 1.03))
+    ax.set(xscale="log", xlabel="epsilon, one pixel by its whole range", title=title, ylim=(0, 1.03))
     ax.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons])
     ax.minorticks_off()
 axes[0].plot([], [], color="black", linestyle=(0, (5, 4)), linewidth=1, label="not private, in the colour of each")

@@ -17,7 +17,6 @@ import numpy as np
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
 from skdprp import DPOPORP, DPSignOPORP, PrivacyUtilityDisplay
@@ -59,7 +58,7 @@ for sketch in (DPOPORP(512, random_state=0), DPSignOPORP(512, output="packed", r
 # first forty words of a text mostly finds it among the first ten. Noisy numbers find more than bits, with as many
 # components as a release may hold: a component that no word reaches counts for little in ``SketchNeighbors``, which
 # learns from the release how components are distributed. Counting the bits that differ finds next to nothing, for most
-# bits of a short query are reached by none of its words, and are coins.
+# bits of a short query are reached by none of its words, and are random.
 rng = np.random.default_rng(0)
 wanted = rng.choice(len(y), 300, replace=False)
 beginnings = words.transform([" ".join(documents[i].split()[:40]) for i in wanted]).sign()
@@ -67,27 +66,13 @@ numbers = DPOPORP(4096, epsilon=5.0, noise="laplace", random_state=0).fit(X)
 bits = DPSignOPORP(512, epsilon=5.0, output="packed", random_state=0).fit(X)
 of_bits = bits.transform(X)
 searches = {
-    "numbers": SketchNeighbors(10).fit(numbers.transform(X), sketch=numbers),
-    "bits": SketchNeighbors(10).fit(of_bits, sketch=bits),
+    "numbers": (SketchNeighbors(10).fit(numbers.transform(X), sketch=numbers), beginnings),
+    "bits": (SketchNeighbors(10).fit(of_bits, sketch=bits), beginnings),
+    "bits, counted": (HammingNeighbors(10).fit(of_bits), bits.transform(beginnings)),
 }
-found = {name: search.kneighbors(beginnings, return_distance=False) for name, search in searches.items()}
-counted = HammingNeighbors(10).fit(of_bits)
-found["bits, counted"] = counted.kneighbors(bits.transform(beginnings), return_distance=False)
-for name, nearest in found.items():
+for name, (search, queries) in searches.items():
+    nearest = search.kneighbors(queries, return_distance=False)
     print(f"{name}: recall at 10 is {(nearest == wanted[:, None]).any(axis=1).mean():.2f}")
-
-# %%
-# **Near-duplicates.** Many of these texts are variants of one another: numpy's masked arrays repeat numpy, and loss
-# functions repeat each other. Does who holds one text see that the release has another that is nearly the same? These
-# are the texts whose nearest other one has a cosine of at least .8; the text itself, which the release has too, does
-# not count. What one word more or less is, the release hides, and not which texts are alike.
-cosines = (normalize(X) @ normalize(X).T).toarray()
-np.fill_diagonal(cosines, 0)
-held = np.flatnonzero(cosines.max(axis=1) >= 0.8)
-for name, search in searches.items():
-    nearest = search.kneighbors(X[held], return_distance=False)
-    hits = np.take_along_axis(cosines[held], nearest, axis=1) >= 0.8
-    print(f"{name}: {hits.any(axis=1).mean():.2f} of {len(held)} near-duplicates are among the ten nearest")
 
 # %%
 # To learn, bits do better when epsilon is small, numbers when it is large.

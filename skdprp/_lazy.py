@@ -1,9 +1,13 @@
 """Collections of dask: whether rows are one, what is known of them before anything is computed, and maps of rows."""
 
 import sys
-from functools import partial
+from copy import copy
+from functools import wraps
+from uuid import uuid4
 
 import scipy.sparse as sp
+from sklearn import get_config
+from sklearn.utils.validation import check_is_fitted
 
 
 def is_lazy(X):
@@ -14,6 +18,12 @@ def is_lazy(X):
 def is_frame(X):
     """Whether a collection is a dataframe."""
     return hasattr(X, "_meta_nonempty") and hasattr(X, "columns")
+
+
+def holds_releases(collection):
+    """Whether to compute a collection releases something, as of a lazy sketch that was not persisted."""
+    tasks = dict(collection.__dask_graph__()).values()
+    return any(type(task).__name__ == "ReleaseTask" for task in tasks)  # of a higher layer
 
 
 def stand_in(X):
@@ -31,16 +41,57 @@ def map_rows(function, X, nothing):
     The function is called on whole rows, and not on empty chunks, of which `nothing` comes: its type is that of all.
     """
     nothing = _of_dask(nothing)
-    on_chunk = partial(_on_chunk, function, nothing)
+    on_chunk = _OnChunk(function, nothing)
     if is_frame(X):
         return X.map_partitions(on_chunk, meta=nothing)
     rows = X.rechunk({1: -1})
-    chunks = (rows.chunks[0], (nothing.shape[1],))
-    return rows.map_blocks(on_chunk, dtype=nothing.dtype, meta=nothing, chunks=chunks)
+    chunks = (rows.chunks[0], *((width,) for width in nothing.shape[1:]))
+    dropped = 1 if nothing.ndim == 1 else None
+    return rows.map_blocks(on_chunk, dtype=nothing.dtype, meta=nothing, chunks=chunks, drop_axis=dropped)
 
 
-def _on_chunk(function, nothing, chunk):
-    return _of_dask(function(chunk)) if chunk.shape[0] else nothing
+def by_chunks(method):
+    """Let a method of rows return a lazy dask array for a dask collection: of each chunk, whenever it is computed."""
+
+    @wraps(method)
+    def _method(self, X):
+        if not is_lazy(X):
+            return method(self, X)
+        check_is_fitted(self)
+        nothing = method(self, stand_in(X))[:0]
+        return map_rows(getattr(as_it_is_now(self), method.__name__), X, nothing)
+
+    return _method
+
+
+def as_it_is_now(estimator):
+    """Copy an estimator, of whose chunks none shall tell what became of it before they are computed."""
+    config = getattr(estimator, "_sklearn_output_config", {})
+    container = config.get("transform", get_config()["transform_output"])
+    if not hasattr(estimator, "set_output"):
+        return copy(estimator)
+    # A dataframe of scikit-learn would load all rows at once.
+    if container != "default":
+        raise ValueError(f'Rows of dask collections are dask arrays: set_output(transform="{container}") is not.')
+    return copy(estimator).set_output(transform="default")  # whatever is the default of a worker
+
+
+def computed(*collections):
+    """Compute dask collections together, and return all else as it is."""
+    return sys.modules["dask"].compute(*collections) if any(map(is_lazy, collections)) else collections
+
+
+class _OnChunk:
+    """A function of rows, by a name of its own: dask finds none for an estimator whose states equal no others."""
+
+    def __init__(self, function, nothing):
+        self.function, self.nothing, self.name = function, nothing, uuid4().hex
+
+    def __dask_tokenize__(self):
+        return self.name
+
+    def __call__(self, chunk):
+        return _of_dask(self.function(chunk)) if chunk.shape[0] else self.nothing
 
 
 def _of_dask(rows):

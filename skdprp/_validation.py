@@ -21,6 +21,7 @@ from sklearn.utils._param_validation import HasMethods, Options, StrOptions
 
 from . import _recording
 from ._digits import to_python
+from ._lazy import is_lazy
 
 __all__ = [
     "FLOATS",
@@ -63,7 +64,7 @@ def silent(function):
     def _silent(*args, **known):
         # To tell scipy.special is slow: only where it was told to do more than raise for want of memory, its default.
         told = {kind for kind, action in special.geterr().items() if action != "ignore"} - {"memory"}
-        untold = special.errstate(all="ignore", memory="raise") if told else nullcontext()
+        untold = special.errstate(**dict.fromkeys(told, "ignore")) if told else nullcontext()
         with np.errstate(all="ignore"), untold:
             return function(*args, **known)
 
@@ -141,6 +142,7 @@ PRIVACY_CONSTRAINTS = {
 SKETCH_CONSTRAINTS = {
     "n_components": [Interval(Integral, 1, None, closed="left")],
     "max_change": [Interval(Real, 1e-100, 1e100, closed="both")],  # squares of rows on this scale stay in float64
+    "max_nonzeros": [Interval(Integral, 1, None, closed="left"), None],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
 }
@@ -189,12 +191,21 @@ def validate_data(estimator, X, y="no_validation", **options):
     is_numeric = options.pop("y_numeric", False)  # whose errors quote y: it is checked here
     if getattr(getattr(y, "dtype", None), "kind", "") == "T":  # of which scikit-learn says that X cannot be read
         raise TypeError("y is an array of numpy's StringDType, which scikit-learn cannot read: give y.astype(str).")
+    X, y = _loaded(X, "X"), _loaded(y, "y")
     with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
         data = without_values(validation.validate_data, estimator, _canonical(X), y, **options)
         if not isinstance(data, tuple):
             return _as_numbers(data)
         X, y = data
         return _as_numbers(X), without_values(_numbers, y, name="y") if is_numeric else y
+
+
+def _loaded(data, name):
+    """Return data in memory, with a warning where they were a dask collection, which need not fit in there."""
+    if not is_lazy(data):
+        return data
+    warn_at_caller(f"{name} is a dask collection, of which this loads all rows into memory.", UserWarning)
+    return data.compute()
 
 
 def validate_schema(estimator, X, *, reset):
@@ -215,6 +226,7 @@ def is_frame(X):
 @silent
 def validate_array(X, **options):
     """Validate rows that belong to no fitted width, as :func:`validate_data` does."""
+    X = _loaded(X, "X")
     with config_context(assume_finite=False):
         return _as_numbers(without_values(validation.check_array, _canonical(X), input_name="X", **options))
 

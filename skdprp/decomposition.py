@@ -6,6 +6,8 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from ._lazy import by_chunks
+from ._recording import in_plan, public_numbers
 from ._validation import FLOATS, Interval, clip_rows, float_type, silent, validate_array, validate_data
 from .moments import MOMENTS_CONSTRAINTS, PrivateMoments
 
@@ -15,8 +17,8 @@ __all__ = ["DPPCA"]
 class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
     """Private principal components: directions of largest variance, under a guarantee for rows.
 
-    Where PCA stood. The components are private; what `transform` returns is not: it is made of each row as it is, for a
-    private step that follows.
+    Replaces PCA. The components are private. What `transform` returns is not: it is computed from each row without
+    noise, for a private step that follows.
 
     Parameters
     ----------
@@ -132,24 +134,27 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
         self._n_components(columns.n_features)  # before anything is released
         return super()._calibrate(n_samples, columns, unit)
 
+    @by_chunks
     @silent
     def transform(self, X):
         """Project rows on the components. What is returned is **not private**: it is made of each row as it is.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows. Those longer than `max_norm` are clipped, as in fit.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            In the type of X, if that is float32 or float64.
+        {ndarray, dask array} of shape (n_samples, n_components)
+            In the type of X, if that is float32 or float64; lazy for a dask collection.
         """
         check_is_fitted(self)
         rows = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
         clipped = clip_rows(rows, self.moments_.columns.max_norm)
         projected = clipped @ self.components_.T - self.mean_ @ self.components_.T
+        if in_plan():
+            projected = public_numbers(*projected.shape)
         return projected.astype(float_type(X, rows), copy=False)
 
     @silent

@@ -459,20 +459,28 @@ class PrivacyGuarantee:
             hidden = facts.get("hidden_changes")
             if adjacency is not None:
                 adjacency = Adjacency(**adjacency | {"bound": float(adjacency["bound"])})  # spelled out if infinite
-            return cls(
+            guarantee = cls(
                 **{
                     **facts,
                     "epsilon": float(facts["epsilon"]),
                     "audited_epsilon": None if audited is None else float(audited),
                     "hidden_changes": None if hidden is None else float(hidden),
-                    "assumptions": tuple(facts["assumptions"]),
-                    "not_covered": tuple(facts["not_covered"]),
+                    "assumptions": _texts(facts["assumptions"]),
+                    "not_covered": _texts(facts["not_covered"]),
                     "adjacency": adjacency,
                     "loss": None if loss is None else _loss_from_dict(loss),
                 }
             )
+            guarantee._check_types()
         except (KeyError, TypeError) as error:
             raise ValueError(f"This dictionary does not describe a guarantee: {error}.") from error
+        return guarantee
+
+    def _check_types(self):
+        """Raise TypeError where a file of anybody has something else than a text, a number or a truth value."""
+        _texts([self.unit, self.given, self.released, self.mechanism, self.method, self.source, self.violation])
+        if type(self.n_releases) is not int or self.n_releases < 1 or type(self.seeded) is not bool:
+            raise TypeError("its number of releases, or whether it is seeded, is no such thing")
 
     def to_markdown(self):
         """Return the privacy label as a Markdown table, for model cards.
@@ -728,6 +736,12 @@ def _finite(facts):
 def _plain(parameter):
     name, value = parameter
     return name, [_loss_to_dict(loss) for loss in value] if name == "losses" else value
+
+
+def _texts(found):
+    if not isinstance(found, list | tuple) or not all(isinstance(text, str) for text in found):
+        raise TypeError("some of what it says is no text")
+    return tuple(found)
 
 
 def _loss_from_dict(facts):

@@ -24,7 +24,7 @@ __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
 _COLOURS = ("#0077BB", "#EE7733", "#009988", "#CC3311", "#EE3377")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE, _LEVEL, _TARGET = "privacy curve", "score without a curve", "guarantee as stated"
-_CAVEAT = "computed from the data without protection: this curve is not private"
+_CAVEAT = "computed from the data without protection:\nthis curve is not private"  # two lines, for narrow axes
 _SAY_WHAT_IS_HIDDEN = ("adjacency", "max_abs", "max_change", "method", "projection")
 _SPREADS = ("both", "noise", "folds")
 _MOST_TICKS = 12
@@ -41,9 +41,22 @@ def _axes(ax):
 
 def _next_style(ax):
     """Colour and marker of the next curve on an axis, which other displays may have drawn on."""
-    drawn = sum(line.get_gid() == _CURVE for line in ax.lines)
+    drawn = len(_curves(ax))
     colour, marker = _COLOURS[drawn % len(_COLOURS)], _MARKERS[drawn % len(_MARKERS)]
     return {"color": colour, "marker": marker, "markersize": 5, "gid": _CURVE}
+
+
+def _curves(ax):
+    """Return the curves on an axis: what was drawn with the identifier of one, and what its epsilon hides, if told."""
+    return [line for line in ax.lines if (line.get_gid() or "").startswith(_CURVE)]
+
+
+def _epsilon_of(ax):
+    """Say whose privacy the epsilons of an axis are about: two curves of a row and of a pixel are no contest."""
+    hidden = {line.get_gid().removeprefix(_CURVE).removeprefix(": ") for line in _curves(ax)}
+    if len(hidden) > 1:
+        return "epsilon, for what each curve says"
+    return f"epsilon, {hidden.pop()}" if any(hidden) else "epsilon of one release"
 
 
 def _draw_level(ax, score, label, **style):
@@ -56,10 +69,13 @@ def _draw_level(ax, score, label, **style):
 
 def _finish(ax, **labels):
     """Label an axis over epsilon, with ticks at the points of its curves where they are few and apart."""
+    figure = ax.figure.canvas.figure
+    if figure.get_layout_engine() is None:  # the legend and a label of two lines would be cut off
+        figure.set_layout_engine("constrained")
     ax.set(xscale="log", **labels)
     # Ticks where the points are, as long as their labels do not overlap: at 6% of the width or more.
     low, high = ax.get_xlim()
-    points = np.unique(np.concatenate([line.get_xdata() for line in ax.lines if line.get_gid() == _CURVE]))
+    points = np.unique(np.concatenate([line.get_xdata() for line in _curves(ax)]))
     apart = 1 < len(points) <= _MOST_TICKS and np.diff(np.log(points)).min() > 0.06 * np.log(high / low)
     ax.xaxis.set_major_locator(_locator(points if apart else None, subs=(1, 2, 5) if high < 300 * low else (1,)))
     ax.xaxis.set_minor_locator(_locator([] if apart else None, subs=(2, 5)))
@@ -430,7 +446,9 @@ class PrivacyUtilityDisplay:
         Parameters
         ----------
         ax : matplotlib Axes or None, default=None
-            Where to draw; None makes a figure. Draw several displays on one axis to compare estimators.
+            Where to draw; None makes a figure. Draw several displays on one axis to compare estimators, if their
+            epsilons hide the same. A figure without a layout engine gets the constrained one, so that the legend and
+            the labels are not cut off.
         label : str or None, default=None
             Name of the curve in the legend; None is that of the display, with what it hides.
         spread : {"both", "noise", "folds"}, default="both"
@@ -455,7 +473,8 @@ class PrivacyUtilityDisplay:
         width, described = self._spread(spread), self._describe(spread)  # which refuse, before anything is drawn
         ax = _axes(ax)
         named = ", ".join(text for text in (self.label, self.hides) if text) or None
-        style = _next_style(ax) | {"label": label or named} | line_options
+        gid = f"{_CURVE}: {self.hides}" if self.hides else _CURVE
+        style = _next_style(ax) | {"label": label or named, "gid": gid} | line_options
         mean = self.scores.mean(axis=(1, 2))
         (self.line_,) = ax.plot(self.epsilons, mean, **style)
         colour = self.line_.get_color()
@@ -463,7 +482,7 @@ class PrivacyUtilityDisplay:
         _draw_level(ax, self.reference_score, "not private", color=ax.xaxis.label.get_color(), linestyle="--")
         _draw_level(ax, self.chance_score, "chance", color="0.5", linestyle=":")
         caveat = "" if public_data else f"\n{_CAVEAT}"
-        _finish(ax, xlabel=f"epsilon of one release{caveat}", ylabel=f"{self.score_name}\n{described}")
+        _finish(ax, xlabel=_epsilon_of(ax) + caveat, ylabel=f"{self.score_name}\n{described}")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -667,7 +686,7 @@ class PrivacyProfileDisplay:
         targets = [line.get_ydata()[0] for line in ax.lines if line.get_gid() == _TARGET]
         floor = min(delta for delta in (_LEAST_DELTA, self.target[1], *targets) if delta > 0)
         # In parts of the diagonal, and off the markers of curves that may coincide with this one.
-        drawn = sum(line.get_gid() == _CURVE for line in ax.lines)
+        drawn = len(_curves(ax))
         apart = 0.2 * (drawn % len(_MARKERS) + 0.5) / len(_MARKERS), 0.2
         named = label + self.void if label else self.label
         style = _next_style(ax) | {"label": named, "markevery": apart} | line_options

@@ -14,7 +14,7 @@ from ._adjacency import Relation, Unit
 from ._calibration import Calibration, snapshot, take_over
 from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
-from ._lazy import is_lazy, stand_in
+from ._lazy import holds_releases, is_lazy, stand_in
 from ._persons import ASSUMED_OF_PERSONS, persons_in_parts, persons_of, roots
 from ._validation import (
     FLOATS,
@@ -671,28 +671,42 @@ def compute_partitions(function, X, y, groups):
     """
     import dask
 
-    rows = partitions(X)
-    targets = [None] * len(rows) if y is None else partitions(y, like=X)
+    rows, targets, labels = partitions(X, y, groups)
     persons, weights = None, [None] * len(rows)
     if groups is not None:
-        persons, weights = persons_in_parts(dask.compute(*partitions(groups, like=X)))
-    if not len(rows) == len(targets) == len(weights):
-        raise ValueError("X, y and groups should have the same partitions.")
+        persons, weights = persons_in_parts(dask.compute(*labels))
     parts = zip(rows, targets, weights, strict=True)
     return persons, dask.compute(*(dask.delayed(function, pure=False)(*part) for part in parts))
 
 
-def partitions(collection, like=None):
-    """Delayed partitions of the rows of a dask array, dataframe or series."""
-    if not is_lazy(collection):
+def partitions(X, *others):
+    """Delayed partitions of the rows of a dask array or dataframe, and of what goes with them, or None for each.
+
+    What several arrays are made from, such as a file, is read once: optimised by themselves, each would read its own.
+    """
+    given = [collection for collection in (X, *others) if collection is not None]
+    if not all(map(is_lazy, given)):
         raise TypeError("X is a dask collection, and y or groups is not: make all of them one.")
+    if any(map(holds_releases, given)):
+        raise ValueError(
+            "X, y or groups come from lazy sketches, which each pass over them would release again: persist or compute "
+            "them first."
+        )
+    parts = [None if collection is None else _delayed(collection, X) for collection in (X, *others)]
+    if len({len(some) for some in parts if some is not None}) > 1:
+        raise ValueError("X, y and groups should have the same partitions.")
+    return [[None] * len(parts[0]) if some is None else some for some in parts]
+
+
+def _delayed(collection, X):
+    """Delayed partitions of a dataframe, or of an array that is cut into rows as X is, where that is known."""
     if not hasattr(collection, "rechunk"):
         return collection.to_delayed()
-    rows = collection.chunks[0] if like is None or not hasattr(like, "chunks") else like.chunks[0]
+    rows = X.chunks[0] if hasattr(X, "chunks") else collection.chunks[0]
     try:
         whole = collection.rechunk({0: rows, 1: -1} if collection.ndim > 1 else {0: rows})
     except ValueError:  # which says how many rows there are
         whole = None
     if whole is None:
         raise ValueError("X, y and groups should have the same rows.")
-    return whole.to_delayed().ravel().tolist()
+    return whole.to_delayed(optimize_graph=False).ravel().tolist()

@@ -211,8 +211,8 @@ class Projection(ABC):
         largest = [(squares @ components[batch].T.astype(np.float64)).max(axis=0) for batch in batches]
         return np.sqrt(np.concatenate(largest)) * _ROUND_UP
 
-    def n_reached(self):
-        """Number of components that one feature reaches, at most."""
+    def n_reached(self, n_nonzeros=1):
+        """Number of components that so many features reach together, at most."""
         return self.n_components
 
     @property
@@ -239,6 +239,10 @@ class IdentityProjection(Projection):
     max_entry = 1.0
     fourth_moment = 1.0
     variance_factor = 0.0
+
+    def n_reached(self, n_nonzeros=1):
+        """Number of components that so many features reach together: one each."""
+        return n_nonzeros
 
     def _project_sparse(self, X):
         return X.toarray(order="C")
@@ -326,9 +330,9 @@ class OPORPProjection(Projection):
         per_row = max(self.n_components, 2 * X.nnz // max(1, X.shape[0])) if sp.issparse(X) else self.n_features
         return max(1, _BLOCK_BYTES // (16 * per_row))
 
-    def n_reached(self):
-        """Number of components that one feature reaches."""
-        return 1
+    def n_reached(self, n_nonzeros=1):
+        """Number of components that so many features reach together, at most: one each."""
+        return min(n_nonzeros, np.count_nonzero(self.column_max()))
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""
@@ -412,9 +416,9 @@ class StackedProjection(Projection):
         """How many rows of X `project_blocks` handles best at a time."""
         return min(part.rows_per_block(X) for part in self.parts)
 
-    def n_reached(self):
-        """Bound: the features that reach most components of each part need not be one."""
-        return sum(part.n_reached() for part in self.parts)
+    def n_reached(self, n_nonzeros=1):
+        """Bound: the features that reach most components of each part need not be the same."""
+        return sum(part.n_reached(n_nonzeros) for part in self.parts)
 
     def row_norm(self, order):
         """Bound: the largest rows of the parts need not belong to one feature."""
@@ -491,9 +495,10 @@ class VerySparseProjection(Projection):
         """How many rows of X `project_blocks` handles best at a time."""
         return 1024 if sp.issparse(X) else max(1, _CACHE_BYTES // (8 * self.n_features))
 
-    def n_reached(self):
-        """Largest number of components that a feature reaches: of nonzeros in a row W_i."""
-        return int(np.diff(self._matrix.indptr).max())
+    def n_reached(self, n_nonzeros=1):
+        """Largest number of nonzeros in a row W_i for each feature, up to all components that any feature reaches."""
+        largest = int(np.diff(self._matrix.indptr).max())
+        return min(n_nonzeros * largest, np.count_nonzero(np.bincount(self._matrix.indices)))
 
     def row_norm(self, order):
         """Largest norm of a row W_i."""

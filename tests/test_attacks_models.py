@@ -13,6 +13,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import joblib
+import mpmath
 import numpy as np
 import pandas as pd
 import pytest
@@ -90,10 +91,11 @@ from skdprp.linear_model._erm import Problem, minimisers
 from skdprp.linear_model._objective import _largest_perturbation
 from skdprp.linear_model._sketched_least_squares import noisy_blocks, triangle
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
-from skdprp.mechanisms import gaussian_scale, private_search_trial, spherical_profile
+from skdprp.mechanisms import gaussian_scale, private_search_profile, private_search_trial, spherical_profile
 from skdprp.mechanisms.mutual_information import information_delta
 from skdprp.mechanisms.noisy_steps import composed_profile
 from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile, product_perturbation_profile
+from skdprp.report._rehearsal import PublicFacts
 from skdprp.sensitivity import histograms_sensitivity
 from skdprp.sketch._base import BaseSketch
 from skdprp.testing import reproducible_noise
@@ -2473,5 +2475,193 @@ def test_plans_reports_and_ledgers_agree_on_random_composites_of_models():
         report, of_fit = privacy_report(estimator), [entry.guarantee for entry in ledger.entries]
         n_frozen = sum("frozen" in step.step for step in report.steps if step.releases)
         assert charged(report) == charged(plan) == len(of_fit) + n_frozen
+        assert report.private.epsilon == pytest.approx(plan.private.epsilon, rel=1e-6)
+        assert report.private.epsilon >= compose(*of_fit, delta=report.private.delta).epsilon * (1 - 1e-9)
+
+
+def search_outcomes(trial, n_fails, n_trials):
+    """Return the exact probabilities of who wins, and of who fails first, by those of the outcomes of a trial.
+
+    Those that succeed come first, by their scores from the worst; the last `n_fails` outcomes are failures.
+    """
+    passed, failed = trial[:-n_fails], trial[-n_fails:]
+    # Of all trials none is beyond the winner; in a form that keeps the digits of what is next to impossible.
+    below = np.append(0.0, np.cumsum(passed))
+    wins = np.exp(n_trials * below[:-1]) * np.expm1(n_trials * passed) / np.expm1(n_trials)
+    any_fails = np.exp(n_trials * below[-1]) * np.expm1(n_trials * failed.sum()) / np.expm1(n_trials)
+    return np.append(wins, failed / failed.sum() * any_fails)
+
+
+@pytest.mark.parametrize("n_trials", [0.01, 1.0, 10.0, 60.0])
+def test_a_search_that_a_failure_ends_costs_no_more_than_one_in_which_it_loses(n_trials):
+    """Where noise decides that a trial fails, the winner and who has failed first keep to the profile of the search."""
+    rng, largest = np.random.default_rng(5), 0.0
+    for _ in range(300):
+        n_fails, spread = int(rng.integers(1, 4)), min(10.0 ** rng.uniform(-3, 0) / n_trials, 2.0)
+        one = rng.dirichlet(np.full(8, rng.choice([0.1, 1.0])))
+        other = one * np.exp(spread * rng.choice([-1.0, 1.0], 8))
+        pair = one, other / other.sum()
+        distance = float(np.abs(pair[0] - pair[1]).sum() / 2)
+        epsilon = n_trials * distance + rng.uniform(0, 2 * spread)
+        left = epsilon - n_trials * distance
+        delta = max(np.maximum(a - np.exp(left) * b, 0).sum() for a, b in itertools.permutations(pair))
+        known = {"trial_epsilon": left, "trial_delta": min(float(delta), 1.0), "trial_distance": distance}
+        bound = private_search_profile(epsilon, n_trials=n_trials, **known)
+        searches = [search_outcomes(trial, n_fails, n_trials) for trial in pair]
+        assert [search.sum() for search in searches] == pytest.approx([1, 1])
+        exact = max(np.maximum(a - np.exp(epsilon) * b, 0).sum() for a, b in itertools.permutations(searches))
+        assert exact <= bound + 1e-12
+        largest = max(largest, exact / max(bound, 1e-9))
+    assert largest > 0.03
+
+
+def test_the_noise_of_searches_of_any_size_meets_their_guarantee_in_fifty_digits():
+    """From 1e-9 to 1000 trials and deltas down to 1e-60: by the Gaussian profiles of fits and scores themselves."""
+    rng, n_stated = np.random.default_rng(1), 0
+    facts = PublicFacts.of(X, Y)
+    for _ in range(30):
+        n_trials, epsilon, delta = (float(10.0 ** rng.uniform(*ends)) for ends in ((-9, 3), (-2, 1.5), (-60, -0.3)))
+        known = {"n_trials": n_trials, "epsilon": epsilon, "delta": delta, "test_size": float(rng.uniform(0.1, 0.9))}
+        estimator = DPRidge(target_bounds=(0, 1), mechanism="moments")
+        with suppress(ValueError):  # of too small an epsilon, and of tails that are never sampled
+            guarantee = DPSearchCV(estimator, {}, max_loss=1.0, **known).calibrate_for(facts).guarantee
+            if guarantee.epsilon == epsilon:
+                assert exact_delta_of_search(guarantee) <= delta
+                n_stated += 1
+    assert n_stated > 20
+
+
+def exact_delta_of_search(guarantee):
+    """Bound delta of a search of Gaussian fits and scores, in fifty digits."""
+    facts = dict(guarantee.loss.profiles[0].parameters)
+    with mpmath.workdps(50):
+        m, distance, epsilon = (mpmath.mpf(x) for x in (facts["n_trials"], facts["trial_distance"], guarantee.epsilon))
+
+        def _delta_of_trial(epsilon):
+            deltas = []
+            for loss in facts["losses"]:
+                mu, sampling = mpmath.mpf(loss.mu), mpmath.mpf(loss.sampling)
+                left = epsilon - 2 * sampling
+                tail = mpmath.exp(left) * mpmath.ncdf(-mu / 2 - left / mu)
+                deltas.append(mpmath.exp(sampling) * (mpmath.ncdf(mu / 2 - left / mu) - tail))
+            return max(deltas)
+
+        assert _delta_of_trial(mpmath.mpf(0)) <= distance
+        return m / -mpmath.expm1(-m) * _delta_of_trial(epsilon - m * distance)
+
+
+class Hidden:
+    """A cell that says what is in it wherever it is printed or read as a number."""
+
+    def __repr__(self):
+        return "CANARY"
+
+    def __float__(self):
+        raise ValueError("CANARY")
+
+
+CELLS = [
+    "CANARY",
+    b"CANARY",
+    98765 + 1j,
+    [98765.4321],
+    Decimal("98765.4321"),
+    pd.Timestamp("1987-06-05"),
+    Hidden(),
+    98765.4321,
+]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [PublicScaler((-1, 1)), DPScaler(bounds=(-1, 1), n_cells=16)],
+        [OneHotEncoder(categories=[[1.0, 2.0]] * 3)],
+        [ColumnTransformer([("a", DPBinner(4, bounds=(-1, 1), n_cells=16), [0, 1]), ("b", Normalizer(), [2])])],
+    ],
+)
+def test_neither_an_error_nor_a_warning_of_a_search_quotes_a_cell(steps, recwarn):
+    """Of a row that is fitted on or scored, among the first 64 or not, in whatever it comes, or of its label."""
+    rows, labels = np.random.default_rng(0).uniform(-1, 1, (90, 3)), np.arange(90) % 2
+    search = DPSearchCV(
+        make_pipeline(*steps, DPSGDClassifier(classes=[0, 1])), {}, n_trials=1e-9, epsilon=9.0, random_state=0
+    )
+    for cell, place in itertools.product(CELLS, (3, 80)):
+        listed, of_labels = rows.tolist(), labels.tolist()
+        listed[place][1] = of_labels[place] = cell
+        for table, y in ((listed, labels), (pd.DataFrame(listed, columns=list("abc")), labels), (rows, of_labels)):
+            said = ""
+            try:
+                clone(search).fit(table, y)
+            except (TypeError, ValueError) as error:
+                said = f"{error} {error.__context__} {error.__cause__}"
+            said += " ".join(str(warning.message) for warning in recwarn.list)
+            assert not any(secret in said for secret in ("CANARY", "98765", "1987"))
+
+
+def test_a_search_that_fails_leaves_all_as_it_was():
+    """What was found before, with its guarantee, the generators that all share, and the filters of warnings."""
+    broken = []
+
+    def _breaks(rows):
+        if broken and len(rows) > 64:  # whatever row it is
+            return rows[:, : 1 + len(rows) % 2]
+        return rows
+
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    pipeline = make_pipeline(FunctionTransformer(_breaks), DPSGDClassifier(classes=[0, 1]))
+    search = DPSearchCV(pipeline, {}, n_trials=5, random_state=0).fit(rows, np.arange(200) % 2)
+    before, filters = dict(vars(search)), warnings.filters.copy()
+    broken.append(True)
+    np.random.seed(3)  # noqa: NPY002
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="A trial failed"):
+        search.fit(rows, np.arange(200) % 2)
+    drawn = np.random.random()  # noqa: NPY002
+    np.random.seed(3)  # noqa: NPY002
+    assert drawn == np.random.random()  # noqa: NPY002
+    assert [entry.guarantee for entry in ledger.entries] == [before["guarantee_"]]
+    assert warnings.filters == filters
+    assert vars(search) == before
+
+
+def random_composite(rng, depth, *, regresses):
+    """Return a private model, perhaps a search, behind private steps or in an ensemble."""
+    epsilon, delta = float(rng.choice([0.3, 1.0, 2.0])), rng.choice([1e-6, 1e-7])
+    kind = rng.integers(5) if depth else 0
+    inner = partial(random_composite, rng, depth - 1, regresses=regresses)
+    if kind == 1:
+        return (VotingRegressor if regresses else VotingClassifier)([(name, inner()) for name in "ab"])
+    if kind == 2:
+        searched = make_pipeline(DPPCA(2, epsilon=epsilon, delta=1e-6), random_composite(rng, 0, regresses=regresses))
+        known = {"max_loss": 1.0} if regresses else {"classes": [0, 1]}
+        return DPSearchCV(searched, {}, n_trials=0.5, epsilon=8.0, delta=delta, **known)
+    if kind == 3:
+        parts = FeatureUnion([("a", DPScaler(epsilon=epsilon, bounds=(-5, 5), n_cells=8)), ("b", Normalizer())])
+        return make_pipeline(parts, inner())
+    if kind == 4:
+        nested = make_pipeline(Normalizer(), DPPCA(1, epsilon=epsilon, delta=delta))
+        columns = [("a", nested, slice(0, 2)), ("b", DPBinner(3, bounds=(-5, 5), n_cells=8, sparse_output=False), [3])]
+        return make_pipeline(ColumnTransformer(columns, sparse_threshold=0), inner())
+    if regresses:
+        mechanism = str(rng.choice(["auto", "moments", "projection"]))
+        return DPRidge(
+            target_bounds=(-1, 1), epsilon=epsilon, delta=delta, mechanism=mechanism, n_components=20, max_norm=3.0
+        )
+    return DPSGDClassifier(epsilon=epsilon, delta=delta, classes=[0, 1], n_epochs=2)
+
+
+@pytest.mark.parametrize("regresses", [False, True])
+def test_plans_reports_and_ledgers_agree_on_random_composites_with_searches(regresses):
+    """Of regressors as well: no release of a fit is left out, and a plan says beforehand what a report says after."""
+    rng = np.random.default_rng(8)
+    rows = rng.normal(size=(300, 5))
+    y = np.tanh(rows[:, 0]) if regresses else (rows[:, 0] > 0).astype(int)
+    for _ in range(2 if regresses else 5):
+        estimator = random_composite(rng, 3, regresses=regresses)
+        plan = privacy_report(estimator, rows, y)
+        with PrivacyLedger() as ledger:
+            estimator.fit(rows, y)
+        report, of_fit = privacy_report(estimator), [entry.guarantee for entry in ledger.entries]
+        assert charged(report) == charged(plan) == len(of_fit)
         assert report.private.epsilon == pytest.approx(plan.private.epsilon, rel=1e-6)
         assert report.private.epsilon >= compose(*of_fit, delta=report.private.delta).epsilon * (1 - 1e-9)

@@ -1,13 +1,23 @@
-"""A fit stands on the parameters that it began with."""
+"""A fit stands on the parameters that it began with, and what it leaves belongs together wherever it is interrupted."""
+
+import sys
+from itertools import count
+from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
+import skdprp
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPHistograms,
+    DPMoments,
+    DPRidge,
+    DPSearchCV,
     DPSGDClassifier,
+    DPSignRP,
     MIDPRegressor,
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
@@ -74,3 +84,91 @@ def test_an_epsilon_beyond_what_samples_of_noise_reach_has_no_guarantee(estimato
         guarantee = clone(estimator).set_params(epsilon=1e4).fit(X, y).guarantee_
     assert guarantee.epsilon == np.inf
     assert guarantee.profile(1e6) == 1.0
+
+
+PACKAGE = Path(skdprp.__file__).parent
+ENDS = {"publish", "take_over", "_drop_others", "fit", "_fit", "_fit_rows", "_fit_chunks", "sketch"}
+
+
+def is_interrupted_at(number, function):
+    """Call a function, interrupted at that instruction of those that end a fit; whether there are as many."""
+    seen = count()
+
+    def _trace(frame, event, arg):
+        if frame.f_code.co_name not in ENDS or PACKAGE not in Path(frame.f_code.co_filename).parents:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode" and next(seen) == number:
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return _trace
+
+    before = sys.gettrace()
+    sys.settrace(_trace)
+    try:
+        function()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def mixtures(model, fit, step=1):
+    """Fit, fit again with another epsilon, interrupted at each instruction; what then stands beside what.
+
+    Arrays, and what was released as a whole, tell by their identity which fit they are of.
+    """
+    fit(model)
+    before, found = vars(model).copy(), set()
+    for number in count(step=step):
+        vars(model).clear()
+        vars(model).update(before, epsilon=2.0)
+        if not is_interrupted_at(number, lambda: fit(model)):
+            return found, number
+        now = {name: value for name, value in vars(model).items() if name.endswith("_") and not np.isscalar(value)}
+        is_older = {name: before.get(name) is value for name, value in now.items() if value is not None}
+        if len(set(is_older.values())) > 1:
+            found.add(tuple(is_older.items()))
+
+
+ROWS = np.random.default_rng(0).uniform(-0.4, 0.4, (40, 3))
+INTERRUPTED = [
+    AMPClassifier(),
+    DPSGDClassifier(n_epochs=1),
+    MIDPRegressor(),
+    DPRidge(target_bounds=(-1, 1)),
+    DPRidge(target_bounds=(-1, 1), mechanism="moments"),
+    DPMoments(),
+    DPHistograms(bounds=(-1, 1), n_cells=8),
+    DPSearchCV(DPRidge(target_bounds=(-1, 1), mechanism="moments"), {}, n_trials=0.5, max_loss=4.0),
+    DPOPORP(2),
+    DPSignRP(2),
+]
+
+
+@pytest.mark.parametrize("model", INTERRUPTED, ids=lambda model: type(model).__name__)
+def test_wherever_a_fit_is_interrupted_no_weights_stand_beside_the_guarantee_of_others(model):
+    classifies = hasattr(model, "classes") and not isinstance(model, DPSearchCV)
+    y = (ROWS[:, 0] > 0).astype(int) if classifies else ROWS[:, 0]
+    step = 11 if isinstance(model, DPRidge | DPSearchCV) else 3  # not every one of those that take long
+    found, number = mixtures(clone(model), lambda one: one.fit(ROWS, y), step)
+    assert found == set() and number > 50
+
+
+def test_a_sketch_that_was_interrupted_leaves_no_weights_of_the_fit_before():
+    model = MIDPRegressor(n_components=20).fit(ROWS, ROWS[:, 0])
+    found, _ = mixtures(model, lambda one: one.sketch(ROWS, ROWS[:, 0]), step=3)
+    assert found == set()
+
+
+def test_weights_that_are_set_one_by_one_are_caught(monkeypatch):
+    def _one_by_one(estimator, fitted):
+        for name, value in vars(fitted).items():
+            setattr(estimator, name, value)
+
+    monkeypatch.setattr("skdprp.linear_model._base.take_over", _one_by_one)
+    monkeypatch.setattr(__name__ + ".ENDS", {"_one_by_one"})
+    monkeypatch.setattr(__name__ + ".PACKAGE", Path(__file__).parent)
+    found, _ = mixtures(AMPClassifier(), lambda one: one.fit(ROWS, ROWS[:, 0] > 0), step=7)
+    assert found

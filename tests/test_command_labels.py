@@ -49,7 +49,7 @@ def test_the_set_of_labels_as_written_decides_how_they_are_read(folder, cells, c
 def test_labels_that_cannot_be_kept_exactly_are_refused(folder, capsys, name, lines, message):
     (folder / name).write_text("\n".join(lines))
     with pytest.raises(SystemExit, match="2"):
-        main([*(FIT if "csv" in name else SPARSE_FIT), "--default-bounds", "0", "1"])
+        main([*(FIT if "csv" in name else SPARSE_FIT), "--default-bounds", "-1", "1"])
     error = capsys.readouterr().err
     assert message in error and "123" not in error
 

@@ -11,7 +11,7 @@ import pytest
 from command import BOUNDS, FIT, SPARSE_FIT
 
 from skdprp import load_model
-from skdprp._command import main
+from skdprp._command import _tables, main
 from skdprp._command._tables import read_file
 
 
@@ -103,6 +103,42 @@ def test_packed_tables_are_refused_with_what_to_do(points, folder, capsys, suffi
         main(["fit", f"points.csv.{suffix}", *FIT[2:], *BOUNDS])
     known = "of compressed files those that end in .gz, .bz2, .xz are read"
     assert capsys.readouterr().err == f"skdprp: error: points.csv.{suffix}: unpack it first; {known}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [*FIT, *BOUNDS, "--test", "nowhere.csv"],
+        [*FIT, *BOUNDS, "--test", "points.csv.zip"],
+        [*FIT, "--default-bounds", "1", "0"],
+        ["points.csv", "--target", "kind", "--zero-based"],
+        ["points.svm", "--n-features", "4", "--fill", "a=0"],
+        SPARSE_FIT[:4],
+    ],
+)
+def test_what_can_be_known_before_is_refused_before_any_row_is_read(points, folder, monkeypatch, arguments):
+    for name in ("_read_csv", "_read_libsvm"):
+        monkeypatch.setattr(_tables, name, None)
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+
+
+def test_too_little_memory_is_one_line(points, folder, capsys, monkeypatch):
+    """To pandas it is an error of the parser, as if the file were no table."""
+
+    def fails(error):
+        def read(*args, **known):
+            raise error
+
+        return read
+
+    for error in (MemoryError(), pd.errors.ParserError("Error tokenizing data. C error: out of memory")):
+        monkeypatch.setattr(pd, "read_csv", fails(error))
+        with pytest.raises(SystemExit, match="2"):
+            main([*FIT, *BOUNDS])
+        said = capsys.readouterr()
+        assert said.err == "skdprp: error: there is too little memory for so many rows and columns\n"
+    assert not (folder / "skdprp_model.npz").exists()
 
 
 def test_binary_files_are_refused(folder, capsys):

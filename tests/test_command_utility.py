@@ -1,4 +1,4 @@
-"""What sketches of a table are good for: the table, the figure, and one clear line for what cannot be used."""
+"""What a model and sketches of a table are good for: tables, a figure, and one clear line for what cannot be used."""
 
 import gzip
 
@@ -14,7 +14,12 @@ TABLE = FIT[1:]
 def test_digits(folder, capsys, seeded):
     main([])
     out = capsys.readouterr().out
-    figures = printed(out)
+    of_model, of_sketches = out.split("DPOPORP", maxsplit=1)
+    model = printed(of_model)
+    assert model["chance"] == pytest.approx([0.102], abs=1e-3) and model["not private"][0] > 0.95
+    assert model["5"][0] > 0.85, "rows and labels are hidden at an epsilon where sketches hide a pixel"
+    assert "(0.5, 3.1e-07)-DP, one row replaced, given the set of labels" in out
+    figures = printed(of_sketches)
     assert list(figures) == ["not private", *(f"{epsilon:g}" for epsilon in EPSILONS), "chance"]
     assert figures["chance"] == pytest.approx([0.102, 0.1, 0.102, 0.1], abs=1e-3)
     assert min(figures["not private"]) > 0.9
@@ -101,7 +106,9 @@ def with_line(position, line):
         (list, ["--target", "kind"], "go with a FILE"),
         (list, ["--default-bounds", "0", "1"], "go with a FILE"),
         (list, ["points.svm", "--n-features", "4", "--center", "1"], "sparse"),
+        (list, ["points.svm", "--n-features", "4", "--drop", "a"], "--drop goes with a CSV"),
         (list, ["--n-components", "0"], "positive int"),
+        (list, ["--random-state", "-1"], "argument --random-state: invalid seed value: '-1'"),
         (list, ["--output", "out.foo"], "not the name of a picture"),
         (
             lambda lines: ["a,y", *[f"{i},{i + 0.5}" for i in range(30)]],
@@ -133,5 +140,5 @@ def test_what_is_said_of_the_rows_is_public(folder, capsys):
         lines = ["a,b,kind"] + [f"{i / 60},{scale * i / 60},{i % 2}" for i in range(60)]
         (folder / "table.csv").write_text("\n".join(lines))
         main(["table.csv", "--target", "kind", "--epsilon", "1"])
-        said.append(capsys.readouterr().out.partition("DPOPORP")[0])
+        said.append(capsys.readouterr().out.partition("DPSGDClassifier")[0])
     assert said[0] == said[1] and "by --bounds" in said[0] and "keep them with the rows" in said[0]

@@ -40,7 +40,7 @@ def public_names(module):
 
 @pytest.mark.parametrize("name", skdprp.__all__)
 def test_api_lists_every_public_name(name):
-    assert f"   skdprp.{name}\n" in API
+    assert f" skdprp.{name}\n" in API
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
@@ -98,6 +98,44 @@ def test_the_site_lists_the_checks_of_scikit_learn_that_fail_by_design():
     assert listed == expected
 
 
+# Words that a reader of the field would not look for, and what to write in their place.
+DIALECT = {
+    r"shorten\w*": "clip",
+    r"laws?": "distribution, or rule",
+    r"slack": "failure probability, or margin",
+    r"fixed maps?": "data-independent step",
+    r"known in public": "known without the data",
+    r"(is|are|be) (a |fair )?coins?": "random",
+    r"nobody must": "is hidden",
+    r"stood": "replaces",
+    r"house rule": "rule of this library",
+    r"of like size": "of about the same size",
+    r"worth the name": "useful",
+    r"for whom": "where",
+    r"dearest": "most expensive",
+    r"one figure for both": "one number for both",
+}
+TOLD = [*WRITTEN, *ROOT.glob("changelog.d/*.rst"), *ROOT.glob("examples/**/*.py")]
+
+
+def prose(path):
+    """What a page or a gallery says, or the docstrings and messages of a module, without the code in it."""
+    text = path.read_text()
+    if "examples" in path.parts:
+        return "\n".join([ast.get_docstring(ast.parse(text)), *re.findall(r"^# .*$", text, flags=re.MULTILINE)])
+    if path.suffix == ".py":
+        constants = (node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant))
+        text = "\n".join(value for value in constants if isinstance(value, str))
+    return re.sub(r"`+[^`]*`+|^ *(>>>|\.\.\.) .*$", "", text, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", TOLD, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_page_speaks_a_dialect(path):
+    text = " ".join(prose(path).split())
+    found = {word: re.findall(rf"\b{word}\b", text, flags=re.IGNORECASE) for word in DIALECT}
+    assert not any(found.values()), {words[0]: f"write {DIALECT[word]}" for word, words in found.items() if words}
+
+
 PAPERS = (ROOT / "doc" / "papers.rst").read_text().replace('""', '"')
 ESTIMATORS = "|".join(name for name in skdprp.__all__ if hasattr(getattr(skdprp, name), "fit"))
 CALLS = sorted(set(re.findall(rf"``((?:{ESTIMATORS})\(.*?\))``", PAPERS)))
@@ -119,7 +157,7 @@ def test_calls_by_which_a_paper_is_found_here_work(call):
 # Reproductions show what they show whatever the defaults become.
 REPRODUCTIONS = sorted(ROOT.glob("examples/reproductions/*.py"))
 NAMED = {name: getattr(skdprp, name) for name in [*skdprp.sketch.__all__, *CLASSIFIERS, "MIDPRegressor"]}
-NO_MATTER = {"random_state", "n_jobs", "output", "verbose"}
+NO_MATTER = {"random_state", "n_jobs", "output", "verbose", "max_nonzeros"}
 
 
 def left_to_defaults(source):
@@ -138,7 +176,13 @@ def test_reproductions_name_every_parameter(path):
 
 
 def test_a_parameter_left_to_its_default_is_found():
-    known = "epsilon=1.0, max_change=1.0, adjacency='l1', n_repeats=1, max_nonzeros=None"
+    known = "epsilon=1.0, max_change=1.0, adjacency='l1', n_repeats=1"
     assert list(left_to_defaults(f"DPSignOPORP(4, {known}, method='rr')")) == []
     assert list(left_to_defaults(f"x = 0\nf(DPSignOPORP(4, {known}))")) == [(2, {"method"})]
     assert list(left_to_defaults(f"DPSignOPORP({known}, **more)")) == [(1, {"n_components", "method"})]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_tests_that_are_named_exist(page):
+    named = re.findall(r"(tests/\w+\.py)::(\w+)", page.read_text())
+    assert [test for path, test in named if f"\ndef {test}(" not in (ROOT / path).read_text()] == []

@@ -29,20 +29,19 @@ def test_a_count_pays_from_forty_deviations_on(is_gaussian):
 def test_the_share_is_exact_but_for_the_noise_and_the_edges(silenced_noise):
     """No nearer to none, or to all, than two deviations, and to half a row."""
     for is_gaussian in (True, False):
-        codes = np.repeat([0, 1], [70, 30])
-        assert LabelCount(100, 2.0, is_gaussian).release(codes) == 0.3
+        assert LabelCount(100, 2.0, is_gaussian).release(30) == 0.3
         edge = 0.1 if is_gaussian else 0.1 * np.sqrt(2)
-        for labels, share in ((np.zeros(100, int), edge), (np.ones(100, int), 1 - edge)):
-            assert LabelCount(100, 5.0, is_gaussian).release(labels) == pytest.approx(share, rel=1e-12)
-        assert LabelCount(100, 1e-6, is_gaussian).release(np.zeros(100, int)) == 0.005
-        assert LabelCount(100, 1e6, is_gaussian).release(codes) == 0.5
+        for number, share in ((0, edge), (100, 1 - edge)):
+            assert LabelCount(100, 5.0, is_gaussian).release(number) == pytest.approx(share, rel=1e-12)
+        assert LabelCount(100, 1e-6, is_gaussian).release(0) == 0.005
+        assert LabelCount(100, 1e6, is_gaussian).release(30) == 0.5
 
 
 @pytest.mark.parametrize("is_gaussian", [True, False])
 def test_the_noise_is_that_of_its_name(is_gaussian, seeded):
     """Means of the absolute value tell them apart: sqrt(2 / pi) scales, and one."""
-    count, codes = LabelCount(10**6, 100.0, is_gaussian), np.repeat([0, 1], 500_000)
-    noise = [count.release(codes) * 10**6 - 500_000 for _ in range(4000)]
+    count = LabelCount(10**6, 100.0, is_gaussian)
+    noise = [count.release(500_000) * 10**6 - 500_000 for _ in range(4000)]
     expected = 100 * (np.sqrt(2 / np.pi) if is_gaussian else 1.0)
     assert np.abs(noise).mean() == pytest.approx(expected, rel=0.08)
     assert np.std(noise) == pytest.approx(count.deviation, rel=0.1)

@@ -10,8 +10,8 @@ import skdprp
 
 PACKAGE = Path(skdprp.__file__).parent
 LAYERS = [
-    {"_adjacency", "_digits", "_recording", "_version"},
-    {"_kernels", "_lazy", "_noise", "_validation"},
+    {"_adjacency", "_digits", "_lazy", "_recording", "_version"},
+    {"_kernels", "_noise", "_validation"},
     {"_threads", "_label", "_persons", "random_projection", "losses", "mechanisms"},
     {"composition", "sensitivity"},
     {"guarantee"},

@@ -1,6 +1,7 @@
 """What the private linear classifiers share, as scikit-learn users meet them."""
 
 import pickle
+import tracemalloc
 import warnings
 
 import mpmath
@@ -17,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.utils.validation import has_fit_parameter
 
-from skdprp import AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation
+from skdprp import AMPClassifier, DPSGDClassifier, PrivacyLedger, ProductNoiseOutputPerturbation
 from skdprp._validation import clip_rows
 from skdprp.guarantee import Adjacency
 from skdprp.linear_model import SolverError
@@ -406,6 +407,33 @@ def test_a_solver_that_falls_short_releases_nothing(estimator, binary):
     with pytest.raises(SolverError, match="max_iter=1"):
         model.fit(*binary)
     assert not hasattr(model, "coef_")
+
+
+MANY = np.random.default_rng(0).normal(size=(2000, 3)) / 3, np.arange(2000) % 300
+
+
+@pytest.mark.parametrize("estimator", [AMPClassifier, ProductNoiseOutputPerturbation, DPSGDClassifier])
+def test_many_classes_take_the_memory_that_is_asked_for(estimator):
+    """Which is less than all scores of all rows, where rows come in blocks."""
+    X, y = MANY
+    model = estimator(classes=range(300), **({"n_epochs": 2} if estimator is DPSGDClassifier else {"tol": 1e-6}))
+    asked_for = 8 * model._problem(X.shape, X.dtype, 300).n_numbers
+    tracemalloc.start()
+    model.fit(X, y)
+    _, taken = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert asked_for / 4 < taken < asked_for + 2**21
+    assert (taken < 3 * 8 * X.shape[0] * 300) == (estimator is DPSGDClassifier)
+
+
+@pytest.mark.parametrize("estimator", [AMPClassifier, ProductNoiseOutputPerturbation, DPSGDClassifier])
+@pytest.mark.parametrize("n_numbers", [2**45, 2**62])
+def test_more_classes_than_memory_are_refused_before_anything_is_spent(estimator, n_numbers, monkeypatch):
+    problem = type(estimator()._problem((2000, 3), np.float64, 300))
+    monkeypatch.setattr(problem, "n_numbers", n_numbers)
+    with PrivacyLedger() as ledger, pytest.raises(MemoryError, match=r"300 classes takes [\d,]+\.0 GiB\. Nothing"):
+        estimator(classes=range(300)).fit(*MANY)
+    assert ledger.entries == ()
 
 
 @pytest.mark.parametrize("estimator", BOTH)

@@ -57,13 +57,19 @@ def test_randomised_response_profile_is_exact_in_rational_arithmetic():
     assert ours == pytest.approx(float(delta), rel=1e-13)
 
 
-def test_randomised_response_profile_of_all_bits_changed_is_the_composition_theorem():
-    """Kairouz, Oh and Viswanath (2015), Theorem 3.3."""
-    k, epsilon0, epsilon = 40, 0.2, 3.0
-    i = np.arange(k + 1)
-    terms = [math.comb(k, j) for j in i] * np.maximum(np.exp((k - i) * epsilon0) - np.exp(epsilon + i * epsilon0), 0)
-    exact = terms.sum() / (1 + np.exp(epsilon0)) ** k
-    assert randomised_response_profile(epsilon, epsilon0=epsilon0, n_bits=k) == pytest.approx(exact, rel=1e-12)
+@pytest.mark.parametrize(
+    ("k", "epsilon0", "epsilon"),
+    [(1, 5.0, 3.0), (40, 0.2, 3.0), (40, 60.0, 2000.0), (3000, 0.005, 2.0), (3000, 0.03, 5.0), (6000, 1.0, 4300.0)],
+)
+def test_randomised_response_profile_of_all_bits_changed_is_the_composition_theorem(k, epsilon0, epsilon):
+    """Kairouz, Oh and Viswanath (2015), Theorem 3.3, down to deltas of 1e-125."""
+    with mpmath.workdps(60):
+        e, exact, weight = mpmath.mpf(epsilon0), mpmath.mpf(0), (1 + mpmath.exp(-mpmath.mpf(epsilon0))) ** -k
+        for i in range(k + 1):  # bits that are flipped
+            exact += weight * max(0, -mpmath.expm1(epsilon - (k - 2 * i) * e))
+            weight *= mpmath.exp(-e) * (k - i) / (i + 1)
+        ours = randomised_response_profile(epsilon, epsilon0=epsilon0, n_bits=k)
+        assert abs(ours / exact - 1) < 1e-12
 
 
 @pytest.mark.parametrize("method", ["smooth", "rr"])

@@ -783,8 +783,21 @@ def frozen_sketch_that_was_fitted_again(sketch):
     return pipeline
 
 
+def sketch_that_was_refuted_and_fitted_again(sketch):
+    pipeline = make_pipeline(sketch, RidgeClassifier()).fit(X, Y)
+    sketch.guarantee_ = dataclasses.replace(sketch.guarantee_, audited_epsilon=300.0)
+    sketch.fit(X[:1])
+    return pipeline
+
+
 @pytest.mark.parametrize(
-    "fitted", [sketch_of_another_pipeline_too, step_that_was_fitted_again, frozen_sketch_that_was_fitted_again]
+    "fitted",
+    [
+        sketch_of_another_pipeline_too,
+        step_that_was_fitted_again,
+        frozen_sketch_that_was_fitted_again,
+        sketch_that_was_refuted_and_fitted_again,
+    ],
 )
 def test_a_sketch_that_was_fitted_again_is_not_charged_for_its_last_fit(fitted):
     """Pipelines share their steps: a classifier of rows released at 100 was reported at the 0.1 of a later fit."""

@@ -2,6 +2,8 @@
 
 import pickle
 import sys
+import warnings
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,7 @@ import pytest
 from scipy.stats import mode, norm
 from sketches import KINDS
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import DataDimensionalityWarning, NotFittedError
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from skdprp import DPSignOPORP, DPSignRP
@@ -236,22 +238,63 @@ def test_neighbours_are_those_of_sorting_all_distances(width, distinct, n_neighb
         assert (ours == expected).all()
 
 
-@pytest.mark.parametrize("method", ["smooth", "rr"])
+FLIPS = [
+    {"method": "smooth"},
+    {"method": "rr"},
+    {"method": "laplace"},
+    {"adjacency": "l1"},
+    {"adjacency": "l2", "method": "laplace"},
+]
+
+
+@pytest.mark.parametrize("flips", FLIPS, ids=str)
 @pytest.mark.parametrize(
     ("epsilon", "n_repeats", "nonzero"), [(1.0, 1, 30), (6.0, 4, 30), (1000.0, 2, 9), (3.0, 1, 90)]
 )
-def test_bit_correlation_is_that_of_released_sketches(epsilon, n_repeats, nonzero, method):
+def test_bit_correlation_is_that_of_released_sketches(epsilon, n_repeats, nonzero, flips):
     """Of two releases of rows whose nonzeros are normal, over draws of projections, rows and flips; bins are padded."""
     p, k, n, draws, size = 90, 16, 400, 40, 0.6
     rng = np.random.default_rng(0)
     products = np.empty((draws, n))
     for draw in range(draws):
         X = size * rng.standard_normal((n, p)) * (rng.permuted(np.tile(np.arange(p), (n, 1)), axis=1) < nonzero)
-        sketch = DPSignOPORP(k, epsilon=epsilon, n_repeats=n_repeats, method=method, random_state=draw).fit(X)
+        sketch = DPSignOPORP(k, epsilon=epsilon, n_repeats=n_repeats, random_state=draw, **flips).fit(X)
         products[draw] = np.mean(sketch.transform(X) * sketch.transform(X), axis=1)
     shape = {"n_features": p, "n_components": k, "n_nonzero": nonzero}
-    stated = bit_correlation(epsilon, n_repeats=n_repeats, method=method, size=size, **shape)
+    stated = bit_correlation(epsilon, n_repeats=n_repeats, size=size, **flips, **shape)
     assert abs(products.mean() - stated) < 7.5 * products.std() / np.sqrt(products.size)
+
+
+@pytest.mark.parametrize("flips", FLIPS, ids=str)
+@pytest.mark.parametrize(("epsilon", "n_repeats"), [(1e-4, 1), (0.7, 2), (6.0, 1)])
+def test_bit_correlation_is_a_mean_over_all_places_of_nonzeros(epsilon, n_repeats, flips):
+    """By enumeration of the places, and for each number in a bin by the flips that a fitted sketch states."""
+    p, k, z, size = 5, 2 * n_repeats, 3, 0.6
+    rows = np.full((1, p), 0.1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataDimensionalityWarning)  # of repetitions there are more bits than features
+        sketch = DPSignOPORP(k, epsilon=epsilon, n_repeats=n_repeats, random_state=0, **flips).fit(rows)
+    # Each level reaches up to its edge: points in the middle of cells as wide as a fraction of it.
+    x = np.arange(2**17) / 2**12 * (1 + 2.0**-10) + 2.0**-13
+    kept = (2 * sketch.positive_probability(x[:, None])[:, 0] - 1) ** 2
+    kept_by = {0: 0.0} | {m: kept @ norm.pdf(x, scale=size * m**0.5) * 2 * (x[1] - x[0]) for m in (1, 2, 3)}
+    places = list(combinations(range(6), z))  # one is padding
+    exact = np.mean([(kept_by[sum(i < 3 for i in held)] + kept_by[sum(i >= 3 for i in held)]) / 2 for held in places])
+    stated = bit_correlation(
+        epsilon, n_features=p, n_components=k, n_nonzero=z, n_repeats=n_repeats, size=size, **flips
+    )
+    # The flips have 2**-10 of max_change set aside for rounding, which is not counted here.
+    assert stated == pytest.approx(exact, rel=3e-3)
+
+
+def test_a_correlation_of_flips_that_are_none_is_refused():
+    shape = {"n_features": 784, "n_components": 96}
+    for wrong in ({"method": "smooth", "adjacency": "l1"}, {"method": "Laplace"}, {"adjacency": "linf"}):
+        with pytest.raises(ValueError, match=r"none of DPSignOPORP|should be"):
+            bit_correlation(1.0, **shape, **wrong)
+        with pytest.raises(ValueError, match=r"none of DPSignOPORP|should be"):
+            best_n_repeats(1.0, **shape, **wrong)
+    assert bit_correlation(1.0, **shape, adjacency="l1") == bit_correlation(1.0, **shape, method="laplace")
 
 
 def test_repeats_grow_with_epsilon_and_with_empty_bins():

@@ -26,10 +26,11 @@ from sklearn.base import clone
 from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.pipeline import make_pipeline
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, privacy_report
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, iDPSignRP, privacy_report
 from skdprp.guarantee import Adjacency, Definition
 from skdprp.random_projection import make_projection
 from skdprp.report._search import of_any_draw
+from skdprp.testing import reproducible_noise
 
 
 def neighbours_on_a_grid(rng, n, p, beta, dtype, *, spread):
@@ -469,7 +470,12 @@ def test_a_coordinate_pays_for_the_bits_that_it_reaches(states, method, epsilon)
 def test_no_feature_reaches_more_components_than_stated(kind):
     W = make_projection(kind, 60, 20, np.random.RandomState(0), density=0.1, n_repeats=1)
     most = int((projection_matrix(W) != 0).sum(axis=1).max())
-    assert most == W.n_reached() or (kind == "identity" and W.n_reached() == 60)
+    assert most == W.n_reached()
+    reached = (projection_matrix(W) != 0).T
+    for n in (2, 5, 60):
+        some = [reached[:, np.random.default_rng(i).permutation(60)[:n]].any(axis=1).sum() for i in range(50)]
+        assert max(some) <= W.n_reached(n) <= n * most
+    assert W.n_reached(60) == reached.any(axis=1).sum()
     if kind != "identity":
         stacked = make_projection(kind, 60, 20, np.random.RandomState(0), density=0.1, n_repeats=2)
         assert (projection_matrix(stacked) != 0).sum(axis=1).max() <= stacked.n_reached() <= 2 * most + 4
@@ -603,36 +609,118 @@ def test_randomised_response_hides_any_change_or_none(pluses):
     assert binomial_sketch().guarantee_.hides is None  # rows between two others may be shorter than assumed
 
 
-@pytest.mark.parametrize(("k", "n_repeats", "max_nonzeros", "reached"), [(64, 1, 31, 31), (512, 8, 21, 168)])
-def test_bits_that_no_promised_nonzero_reaches_are_told(k, n_repeats, max_nonzeros, reached):
+REPEATED = DPSignOPORP(512, n_repeats=8, max_nonzeros=21)
+SPARSE = DPSignRP(64, epsilon=50.0, projection="very_sparse", density=0.01, max_nonzeros=3)
+
+
+@pytest.mark.parametrize(
+    ("sketch", "reached", "enough"),
+    [
+        (DPSignOPORP(64, max_nonzeros=31), 31, {"max_nonzeros": 32}),
+        (REPEATED, 168, {"n_repeats": 16}),
+        (SPARSE, None, {"density": 0.9}),
+        (clone(SPARSE).set_params(max_nonzeros=None, density=1e-5), None, {"density": 0.01}),
+        (iDPSignRP(64, projection="oporp", max_nonzeros=9), 9, {"projection": "rademacher"}),
+    ],
+    ids=repr,
+)
+def test_bits_that_no_promised_nonzero_reaches_are_told(sketch, reached, enough):
     """From public numbers and no row; silent where enough nonzeros, or repetitions, would reach half of the bits."""
-    sketch = DPSignOPORP(k, n_repeats=n_repeats, max_nonzeros=max_nonzeros, random_state=0)
-    messages = []
+    k, n_nonzeros, messages = sketch.n_components, sketch.max_nonzeros, []
+    sketch = clone(sketch).set_params(random_state=0)
     for X in (np.zeros((1, 1000)), np.random.default_rng(0).normal(size=(9, 1000))):
-        with pytest.warns(DataDimensionalityWarning, match=f"At most {reached} of the {k} bits .* are coins") as caught:
+        with pytest.warns(DataDimensionalityWarning, match=f"of the {k} bits .* no nonzero reaches") as caught:
             sketch.fit(X)
         assert [warning.filename for warning in caught] == [__file__]
         messages.append(str(caught[0].message))
     assert messages[0] == messages[1]
-    for enough in ({"max_nonzeros": -(-k // (2 * n_repeats))}, {"max_nonzeros": None}, {"n_repeats": 2 * n_repeats}):
-        clone(sketch).set_params(**enough).fit(X)
-    stated = [clone(sketch).set_params(max_nonzeros=z).fit(X).guarantee_ for z in (None, 500)]
-    assert stated[0] == stated[1] == sketch.guarantee_
+    most = 1000 if n_nonzeros is None else n_nonzeros
+    largest = np.sort((projection_matrix(sketch.projection_) != 0).sum(axis=1))[-most:].sum()
+    stated = int(messages[0].split()[2])
+    assert stated == reached if reached else min(largest, 1) <= stated < k / 2
+    for quiet in (enough, {"max_nonzeros": None}) if n_nonzeros else (enough,):
+        clone(sketch).set_params(**quiet).fit(X)
+    stated = [clone(sketch).set_params(max_nonzeros=z).fit(X).guarantee_ for z in (500, 1000) if n_nonzeros]
+    assert all(other == sketch.guarantee_ for other in stated)
 
 
-@pytest.mark.parametrize(("relation", "epsilon", "n_hidden"), [("l1", 0.2, 5), ("l1", 0.5, 2), ("l2", 0.2, 30)])
-def test_rows_that_are_hidden_as_a_whole_are_told(relation, epsilon, n_hidden):
-    """A promise that is no longer than what is hidden so well that nobody tells it apart better than 75 in 100."""
-    sketch = DPSignOPORP(4, adjacency=relation, epsilon=epsilon, random_state=0)
-    X = np.zeros((1, 40))
-    hidden = clone(sketch).fit(X).guarantee_.hidden_changes
-    assert n_hidden <= (hidden if relation == "l1" else hidden**2) < n_hidden + 1
-    with pytest.warns(DataDimensionalityWarning, match=f"Whole rows are hidden: .* max_nonzeros={n_hidden} "):
-        clone(sketch).set_params(max_nonzeros=n_hidden).fit(X)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for quiet in (sketch.set_params(max_nonzeros=n_hidden + 1), DPSignOPORP(4, epsilon=0.01, max_nonzeros=9)):
-            clone(quiet).fit(X)
+def least_told(sketch, row):
+    """Fit the sketch of the largest epsilon with which whole rows are hidden, as the warning has it."""
+
+    def warns(epsilon):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fitted.append(clone(sketch).set_params(epsilon=epsilon).fit(row))
+        return any("Rows are lost in the noise" in str(warning.message) for warning in caught)
+
+    fitted, low, high = [], 1e-3, 1e3
+    assert warns(low) and not warns(high)
+    for _ in range(30):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if warns(middle) else (low, middle)
+    return low
+
+
+def distance_from_zeros(sketch, rows):
+    """Total variation distance of what is released of each row, and of one of zeros: exact but for Laplace noise."""
+    x = sketch.projection_.project(rows)
+    if hasattr(sketch, "positive_probability"):
+        outputs = np.array(list(product([False, True], repeat=x.shape[1])))
+        laws = [np.where(outputs, plus, 1 - plus).prod(axis=1) for plus in sketch.positive_probability(x)]
+        return np.abs(np.array(laws) - 0.5 ** x.shape[1]).sum(axis=1) / 2
+    moved = np.abs(x) / (sketch.projection_.divisor * sketch.scale_)
+    if sketch.noise == "gaussian":
+        return 2 * stats.norm.cdf(np.linalg.norm(moved, axis=1) / 2) - 1
+    assert moved.shape[1] == 1
+    return 1 - np.exp(-moved[:, 0] / 2)
+
+
+@wide
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        *HIDING,
+        DPSignOPORP(6, method="rr", n_repeats=2),
+        DPSignRP(6, method="rr", projection="uniform"),
+        DPSignRP(6, projection="gaussian"),
+        DPOPORP(6),
+        DPOPORP(6, adjacency="l2"),
+        DPOPORP(1, noise="laplace"),
+        DPRandomProjection(6),
+        DPRandomProjection(6, projection="gaussian"),
+        DPRandomProjection(6, projection="very_sparse", density=0.4),
+        DPRandomProjection(projection="identity"),
+    ],
+    ids=repr,
+)
+def test_rows_that_are_hidden_as_a_whole_are_told(sketch):
+    """Of rows that are as large as promised, over all signs of their numbers; and not only where all is lost by far."""
+    sketch = clone(sketch).set_params(max_nonzeros=6, max_change=0.7, random_state=0)
+    rows = np.zeros((64, 13))
+    rows[:, :6] = 0.7 * np.array(list(product([-1, 1], repeat=6)))
+    told = least_told(sketch, rows)
+    hidden, twice, far = (
+        distance_from_zeros(clone(sketch).set_params(epsilon=times * told, max_nonzeros=None).fit(rows), rows)
+        for times in (1, 2, 6)
+    )
+    assert 0.15 < hidden.mean() <= 0.5 < far.mean()
+    # Control: the bound is one of rows that are no larger.
+    larger = distance_from_zeros(clone(sketch).set_params(epsilon=told, max_nonzeros=None).fit(rows), 6 * rows)
+    assert larger.mean() > 0.5 or sketch.get_params().get("method") == "rr"
+    assert hidden.mean() < twice.mean()
+
+
+@pytest.mark.parametrize("sketch", [*EVERY, *HIDING], ids=repr)
+def test_a_promise_that_rows_break_changes_nothing(sketch):
+    rows = np.random.default_rng(0).normal(size=(20, 13)) + 2
+    kept, broken = (clone(sketch).set_params(max_nonzeros=z, epsilon=50.0, random_state=0).fit(rows) for z in (13, 4))
+    assert kept.guarantee_ == broken.guarantee_
+    with reproducible_noise(0):
+        released = kept.transform(rows)
+    with reproducible_noise(0):
+        assert np.array_equal(broken.transform(rows), released)
+    with pytest.raises(ValueError, match="max_nonzeros"):
+        clone(sketch).set_params(max_nonzeros=0).fit(rows)
 
 
 def test_what_is_hidden_of_one_coordinate_is_no_more():

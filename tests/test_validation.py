@@ -255,7 +255,7 @@ def test_labels_are_not_quoted(estimator):
     refusal(estimator.set_params(classes=[0, 1]).fit, ROWS, y)
     refusal(estimator.set_params(classes=None).fit, ROWS, [NUMBER, 0.5] * 20)
     refusal(estimator.fit, ROWS, NUMBER)
-    refusal(estimator.fit(ROWS, labels(estimator)).score, ROWS, y)
+    refusal(estimator.fit(ROWS, labels(estimator)).score, ROWS, [NUMBER, 0.5] * 20)
 
 
 @pytest.mark.parametrize("estimator", [AMPClassifier(), DPSGDClassifier(), MIDPRegressor()])

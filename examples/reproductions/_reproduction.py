@@ -224,7 +224,6 @@ def signs_of_oporp(k, epsilon, method, n_repeats):
         adjacency="coordinate",
         method=method,
         n_repeats=n_repeats,
-        max_nonzeros=None,
     )
 
 
@@ -387,4 +386,4 @@ def _draw_problem(column, rows, styles):
     ceiling = max(row["not private"] for row in rows)
     column[0].axhline(ceiling, color="black", linewidth=1, linestyle="-.", label="without noise, best of the penalties")
     column[1].set(yscale="log")
-    column[2].set(xlabel="epsilon", ylim=(0, None))
+    column[2].set(xlabel="epsilon, one row", ylim=(0, None))

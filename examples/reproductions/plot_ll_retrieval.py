@@ -108,7 +108,7 @@ def draw(group, title):
             ax.axhline(chance[measure], color="grey", linestyle=":", label="chance")
             ax.set(xscale="log", ylim=(0, 1), ylabel=f"{measure} at {FEW if measure == 'precision' else MANY}")
         column[0].set_title(f"{title}, {name}, k = {k}")
-        column[1].set_xlabel("epsilon of one row: one pixel, its whole range")
+        column[1].set_xlabel("epsilon, one pixel by its whole range")
     fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return fig
 
@@ -123,7 +123,7 @@ plt.show()
 # OPT is above G: the exact calibration of the same mechanism. Rademacher (B) is above Gaussian, and OPORP equals it
 # (with as many bins as features, as in the small digits, it loses nothing and is above). Smooth flips are above RR.
 # SignOPORP is above OPORP where epsilon is small. How long depends on the repetitions: one sketch of as many bits has
-# bins of few pixels, of which many are black in an image, and the bit of an empty bin is a coin. Four sketches of a
+# bins of few pixels, of which many are black in an image, and the bit of an empty bin is random. Four sketches of a
 # quarter of the bits have few empty bins, at a quarter of epsilon for each: a small t is better where epsilon is small,
 # and a large one where it is large, as the paper says. SignRP has to share its epsilon among k bits; to know a least
 # length helps RR there. Laplace noise on a dense projection has to hide the l1 norm of a row of W, which grows with k.

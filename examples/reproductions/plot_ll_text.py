@@ -85,7 +85,7 @@ for k, column in zip(sizes, axes.T, strict=True):
         ax.axhline(0.5, color="grey", linestyle=":", label="chance")
         ax.set(xscale="log", ylabel="balanced accuracy", ylim=(0.45, 1.02))
     column[0].set_title(f"{name}, k = {k}")
-    column[1].set_xlabel("epsilon of one row: one feature, present or not")
+    column[1].set_xlabel("epsilon, one 3-gram present or not")
 for ax in axes[:, -1]:
     ax.legend(loc="center left", bbox_to_anchor=(1.02, 0.5))
 unprotected = {"k": np.nan, "method": "not private", "epsilon": np.inf, "accuracy": reference, "deviation": np.nan}

@@ -94,11 +94,13 @@ for ax, problem in zip(axes[:-1], problems, strict=True):
         areas, bars = [row["auc"] for row in points], [row["deviation"] for row in points]
         ax.errorbar(epsilons, areas, bars, fmt=style, capsize=3, label=name)
     ax.axhline(0.5, color="grey", linestyle=":", label="chance")
-    ax.set(xscale="log", xlabel="epsilon", ylabel="AUC of membership by loss", title=problem, ylim=(0.45, 0.95))
+    ax.set(
+        xscale="log", xlabel="epsilon, one row", ylabel="AUC of membership by loss", title=problem, ylim=(0.45, 0.95)
+    )
 axes[-1].plot(some_epsilons, limit, "k:", label="limit of (epsilon, 1e-5)-DP")
 axes[-1].plot(some_epsilons, guesses["chi_1, published"], "C1x--", label="chi_1, published (not private)")
 axes[-1].plot(some_epsilons, guesses["Gamma, exact"], "C0s-", label="Gamma, exact")
-axes[-1].set(xscale="log", xlabel="epsilon", ylabel="share of right guesses", ylim=(0.45, 1.0))
+axes[-1].set(xscale="log", xlabel="epsilon, one row", ylabel="share of right guesses", ylim=(0.45, 1.0))
 axes[-1].set_title(f"Which of two known points? M = {M}")
 axes[-1].legend(loc="upper left")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)

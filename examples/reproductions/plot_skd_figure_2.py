@@ -69,7 +69,13 @@ for ax, r in zip(axes, targets, strict=True):
         for calibration, style in {"exact": "o-", "published": "x--"}.items():
             label = f"{name}, {calibration}" + " (not private)" * (calibration == "published")
             ax.plot(epsilons, [row[f"{name}, {calibration}"] for row in part], f"C{color}{style}", label=label)
-    ax.set(xscale="log", yscale="log", xlabel="epsilon in bits", ylabel="relative error eta", title=f"r(y) = {r:g}")
+    ax.set(
+        xscale="log",
+        yscale="log",
+        xlabel="epsilon in bits, one entry",
+        ylabel="relative error eta",
+        title=f"r(y) = {r:g}",
+    )
 axes[0].legend()
 fig.suptitle(f"MI-DP regression, n = {N}, d = {N_FEATURES}")
 save(options, "skd_figure_2", fig, rows)

@@ -1,4 +1,4 @@
-"""The command: what sketches of a table are good for, and, by ``fit``, a private classifier of its rows."""
+"""The command: what private models and sketches of a table are good for, and ``fit``, a private model of its rows."""
 
 import argparse
 import os
@@ -50,5 +50,7 @@ def main(arguments=None):
         parser.error(f"the output: {error.strerror}")
     except (ValueError, SolverError) as error:
         parser.error(str(error))
+    except MemoryError:
+        parser.error("there is too little memory for so many rows and columns")
     except ImportError as error:
         parser.error(f'{error.name} is missing: python -m pip install "skdprp[plot]"')

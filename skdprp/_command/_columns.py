@@ -1,10 +1,35 @@
 """Rows of a file as the options say, and the data-independent transformer that brings their columns to one scale."""
 
+import math
+
 import scipy.sparse as sp
 
 from ..preprocessing import PublicScaler
 from ..preprocessing._table import transformer_of_columns
-from ._tables import check_features, check_sparse, read_file
+from ._tables import check_features, check_file, check_sparse, read_file
+
+
+def check_options(options, *paths, are_bounded=False):
+    """Refuse what can be known to fail before any file is read; `are_bounded` tells whether features must be."""
+    for path in filter(None, paths):
+        check_file(path)
+    if options.default_bounds is not None:
+        low, high = options.default_bounds
+        if not -math.inf < low < high < math.inf:
+            raise ValueError("--default-bounds: LOW must be below HIGH, and both finite")
+    if options.n_features is None:
+        if options.zero_based:
+            raise ValueError("--zero-based is for LIBSVM files, with --n-features")
+        return
+    for option in ("bounds", "categories", "fill", "drop", "numbers"):
+        if getattr(options, option, None):
+            raise ValueError(f"--{option} goes with a CSV: features of a LIBSVM file are scaled, by --default-bounds")
+    if are_bounded and options.default_bounds is None:
+        raise ValueError(
+            f"{options.file}: no bounds of the features of a LIBSVM file: give --default-bounds LOW HIGH, such as -1 1"
+        )
+    if options.default_bounds is not None and low + high != 0:
+        raise ValueError("--default-bounds of a LIBSVM file: LOW must be -HIGH, or what is zero would not stay zero")
 
 
 def read_rows(path, options, *, unnamed, classes=None, listed_by="--classes", like=None):
@@ -29,8 +54,6 @@ def read_rows(path, options, *, unnamed, classes=None, listed_by="--classes", li
         faults = [f"no column {name!r}, which {options.file} has" for name in columns_of(like) if name not in columns]
         kept = [name for name in columns_of(like) if name in columns]
     if sp.issparse(X):
-        if unnamed != "keep" and options.default_bounds is None:
-            faults.append("no bounds of the features of a LIBSVM file: give --default-bounds LOW HIGH, such as -1 1")
         return check_sparse(path, X, faults), y
     is_bounded = options.bounds if unnamed != "keep" and options.default_bounds is None else kept
     return check_features(path, X[kept], options.categories, is_bounded, unnamed=unnamed, faults=faults), y

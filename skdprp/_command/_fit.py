@@ -17,7 +17,7 @@ from ..preprocessing import make_table_preprocessor
 from ..preprocessing._table import SHARE_OF_LONGEST
 from ..release_file import save_model
 from ..report import privacy_report
-from ._columns import bounds_of, columns_of, filled, preparation, read_rows
+from ._columns import bounds_of, check_options, columns_of, filled, preparation, read_rows
 from ._labels import check_labels
 from ._options import add_columns, add_format, class_labels, low_and_high, positive
 from ._output import check_output, writing
@@ -56,7 +56,7 @@ def add_command(commands):
         "--epsilon", type=positive(float), default=1.0, help="privacy of all that is released (default: 1)"
     )
     parser.add_argument(
-        "--delta", type=positive(float), help="probability with which it may fail (default: 1 / n_rows**2)"
+        "--delta", type=positive(float, below=1), help="probability with which it may fail (default: 1 / n_rows**2)"
     )
     add_columns(parser)
     parser.add_argument(
@@ -93,6 +93,7 @@ def run(options):
         raise ValueError(f"{options.output}: exists already; --force overwrites it")
     if options.classes and options.target_bounds:
         raise ValueError("--classes are of labels, and --target-bounds of numbers: give one of them")
+    check_options(options, options.file, options.test, are_bounded=True)
     options.numbers = options.numbers or ("scaled" if options.target_bounds else "bins")
     if options.fill and options.numbers == "bins":
         raise ValueError("--fill goes with --numbers scaled: bins have one for missing values")

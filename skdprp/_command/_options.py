@@ -18,17 +18,24 @@ class _Update(argparse.Action):
         setattr(namespace, self.dest, getattr(namespace, self.dest) | dict(values))
 
 
-def positive(kind):
+def positive(kind, below=math.inf):
     """Return a parser of positive finite numbers of a kind, for argparse."""
 
     def _parse(text):
         value = kind(text)
-        if not 0 < value < float("inf"):
+        if not 0 < value < below:
             raise ValueError
         return value
 
-    _parse.__name__ = f"positive {kind.__name__}"  # which argparse quotes
+    _parse.__name__ = f"positive {kind.__name__}" + f" below {below}" * (below < math.inf)  # which argparse quotes
     return _parse
+
+
+def seed(text):
+    """Read a seed."""
+    if not 0 <= (value := int(text)) < 2**32:
+        raise ValueError
+    return value
 
 
 def _named(text, form):

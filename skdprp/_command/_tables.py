@@ -22,6 +22,16 @@ _OPEN = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}  # which pandas r
 _PACKED = (".7z", ".rar", ".tar", ".tbz", ".tgz", ".zip", ".zst")  # of several files, or of libraries besides
 
 
+def check_file(path):
+    """Refuse a file that cannot be opened, or is packed in a way that is not read here."""
+    if path.suffix in _PACKED:
+        raise ValueError(f"{path}: unpack it first; of compressed files those that end in {', '.join(_OPEN)} are read")
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from None
+
+
 def read_file(path, *, target=None, n_features=None, zero_based=False, as_text=(), classes=None, listed_by="--classes"):
     """Read features, as they are, and labels from a CSV with a header or from a LIBSVM file, plain or compressed.
 
@@ -30,8 +40,6 @@ def read_file(path, *, target=None, n_features=None, zero_based=False, as_text=(
     """
     if (target is None) == (n_features is None):
         raise ValueError(f"{path}: give --target COLUMN for a CSV, or --n-features N for a LIBSVM file")
-    if path.suffix in _PACKED:
-        raise ValueError(f"{path}: unpack it first; of compressed files those that end in {', '.join(_OPEN)} are read")
     try:
         if target is None:
             X, y = _read_libsvm(path, n_features, zero_based)
@@ -79,7 +87,9 @@ def _read_csv(path, target, as_text):
             # As text, no cell has a say in the type of the others: 1 would become 1.0 beside a missing one.
             texts = dict.fromkeys([*as_text, target], str)
             table = pd.read_csv(path, sep=separator, index_col=False, low_memory=False, dtype=texts)[columns]
-    except (pd.errors.ParserError, pd.errors.ParserWarning):
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        if "out of memory" in str(error):
+            raise MemoryError from None
         raise ValueError(f"{path}: not a CSV with a header and as many cells in each row") from None
     if len(table) == 0:
         raise ValueError(f"{path}: there are no rows")

@@ -1,4 +1,4 @@
-"""``python -m skdprp``: what sketches of the rows of a file are good for, at several epsilons."""
+"""``python -m skdprp``: how well a private classifier and private sketches of a file do, at several epsilons."""
 
 import warnings
 from pathlib import Path
@@ -11,13 +11,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
 from ..inspection import PrivacyUtilityDisplay
+from ..neural_network import DPSGDClassifier
 from ..release_file._file import replace_file
 from ..sketch import DPOPORP, DPSignOPORP
-from ._columns import are_described, preparation, read_rows
+from ._columns import are_described, check_options, preparation, read_rows
 from ._labels import check_labels
-from ._options import add_columns, add_format, positive
+from ._options import add_columns, add_format, positive, seed
 from ._output import check_output, writing
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
@@ -28,7 +30,9 @@ _N_QUERIES = 500  # the time of a search is that many times the number of rows
 
 def add_command(commands):
     """Add this command and its options."""
-    text = "sketch rows privately, train and search on the sketches, and show the utility against epsilon"
+    text = (
+        "train a private classifier, sketch rows privately, train and search on the sketches, and draw all by epsilon"
+    )
     usage = "%(prog)s [FILE --target COLUMN --bounds COLUMN=LOW:HIGH ...] [options]"
     parser = commands.add_parser("utility", help=text, description=text, usage=usage)
     parser.set_defaults(run=run)
@@ -55,19 +59,22 @@ def add_command(commands):
     parser.add_argument(
         "--n-components", type=positive(int), help="size of a sketch (default: the number of features, 256 at most)"
     )
-    parser.add_argument("--random-state", type=int, default=0, help="seed of the public projection and of the split")
+    parser.add_argument("--random-state", type=seed, default=0, help="seed of the public projection and of the split")
     parser.add_argument("--output", type=Path, default=Path("skdprp_utility.png"), help="where the figure goes")
 
 
 def run(options):
-    """Score both sketches at each epsilon, print a table and what one of each guarantees, and draw the curves."""
+    """Score a classifier and two sketches at each epsilon, print tables and guarantees, and draw the curves."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(12, 5.5), layout="constrained")
+    figure = Figure(figsize=(15, 5.5), layout="constrained")
     check_output(options.output, "picture", figure.canvas.get_supported_filetypes())
     X, y = _read(options)
     n_neighbors = min(_N_NEIGHBORS, X.shape[0] // 2)  # of the rows to learn from, which are more than half
     _introduce(X, y, n_neighbors, options)
+    # Rows of norm 1, which is the default max_norm, whatever the units of the features are.
+    model = _curve(make_pipeline(Normalizer(), DPSGDClassifier()), None, X, y, options)
+    _print_table([[model]], ["DPSGDClassifier"], ["accuracy"])
     sketches = [
         sketch(
             options.n_components or min(256, X.shape[1]),
@@ -76,18 +83,31 @@ def run(options):
         )
         for sketch in (DPOPORP, DPSignOPORP)
     ]
-    accuracy = LogisticRegression(max_iter=300), None
-    search = KNeighborsClassifier(n_neighbors, metric="cosine"), _share_of_neighbours
-    curves = {
-        "accuracy": [_curve(sketch, *accuracy, X, y, options) for sketch in sketches],
-        "share of neighbours with the label": [_curve(sketch, *search, X, y, options) for sketch in sketches],
-    }
-    _print_table(*curves.values())
-    for sketch in sketches:
-        sketch.set_params(epsilon=options.epsilon[0]).fit(X)
-        print(f"\n{type(sketch).__name__} at epsilon = {options.epsilon[0]:g}\n{sketch.guarantee_}")
-    for ax, (score_name, of_task) in zip(figure.subplots(1, 2), curves.items(), strict=True):
-        for curve in of_task:
+    learners = [
+        (LogisticRegression(max_iter=300), None),
+        (KNeighborsClassifier(n_neighbors, metric="cosine"), _share_of_neighbours),
+    ]
+    learnt, found = (
+        [_curve(make_pipeline(sketch, learner), scoring, X, y, options) for sketch in sketches]
+        for learner, scoring in learners
+    )
+    _print_table(list(zip(learnt, found, strict=True)), [curve.label for curve in learnt], ["accuracy", "search"])
+    for private in (DPSGDClassifier(max_norm=1.0), *sketches):
+        private.set_params(epsilon=options.epsilon[0]).fit(X, y)
+        print(f"\n{type(private).__name__} at epsilon = {options.epsilon[0]:g}\n{private.guarantee_}")
+    change = f"a change of one column of a row by {options.max_change:g}"
+    if options.file is None and options.max_change == 1:
+        change = "one pixel, by its whole range"
+    unit = f"unit of privacy: {change}"
+    panels = [
+        ("A private classifier\nunit of privacy: one row and its label", "accuracy", [model]),
+        (f"Logistic regression on private sketches\n{unit}", "accuracy", learnt),
+        (f"Search in private sketches\n{unit}", "share of neighbours with the label", found),
+    ]
+    for part, (title, score_name, curves) in zip(figure.subfigures(1, 3), panels, strict=True):
+        part.suptitle(title)
+        ax = part.subplots()
+        for curve in curves:
             curve.score_name = score_name
             curve.plot(ax, public_data=options.file is None)
         ax.set_ylim(0, 1.02)
@@ -103,23 +123,24 @@ def _read(options):
             raise ValueError("--target, --n-features, --zero-based, bounds, categories and fills go with a FILE")
         X, y = load_digits(return_X_y=True)
         return X / 16 - 0.5 - options.center, y  # pixels are 0 to 16
+    check_options(options, options.file)
+    if options.center and options.n_features:
+        raise ValueError("--center would fill a sparse file")
     X, y = read_rows(options.file, options, unnamed="refuse" if are_described(options) else "keep")
     check_labels(options.file, y, rows_of_each_class=4)  # so that each is among the rows to learn from, and the others
     if are_described(options):
         X = preparation(options, X).fit_transform(X)
     elif not sp.issparse(X):
         X = np.asarray(X)
-    if options.center == 0:
-        return X, y
-    if sp.issparse(X):
-        raise ValueError("--center would fill a sparse file")
-    return X - options.center, y
+    return X - options.center if options.center else X, y
 
 
 def _introduce(X, y, n_neighbors, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
     units = "where 1 is the width of a column's bounds" if are_described(options) else "in the units of its features"
-    print(f"What is hidden: a change of a row by {options.max_change:g}, {units} (--max-change).")
+    print("A private model hides one row and its label; the number of rows and the set of labels are not hidden.")
+    print(f"A private sketch hides a change of one column of a row by {options.max_change:g}, {units} (--max-change).")
+    print("It hides no label.")
     if options.categories:
         print("From one category to another two columns change by 1 each: DPOPORP hides both from --max-change 2 on,")
         print("DPSignOPORP one of them from --max-change 1 on.")
@@ -127,18 +148,21 @@ def _introduce(X, y, n_neighbors, options):
         print(
             "One number for all features means little where their units differ: give what is known of each by --bounds."
         )
-    print("Labels are not hidden. Each sketch at each epsilon is one release of all rows; publishing several adds up.")
-    print("accuracy: logistic regression on the sketches of 70% of the rows, right on the sketches of the others")
+    print("Each model, and each sketch of all rows, is a release: publishing several adds up.")
+    print(
+        "accuracy: learnt from 70% of the rows, measured on the others; for sketches by a logistic regression on them"
+    )
+    print("not private: a logistic regression, and a search, on the rows themselves")
     print(f"search: share of the {n_neighbors} sketches nearest to a query's that have its label")
-    print("These shares are computed from the rows, in part without noise: keep them with the rows, unless public.\n")
+    print("These numbers are computed from the rows, in part without noise: keep them with the rows, unless public.")
 
 
-def _curve(sketch, learner, scoring, X, y, options):
-    """Return how well a model does that learns from sketches of some rows, on sketches of others."""
+def _curve(estimator, scoring, X, y, options):
+    """Return how well an estimator does at each epsilon that learns from some rows, on others."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # near chance there is little to converge to
         return PrivacyUtilityDisplay.from_estimator(
-            make_pipeline(sketch, learner),
+            estimator,
             X,
             y,
             epsilons=options.epsilon,
@@ -154,14 +178,14 @@ def _share_of_neighbours(model, X, y):
     return shares[np.arange(len(shares)), np.searchsorted(model.classes_, y[:_N_QUERIES])].mean()
 
 
-def _print_table(accuracy, search):
-    """Print the scores of both tasks, for each sketch side by side, in a line for each epsilon."""
-    pairs = list(zip(accuracy, search, strict=True))
-    lines = {"not private": [(a.reference_score, s.reference_score) for a, s in pairs]}
-    for i, epsilon in enumerate(accuracy[0].epsilons):
-        lines[f"{epsilon:g}"] = [(a.scores[i, 0, 0], s.scores[i, 0, 0]) for a, s in pairs]
-    lines["chance"] = [(a.chance_score, s.chance_score) for a, s in pairs]
-    print(f"{'':>14}" + "".join(f"{curve.label:>22}" for curve in accuracy))
-    print(f"{'epsilon':>14}" + f"{'accuracy':>13}{'search':>9}" * len(pairs))
-    for name, scores in lines.items():
-        print(f"{name:>14}" + "".join(f"{a:>13.3f}{s:>9.3f}" for a, s in scores))
+def _print_table(groups, names, scores):
+    """Print the scores of each group of curves side by side, in a line for each epsilon."""
+    curves = [curve for group in groups for curve in group]
+    lines = {"not private": [curve.reference_score for curve in curves]}
+    for i, epsilon in enumerate(curves[0].epsilons):
+        lines[f"{epsilon:g}"] = [curve.scores[i, 0, 0] for curve in curves]
+    lines["chance"] = [curve.chance_score for curve in curves]
+    print(f"\n{'':>14}" + "".join(f"{name:>22}" for name in names))
+    print(f"{'epsilon':>14}" + "".join(f"{score:>{22 // len(scores)}}" for score in scores) * len(groups))
+    for name, figures in lines.items():
+        print(f"{name:>14}" + "".join(f"{figure:>{22 // len(scores)}.3f}" for figure in figures))

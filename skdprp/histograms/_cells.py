@@ -12,6 +12,7 @@ _FINE, _FINE_BITS, _BITS = range(12), 10, 8  # years, ages, coordinates and coun
 _LEAST = np.finfo(np.float64).tiny
 _UNIT = 2**12  # of which all coefficients are multiples
 _DIGIT = 2**12
+MOST_CELLS = 2**16
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class Cells:
     n_cells: int = 4096
 
     def __post_init__(self):
+        if not isinstance(self.n_cells, int) or not 2 <= self.n_cells <= MOST_CELLS:
+            raise ValueError(f"n_cells={self.n_cells!r:.30} is no number of cells.")
         _edges(self)  # before any row is looked at: floats may have no such cells
 
     @property

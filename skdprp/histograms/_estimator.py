@@ -34,6 +34,7 @@ from ..mechanisms.thresholded_counts import (
 )
 from ..moments import partitions
 from ..sensitivity import histograms_sensitivity
+from ._cells import MOST_CELLS
 from ._columns import Listed, Numbers, Unlisted, columns_of, count, key_of, read
 from ._release import CategoryCounts, Histograms, NumberHistogram
 
@@ -43,7 +44,7 @@ HISTOGRAMS_CONSTRAINTS = {
     "epsilon": POSITIVE,
     "delta": [Interval(Real, 0, 1, closed="neither"), None],
     "adjacency": [StrOptions({"replace_one", "add_remove"})],
-    "n_cells": [Interval(Integral, 2, 2**16, closed="both")],
+    "n_cells": [Interval(Integral, 2, MOST_CELLS, closed="both")],
 }
 
 
@@ -350,7 +351,7 @@ def _count_parts(X, columns):
         return [count(X, columns)]
     import dask
 
-    return filter(None, dask.compute(*(dask.delayed(_count_partition)(part, columns) for part in partitions(X))))
+    return filter(None, dask.compute(*(dask.delayed(_count_partition)(part, columns) for part in partitions(X)[0])))
 
 
 @silent

@@ -1,4 +1,4 @@
-"""Private linear models, where LogisticRegression and LinearRegression stood.
+"""Private linear models, which replace LogisticRegression and LinearRegression.
 
 The classifiers read the same way: calibrate from public quantities, clip the rows, solve to the accuracy that the
 guarantee assumes, release the weights with noise. DPRidge solves least squares on noisy moments, or descends;

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -16,6 +17,7 @@ from .. import _noise
 from .._adjacency import Relation, Unit
 from .._calibration import snapshot, take_over
 from .._label import GuaranteeDisplayMixin
+from .._lazy import by_chunks, computed, is_lazy, stand_in
 from .._persons import ASSUMED_OF_PERSONS, persons_of
 from .._validation import (
     FLOATS,
@@ -34,6 +36,7 @@ from .._validation import (
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
+from ._passes import Chunks, Partitions, StreamedRows
 
 CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]  # the second to be refused with the reason
 
@@ -153,6 +156,36 @@ def _weights_of_classes(class_weight, classes):
     return weights
 
 
+def _check_memory(problem):
+    """Refuse a fit that takes more memory than can be had at all, before anything is spent."""
+    try:
+        np.empty(problem.n_numbers)  # takes none of it; systems that promise any size find out later
+    except (MemoryError, ValueError):  # more than there is, or than numpy can count
+        raise MemoryError(
+            f"A fit with {problem.n_classes:,} classes takes {problem.n_numbers / 2**27:,.1f} GiB. Nothing is released."
+            " Use fewer classes or features; DPSGDClassifier takes the rows in blocks."
+        ) from None
+
+
+def _rows_and_labels(model, X, y):
+    """Validate the rows and labels of one part; the first tells the number and the names of the columns."""
+    known = {"reset": not hasattr(model, "n_features_in_"), "ensure_min_samples": 0}
+    y = without_values(_of_one_type, y, name="y")
+    return validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, **known)
+
+
+@silent
+def _count_labels(model, X, y):
+    """Return the different labels of a part, and how many rows have each."""
+    return np.unique(_labels(_rows_and_labels(model, X, y)[1]), return_counts=True)
+
+
+def _read(model, classes, X, y):
+    """Return the validated rows of a part, and the index of the class of each."""
+    X, y = _rows_and_labels(model, X, y)
+    return X, _encode(y, classes)[1] if len(y) else np.empty(0, np.intp)
+
+
 class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, ClassifierMixin, BaseEstimator, ABC):
     """Fit a classifier of public shape under a privacy guarantee, and predict with it."""
 
@@ -164,9 +197,10 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped to it.
-        y : array-like of shape (n_samples,)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are clipped to it. Partitions of a dask collection are computed anew in
+            each of several passes, on the scheduler in use, and gradients are summed where they lie.
+        y : array-like of shape (n_samples,), or a dask collection beside one
             Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
             those found here; truth values of a list are then the numbers 0 and 1, those of an array stay what they are.
         **unsupported : dict
@@ -184,6 +218,9 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         ValueError
             If X is not finite, y has one class or labels outside `classes`, or a parameter does not fit the
             others, such as a `C` that is too large for `epsilon`.
+        MemoryError
+            If there are more classes than memory: one softmax of all classes takes some numbers for each of them and
+            each row. Nothing is released then.
         SolverError
             If a solver misses the accuracy that the guarantee assumes. Nothing is released then; that it happened is
             not covered by the guarantee: leave `max_iter` generous.
@@ -191,6 +228,31 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             If batches are sampled and dp-accounting, which accounts for them, is not installed.
         """
         return self._fit(X, y, None, unsupported)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_chunks(self, chunks):
+        """Release private weights from a table that comes in chunks, in many passes and under one guarantee.
+
+        Parameters
+        ----------
+        chunks : list or other iterable of (X, y)
+            Rows and their labels, as `fit` takes them, read anew in each pass: slices of a memmap, or an object whose
+            ``__iter__`` reads a file from its beginning, but no generator. The order and the size of the chunks make no
+            difference beyond rounding, which the guarantee counts.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+
+        Raises
+        ------
+        TypeError
+            If the chunks can be read once only, or are no pairs.
+        ValueError, SolverError
+            As `fit`, or if there are no chunks, or others in a later pass.
+        """
+        return self._fit_passes(Chunks(chunks))
 
     def _fit(self, X, y, groups, unsupported):
         if "groups" in unsupported:
@@ -202,7 +264,14 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 f"fit takes no {', '.join(unsupported)}. Weights of rows would let the data say how much noise hides a "
                 "row: use class_weight, a public weight for each label."
             )
-        seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
+        if is_lazy(X):
+            if groups is not None:
+                raise TypeError(
+                    "groups are not taken beside a dask collection: the rows of a person may lie in several partitions,"
+                    " and each step has to know how many there are. Compute X, y and groups."
+                )
+            return self._fit_passes(Partitions(X, y), like=stand_in(X))
+        model = snapshot(self)
         parameters = model.get_params(deep=False)  # asked now: a callback may set others
         y = without_values(_of_one_type, y, name="y")
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
@@ -214,9 +283,38 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         facts, known = (X.shape, X.dtype, len(classes)), {}
         if persons is not None:
             facts, known = ((persons.number, X.shape[1]), X.dtype, len(classes), Unit.PERSON), {"persons": persons}
+        return self._fit_as(model, parameters, classes, facts, X, codes, class_weights, **known)
+
+    def _fit_passes(self, source, like=None):
+        """Fit rows that are read anew in each pass; all that is validated before the first is `like` them."""
+        model = snapshot(self)
+        parameters = model.get_params(deep=False)
+        if like is not None:
+            validate_data(model, like, accept_sparse="csr", dtype=FLOATS)
+        parts = [part for part in source.map(partial(_count_labels, model)) if len(part[0])]
+        if not parts:
+            raise ValueError("There are no rows.")
+        labels, counts = map(list, zip(*parts, strict=True))
+        if len({found.dtype.kind in "OU" for found in labels}) > 1:
+            raise ValueError("Labels are text in one part of y and not in another: make all of them text or numbers.")
+        classes, codes = _encode(np.concatenate(labels), model.classes)
+        counts = np.bincount(codes, np.concatenate(counts), minlength=len(classes)).astype(np.int64)
+        class_weights = _weights_of_classes(model.class_weight, classes)
+        shape = int(counts.sum()), model.n_features_in_
+        rows = StreamedRows(source, partial(_read, model, classes), *shape, counts, class_weights)
+        facts = shape, np.dtype(np.float64), len(classes)
+        return self._fit_as(model, parameters, classes, facts, rows, None, class_weights)
+
+    def _fit_as(self, model, parameters, classes, facts, *data, **known):
+        """Calibrate from public facts, release by the data, and take all over from a snapshot at once."""
+        seeded_before = _noise.last_seeded_draw()
         problem, calibration = model._problem(*facts), model._calibration_of(*facts)
+        if isinstance(data[0], StreamedRows):
+            model._check_passes(calibration)
+        else:
+            _check_memory(problem)
         with calibration.recorded(self):
-            vars(model).update(model._release(problem, calibration, X, codes, class_weights, **known))
+            vars(model).update(model._release(problem, calibration, *data, **known))
         model.classes_, model._calibrated_for = classes, parameters
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
@@ -239,18 +337,19 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 f"Noise cannot be calibrated in floats for {numbers}: one is too extreme. {error}"
             ) from error
 
+    @by_chunks
     @silent
     def decision_function(self, X):
         """Score each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows. Those longer than `max_norm` are clipped, as in fit, where it is set.
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        {ndarray, dask array} of shape (n_samples,) or (n_samples, n_classes)
             Scores of the second of two classes, or of each class.
         """
         check_is_fitted(self)
@@ -258,52 +357,55 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         scores = self._scores(X)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
+    @by_chunks
     @silent
     def predict(self, X):
         """Predict the label of each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        {ndarray, dask array} of shape (n_samples,)
         """
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
     @available_if(_has_probabilities)
+    @by_chunks
     @silent
     def predict_log_proba(self, X):
         """Estimate the logarithm of the probability of each class; not for huber_hinge.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        {ndarray, dask array} of shape (n_samples, n_classes)
             In the order of `classes_`. Finite also where the probability is below all floats.
         """
         return self._log_probabilities(self.decision_function(X))
 
     @available_if(_has_probabilities)
+    @by_chunks
     @silent
     def predict_proba(self, X):
         """Estimate the probability of each class; not for huber_hinge.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_classes)
+        {ndarray, dask array} of shape (n_samples, n_classes)
             In the order of `classes_`. One-vs-rest probabilities are normalised.
         """
         return np.exp(self.predict_log_proba(X))
@@ -325,7 +427,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         -------
         float
         """
-        return without_values(accuracy_score, y, self.predict(X), sample_weight=sample_weight, name="y")
+        y, predicted = computed(y, self.predict(X))
+        return without_values(accuracy_score, y, predicted, sample_weight=sample_weight, name="y")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -385,9 +488,15 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     def _calibrate(self, problem, delta):
         """Return the `Calibration` for a target of (epsilon, delta): noise and guarantee, from public facts alone."""
 
+    def _check_passes(self, calibration):
+        """Refuse what needs all rows in memory."""
+
     @abstractmethod
     def _release(self, problem, calibration, X, codes, class_weights):
-        """Clip the rows, learn and add noise; return the fitted attributes that are released, by their names."""
+        """Clip the rows, learn and add noise; return the fitted attributes that are released, by their names.
+
+        `X` may be `StreamedRows`, which have codes of their own: `codes` is None then.
+        """
 
     @abstractmethod
     def _scores(self, X):
@@ -431,9 +540,10 @@ class PrivateLinearClassifier(PrivateClassifier):
             raise ValueError(f"multi_class='multinomial' needs loss='log_loss': use 'auto' or 'ovr' for {self.loss!r}.")
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
 
-    def _minimise(self, problem, X, codes, row_weights, *, penalty, perturbation, largest, offset=0.0):
+    def _minimise(self, problem, X, codes, class_weights, *, penalty, perturbation, largest, offset=0.0):
         """Clip the rows, without which no sensitivity is finite, and minimise on them."""
-        X = clip_rows(X, self.max_norm, copy=False)
+        row_weights = None if class_weights is None or codes is None else class_weights[codes]
+        X = X.clipped(self.max_norm) if codes is None else clip_rows(X, self.max_norm, copy=False)
         return minimisers(
             problem,
             X,

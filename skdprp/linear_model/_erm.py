@@ -4,7 +4,9 @@ A guarantee that speaks of a minimiser rests on how close the solver comes to it
 is computed from public facts alone, with all rounding counted, and a solver that misses it raises.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,6 +21,7 @@ _RELATIVE_INTERCEPT = 0.3
 _UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for products of rounding errors
 _ARMIJO = 1e-4
 _FORCING = 0.1
+_MOST_FOR_HESSIAN = 256  # weights, of rows that are read anew in each pass
 _NOISE_OF_VALUES = 2.0**-36  # share of the objective's value below which a decrease may be rounding
 
 
@@ -75,6 +78,11 @@ class Problem:
     def n_released(self):
         """Number of all weights."""
         return int(np.prod(self.weights_shape))
+
+    @property
+    def n_numbers(self):
+        """How many numbers a fit holds at most, besides the rows and a few for each."""
+        return self.multinomial * 8 * self.n_samples * self.n_classes + 12 * self.n_released
 
     @property
     def target_gradient(self):
@@ -153,16 +161,20 @@ def constant_feature(fit_intercept, max_norm):
 def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, largest, max_iter, n_jobs, offset=0.0):
     """Minimise the perturbed risk of each output; weights and linear terms have the shape ``problem.weights_shape``.
 
-    The linear terms are drawn before, and none has a norm above `largest`. `offset` is added to all scores; weights of
-    rows are at most 1. Raises SolverError if a gradient does not get as small as the guarantee assumes, or weights or a
-    linear term are as large as almost never.
+    `X` are rows in memory, or `StreamedRows`, which have codes and weights of their own. The linear terms are drawn
+    before, and none has a norm above `largest`. `offset` is added to all scores; weights of rows are at most 1. Raises
+    SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term are as large
+    as almost never.
     """
 
     @silent  # once more, in the threads of jobs, which start with warnings
-    def _solve(y, linear):
-        loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
-        known = {"penalty": penalty, "intercept": problem.intercept, "offset": offset}
-        risk = PerturbedRisk(X, y, loss, perturbation=linear, **known)
+    def _solve(k, linear):
+        known = {"penalty": penalty, "perturbation": linear, "offset": offset}
+        if codes is None:
+            risk = StreamedRisk(X, k, problem, **known)
+        else:
+            loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
+            risk = PerturbedRisk(X, _targets(codes, k), loss, intercept=problem.intercept, **known)
         weights = minimise(risk, problem.target_gradient, max_iter)
         # `accuracy` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
         if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
@@ -170,13 +182,28 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
         return weights
 
     if problem.multinomial:
-        return _solve(codes, perturbation)
+        return _solve(None, perturbation)
     if problem.n_classes == 2:  # one problem, for which no jobs are set up
-        return _solve(np.where(codes == 1, 1.0, -1.0), perturbation[0])[None]
+        return _solve(1, perturbation[0])[None]
     solved = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(_solve)(np.where(codes == k, 1.0, -1.0), linear) for k, linear in enumerate(perturbation)
+        delayed(_solve)(k, linear) for k, linear in enumerate(perturbation)
     )
     return np.stack(solved)
+
+
+def _targets(codes, k):
+    """What a loss takes: the indices of all classes, or +1 for class k and -1 for the others."""
+    return codes if k is None else np.where(codes == k, 1.0, -1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Weights, value and gradient of a risk there, and a function that returns one that multiplies by the Hessian."""
+
+    weights: np.ndarray
+    value: float
+    gradient: np.ndarray
+    hessian: Callable
 
 
 class PerturbedRisk:
@@ -191,6 +218,13 @@ class PerturbedRisk:
         self.penalty, self.intercept, self.perturbation = penalty, intercept, perturbation
         # The transpose of CSR is CSC, whose products with many columns are slower than those of CSR.
         self._transposed = X.T.tocsr() if sp.issparse(X) and perturbation.ndim > 1 else X.T
+
+    forcing = _FORCING
+
+    def at(self, weights):
+        """Value and derivatives at `weights`."""
+        scores = self.scores(weights)
+        return Point(weights, self.value(weights, scores), self.gradient(weights, scores), lambda: self.hessian(scores))
 
     def scores(self, weights):
         """Scores of all rows, an array of shape (n_samples,) or (n_samples, n_outputs)."""
@@ -223,33 +257,94 @@ class PerturbedRisk:
         curvature = self.loss.hessian(self.y, scores)
         return lambda weights: self._pull_back(curvature(self._products(weights))) + self.penalty * weights
 
+    def hessian_matrix(self, scores):
+        """Second derivative of the sum of losses by all weights, in the order in which they lie in memory."""
+        X = self.X.toarray() if sp.issparse(self.X) else self.X
+        X = np.column_stack([X, np.full(len(X), self.intercept)]) if self.intercept else X
+        curvature, scores = self.loss.hessian(self.y, scores), scores.reshape(len(X), -1)
+        shape = (X.shape[1], scores.shape[1])
+        matrix = np.empty(shape + shape)
+        for k in range(shape[1]):
+            change = np.zeros_like(scores)
+            change[:, k] = 1.0
+            moved = curvature(change if self.perturbation.ndim > 1 else change[:, 0]).reshape(scores.shape)
+            for j in range(shape[1]):
+                matrix[:, j, :, k] = (X * moved[:, [j]]).T @ X
+        return matrix.reshape(2 * (self.perturbation.size,))
+
+
+class StreamedRisk:
+    """A `PerturbedRisk` of class k, or of all, whose rows are read anew at each point.
+
+    Where weights are few, one pass has the second derivative, too, as a matrix by which steps are solved for: Newton's
+    method needs the fewest passes. The rounding of sums is priced in whatever order, see `Problem.accuracy`.
+    """
+
+    def __init__(self, rows, k, problem, *, penalty, perturbation, offset):
+        self.rows, self.penalty, self.perturbation = rows, penalty, perturbation
+        self.has_matrix = perturbation.size <= _MOST_FOR_HESSIAN
+        self.forcing = 0.0 if self.has_matrix else _FORCING
+        self._known = {"k": k, "problem": problem, "offset": offset}
+
+    def at(self, weights):
+        """Value and derivatives at `weights`."""
+        n = weights.size
+        sums = self.rows.sum(partial(_derivatives, weights=weights, with_matrix=self.has_matrix, **self._known))
+        value = sums[0] + 0.5 * self.penalty * np.vdot(weights, weights) + np.vdot(self.perturbation, weights)
+        gradient = sums[1 : n + 1].reshape(weights.shape) + self.penalty * weights + self.perturbation
+
+        def _multiply(step):
+            if self.has_matrix:
+                product = sums[n + 1 :].reshape(n, n) @ step.ravel()
+            else:
+                product = self.rows.sum(partial(_hessian_product, weights=weights, step=step, **self._known))
+            return product.reshape(step.shape) + self.penalty * step
+
+        return Point(weights, value, gradient, lambda: _multiply)
+
+
+def _risk_of_block(X, codes, row_weights, weights, k, problem, offset):
+    """Sum of the losses of a block of rows, with neither penalty nor linear term."""
+    loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
+    known = {"penalty": 0.0, "perturbation": np.zeros_like(weights), "offset": offset}
+    return PerturbedRisk(X, _targets(codes, k), loss, intercept=problem.intercept, **known)
+
+
+def _derivatives(*block, weights, with_matrix, **known):
+    """Value, gradient and, if asked for, second derivative of the losses of a block, one after the other."""
+    risk = _risk_of_block(*block, weights, **known)
+    scores = risk.scores(weights)
+    parts = [risk.value(weights, scores), risk.gradient(weights, scores)]
+    return np.concatenate([np.ravel(part) for part in [*parts, *[risk.hessian_matrix(scores)] * with_matrix]])
+
+
+def _hessian_product(*block, weights, step, **known):
+    risk = _risk_of_block(*block, weights, **known)
+    return risk.hessian(risk.scores(weights))(step)
+
 
 def minimise(risk, tol, max_iter):
     """Minimise by Newton's method, each step by conjugate gradients, until the norm of the gradient is at most `tol`.
 
     Raises SolverError if it is not that small after `max_iter` steps: a guarantee rests on it.
     """
-    weights = np.zeros_like(risk.perturbation)
-    scores = risk.scores(weights)
-    gradient = risk.gradient(weights, scores)
-    value = risk.value(weights, scores)
-    first = np.linalg.norm(gradient)
+    point = risk.at(np.zeros_like(risk.perturbation))
+    first = np.linalg.norm(point.gradient)
     for _ in range(max_iter):
-        norm = np.linalg.norm(gradient)
+        norm = np.linalg.norm(point.gradient)
         if norm <= tol:
-            return weights
+            return point.weights
         # In proportion to the progress so far, for superlinear convergence; but a step need not be better than `tol`.
-        atol = max(min(_FORCING, norm / first) * norm, 0.5 * tol)
-        step = _newton_step(risk, scores, gradient, atol)
-        weights, scores, gradient, value = _line_search(risk, weights, step, gradient, value)
-    if np.linalg.norm(gradient) <= tol:
-        return weights
+        atol = max(min(risk.forcing, norm / first) * norm, 0.5 * tol)
+        point = _line_search(risk, point, _newton_step(point, atol))
+    if np.linalg.norm(point.gradient) <= tol:
+        return point.weights
     raise SolverError(f"The solver did not reach tol within max_iter={max_iter} steps: raise either.")
 
 
-def _newton_step(risk, scores, gradient, atol):
+def _newton_step(point, atol):
     """Step at which the quadratic model has a gradient norm of at most `atol`, by conjugate gradients."""
-    multiply, shape = risk.hessian(scores), gradient.shape
+    multiply, gradient, shape = point.hessian(), point.gradient, point.gradient.shape
     second = LinearOperator(
         (gradient.size, gradient.size), matvec=lambda step: multiply(step.reshape(shape)).ravel(), dtype=np.float64
     )
@@ -258,20 +353,18 @@ def _newton_step(risk, scores, gradient, atol):
     return step.reshape(shape)
 
 
-def _line_search(risk, weights, step, gradient, value):
+def _line_search(risk, point, step):
     """Halve the step until it lowers the value, or, where rounding hides that, the norm of the gradient.
 
     After forty halves the last trial stands, as good as none: `minimise` has as many steps as it has.
     """
-    slope, norm = np.vdot(gradient, step), np.linalg.norm(gradient)
-    rounding = _NOISE_OF_VALUES * (abs(value) + 2 * abs(np.vdot(risk.perturbation, weights)))
+    slope, norm = np.vdot(point.gradient, step), np.linalg.norm(point.gradient)
+    rounding = _NOISE_OF_VALUES * (abs(point.value) + 2 * abs(np.vdot(risk.perturbation, point.weights)))
     for length in 0.5 ** np.arange(40):
-        trial = weights + length * step
-        scores = risk.scores(trial)
-        new_gradient, new_value = risk.gradient(trial, scores), risk.value(trial, scores)
-        if new_value <= value + _ARMIJO * length * slope:
+        trial = risk.at(point.weights + length * step)
+        if trial.value <= point.value + _ARMIJO * length * slope:
             break
         # Near the minimum values agree to all digits that floats have, while gradients still tell which is closer.
-        if -slope * length <= rounding and np.linalg.norm(new_gradient) < norm:
+        if -slope * length <= rounding and np.linalg.norm(trial.gradient) < norm:
             break
-    return trial, scores, new_gradient, new_value
+    return trial

@@ -13,6 +13,7 @@ from .._adjacency import Relation
 from .._calibration import Calibration, snapshot, take_over
 from .._digits import printed_down, printed_up
 from .._label import GuaranteeDisplayMixin
+from .._lazy import by_chunks, computed
 from .._validation import (
     FLOATS,
     Interval,
@@ -257,18 +258,19 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         take_over(self, model)  # and drop coefficients of an earlier fit, whose guarantee was another
         return table[:, :-1], table[:, -1]
 
+    @by_chunks
     @silent
     def predict(self, X):
         """Predict the target of each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows. Entries beyond `max_abs` are clipped to it, as in fit.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        {ndarray, dask array} of shape (n_samples,)
         """
         check_is_fitted(self, "coef_")
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)
@@ -291,7 +293,8 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         -------
         float
         """
-        return without_values(r2_score, y, self.predict(X), sample_weight=sample_weight, name="y")
+        y, predicted = computed(y, self.predict(X))
+        return without_values(r2_score, y, predicted, sample_weight=sample_weight, name="y")
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -10,6 +10,7 @@ from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration, reached_delta
 from .._digits import printed_down
+from .._lazy import by_chunks
 from .._validation import Interval, StrOptions, silent
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import Published, objective_perturbation_scale, sampled_target
@@ -417,7 +418,7 @@ class AMPClassifier(PrivateLinearClassifier):
         # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
         prior, share, offset = None, None, 0.0
         if noise.count:
-            prior = noise.count.release(codes)
+            prior = noise.count.release(int(X.class_counts[1] if codes is None else np.count_nonzero(codes)))
             shares, least = np.array([1 - prior, prior]), _least_share(problem)
             if class_weights is not None:
                 shares *= class_weights / class_weights.max()  # whose ratio counts, however small they are
@@ -437,7 +438,7 @@ class AMPClassifier(PrivateLinearClassifier):
             problem,
             X,
             codes,
-            None if class_weights is None else class_weights[codes],
+            class_weights,
             offset=offset,
             penalty=noise.penalty,
             perturbation=perturbation,
@@ -457,18 +458,19 @@ class AMPClassifier(PrivateLinearClassifier):
         threshold = share if self.threshold == "prior" else float(self.threshold)
         return {**released, "loss_": problem.loss, "class_prior_": prior, "threshold_": threshold}
 
+    @by_chunks
     @silent
     def predict(self, X):
         """Predict the label of each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples,)
+        {ndarray, dask array} of shape (n_samples,)
         """
         check_is_fitted(self)
         if self.threshold_ == 0.5:

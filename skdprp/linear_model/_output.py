@@ -258,9 +258,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
 
     def _release(self, problem, calibration, X, codes, class_weights):
         noise = calibration.noise
-        row_weights = None if class_weights is None else class_weights[codes]
         zero = np.zeros(problem.weights_shape)
-        weights = self._minimise(problem, X, codes, row_weights, penalty=noise.penalty, perturbation=zero, largest=0.0)
+        known = {"penalty": noise.penalty, "perturbation": zero, "largest": 0.0}
+        weights = self._minimise(problem, X, codes, class_weights, **known)
         if noise.radius is None:
             _noise.add_gaussian(weights, noise.scale)
         else:

@@ -13,7 +13,7 @@ from .. import _noise
 from .._adjacency import Unit
 from .._calibration import snapshot, take_over
 from .._digits import printed_down
-from .._lazy import is_lazy
+from .._lazy import by_chunks, computed, is_lazy
 from .._persons import persons_of
 from .._validation import (
     FLOATS,
@@ -60,7 +60,7 @@ class ProjectionNoise:
 class DPRidge(RegressorMixin, PrivateMoments):
     """Private linear regression: rows and targets are protected, and every penalty costs the same.
 
-    Where Ridge or LinearRegression stood. Rows longer than `max_norm` and targets outside `target_bounds` are clipped,
+    Replaces Ridge and LinearRegression. Rows longer than `max_norm` and targets outside `target_bounds` are clipped,
     and predictions lie within these bounds, too.
 
     Parameters
@@ -257,18 +257,19 @@ class DPRidge(RegressorMixin, PrivateMoments):
         single = self.columns_.n_targets == 1
         return (coefs[:, 0], intercepts[:, 0]) if single else (coefs, intercepts)
 
+    @by_chunks
     @silent
     def predict(self, X):
         """Predict the targets of each row.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows. Those longer than `max_norm` are clipped, as in fit.
 
         Returns
         -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets)
+        {ndarray, dask array} of shape (n_samples,) or (n_samples, n_targets)
             Predictions, within the bounds of the targets.
         """
         check_is_fitted(self)
@@ -325,7 +326,8 @@ class DPRidge(RegressorMixin, PrivateMoments):
         -------
         float
         """
-        return without_values(r2_score, y, self.predict(X), sample_weight=sample_weight, name="y")
+        y, predicted = computed(y, self.predict(X))
+        return without_values(r2_score, y, predicted, sample_weight=sample_weight, name="y")
 
     def _scores(self, X):
         X = validate_data(self, X, accept_sparse="csr", dtype=FLOATS, reset=False)

@@ -46,9 +46,9 @@ class LabelCount:
         """Share of either class, at least, that an estimate says: smaller ones are not told from it."""
         return min(max(_FROM_THE_EDGE * self.deviation, 0.5) / self.n_samples, 0.5)
 
-    def release(self, codes):
-        """Release the share of the second class."""
-        count = np.array([np.count_nonzero(codes)], dtype=np.float64)
+    def release(self, number):
+        """Release the share of the second class, from the number of its rows."""
+        count = np.array([number], dtype=np.float64)
         add_noise = _noise.add_gaussian if self.is_gaussian else _noise.add_laplace
         add_noise(count, self.scale)
         return float(np.clip(count[0] / self.n_samples, self.least_share, 1 - self.least_share))

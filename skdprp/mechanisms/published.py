@@ -268,8 +268,8 @@ def published_sign_changes(delta, *, relative_change, n_features, n_components):
 def published_rademacher_sign_change_probability(relative_change):
     """Approximate P_+, the probability that a change of one coordinate may flip a sign, of a Rademacher projection.
 
-    ``2 Phi(relative_change) - 1`` [1]_, with ``relative_change = beta / |u|``, for a row u of many coordinates of like
-    size: of a row with one nonzero, below beta, P_+ is 1. So it gives no number N_+ that holds for all rows.
+    ``2 Phi(relative_change) - 1`` [1]_, with ``relative_change = beta / |u|``, for a row u of many coordinates of
+    about equal size: of a row with one nonzero, below beta, P_+ is 1. So it gives no N_+ that holds for all rows.
 
     References
     ----------

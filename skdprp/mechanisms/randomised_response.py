@@ -20,6 +20,20 @@ def _convolution_power(pmf, n):
     return power
 
 
+def _kept_pmf(n, epsilon0):
+    """Return the pmf of how many of n bits are kept, each with probability ``e^epsilon0 / (1 + e^epsilon0)``.
+
+    From the most likely number, whose factor is 1, to both ends each is the one before times a ratio of at most 1: no
+    digit cancels, and after m steps the relative error is at most 4 m roundings. Far beyond that number all is 0.
+    """
+    odds, mode = np.exp(-epsilon0), min(n, int((n + 1) * expit(epsilon0)))
+    above, below = np.arange(mode, n), np.arange(mode, 0, -1)
+    more = np.cumprod((n - above) / ((above + 1) * odds))
+    fewer = np.cumprod(below * odds / (n - below + 1))
+    pmf = np.concatenate([fewer[::-1], [1.0], more])
+    return pmf / pmf.sum()
+
+
 @with_python_numbers
 def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     """Exact privacy profile of randomised response on bits that differ independently at random.
@@ -33,9 +47,13 @@ def randomised_response_profile(epsilon, *, epsilon0, n_bits, changed=1.0):
     .. [1] P. Kairouz, S. Oh and P. Viswanath, "The Composition Theorem for Differential Privacy", ICML 2015.
     """
     # The loss of a bit that differs is -epsilon0 where it is flipped and +epsilon0 where not, of others 0.
-    down, up = expit(-epsilon0), expit(epsilon0)
-    pmf = _convolution_power(np.array([changed * down, 1 - changed, changed * up]), n_bits)
-    bits, leading = np.arange(-n_bits, n_bits + 1), float(np.float32(epsilon0))
+    if changed == 1:
+        pmf, bits = _kept_pmf(n_bits, epsilon0), np.arange(-n_bits, n_bits + 1, 2)
+    else:
+        down, up = expit(-epsilon0), expit(epsilon0)
+        pmf = _convolution_power(np.array([changed * down, 1 - changed, changed * up]), n_bits)
+        bits = np.arange(-n_bits, n_bits + 1)
+    leading = float(np.float32(epsilon0))
     # delta = E[(1 - e^(epsilon - loss))+] over the sum of the losses, which is bits * epsilon0.
     left = (epsilon - leading * bits) - (epsilon0 - leading) * bits  # products of so few digits do not round
     delta = float(pmf @ -np.expm1(np.minimum(left, 0.0)))
@@ -157,8 +175,9 @@ def hidden_flip_epsilon(n_bits):
     """Largest loss of each of several bits at which the best guess is right with probability 3/4 at most, in all.
 
     Bits flipped with probability ``1 / (1 + e^e)`` have the affinity ``sqrt(p q) + sqrt(q p) = 1 / cosh(e / 2)`` of
-    their two laws, m of them its power, and a total variation distance of at most ``sqrt(1 - cosh(e / 2)^(-2 m))``
-    [1]_: it is 1/2 at ``cosh(e / 2) = (4 / 3)^(1 / (2 m))``, which of one bit is log 3, exactly.
+    their two distributions, m of them its power, and a total variation distance of at most
+    ``sqrt(1 - cosh(e / 2)^(-2 m))`` [1]_: it is 1/2 at ``cosh(e / 2) = (4 / 3)^(1 / (2 m))``, which of one bit is
+    log 3, exactly.
 
     References
     ----------

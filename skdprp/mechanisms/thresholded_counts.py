@@ -54,7 +54,7 @@ def thresholded_counts_profile(epsilon, *, scale, threshold, sensitivity, n_colu
     Let neighbours differ in one row, and let U be the columns where it has a name that no row of the other data set
     has, U' those where the row at its place in the other one does. A name in U has a count of 1, is released with
     probability ``q = Phi((1 - threshold) / scale)``, and nowhere else: with ``p = 1 - (1 - q)^|U|`` one of them is.
-    Given that none is, the release is that of the names that both have, of law G, which both know how to draw: a
+    Given that none is, the release is that of the names that both have, of distribution G, which both can draw: a
     function of counts with Gaussian noise, at a distance of at most `sensitivity`. With p' for the other one,
 
         ``P(S) <= p + (1 - p) G(S)`` and ``P'(S) >= (1 - p') G'(S)``,

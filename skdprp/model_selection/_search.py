@@ -21,7 +21,7 @@ from .._calibration import Calibration, snapshot, take_over
 from .._digits import printed_down, printed_up
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy
-from .._recording import UnrecordedNoiseError
+from .._recording import PlanBlock, UnrecordedNoiseError
 from .._validation import (
     FLOATS,
     POSITIVE,
@@ -69,7 +69,7 @@ _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
 _LOSSES = ("neg_log_loss", "neg_mean_squared_error")
 _LARGEST_LOG_LOSS = 4.0  # that of a probability of 0.02
 _THE_LABELS = "the set of labels"
-_NOT_COVERED = ("how long a fit took", "that fits failed", "what steps print")
+_NOT_COVERED = ("how long a fit took", "that a fit failed, of which candidate and by what error", "what steps print")
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ def _best_has(method):
 class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaEstimatorMixin, BaseEstimator):
     """Search the best of several private models, and publish it with its score under one guarantee.
 
-    Where GridSearchCV stood. A trial draws one of the candidates, fits it to some of the rows and scores it on the
+    Replaces GridSearchCV. A trial draws one of the candidates, fits it to some of the rows and scores it on the
     others, with noise. How many trials are run is drawn as well and stays secret, and only the best is released: the
     price of the search grows slowly with the number of trials, see :doc:`/guide/search`.
 
@@ -210,7 +210,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     best_estimator_ : estimator
         The winner, as it was fitted in its trial: a fit to all rows would be one more release.
     best_params_ : dict
-        Its parameters.
+        Its parameters, as in `param_grid`. Those that the search sets itself, such as epsilon and adjacency of steps,
+        stand in `best_estimator_`.
     best_score_ : float
         Its score, with the noise it was compared with: of a winner it is too good on average.
     classes_ : ndarray of shape (n_classes,)
@@ -349,7 +350,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             PublicFacts.of(X, n_samples=len(y)), n_targets=1, n_classes=(len(getattr(model, "classes_", ())),)
         )
         calibration, candidates, score = model._plan(facts, len(y_held_out), delta)
-        with in_private(), thrown_away():
+        with in_private(), thrown_away(), PlanBlock():
             for candidate in candidates:
                 _check_rows(clone(candidate.estimator), own_copy(X), own_copy(X_held_out))
         with in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
@@ -649,7 +650,7 @@ def _in_a_row(model):
 def _check_rows(model, X, X_held_out):
     """Refuse rows that a step does not take before anything is paid: a trial with them would fail.
 
-    Those of private transformers are fitted to them, and what they release is thrown away.
+    What is behind a private transformer sees public numbers, or what it refuses would tell what nobody has paid for.
     """
     for step in _in_a_row(model):
         if any(is_private(one) for _, one in all_steps(step)):

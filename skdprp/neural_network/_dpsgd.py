@@ -25,8 +25,12 @@ from ._network import ACTIVATIONS, Network, capped_log_probabilities, score
 from ._plan import Plan, Rounding, plan_descent, plan_rounding
 from ._preconditioner import Preconditioner, gram_accuracy, least_floor, preconditioned, relative_scales
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
-from ._steps import UPDATES, Average, noisy_descent
+from ._steps import LARGEST_BLOCK, UPDATES, Average, noisy_descent
 
+_IN_MEMORY = (
+    "Networks, batches, rows without max_norm and very many rows need all of them in memory: give an array, such as "
+    "X.compute(), or choose a linear model with max_norm and batch_size=None."
+)
 _LARGEST_NORM, _LARGEST_FLOAT32_NORM = 1e50, 1e15  # of float64, and of float32 with room for what is computed
 _END_OF_FLOAT32 = 1e38  # which sums of repeated entries may pass
 
@@ -47,6 +51,11 @@ class DescentProblem:
     bound: float
     dtype: np.dtype
     unit: Unit = Unit.ROW
+
+    @property
+    def n_numbers(self):
+        """How many numbers a fit holds at most, besides the rows and what evens out steps."""
+        return 12 * self.network.n_weights + 4 * LARGEST_BLOCK * max(self.network.sizes[1:])
 
 
 @dataclass(frozen=True)
@@ -347,15 +356,16 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows. Those longer than `max_norm` are clipped to it.
-        y : array-like of shape (n_samples,)
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
+            Rows. Those longer than `max_norm` are clipped to it. Partitions of a dask collection are computed anew at
+            each step of a linear model, on the scheduler in use, and gradients are summed where they lie.
+        y : array-like of shape (n_samples,), or a dask collection beside one
             Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
             those found here; truth values of a list are then the numbers 0 and 1, those of an array stay what they are.
         groups : array-like of shape (n_samples,) or None, default=None
             Whose rows they are, where one person has several: a label for each row. Each person then counts as much as
             one row, batches are samples of persons, whose number stands for that of rows, and the guarantee is for one
-            person with all of its rows, however many they are. None is for rows.
+            person with all of its rows, however many they are. None is for rows, and all that dask collections have.
         **unsupported : dict
             Nothing; `sample_weight` is refused with the reason.
 
@@ -578,6 +588,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             unit=problem.unit,
         )
 
+    def _check_passes(self, calibration):
+        if not calibration.noise.rounding.places_priced:
+            raise ValueError(_IN_MEMORY)
+
     @with_callbacks
     def _release(self, problem, calibration, X, codes, class_weights, persons=None):
         descent, network = calibration.noise, problem.network
@@ -586,11 +600,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         else:
             shape, power = descent.radius
             add_noise = partial(_noise.add_spherical, shape=shape, power=power)
-        X, update = self._clipped(X), UPDATES[self.optimizer](descent.plan.learning_rate, descent.plan.momentum)
+        update = UPDATES[self.optimizer](descent.plan.learning_rate, descent.plan.momentum)
+        row_weights = None if class_weights is None or codes is None else class_weights[codes]
+        X = X.clipped(self._max_norm) if codes is None else self._clipped(X)
         if descent.preconditioner is not None:
             shares = None if persons is None else persons.weights
             update = preconditioned(update, descent.preconditioner, problem, X, shares)
-        row_weights = None if class_weights is None else class_weights[codes]
         if persons is not None:  # public weights of classes are 1 at most, and so is what they leave of a person's
             row_weights = persons.weights if row_weights is None else row_weights * persons.weights
         known = {"persons": persons, "update": update, "add_noise": add_noise}

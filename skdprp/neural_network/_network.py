@@ -52,7 +52,7 @@ class Network:
 
         That of the softmax loss is ``p - e_y``, with p the probabilities and e_y the unit vector of the label. Its norm
         tends to sqrt(2) where p puts all on another class; its entries add up to 0 as it is, so that leaving out the
-        mean of the scores does not shorten it. It is ``sqrt(1 - 1 / K)`` where all K classes are as likely, to which a
+        mean of the scores leaves its norm. It is ``sqrt(1 - 1 / K)`` where all K classes are as likely, to which a
         capped one is clipped; for the one score of two classes these are 1 and 1/2.
         """
         n_scores = self.sizes[-1]

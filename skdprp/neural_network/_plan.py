@@ -5,11 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._adjacency import Relation, Unit
+from ..linear_model._passes import block_rows
 from ..mechanisms import gaussian_scale
 from ..mechanisms._numerics import rows_that_differ
 from ._network import FLOAT32_ROWS
 from ._preconditioner import relative_scales
-from ._steps import LARGEST_SCORE, block_size, bounded_block_size
+from ._steps import LARGEST_SCORE, block_size
 
 # Share of the travel, common length of a step and the longest one: of a linear model, for two classes and for more, and
 # of a network. Beyond the longest one descent overshoots, whatever the noise.
@@ -232,7 +233,7 @@ def bounded_margin(network, n_samples, *, of_persons=False):
     most, moves by R times that, the share ``1 / lipschitz`` of it in units of C. The sum of n gradients by blocks of B
     rows is off by ``(B + n / B + 8) e n C``. All of it once for each neighbour. Of persons, as in `float64_margin`.
     """
-    size = bounded_block_size(network.sizes[0])
+    size = block_rows(*network.sizes)
     derivative = (network.sizes[0] + 2) * LARGEST_SCORE / 2 + network.sizes[-1] + 16
     additions = size + (_COMPENSATED if of_persons else n_samples / size) + 8
     return 2.0**-52 * n_samples * (derivative / network.lipschitz + additions)

@@ -8,6 +8,7 @@ from sklearn.utils import gen_batches
 from .._adjacency import Relation
 from .._persons import roots
 from .._validation import scale_rows
+from ..linear_model._passes import StreamedRows
 from ..moments import Columns, CompensatedSum, GaussianNoise, accuracy, block_rows, products
 
 _CURVATURE = 0.25  # of the logistic loss, at most; half of that of the softmax loss
@@ -75,8 +76,19 @@ def preconditioned(update, preconditioner, problem, X, row_weights=None):
     gradients is ``(A / 4 + floor)^-1``, for each class alike, so that directions of different curvature are learnt in
     as many steps; where the floor is all that counts, steps are those of plain descent.
     """
-    network, total = problem.network, CompensatedSum()
-    factors = None if row_weights is None else roots(row_weights)
+    network = problem.network
+    sums = X.sum(_products) if isinstance(X, StreamedRows) else _sum(X, network, row_weights)
+    weights = np.append(np.ones(network.sizes[0]), network.bias) / problem.row_norm
+    gram = GaussianNoise(preconditioner.scale).release(sums * np.outer(weights, weights))
+    values, vectors = np.linalg.eigh(gram)
+    curvature = _CURVATURE * np.maximum(values, 0.0) + preconditioner.floor
+    inverse = (vectors / curvature) @ vectors.T * (problem.n_samples / problem.row_norm**2)
+    return lambda gradient: update((inverse @ gradient.reshape(len(inverse), -1)).ravel())
+
+
+def _sum(X, network, row_weights):
+    """Sum the products of all columns of rows in memory, with their weights."""
+    total, factors = CompensatedSum(), None if row_weights is None else roots(row_weights)
     for rows in gen_batches(X.shape[0], block_rows(_columns(network))):
         part, ones = X[rows], np.ones((rows.stop - rows.start, 1))
         if factors is not None:
@@ -84,9 +96,9 @@ def preconditioned(update, preconditioner, problem, X, row_weights=None):
             scale_rows(part, factors[rows])
             scale_rows(ones, factors[rows])
         total.add(products(part, ones))
-    weights = np.append(np.ones(network.sizes[0]), network.bias) / problem.row_norm
-    gram = GaussianNoise(preconditioner.scale).release(total.value * np.outer(weights, weights))
-    values, vectors = np.linalg.eigh(gram)
-    curvature = _CURVATURE * np.maximum(values, 0.0) + preconditioner.floor
-    inverse = (vectors / curvature) @ vectors.T * (problem.n_samples / problem.row_norm**2)
-    return lambda gradient: update((inverse @ gradient.reshape(len(inverse), -1)).ravel())
+    return total.value
+
+
+def _products(X, codes, row_weights):
+    """Sum the products of a block of rows, of all classes alike; blocks are no larger than `gram_accuracy` counts."""
+    return products(X, np.ones((X.shape[0], 1)))

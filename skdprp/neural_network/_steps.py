@@ -10,12 +10,12 @@ from sklearn.utils import gen_batches
 
 from .. import _noise
 from .._adjacency import Unit
+from ..linear_model._passes import StreamedRows, block_rows
 from ..moments import CompensatedSum
 from ._network import add_clipped_gradients, add_gradients, forget_trials
 
 LARGEST_SCORE = 2.0**12  # up to which the rounding of scores is priced; weights are projected to it
-_BLOCK_ENTRIES = 2**17  # of float64, which fit the cache
-_LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32  # the first where there are many of them
+LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32  # the first where there are many of them
 
 
 @dataclass(frozen=True)
@@ -30,8 +30,8 @@ class Block:
 
 def block_size(batch_size):
     """Rows of a block, from the expected number of rows of a batch."""
-    if batch_size > 2 * _LARGEST_BLOCK:
-        return _LARGEST_BLOCK
+    if batch_size > 2 * LARGEST_BLOCK:
+        return LARGEST_BLOCK
     return int(np.clip(2 ** np.ceil(np.log2(batch_size)), _SMALLEST_BLOCK, _LARGE_BLOCK))
 
 
@@ -62,17 +62,12 @@ class BoundedBlock:
 
 def bounded_blocks(X, codes, row_weights=None, *, n_scores):
     """Cut all rows into blocks that fit the cache, where rounding is priced wherever a row lies."""
-    for rows in gen_batches(X.shape[0], bounded_block_size(X.shape[1])):
+    for rows in gen_batches(X.shape[0], block_rows(X.shape[1], n_scores)):
         part = X[rows]
         # The transpose of CSR is CSC, whose products with many columns are slower than those of CSR.
         is_slow = sp.issparse(part) and n_scores > 1
         weights = None if row_weights is None else row_weights[rows]
         yield BoundedBlock(part, codes[rows], weights, part.T.tocsr() if is_slow else part.T)
-
-
-def bounded_block_size(n_features):
-    """Rows of a block that fits the cache."""
-    return max(_LARGE_BLOCK, _BLOCK_ENTRIES // n_features)
 
 
 def _fill_up(X, size):
@@ -105,10 +100,13 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, persons=None,
     """Descend, each step from a noisy sum of clipped gradients; yield the weights after each.
 
     Since the last noise they are computed from noisy sums alone. `update` takes a noisy mean gradient, and returns what
-    is taken off the weights. The weights of the rows of each of some persons add up to 1 at most.
+    is taken off the weights. The weights of the rows of each of some persons add up to 1 at most. `StreamedRows` have
+    codes and weights of their own.
     """
     plan, network, rounding = descent.plan, problem.network, descent.rounding
-    if rounding.places_priced:
+    if isinstance(X, StreamedRows):
+        parts = repeat(X, plan.n_steps)
+    elif rounding.places_priced:
         add = add_gradients
         parts = repeat(list(bounded_blocks(X, codes, row_weights, n_scores=network.sizes[-1])), plan.n_steps)
     else:
@@ -117,13 +115,23 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, persons=None,
         parts = batches(X, codes, row_weights, rate=plan.rate, n_steps=plan.n_steps, persons=persons)
     weights = network.initial_weights()
     for batch in parts:
-        gradient = _sum_up(partial(add, network=network, weights=weights), batch, len(weights), problem.unit)
+        if isinstance(X, StreamedRows):
+            gradient = batch.sum(partial(_gradients, network=network, weights=weights))
+        else:
+            gradient = _sum_up(partial(add, network=network, weights=weights), batch, len(weights), problem.unit)
         add_noise(gradient, descent.scale)
         gradient /= plan.batch_size  # as expected: the size of a sample is secret
         weights = weights - update(gradient)
         if rounding.places_priced:
             weights = _projected(weights, LARGEST_SCORE / problem.row_norm)
         yield weights
+
+
+def _gradients(X, codes, row_weights, *, network, weights):
+    """Sum of the gradients of a block of rows."""
+    total = np.zeros(len(weights))
+    add_gradients(total, network, weights, BoundedBlock(X, codes, row_weights, X.T))
+    return total
 
 
 def _sum_up(add, batch, n_weights, unit):
@@ -143,7 +151,7 @@ def _sum_up(add, batch, n_weights, unit):
 
 
 def _projected(weights, largest_norm):
-    """Shorten weights to a norm; after an overflow begin anew, for products with infinity tell what rows store."""
+    """Clip weights to a norm; after an overflow begin anew, for products with infinity tell what rows store."""
     norm = np.linalg.norm(weights)
     return weights * min(1.0, largest_norm / norm) if 0 < norm < np.inf else np.zeros_like(weights)
 

@@ -2,15 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from copy import copy
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._lazy import is_lazy, map_rows, stand_in
+from .._lazy import as_it_is_now, is_lazy, map_rows, stand_in
 from .._validation import FLOATS, float_type, in_order, low_and_high, validate_data
 
 
@@ -47,16 +45,7 @@ class DataIndependentTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEst
         if sp.issparse(X._meta):
             form = sp.csr_matrix if isinstance(X._meta, sp.spmatrix) else sp.csr_array
         nothing = self._of_rows(form((0, self.n_features_in_), dtype=dtype), dtype)
-        return map_rows(self._snapshot().transform, X, nothing)
-
-    def _snapshot(self):
-        """Return the transformer as it is now, whatever becomes of it before a chunk is computed."""
-        config = getattr(self, "_sklearn_output_config", {})
-        container = config.get("transform", get_config()["transform_output"])
-        # A dataframe of scikit-learn would load all rows at once.
-        if container != "default":
-            raise ValueError(f'Rows of dask collections are dask arrays: set_output(transform="{container}") is not.')
-        return copy(self).set_output(transform="default")  # whatever is the default of a worker
+        return map_rows(as_it_is_now(self).transform, X, nothing)
 
     def _names(self):
         return getattr(self, "feature_names_in_", None)

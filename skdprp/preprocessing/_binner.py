@@ -33,7 +33,7 @@ class PublicBinner(PythonNumbersMixin, DataIndependentTransformer):
         Increasing edges of bins, one more than there are bins: for all columns, for each column, or by the names of the
         columns. An edge belongs to the bin that it begins. Values below the first edge are in the first bin, those
         above the last in the last one, so that these two may be infinite. Take edges from what is known of the quantity
-        (ages at which laws change), **never from the rows**: nothing can detect that afterwards.
+        (ages at which rules change), **never from the rows**: nothing can detect that afterwards.
     encode : {"onehot", "ordinal"}, default="onehot"
         A column for each bin, with a single 1 for each value; or the number of the bin, from 0.
     missing : {"bin", "error"}, default="bin"

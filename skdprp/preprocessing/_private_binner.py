@@ -1,14 +1,13 @@
 """Binning of columns by private quantiles, and of categories by private counts."""
 
-from copy import copy
 from numbers import Integral
-from uuid import uuid4
 
 import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._lazy import is_lazy, map_rows, stand_in
+from .._lazy import as_it_is_now, is_lazy, map_rows, stand_in
+from .._recording import in_plan
 from .._validation import Interval, StrOptions, silent, validate_schema, without_values
 from ..histograms import PrivateHistograms
 from ..histograms._columns import codes
@@ -23,10 +22,10 @@ _TINY = np.finfo(np.float64).tiny  # where the cell of 0 ends
 class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     """Bins of all columns of a table, at private quantiles and of frequent categories, with one for missing values.
 
-    Where ``KBinsDiscretizer`` and ``OneHotEncoder`` stood, on a table of which neither bounds nor categories are known:
-    a linear model on one-hot rows learns a curve for each column of numbers, and a number for each category. `fit`
-    releases histograms, from which edges and categories follow; what `transform` returns is **not private**: it is made
-    of each row as it is, for a private step that follows.
+    Replaces ``KBinsDiscretizer`` and ``OneHotEncoder`` where neither bounds nor categories are known. A linear model on
+    one-hot rows learns a curve for each column of numbers, and a number for each category. `fit` releases histograms,
+    from which edges and categories follow. What `transform` returns is **not private**: it is computed from each row
+    without noise, for a private step that follows.
 
     Each one-hot row has norm ``n_features**0.5``, whatever its values: give that to the model that follows as its
     ``max_norm``.
@@ -186,7 +185,7 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         if is_lazy(X):
             validate_schema(self, stand_in(X), reset=False)
             nothing = self._of_places(np.empty((0, self.n_features_in_), np.intp))
-            return map_rows(copy(self).set_output(transform="default").transform, X, nothing)
+            return map_rows(as_it_is_now(self).transform, X, nothing)
         validate_schema(self, X, reset=False)
         learned = zip(self.bin_edges_, self.categories_, values_of(X, self.histograms_), strict=True)
         places = [
@@ -198,7 +197,8 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
             np.where(numbers < n_used, numbers, numbers + n_unused)
             for numbers, (n_used, n_unused) in zip(places, self._n_used(), strict=True)
         )
-        return self._of_places(np.column_stack(list(moved)))
+        places = np.column_stack(list(moved))
+        return self._of_places(np.zeros_like(places) if in_plan() else places)
 
     def get_feature_names_out(self, input_features=None):
         """Name the columns that come out: of one-hot rows after what is in each bin.
@@ -240,9 +240,6 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
 
     def _n_bins_of(self, column):
         return (len(column.categories) if column.is_listed else self.max_categories) + 2
-
-    def __dask_tokenize__(self):
-        return uuid4().hex  # as its state, it is equal to no other
 
     def _of_places(self, places):
         if self._fitted_as == "ordinal":

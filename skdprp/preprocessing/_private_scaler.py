@@ -4,6 +4,8 @@ import numpy as np
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from .._lazy import by_chunks
+from .._recording import in_plan, public_numbers
 from .._validation import FLOATS, float_type, low_and_high, silent, validate_data
 from ..histograms import PrivateHistograms
 from ..histograms._estimator import HISTOGRAMS_CONSTRAINTS
@@ -14,9 +16,9 @@ from ._scaler import PublicScaler
 class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     """Scale each column from a private range, and fill missing values by private medians.
 
-    Where ``MinMaxScaler``, ``RobustScaler`` and ``SimpleImputer`` stood, on a table of which no bounds are known. `fit`
-    releases histograms, from which ranges and medians follow; what `transform` returns is **not private**: it is made
-    of each row as it is, for a private step that follows. Values beyond the range are clipped to it.
+    Replaces ``MinMaxScaler``, ``RobustScaler`` and ``SimpleImputer`` where no bounds of the columns are known. `fit`
+    releases histograms, from which ranges and medians follow. What `transform` returns is **not private**: it is
+    computed from each row without noise, for a private step that follows. Values beyond the range are clipped to it.
 
     Parameters
     ----------
@@ -141,24 +143,28 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         low_and_high(self.feature_range, "feature_range")
         return low, high
 
+    @by_chunks
     @silent
     def transform(self, X):
         """Clip and scale each column. What is returned is **not private**: it is made of each row as it is.
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : {array-like, dask array, dask dataframe} of shape (n_samples, n_features)
             Rows.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_features)
-            Values within `feature_range`, in the type of X, if that is float32 or float64.
+        {ndarray, dask array} of shape (n_samples, n_features)
+            Values within `feature_range`, in the type of X, if that is float32 or float64; lazy for a dask collection.
         """
         check_is_fitted(self)
         options = {"accept_sparse": "csr", "dtype": FLOATS, "ensure_all_finite": "allow-nan"}
         rows = validate_data(self, X, reset=False, **options)
         rows, dtype = rows.toarray() if hasattr(rows, "toarray") else rows, float_type(X, rows)
+        if in_plan():
+            low, high = self._scaler.feature_range_
+            return (low + (high - low) * (public_numbers(*rows.shape) + 1) / 2).astype(dtype)
         return self._scaler._of_rows(rows, dtype)
 
     def __sklearn_tags__(self):

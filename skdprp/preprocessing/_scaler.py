@@ -15,8 +15,8 @@ from ._base import DataIndependentTransformer, bounds_of_columns
 class PublicScaler(DataIndependentTransformer):
     """Clip each column to bounds that do not come from the data, and scale it to a range that all columns share.
 
-    It stands before a private estimator where ``MinMaxScaler`` or ``StandardScaler`` stood: those learn from the rows,
-    which no later noise covers. This one learns the number and the names of the columns only. It is data-independent
+    It replaces ``MinMaxScaler`` and ``StandardScaler`` before a private estimator: those learn from the rows, which no
+    later noise covers. This one learns the number and the names of the columns only. It is data-independent
     and treats each row by itself, so that the guarantee of what follows holds for the rows as they leave it.
 
     With the default range, of length 1, the default ``max_change=1.0`` of the sketches hides all that one column says;

@@ -100,6 +100,9 @@ def read(path, names, rebuild):
             raise ValueError("its header is longer than any.")
         facts = json.loads(header)
         agree("format", facts["format"], _FORMAT)
+        check_description(facts.get("description", ""))  # files of before there was one have none
+        if not isinstance(facts["version"], str):
+            raise TypeError("its version is no text.")
         return rebuild(facts, **arrays)
     except _DAMAGED as error:
         raise ValueError(f"{path}: the parts of this release do not match: {error}") from error

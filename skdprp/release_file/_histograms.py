@@ -114,7 +114,8 @@ def _describe_column(column):
 
 def _rebuild(facts, values):
     scale, n_samples, names = facts["noise_scale"], facts["n_samples"], facts["names"]
-    if not (values.dtype == np.float64 and np.isfinite(values).all() and scale > 0 and n_samples > 0):
+    is_public = 0 < scale < np.inf and type(n_samples) is int and n_samples > 0
+    if not (values.dtype == np.float64 and np.isfinite(values).all() and is_public):
         raise ValueError("no histograms have such values, such noise, or such a number of rows.")
     columns = []
     for column in facts["columns"]:
@@ -143,5 +144,7 @@ def _rebuild(facts, values):
         agree("number of names", len(names), len(columns))
         names = tuple(names)
     threshold = np.inf if facts["threshold"] is None else facts["threshold"]
+    if not threshold >= 0:
+        raise ValueError("no counts have such a threshold.")
     guarantee = PrivacyGuarantee.from_dict(facts["guarantee"])
     return Histograms(tuple(columns), names, n_samples, scale, threshold, guarantee)

@@ -150,7 +150,8 @@ def _rebuild(facts, **arrays):
     check_is_fitted(estimator)
     if not (guarantees := _guarantees_of(estimator)):
         raise ValueError("it holds no private model.")
-    check_description(facts["description"])
+    if not isinstance(facts["scikit-learn"], str):
+        raise TypeError("the version of scikit-learn is no text.")
     foreign = [type(step) for _, step in all_steps(estimator) if type(step).__module__.startswith("sklearn.")]
     if foreign and facts["scikit-learn"] != sklearn.__version__:
         warn_at_caller(

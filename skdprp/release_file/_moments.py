@@ -93,10 +93,17 @@ def load_moments(path):
 def _rebuild(facts, values):
     columns = {name: tuple(fact) if isinstance(fact, list) else fact for name, fact in facts["columns"].items()}
     columns = Columns(**columns)
+    if type(columns.intercept) is not bool or not 0 < columns.max_norm < np.inf:
+        raise ValueError("there is an intercept or none, and a norm.")
+    lists = (columns.low, columns.high, columns.names)
+    if {*map(type, lists)} != {tuple} or len(columns.high) != columns.n_targets or {*map(type, columns.names)} - {str}:
+        raise ValueError("each target has two bounds, and names are texts.")
+    size = columns.n_features + columns.intercept + columns.n_targets  # as numbers: lists so long would take memory
+    agree("shape of the moments", values.shape, (size, size))
+    agree("number of weights", len(columns.weights), size)
     guarantee = PrivacyGuarantee.from_dict(facts["guarantee"])
-    agree("shape of the moments", values.shape, (len(columns.weights),) * 2)
     if not (values.dtype == np.float64 and np.isfinite(values).all() and np.array_equal(values, values.T)):
         raise ValueError("the moments are no symmetric matrix of finite numbers.")
-    if not (facts["noise_scale"] > 0 and facts["n_samples"] > 0):
+    if not (0 < facts["noise_scale"] < np.inf and type(facts["n_samples"]) is int and facts["n_samples"] > 0):
         raise ValueError("no moments have such noise, or such a number of rows.")
     return Moments(values, GaussianNoise(facts["noise_scale"]), facts["n_samples"], columns, guarantee)

@@ -240,9 +240,7 @@ def _rebuild(header, sketches, probe, *, largest):
     estimator.guarantee_ = replace(estimator.guarantee_, **known)
     guarantee = replace(estimator.guarantee_, seeded=guarantee.seeded)
     _check_sketches(sketches, estimator)
-    description = header.get("description", "")  # files of before there was one have none
-    check_description(description)
-    return Release(sketches, guarantee, estimator, header["version"], description)
+    return Release(sketches, guarantee, estimator, header["version"], header.get("description", ""))
 
 
 def _without_seeds(projection):

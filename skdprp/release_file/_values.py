@@ -1,6 +1,7 @@
 """Values of fitted estimators as JSON and arrays, and back: nothing is looked up by what a file says."""
 
 import json
+from collections import UserList
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
@@ -69,6 +70,8 @@ def _make_estimator(parts):
     """An estimator with its parameters and fitted attributes, none of which stands for a method of it."""
     name, held = parts
     kind = _named(_ESTIMATORS)[name]
+    if type(held) is not dict:
+        raise TypeError("parameters and attributes have names.")
     parameters = {name: held.pop(name) for name in kind._get_param_names() if name in held}
     estimator = kind(**parameters)
     for name in held:
@@ -139,6 +142,8 @@ def described(value, arrays):
         return value
     if type(value) is list:
         return [described(one, arrays) for one in value]
+    if isinstance(value, UserList):  # before scikit-learn 1.7, of columns that none of the transformers takes
+        return described(value.data, arrays)
     if isinstance(value, np.ndarray) and value.dtype.kind in _PLAIN_ARRAYS:
         name = f"array_{len(arrays)}"
         arrays[name] = np.asarray(value)

@@ -46,7 +46,10 @@ from ._walk import Flow, walk
 _FEW_ROWS = 64  # which show how wide rows are after a step
 _SAMPLE = f"The sample of at most {_FEW_ROWS} rows that shows the width after {{}}"
 LAZY = "X is a dask collection, of which the number of rows is not known here: compute it, or give an array."
-_NOT_PRICED = "does not say before a fit what it will guarantee: only DP models and transformers of this library do."
+_NOT_PRICED = (
+    "does not say before a fit what it will guarantee for rows: of this library, DP models and DP transformers do, but "
+    "no sketches, which are of single rows."
+)
 _RECORDED = "{} is reported after its fit, which records folds and candidates; DPSearchCV has a price before."
 _FITTED_BEFORE = "{} holds what was fitted before, which a fit to come may publish: report it after that fit."
 _MOST_SAMPLES = 2**53

@@ -3,6 +3,7 @@
 import dis
 import gc
 import sys
+from collections import UserList
 from numbers import Number
 from types import CodeType, FunctionType, ModuleType
 
@@ -21,6 +22,7 @@ from ._data_independent import is_in_library
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, FixedThresholdClassifier, *_SAME_ROWS)
 _PLAIN = (str, bytes, Number, type, ModuleType, type(None))  # what holds no estimator of its own
+_LISTS = (list, tuple, UserList, np.ndarray)
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 # What every class statement leaves in a class, whatever it defines.
 _RELEASES_NOTHING = {
@@ -44,7 +46,8 @@ def branches(estimator):
     if kind is ColumnTransformer:
         unfitted = [*estimator.transformers, ("remainder", estimator.remainder, None)]
         steps = getattr(estimator, "transformers_", unfitted)
-        return [(name, step) for name, step, columns in steps if np.size(columns) or isinstance(columns, slice)]
+        # By len: scikit-learn before 1.7 has a list of the columns of the remainder that warns whoever looks into it.
+        return [(name, step) for name, step, columns in steps if not isinstance(columns, _LISTS) or len(columns)]
     if kind is FixedThresholdClassifier:
         return [("estimator", getattr(estimator, "estimator_", estimator.estimator))]
     return list(enumerate(getattr(estimator, "estimators_", []))) if kind in _SAME_ROWS else []

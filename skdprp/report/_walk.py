@@ -123,7 +123,8 @@ _FITTED_BEFORE = "holds what was fitted before, perhaps on the rows without nois
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = (
     "rows that were sketched are not sketched again: each transform, predict or score of them is one release more, "
-    "and so is each time that lazy sketches are computed"
+    "also that in the fit_transform of an ensemble, a search or what is frozen, and so is each time that lazy sketches "
+    "are computed"
 )
 _DIFFER = "; guarantees differ, this is the last"
 

@@ -1,9 +1,10 @@
 """Inner products, distances and angles of rows, estimated from their sketches."""
 
 import numpy as np
-from scipy.special import erfc
+from scipy.special import erfc, erfcx
 from scipy.stats import hypergeom
 
+from .._adjacency import Relation
 from ..mechanisms import flip_probability
 from ..mechanisms.randomised_response import binomial_flip_epsilon, sign_change_probability
 
@@ -311,29 +312,73 @@ def best_n_components(epsilon, *, angle=np.pi / 3, delta=0.0, min_norm=None, max
     return min(np.unique(np.geomspace(max(1, coarse / 2), 2 * coarse, 33).round().astype(int)).tolist(), key=_variance)
 
 
-def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero=None, size=1.0, method="smooth"):
+def _laplace_correlation(a):
+    """Return ``E[(1 - e^-|a z|)^2]`` of standard normal z: what is left of signs that Laplace flips randomise.
+
+    With ``E[e^-|a z|] = 2 e^(a^2 / 2) Phi(-a) = erfcx(a / sqrt(2))`` [1]_ it is ``1 - 2 erfcx(y) + erfcx(2 y)``,
+    ``y = a / sqrt(2)``. Near 0 that cancels, and is ``2 y^2 - 8 y^3 / sqrt(pi) + 7 y^4`` to within ``5 y^3`` of itself.
+
+    References
+    ----------
+    .. [1] NIST Digital Library of Mathematical Functions, 7.2 and 7.6.1.
+    """
+    y = a / np.sqrt(2)
+    return np.where(y < 1e-3, y**2 * (2 - 8 * y / np.sqrt(np.pi) + 7 * y**2), 1 - 2 * erfcx(y) + erfcx(2 * y))
+
+
+def bit_correlation(
+    epsilon,
+    *,
+    n_features,
+    n_components,
+    n_repeats=1,
+    n_nonzero=None,
+    size=1.0,
+    adjacency="coordinate",
+    method="auto",
+):
     """Correlation of two sketches of one row by :class:`~skdprp.DPSignOPORP`: what a bit tells of its row.
 
-    It is 1 where the bits of both are the same, and 0 where all are coins; ``sqrt(k)`` times it is by how many standard
-    deviations more bits agree than of unrelated rows. The parameters are those of :func:`best_n_repeats`.
+    It is 1 where the bits of both are the same, and 0 where all are random. ``sqrt(k)`` times it is by how many
+    standard deviations more bits agree than of unrelated rows. The parameters are those of :func:`best_n_repeats`.
 
     Returns
     -------
     float
-        ``E[(1 - 2 f(L))^2]``, f(L) the probability that a sign of level L is flipped, over what is in a bin.
+        ``E[(1 - 2 f)^2]``, f the probability that a sign is flipped, by its level or its distance from zero, over what
+        is in a bin.
+
+    Raises
+    ------
+    ValueError
+        If there is no such method or adjacency, or the method does not hide such changes; or if `n_nonzero` is negative
+        or more than `n_features`.
 
     Notes
     -----
     Of P = b k / t padded features b come to a bin, and of the z nonzeros of a row m, which is hypergeometric. Their
     signed sum is normal with variance ``m size^2`` in units of `max_change`, which gives the level. A bin without any
-    is a coin. It is exact for rows whose nonzeros are normal.
+    is a random bit. It is exact for rows whose nonzeros are normal.
+
+    Laplace flips have ``1 - 2 f = 1 - e^(-|x| / b)`` at a sum x, with ``b = t / epsilon``, and sqrt(n_features) times
+    that for "l2". Of a normal x with the standard deviation s it is ``1 - 2 erfcx(y) + erfcx(2 y)``, with
+    ``y = s / (b sqrt(2))``, to within 3e-7, as no sign is flipped less often than ``e^-16 / 2``.
 
     Examples
     --------
     >>> from skdprp.similarity import bit_correlation
     >>> round(bit_correlation(100.0, n_features=784, n_components=256, n_nonzero=150), 2)
     0.47
+    >>> round(bit_correlation(100.0, n_features=784, n_components=256, n_nonzero=150, adjacency="l1"), 2)
+    0.46
     """
+    of_levels = adjacency == Relation.COORDINATE
+    if adjacency not in (Relation.COORDINATE, Relation.L1, Relation.L2):
+        raise ValueError(f'adjacency should be "coordinate", "l1" or "l2", got {adjacency!r}.')
+    if method == "auto":
+        method = "smooth" if of_levels else "laplace"
+    if method not in (("smooth", "rr", "laplace") if of_levels else ("laplace",)):
+        raise ValueError(f"method={method!r} is none of DPSignOPORP that hides a change in {adjacency}.")
     bins = n_components // n_repeats
     length, nonzero = -(-n_features // bins), n_features if n_nonzero is None else n_nonzero
     if not 0 <= nonzero <= n_features:
@@ -347,6 +392,9 @@ def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero
     counts, share = counts[counts > 0], share[counts > 0]
     if not len(counts):
         return 0.0
+    if method == "laplace":
+        scale = n_repeats / epsilon * (np.sqrt(n_features) if adjacency == Relation.L2 else 1.0)
+        return float(share @ _laplace_correlation(size * np.sqrt(counts) / scale))
     # E[g(L)] = sum_l (g(l + 1) - g(l)) P(|x| > l), with g(0) = 0: a sum that ends where no level is reached.
     scale = size * np.sqrt(counts)
     levels = np.arange(1 if method == "rr" else 1 + int(min(9 * scale.max(), 20 * n_repeats / epsilon, 2**16)))
@@ -354,10 +402,12 @@ def bit_correlation(epsilon, *, n_features, n_components, n_repeats=1, n_nonzero
     return float(share @ (erfc(levels / (np.sqrt(2) * scale[:, None])) @ np.diff(kept)))
 
 
-def best_n_repeats(epsilon, *, n_features, n_components, n_nonzero=None, size=1.0, method="smooth"):
+def best_n_repeats(
+    epsilon, *, n_features, n_components, n_nonzero=None, size=1.0, adjacency="coordinate", method="auto"
+):
     """Choose how many independent sketches share the bits of :class:`~skdprp.DPSignOPORP`.
 
-    A bin of one sketch of k bits holds few features. If all of them are zero in a row, its bit is a coin and tells
+    A bin of one sketch of k bits holds few features. If all of them are zero in a row, its bit is random and tells
     nothing; with t sketches of k / t bits each bin holds t times as many, but each bit has epsilon / t only. So few
     repeats are best where epsilon is small, or where rows are dense, and more where it is large and rows are sparse.
 
@@ -370,10 +420,12 @@ def best_n_repeats(epsilon, *, n_features, n_components, n_nonzero=None, size=1.
     n_components : int
         Number k of bits.
     n_nonzero : int or None, default=None
-        How many features of a row are not zero, as far as one can tell in public; None stands for all.
+        How many features of a row are not zero, as far as is known without the data; None stands for all.
     size : float, default=1.0
         Root mean square of these features, in units of `max_change`.
-    method : {"smooth", "rr"}, default="smooth"
+    adjacency : {"coordinate", "l1", "l2"}, default="coordinate"
+        As in :class:`~skdprp.DPSignOPORP`.
+    method : {"auto", "smooth", "rr", "laplace"}, default="auto"
         As in :class:`~skdprp.DPSignOPORP`.
 
     Returns
@@ -393,10 +445,13 @@ def best_n_repeats(epsilon, *, n_features, n_components, n_nonzero=None, size=1.
     [1, 2, 4]
     >>> best_n_repeats(20.0, n_features=784, n_components=256)
     1
+    >>> best_n_repeats(20.0, n_features=784, n_components=256, n_nonzero=150, adjacency="l1")
+    4
     """
     divisors = [t for t in range(1, n_components + 1) if n_components % t == 0]
-    shape = {"n_features": n_features, "n_components": n_components, "n_nonzero": n_nonzero}
-    found = [bit_correlation(epsilon, **shape, n_repeats=t, size=size, method=method) for t in divisors]
+    rows = {"n_features": n_features, "n_components": n_components, "n_nonzero": n_nonzero, "size": size}
+    flips = {"adjacency": adjacency, "method": method}
+    found = [bit_correlation(epsilon, n_repeats=t, **rows, **flips) for t in divisors]
     return divisors[int(np.argmax(np.array(found) >= 0.99 * max(found)))]
 
 

@@ -6,13 +6,12 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import BaseEstimator
 from sklearn.utils import gen_batches
-from sklearn.utils.validation import check_is_fitted
 
 from .._validation import PythonNumbersMixin, _fit_context
 from ..sensitivity import component_sensitivity
 from ._estimates import as_array
 from ._posterior import means_of_bits, means_of_numbers
-from ._search import NEIGHBORS_CONSTRAINTS, NeighborsGraphMixin, check_n_neighbors, in_slices
+from ._search import NEIGHBORS_CONSTRAINTS, NeighborsMixin, in_slices
 
 _SCORES = 2**24  # in memory at a time
 
@@ -70,7 +69,7 @@ def _largest_products(rows, queries, n_neighbors):
     return products, indices
 
 
-class SketchNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
+class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     """Find the released rows nearest to plain queries, like :class:`sklearn.neighbors.NearestNeighbors`.
 
     A query that is the searcher's own needs no noise. It is compared with what the released numbers or bits say of the
@@ -177,37 +176,11 @@ class SketchNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
         self._rows = _unit_rows(_posterior_means(X, sketch))
         return self
 
-    def kneighbors(self, X, n_neighbors=None, return_distance=True):
-        """Find the released rows nearest to each query.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
-            Plain queries, scaled as the rows were before they reached the sketch.
-        n_neighbors : int or None, default=None
-            Number of neighbours; None takes that of the constructor.
-        return_distance : bool, default=True
-            Whether to return the distances as well.
-
-        Returns
-        -------
-        distances : ndarray of float64, shape (n_queries, n_neighbors)
-            1 minus cosines, in ascending order. Only if `return_distance`.
-        indices : ndarray of int64, shape (n_queries, n_neighbors)
-            Rows of what was passed to fit; of equal distances the smaller index comes first.
-
-        Raises
-        ------
-        ValueError
-            If X has no rows, NaN, infinite values or the wrong width, or if `n_neighbors` is more than were released.
-        """
-        check_is_fitted(self)
-        n_neighbors = check_n_neighbors(self.n_neighbors if n_neighbors is None else n_neighbors, self.n_samples_fit_)
+    def _nearest(self, X, n_neighbors):
         queries = _unit_rows(self.sketch_.project_queries(X))
         products, indices = in_slices(
             lambda rows: _largest_products(self._rows, queries[rows], n_neighbors),
             len(queries),
             effective_n_jobs(self.n_jobs),
         )
-        distances = np.clip(1 - products, 0, 2)
-        return (distances, indices) if return_distance else indices
+        return np.clip(1 - products, 0, 2), indices

@@ -1,5 +1,7 @@
 """Exhaustive nearest-neighbour search on sign sketches: HammingNeighbors."""
 
+from abc import ABC, abstractmethod
+
 import numpy as np
 import scipy.sparse as sp
 from joblib import effective_n_jobs
@@ -12,6 +14,7 @@ from .._validation import SKETCH_CONSTRAINTS, PythonNumbersMixin, _fit_context
 from ._estimates import as_array
 
 _ROWS, _QUERIES = 1 << 15, 16  # compared at a time: one word of each of the rows stays in the cache
+_LINE = 64  # bytes
 _SAMPLE = 2048  # distances that bound the k-th smallest of all
 _WORDS_PER_BYTE = 3  # that many words differ in at most 192 bits, which a byte can count
 
@@ -36,6 +39,15 @@ def _as_words(bits):
     padded = np.zeros((len(bits), -(-bits.shape[1] // 8) * 8), np.uint8)
     padded[:, : bits.shape[1]] = bits
     return padded.view(np.uint64)
+
+
+def _aligned(bits):
+    """Copy packed bits to where a line of the cache begins: of rows of 64 bytes, none lies in two lines."""
+    memory = np.empty(bits.size + _LINE, np.uint8)
+    start = -memory.ctypes.data % _LINE
+    copy = memory[start : start + bits.size].reshape(bits.shape)
+    copy[:] = bits
+    return copy
 
 
 def _count_differences(block, queries, out, differ, counts, totals):
@@ -117,16 +129,16 @@ class _Faiss:
     def __init__(self, bits):
         import faiss
 
-        self._faiss, self._index = faiss, faiss.IndexBinaryFlat(8 * bits.shape[1])
-        self._index.add(np.ascontiguousarray(bits))
+        # An index of FAISS's own lies where it happens to, and takes a third longer if each row is in two lines.
+        self._faiss, self._rows = faiss, _aligned(bits)
 
     def bits(self):
         """Bits as they were given."""
-        return self._faiss.vector_to_array(self._index.xb).reshape(self._index.ntotal, -1)
+        return self._rows
 
     def search(self, queries, n_neighbors, n_jobs):
         """Distances and indices of the nearest rows, ties by index."""
-        queries = np.ascontiguousarray(queries)
+        queries = _aligned(queries)
 
         def _search(rows):
             # Threads of Python, as FAISS's own wait for each other where the processor is busy with other work.
@@ -134,7 +146,7 @@ class _Faiss:
             self._faiss.omp_set_num_threads(1)  # of this thread alone
             try:
                 # Rows are scanned in order, and kept if nearer than the last: of ties the first ones stay.
-                distances, indices = self._index.search(queries[rows], n_neighbors)
+                distances, indices = self._faiss.knn_hamming(queries[rows], self._rows, n_neighbors)
             finally:
                 self._faiss.omp_set_num_threads(before)
             return distances.astype(np.int64), indices
@@ -156,15 +168,47 @@ def arrange(bits):
 NEIGHBORS_CONSTRAINTS = {"n_neighbors": SKETCH_CONSTRAINTS["n_components"], "n_jobs": SKETCH_CONSTRAINTS["n_jobs"]}
 
 
-def check_n_neighbors(n_neighbors, n_candidates):
-    """Return a number of neighbours as a Python integer, or refuse it."""
-    if not 1 <= n_neighbors <= n_candidates:
-        raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
-    return int(n_neighbors)
+class NeighborsMixin(ABC):
+    """Offer what a search finds as scikit-learn's `NearestNeighbors` does, and as a graph."""
 
+    def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
+        """Find what is nearest to each query among the sketches, or the rows, seen in fit.
 
-class NeighborsGraphMixin:
-    """Offer what `kneighbors` finds as a graph."""
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or None, default=None
+            Queries. Those of :class:`HammingNeighbors` are sketches by the same projection and in the same form; None
+            takes the ones seen in fit, none of which is a neighbour of itself. Those of :class:`SketchNeighbors` are
+            rows in full view, scaled as the released ones were before they reached the sketch.
+        n_neighbors : int or None, default=None
+            Number of neighbours; None takes that of the constructor.
+        return_distance : bool, default=True
+            Whether to return the distances as well.
+
+        Returns
+        -------
+        distances : ndarray of shape (n_queries, n_neighbors)
+            In ascending order: numbers of bits that differ, in int64, or 1 minus cosines, in float64. Only if
+            `return_distance`.
+        indices : ndarray of int64, shape (n_queries, n_neighbors)
+            Places in what was passed to fit; of equal distances the smaller one comes first.
+
+        Raises
+        ------
+        ValueError
+            If X is not as said above, or if `n_neighbors` is more than there are to choose from.
+        """
+        check_is_fitted(self)
+        n_neighbors = self.n_neighbors if n_neighbors is None else n_neighbors
+        n_candidates = self.n_samples_fit_ - (X is None)
+        if not 1 <= n_neighbors <= n_candidates:
+            raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
+        distances, indices = self._nearest(X, int(n_neighbors))
+        return (distances, indices) if return_distance else indices
+
+    @abstractmethod
+    def _nearest(self, X, n_neighbors):
+        """Return distances and indices of so many neighbours of each query."""
 
     def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
         """Return the neighbours as a sparse graph, which scikit-learn takes as ``metric="precomputed"``.
@@ -196,7 +240,7 @@ class NeighborsGraphMixin:
         return sp.csr_matrix((weights.ravel().astype(np.float64), indices.ravel(), starts), shape=shape)
 
 
-class HammingNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
+class HammingNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     """Find the nearest sign sketches by exhaustive search, like :class:`sklearn.neighbors.NearestNeighbors`.
 
     Searching released sketches costs no privacy. The search is exact and deterministic: of sketches at the same
@@ -224,7 +268,7 @@ class HammingNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
 
     Notes
     -----
-    Where FAISS is installed (``pip install ".[search]"``) its ``IndexBinaryFlat`` searches, with the same answers.
+    Where FAISS is installed (``pip install ".[search]"``) it compares the bits, with the same answers.
     Time grows with queries times sketches times bits, memory beyond a copy of the sketches with the sketches for one
     query of each thread.
 
@@ -276,50 +320,21 @@ class HammingNeighbors(NeighborsGraphMixin, PythonNumbersMixin, BaseEstimator):
         self._arranged = arrange(_as_bits(X))
         return self
 
-    def kneighbors(self, X=None, n_neighbors=None, return_distance=True):
-        """Find the nearest sketches of each query.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features) or None, default=None
-            Sketches by the same projection and in the same form. None takes the sketches seen in fit, none of which
-            is a neighbour of itself.
-        n_neighbors : int or None, default=None
-            Number of neighbours; None takes that of the constructor.
-        return_distance : bool, default=True
-            Whether to return the distances as well.
-
-        Returns
-        -------
-        distances : ndarray of int64, shape (n_queries, n_neighbors)
-            Numbers of bits that differ, in ascending order. Only if `return_distance`.
-        indices : ndarray of int64, shape (n_queries, n_neighbors)
-            Rows of the sketches seen in fit.
-
-        Raises
-        ------
-        ValueError
-            If X differs in form or width from the sketches seen in fit, or has fewer of them than neighbours asked for.
-        """
-        check_is_fitted(self)
-        n_neighbors = self.n_neighbors if n_neighbors is None else n_neighbors
-        n_neighbors = check_n_neighbors(n_neighbors, self.n_samples_fit_ - (X is None))
+    def _nearest(self, X, n_neighbors):
         if X is None:
             distances, indices = self._search(self._arranged.bits(), n_neighbors + 1)
             # Each is dropped from its own neighbours, or the last if equal ones before it left no room for it.
             drop = indices == np.arange(len(indices))[:, None]
             drop[~drop.any(axis=1), -1] = True
             shape = len(indices), n_neighbors
-            distances, indices = distances[~drop].reshape(shape), indices[~drop].reshape(shape)
-        else:
-            X = _as_sketches(X)
-            if X.dtype != self._form or X.shape[1] != self.n_features_in_:
-                raise ValueError(
-                    f"The queries are {X.dtype} of width {X.shape[1]}, the sketches seen in fit are {self._form} of "
-                    f"width {self.n_features_in_}."
-                )
-            distances, indices = self._search(_as_bits(X), n_neighbors)
-        return (distances, indices) if return_distance else indices
+            return distances[~drop].reshape(shape), indices[~drop].reshape(shape)
+        X = _as_sketches(X)
+        if X.dtype != self._form or X.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"The queries are {X.dtype} of width {X.shape[1]}, the sketches seen in fit are {self._form} of "
+                f"width {self.n_features_in_}."
+            )
+        return self._search(_as_bits(X), n_neighbors)
 
     def _search(self, bits, n_neighbors):
         return self._arranged.search(bits, n_neighbors, effective_n_jobs(self.n_jobs))

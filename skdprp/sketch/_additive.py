@@ -1,5 +1,7 @@
 """Projections with additive noise: DPRandomProjection and DPOPORP."""
 
+import numpy as np
+
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
@@ -15,7 +17,10 @@ from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, changes_hidden_by
 _BW = "Balle and Wang, ICML 2018, Theorem 8"
 _BEFORE_THE_DRAW = {
     "kenthapadi_bound": (kenthapadi_bound_scale, "Li and Li, arXiv:2306.01751, Section 3"),
-    "analytic_bound": (analytic_bound_scale, f"{_BW}, and the chi-square law of the rows of a Gaussian projection"),
+    "analytic_bound": (
+        analytic_bound_scale,
+        f"{_BW}, and the chi-square distribution of Gaussian rows",
+    ),
 }
 _GAUSSIAN_CALIBRATIONS = {
     "analytic": (None, _BW),
@@ -78,6 +83,14 @@ class AdditiveSketch(BaseSketch):
         )
         return Calibration(guarantee, {"sensitivity_": sensitivity, "scale_": scale})
 
+    def _mean_squared_loss(self, n_nonzeros):
+        """Of numbers l_j away over the scale: ``exp(-l^2 / 8)`` is the affinity of Gaussian distributions.
+
+        Of Laplace ones it is ``exp(-l / 2) (1 + l / 2)``, which is no less: ``y - log(1 + y) <= y^2 / 2``.
+        """
+        # The scale is 0 where no row changes the projection.
+        return self._mean_squared_move(n_nonzeros) / (self.projection_.divisor * (self.scale_ or np.inf)) ** 2
+
     def _output_dtype(self, dtype):
         return dtype
 
@@ -124,6 +137,10 @@ class DPRandomProjection(AdditiveSketch):
         How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "analytic_bound" and
         "kenthapadi_bound", the published formula, are set before a Gaussian projection is drawn, for a delta of 1e-9 or
         more; "classic" needs epsilon < 1.
+    max_nonzeros : int or None, default=None
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
+        it says that rows are lost in the noise, fit warns; nothing else depends on it, and rows with more are released
+        alike.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.
     n_jobs : int or None, default=None
@@ -146,7 +163,7 @@ class DPRandomProjection(AdditiveSketch):
 
     See Also
     --------
-    DPOPORP : Never more noise than projections but the identity, far less of it if Laplace, and much faster.
+    DPOPORP : As little noise or less but of a few features, far less if Laplace, and much faster.
     DPSignRP : Releases one bit for each component.
 
     Notes
@@ -191,6 +208,7 @@ class DPRandomProjection(AdditiveSketch):
         density="auto",
         noise="gaussian",
         calibration="analytic",
+        max_nonzeros=None,
         random_state=None,
         n_jobs=None,
     ):
@@ -203,6 +221,7 @@ class DPRandomProjection(AdditiveSketch):
         self.density = density
         self.noise = noise
         self.calibration = calibration
+        self.max_nonzeros = max_nonzeros
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -235,6 +254,10 @@ class DPOPORP(AdditiveSketch):
         Distribution of the noise.
     calibration : {"analytic", "kenthapadi", "classic"}, default="analytic"
         How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "classic" needs epsilon < 1.
+    max_nonzeros : int or None, default=None
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
+        it says that rows are lost in the noise, fit warns; nothing else depends on it, and rows with more are released
+        alike.
     random_state : int, RandomState instance or None, default=None
         Draws the public projection; share it to share the projection. It never seeds the noise.
     n_jobs : int or None, default=None
@@ -297,6 +320,7 @@ class DPOPORP(AdditiveSketch):
         adjacency="l1",
         noise="gaussian",
         calibration="analytic",
+        max_nonzeros=None,
         random_state=None,
         n_jobs=None,
     ):
@@ -307,6 +331,7 @@ class DPOPORP(AdditiveSketch):
         self.adjacency = adjacency
         self.noise = noise
         self.calibration = calibration
+        self.max_nonzeros = max_nonzeros
         self.random_state = random_state
         self.n_jobs = n_jobs
 

@@ -19,7 +19,7 @@ from .._calibration import snapshot, take_over
 from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
-from .._recording import in_plan
+from .._recording import in_plan, public_numbers
 from .._threads import in_threads
 from .._validation import (
     FLOATS,
@@ -131,7 +131,39 @@ class BaseSketch(
         return self
 
     def _warn_of_uselessness(self):
-        """Warn where it is public that what is released tells next to nothing of a row."""
+        """Warn where it is public that what is released tells next to nothing of a row.
+
+        That is where the best guess between a row and one of zeros is right with probability 3/4 at most, on average
+        over the signs of the rows of W, and so over draws of W. Numbers or bits whose distributions have affinities
+        (Bhattacharyya coefficients) of at least ``exp(-l_j^2 / 8)`` have one of at least ``exp(-Q / 8)`` together,
+        ``Q = sum_j l_j^2``, and a total variation distance of at most ``sqrt(1 - exp(-Q / 4))``, which is 1/2 at
+        ``Q = 4 log(4/3)`` [1]_. It is concave in Q, so that the mean of Q bounds its mean.
+
+        References
+        ----------
+        .. [1] L. Le Cam, "Asymptotic Methods in Statistical Decision Theory", 1986, Chapter 4.
+        """
+        if self.max_nonzeros is None:
+            return  # how large rows are is not known then
+        if self._mean_squared_loss(min(self.max_nonzeros, self.n_features_in_)) <= 4 * np.log(4 / 3):
+            warn_at_caller(
+                f"Rows are lost in the noise: whether one has max_nonzeros={self.max_nonzeros} numbers of at most "
+                f"max_change={self.max_change:g} or none, the best guess is right in at most 75 of 100, on average "
+                "over draws of the projection. Raise epsilon, or lower max_change.",
+                DataDimensionalityWarning,
+            )
+
+    def _mean_squared_loss(self, n_nonzeros):
+        """Bound of the mean of Q, see `_warn_of_uselessness`, for rows of so many numbers of at most `max_change`."""
+        return np.inf
+
+    def _mean_squared_move(self, n_nonzeros):
+        """Bound of the mean squared l2 distance of such rows from zeros, as projections that are not divided.
+
+        Over the signs of the rows W_i it is ``sum_i u_i^2 |W_i|^2``: W is distributed alike whatever these signs
+        are, and so is each sensitivity, and with it the noise.
+        """
+        return n_nonzeros * (self.max_change * self.projection_.row_norm(2)) ** 2
 
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
@@ -251,7 +283,7 @@ class BaseSketch(
         stated = self.guarantee_
         loss = None if stated.loss is None else (f"{stated.loss.mu:.6g}", stated.loss.profiles)
         hidden = None if stated.hidden_changes is None else f"{stated.hidden_changes:.6g}"
-        return self._calibrated_for, stated.seeded, loss, hidden
+        return self._calibrated_for, stated.seeded, stated.violation, loss, hidden
 
     def _check_calibrated(self):
         """Refuse to go on under a guarantee that does not hold."""
@@ -367,7 +399,7 @@ class BaseSketch(
 
 def _public_numbers(n_rows, n_components, dtype):
     """Numbers, signs or packed bits that are the same for all rows, as sketches of which nothing is to be seen."""
-    numbers = np.sin(np.arange(1.0, 1.0 + n_rows * n_components) ** 2).reshape(n_rows, n_components)
+    numbers = public_numbers(n_rows, n_components)
     if np.dtype(dtype).kind == "u":
         return np.packbits(numbers > 0, axis=1)
     return (np.sign(numbers) if np.dtype(dtype).kind == "i" else numbers).astype(dtype)

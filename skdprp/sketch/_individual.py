@@ -39,6 +39,10 @@ class iDPSignRP(SignSketch):
         The projection.
     density : "auto" or float, default="auto"
         Share 1 / s of nonzero entries of a very sparse projection; "auto" is 1 / sqrt(n_features).
+    max_nonzeros : int or None, default=None
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
+        it says that most bits of every row tell nothing of it, fit warns; nothing else depends on it, and rows with
+        more are released alike.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -105,6 +109,7 @@ class iDPSignRP(SignSketch):
         method="gaussian",
         projection="rademacher",
         density="auto",
+        max_nonzeros=None,
         output="sign",
         random_state=None,
         n_jobs=None,
@@ -116,6 +121,7 @@ class iDPSignRP(SignSketch):
         self.method = method
         self.projection = projection
         self.density = density
+        self.max_nonzeros = max_nonzeros
         self.output = output
         self.random_state = random_state
         self.n_jobs = n_jobs

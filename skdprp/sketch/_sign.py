@@ -54,6 +54,21 @@ class SignSketch(BaseSketch):
     def _release_signs(self, x):
         """Turn unscaled projections into Booleans, true for a positive sign."""
 
+    def _warn_of_uselessness(self):
+        super()._warn_of_uselessness()
+        k, p = self.projection_.n_components, self.n_features_in_
+        n_nonzeros = p if self.max_nonzeros is None else min(self.max_nonzeros, p)
+        reached = self.projection_.n_reached(n_nonzeros)
+        if 2 * reached >= k or (self.max_nonzeros is None and k > p):  # that there are more bits than features was said
+            return
+        row = "any row" if self.max_nonzeros is None else f"a row with max_nonzeros={self.max_nonzeros}"
+        warn_at_caller(
+            f"At most {reached} of the {k} bits of {row} tell of it, at any epsilon: no nonzero reaches the others. To "
+            "compare bits with bits, choose fewer n_components, or more bits for each nonzero: n_repeats, by "
+            "skdprp.similarity.best_n_repeats, or a larger density. To search by plain queries, promise nothing.",
+            DataDimensionalityWarning,
+        )
+
     def _component_change(self, projection):
         """Change c of each projection between neighbours, with a margin for the rounding of the projection itself.
 
@@ -75,6 +90,23 @@ class FlippedSignSketch(SignSketch):
             "flip_epsilon_": flip_epsilon,
             "flip_thresholds_": flip_thresholds(flip_epsilon),
         }
+
+    def _mean_squared_loss(self, n_nonzeros):
+        """Of signs, all of which are random for a row of zeros.
+
+        Laplace flips are the signs of noisy numbers, whose affinity they have at least. A bit that is flipped with
+        probability ``1 / (1 + e^a)`` and a random one have ``cosh(a / 4) / sqrt(cosh(a / 2))``, which is at least
+        ``exp(-a^2 / 32)``: with y = a / 4, ``log cosh(2 y) / 2 - log cosh(y)`` is at most ``y^2 / 2``, as its
+        derivative ``tanh(2 y) - tanh(y) = tanh(y) / cosh(2 y)`` is at most y. So l = a / 2. Of the levels
+        ``ceil(|x| / c)`` of "smooth" the squares are at most ``1 + 3 (x / c)^2``.
+        """
+        if hasattr(self, "flip_scale_"):
+            return self._mean_squared_move(n_nonzeros) / self.flip_scale_**2
+        levels = self.projection_.n_reached(n_nonzeros)
+        if self.method != "rr":
+            change = component_sensitivity(self.projection_, self.max_change)
+            levels += 3 * self._mean_squared_move(n_nonzeros) / change[change > 0].min(initial=np.inf) ** 2
+        return levels * (self.flip_epsilon_ / 2) ** 2
 
     def _l1_sensitivity(self, projection):
         """How far a change moves all projections together, which are not divided."""
@@ -157,7 +189,7 @@ class FlippedSignSketch(SignSketch):
             return np.minimum(x != 0, last).astype(np.uint8), self.flip_thresholds_
         # The level ceil(|x| / c): a neighbour moves x by c at most, and so the level by one at most.
         np.divide(np.abs(x, out=x), self.component_change_, out=x)
-        return np.minimum(np.ceil(x, out=x), last, out=x).astype(np.uint16), self.flip_thresholds_
+        return np.clip(np.ceil(x, out=x), 0, last, out=x).astype(np.uint16), self.flip_thresholds_  # minimum is slower
 
     def _release_signs(self, x):
         positive = x > 0
@@ -213,6 +245,10 @@ class DPSignRP(FlippedSignSketch):
     calibration : {"exact", "published"}, default="exact"
         How `min_norm` is used: by the exact distribution of the number of signs that differ, or by the published bound
         N_+.
+    max_nonzeros : int or None, default=None
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
+        it says that most bits of every row are random, or that rows are lost in the noise, fit warns; nothing else
+        depends on it, and rows with more are released alike.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -298,6 +334,7 @@ class DPSignRP(FlippedSignSketch):
         projection="rademacher",
         density="auto",
         calibration="exact",
+        max_nonzeros=None,
         output="sign",
         random_state=None,
         n_jobs=None,
@@ -312,6 +349,7 @@ class DPSignRP(FlippedSignSketch):
         self.projection = projection
         self.density = density
         self.calibration = calibration
+        self.max_nonzeros = max_nonzeros
         self.output = output
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -396,7 +434,7 @@ class DPSignOPORP(FlippedSignSketch):
     spread over many bins (``adjacency="l1"``), by flips that pay for how far each bin moves. Signs tell most when the
     features are centred: take public constants off first.
 
-    The bit of an empty bin, whose features are all zero in a row, is a coin. Where rows have zeros and epsilon is not
+    The bit of an empty bin, whose features are all zero in a row, is random. Where rows have zeros and epsilon is not
     small, repeat (`n_repeats`): t sketches of k / t bits have bins that hold t times as many features.
 
     Parameters
@@ -421,9 +459,9 @@ class DPSignOPORP(FlippedSignSketch):
         Number t of independent projections with k / t bits each, at epsilon / t each: repetitions against empty bins.
         :func:`skdprp.similarity.best_n_repeats` chooses it from public numbers; 1 is best for dense rows.
     max_nonzeros : int or None, default=None
-        Largest number of features that are not zero in a row, such as the words of a message, as far as one can tell in
-        public. Where it says that most bits of every row are coins, or that noise hides whole rows, fit warns; nothing
-        else depends on it.
+        Largest number of nonzeros in a row, such as the words of a message, as far as is known without the data. Where
+        it says that most bits of every row are random, or that rows are lost in the noise, fit warns; nothing else
+        depends on it, and rows with more are released alike.
     output : {"sign", "packed"}, default="sign"
         Signs as int8 -1 and +1, or eight of them packed in a byte (uint8, +1 as a set bit).
     random_state : int, RandomState instance or None, default=None
@@ -485,7 +523,6 @@ class DPSignOPORP(FlippedSignSketch):
         "adjacency": [StrOptions({"coordinate", "l1", "l2"})],
         "method": [StrOptions({"auto", "smooth", "rr", "laplace"})],
         "n_repeats": SKETCH_CONSTRAINTS["n_components"],
-        "max_nonzeros": [*SKETCH_CONSTRAINTS["n_components"], None],
     }
 
     def __init__(
@@ -515,28 +552,6 @@ class DPSignOPORP(FlippedSignSketch):
 
     def _draw_projection(self, n_features, random_state):
         return make_projection("oporp", n_features, self.n_components, random_state, n_repeats=self.n_repeats)
-
-    def _warn_of_uselessness(self):
-        if self.max_nonzeros is None:
-            return
-        reached = self.max_nonzeros * self.n_repeats
-        # A row and one of zeros are that many changes apart, if no number is larger than one may change.
-        apart = {Relation.L1: self.max_nonzeros, Relation.L2: self.max_nonzeros**0.5}.get(self.adjacency, np.inf)
-        if (self.guarantee_.hidden_changes or 0.0) >= apart:
-            warn_at_caller(
-                f"Whole rows are hidden: whether one has max_nonzeros={self.max_nonzeros} numbers of max_change="
-                f"{self.max_change:g} or none, the best guess is right in at most 75 of 100. Raise epsilon, or lower "
-                "max_change.",
-                DataDimensionalityWarning,
-            )
-        if 2 * reached < self.projection_.n_components:
-            warn_at_caller(
-                f"At most {reached} of the {self.projection_.n_components} bits of a row with max_nonzeros="
-                f"{self.max_nonzeros} tell of it, and the others are coins, at any epsilon. To compare bits with bits, "
-                "choose fewer n_components, or n_repeats by skdprp.similarity.best_n_repeats; to search by plain "
-                "queries, leave max_nonzeros out.",
-                DataDimensionalityWarning,
-            )
 
     def _calibrate(self, projection):
         of_levels = self.adjacency == Relation.COORDINATE

@@ -1,0 +1,149 @@
+"""Models on a table that is never whole in memory, on a dask cluster of two processes, one of which is killed.
+
+Run ``python benchmarks/bench_streaming_models.py``. It first writes the table to a folder, part by part. Models of one
+pass are fitted on all of it, those of many on ``--iterative`` gigabytes; each is scaled, fitted and predicted. A row of
+the table has the seconds of the fit beside those of a plain sum of the columns, and the peak memory of each process so
+far. While AMPClassifier is fitted, a worker is killed. At the end coefficients are compared with those of the fit in
+memory of a tenth of these, four parts at least, under equal noise. It fails if a process passes ``--peak``.
+"""
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import dask
+import dask.array as da
+import measure  # pins the threads, those of workers, too
+import numpy as np
+from dask.distributed import Client, LocalCluster
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from skdprp import DPPCA, AMPClassifier, DPHistograms, DPRidge, DPSGDClassifier, PrivacyLedger, PublicScaler
+from skdprp.testing import reproducible_noise
+
+HIGH = 10.0
+
+
+def write_part(path, n_rows, n_features, seed):
+    """Write random rows and, in the last column, labels that depend on them."""
+    rng = np.random.default_rng(seed)
+    table = rng.uniform(0, HIGH, (n_rows, n_features + 1))
+    scores = table[:, 0] - table[:, 1] + 0.3 * table[:, 2] - 0.15 * HIGH
+    table[:, -1] = scores + rng.logistic(size=n_rows) > 0
+    np.save(path, table)
+
+
+def lazy_table(paths, n_rows, n_columns):
+    """Return rows and labels as dask arrays that the workers read."""
+    parts = [da.from_delayed(dask.delayed(np.load)(path), (n_rows, n_columns), dtype=float) for path in paths]
+    table = da.concatenate(parts)
+    return table[:, :-1], table[:, -1]
+
+
+def kill_later(client, seconds):
+    """Kill a worker after some seconds."""
+    process = next(iter(client.run(os.getpid).values()))
+    timer = threading.Timer(seconds, os.kill, (process, signal.SIGKILL))
+    timer.start()
+    return timer
+
+
+def peaks(client):
+    """Peak memory of this process and of each worker so far."""
+    return [measure.resident_gigabytes(), *client.run(measure.resident_gigabytes).values()]
+
+
+def timed(call):
+    """Return what a call returns, and how long it took."""
+    start = time.perf_counter()
+    returned = call()
+    return returned, time.perf_counter() - start
+
+
+def main():
+    """Print one row for each model, and how far coefficients are from those in memory."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--gigabytes", type=float, default=20.0)
+    parser.add_argument("--iterative", type=float, default=2.0, help="gigabytes for models of many passes")
+    parser.add_argument("--features", type=int, default=20)
+    parser.add_argument("--part", type=float, default=0.064, help="gigabytes of a part")
+    parser.add_argument("--peak", type=float, default=2.0, help="gigabytes of a process above which the run fails")
+    parser.add_argument("--folder", help="where the table is written; a temporary folder if it is not given")
+    options = parser.parse_args()
+    measure.describe_machine()
+    n_columns = options.features + 1
+    n_rows = int(options.part * 1e9 / n_columns / 8)
+    n_parts, n_iterative = (max(1, round(size / options.part)) for size in (options.gigabytes, options.iterative))
+    cluster = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": "CRITICAL"}
+    with (
+        tempfile.TemporaryDirectory(dir=options.folder) as name,
+        LocalCluster(**cluster) as local,
+        Client(local) as client,
+        PrivacyLedger() as ledger,
+    ):
+        paths = [Path(name, f"{part:06}.npy") for part in range(n_parts)]
+        tasks = [dask.delayed(write_part)(path, n_rows, options.features, i) for i, path in enumerate(paths)]
+        _, seconds = timed(lambda: dask.compute(*tasks))
+        print(f"{n_parts * n_rows:,} rows of {options.features} columns, written in {seconds:.0f} s\n", flush=True)
+        row = measure.table(
+            "model", "GB", "s", "sums of columns", "predicted in s", "accuracy", "peaks, GB", "releases"
+        )
+        scaler = PublicScaler((0, HIGH))
+        known = {"epsilon": 1.0, "delta": 1e-9}
+        models = [
+            (DPHistograms(bounds=(-0.5, 0.5), **known), n_parts),
+            (DPPCA(5, max_norm=2.5, **known), n_parts),
+            (DPRidge(max_norm=2.5, target_bounds=(0, 1), **known), n_parts),
+            (AMPClassifier(max_norm=2.5, classes=[0, 1], **known), n_iterative),
+            (DPSGDClassifier(max_norm=2.5, classes=[0, 1], **known), n_iterative),
+        ]
+        for model, number in models:
+            X, y = lazy_table(paths[:number], n_rows, n_columns)
+            _, plain = timed(X.sum(axis=0).compute)
+            n_before, pipeline = len(ledger.entries), make_pipeline(scaler, model)
+            killer = kill_later(client, 1.5 * plain) if isinstance(model, AMPClassifier) else None
+            _, seconds = timed(lambda: pipeline.fit(X, y))  # noqa: B023
+            is_killed = " (a worker killed)" * bool(killer and not killer.is_alive())
+            accuracy, predicted = None, None
+            if hasattr(model, "predict"):
+                right = (pipeline.predict(X) > 0.5) == (y > 0.5)
+                accuracy, predicted = timed(right.mean().compute)
+            elif hasattr(model, "transform"):
+                _, predicted = timed(pipeline.transform(X).sum(axis=0).compute)
+            row(
+                type(model).__name__ + is_killed,
+                X.nbytes / 1e9,
+                round(seconds),
+                seconds / plain,
+                predicted and round(predicted),
+                accuracy and round(float(accuracy), 4),
+                ", ".join(f"{peak:.2f}" for peak in peaks(client)),
+                len(ledger.entries) - n_before,
+            )
+        highest = max(peaks(client))
+        print()
+        tenth = paths[: max(4, n_iterative // 10)]
+        X, y = lazy_table(tenth, n_rows, n_columns)
+        in_memory = scaler.fit(X[:1]).transform(X.compute()), y.compute()
+        for model, _ in models[2:]:
+            fits = []
+            for data in ((scaler.transform(X), y), in_memory):
+                with reproducible_noise(0):
+                    # In memory DPRidge may choose another mechanism.
+                    options_ = {"mechanism": "moments"} if isinstance(model, DPRidge) else {}
+                    fits.append(clone(model).set_params(**options_).fit(*data).coef_)
+            off = np.abs(fits[0] - fits[1]).max() / np.abs(fits[1]).max()
+            print(
+                f"{type(model).__name__}: coefficients of {len(in_memory[1]):,} rows off those in memory by {off:.1e}"
+            )
+    sys.exit(highest > options.peak)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""Rows that are read anew in each pass: chunks of a file, or partitions of dask collections."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from sklearn.utils import gen_batches
+
+from .._validation import clip_rows, silent
+from ..moments import CompensatedSum, partitions
+
+_BLOCK_ENTRIES, _SMALLEST_BLOCK = 2**17, 256  # of float64, which fit the cache
+
+_READ_ONCE = (
+    "These chunks can be read once, as those of a generator, and a fit reads them in each of many passes: give a list, "
+    "or an object whose __iter__ begins anew."
+)
+
+
+class Chunks:
+    """Chunks of rows and labels, one after the other in this process."""
+
+    def __init__(self, chunks):
+        if iter(chunks) is chunks:
+            raise TypeError(_READ_ONCE)
+        self.chunks = chunks
+
+    def map(self, function):
+        """Yield what a function makes of the rows and labels of each chunk."""
+        for chunk in self.chunks:
+            if not isinstance(chunk, tuple) or len(chunk) != 2:
+                raise TypeError("Each chunk should be a tuple (X, y).")
+            yield function(*chunk)
+
+
+class Partitions:
+    """Partitions of dask collections of rows and labels, all together on the scheduler in use."""
+
+    def __init__(self, X, y):
+        self.parts = list(zip(*partitions(X, y), strict=True))
+
+    def map(self, function):
+        """Return what a function makes of the rows and labels of each partition."""
+        import dask
+
+        task = dask.delayed(function, pure=False)
+        return dask.compute(*(task(*part) for part in self.parts))
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedRows:
+    """Rows and the index of the class of each, of which sums are what comes out of a pass.
+
+    `read` takes rows and labels of a part, and returns validated rows and indices. `class_counts` are the rows of each
+    class, `class_weights` public weights of them or None.
+    """
+
+    source: Chunks | Partitions | None
+    read: Callable
+    n_rows: int
+    n_features: int
+    class_counts: np.ndarray
+    class_weights: np.ndarray | None
+    max_norm: float | None = None
+
+    def clipped(self, max_norm):
+        """The same rows, clipped to `max_norm`, block by block."""
+        return replace(self, max_norm=max_norm)
+
+    def sum(self, function):
+        """Sum what a function makes of the clipped rows, the indices and the weights (or None) of each block.
+
+        Sums are compensated: what is rounded off grows neither with the number of blocks nor depends on their order,
+        but for the rounding of the sum of one block.
+        """
+        n_rows, total = 0, CompensatedSum()
+        for number, part in self.source.map(partial(_sum_of_part, replace(self, source=None), function)):
+            n_rows += number
+            total.add(part)
+        if n_rows != self.n_rows:
+            raise ValueError("The rows are not as many as in the pass before: they must be the same in each.")
+        return total.value
+
+
+def block_rows(n_features, n_scores):
+    """Rows of a block that fits the cache, and so do its scores."""
+    return max(_SMALLEST_BLOCK, _BLOCK_ENTRIES // max(n_features, n_scores))
+
+
+@silent
+def _sum_of_part(known, function, X, y):
+    (X, codes), total = known.read(X, y), CompensatedSum()
+    size = block_rows(known.n_features, len(known.class_counts))
+    for rows in gen_batches(len(codes), size) if len(codes) else ():
+        weights = None if known.class_weights is None else known.class_weights[codes[rows]]
+        total.add(function(clip_rows(X[rows], known.max_norm, copy=False), codes[rows], weights))
+    return len(codes), total.value

@@ -1,0 +1,127 @@
+"""Dask collections in the place of rows: lazy predictions, nothing loaded without a word, nothing released twice."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from skdprp import (
+    DPOPORP,
+    DPPCA,
+    AMPClassifier,
+    DPHistograms,
+    DPMoments,
+    DPRidge,
+    DPScaler,
+    DPSGDClassifier,
+    MIDPRegressor,
+    ProductNoiseOutputPerturbation,
+    PublicScaler,
+)
+
+dask = pytest.importorskip("dask")
+da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+
+RNG = np.random.default_rng(0)
+X = RNG.uniform(-1, 1, (300, 4))
+FRAME = pd.DataFrame(X, columns=list("abcd"))
+TWO, THREE = np.where(X[:, 0] > 0, "yes", "no"), RNG.integers(3, size=300)
+MODELS = [
+    (AMPClassifier(), TWO),
+    (AMPClassifier(), THREE),
+    (AMPClassifier(threshold="prior"), TWO),
+    (ProductNoiseOutputPerturbation(), TWO),
+    (DPSGDClassifier(), THREE),
+    (DPRidge(target_bounds=(-1, 1)), X[:, 1]),
+    (DPRidge(target_bounds=(-1, 1)), X[:, 1:3]),
+    (MIDPRegressor(), X[:, 1]),
+    (DPPCA(2), None),
+    (DPScaler(), None),
+]
+METHODS = "predict", "decision_function", "predict_proba", "predict_log_proba", "transform"
+
+
+@pytest.fixture(autouse=True)
+def in_this_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+@pytest.mark.parametrize(("model", "y"), MODELS, ids=lambda part: repr(part)[:40])
+def test_predictions_of_dask_collections_are_lazy(model, y):
+    """Of arrays cut both ways, of dataframes and of parts of unknown length: as in memory, in the types they say."""
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    for rows, lazies in ((X, [da.from_array(X, chunks=(110, 3)), frame.to_dask_array()]), (FRAME, [frame])):
+        model.fit(rows, y)
+        for lazy in lazies:
+            for name in filter(lambda name: hasattr(model, name), METHODS):
+                expected, given = getattr(model, name)(rows), getattr(model, name)(lazy)
+                assert isinstance(given, da.Array) and given.dtype == expected.dtype
+                values = pickle.loads(pickle.dumps(given)).compute()
+                assert values.dtype == expected.dtype and values.shape == expected.shape
+                if expected.dtype.kind == "f":
+                    np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
+                else:
+                    assert np.array_equal(values, expected)
+    if y is not None:
+        model.fit(X, y)
+        assert model.score(da.from_array(X, chunks=110), da.from_array(y, chunks=110)) == model.score(X, y)
+
+
+def test_lazy_predictions_are_those_of_the_model_as_it_was():
+    model, lazy = AMPClassifier().fit(X, TWO), da.from_array(X, chunks=100)
+    expected, given = model.predict_proba(X), model.predict_proba(lazy)
+    model.fit(X, TWO[::-1])
+    np.testing.assert_allclose(given.compute(), expected)
+    assert not np.allclose(model.predict_proba(lazy).compute(), expected)
+
+
+def test_dataframes_are_not_made_of_lazy_rows():
+    model = DPPCA(2).fit(X).set_output(transform="pandas")
+    with pytest.raises(ValueError, match="pandas"):
+        model.transform(da.from_array(X))
+
+
+@pytest.mark.parametrize("model", [MIDPRegressor(), DPRidge(target_bounds=(-1, 1))])
+def test_what_loads_all_rows_says_so(model):
+    """Whatever takes no partitions; and DPRidge takes them."""
+    lazy = da.from_array(X, chunks=100), da.from_array(X[:, 1], chunks=100)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model.fit(*lazy)
+    loaded = [str(warning.message) for warning in seen if "into memory" in str(warning.message)]
+    if isinstance(model, DPRidge):
+        assert not loaded
+    else:
+        assert [message[:2] for message in loaded] == ["X ", "y "]
+        assert all(warning.filename == __file__ for warning in seen)
+
+
+def lazy_sketches(**known):
+    return DPOPORP(4).fit(X).transform(da.from_array(X, **known))
+
+
+@pytest.mark.parametrize(
+    "passed_on",
+    [
+        lambda S: S,
+        lambda S: S[:, :3] + 1,
+        lambda S: dask.optimize(S)[0],
+        lambda S: PublicScaler((-1, 1)).fit(S).transform(S),
+        lambda S: dd.from_dask_array(S, columns=list("efgh")),
+        lambda S: da.from_delayed(dask.delayed(np.asarray)(S), shape=S.shape, dtype=S.dtype),
+    ],
+    ids=["as it is", "computed with", "optimised", "scaled", "frame", "delayed"],
+)
+def test_lazy_sketches_are_not_released_again_by_a_model(passed_on):
+    """Each pass over them would draw their noise anew; persisted, they are what they are."""
+    S = lazy_sketches(chunks=(100, 4))
+    with pytest.raises(ValueError, match="persist or compute"):
+        DPMoments().fit(passed_on(S))
+    with pytest.raises(ValueError, match="persist or compute"):
+        DPHistograms().fit(passed_on(S))
+    moments = make_pipeline(PublicScaler((-1, 1)), DPMoments()).fit(passed_on(S.persist()))[-1].moments_
+    assert moments.n_samples == 300
