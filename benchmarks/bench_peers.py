@@ -1,21 +1,23 @@
-"""Accuracy, fit time, noise and sketch speed beside diffprivlib, OpenDP and what is not private, in one run.
+"""Accuracy, AUC, R², fit time, noise and sketch speed beside DP-EBM, diffprivlib, Opacus and OpenDP, in one run.
 
     python benchmarks/bench_peers.py --data DIR > doc/peers.md
 
-prints one table in Markdown, after versions, machine and command. DIR holds a9a, a9a.t and the ten thousand MNIST test
-images and labels; without --data, sets bundled with scikit-learn are used. Peers are optional: one that cannot be
-imported is reported with its error. diffprivlib 0.6.6 needs an environment of its own:
+prints two tables in Markdown, after versions, machine and command. DIR holds adult.csv, california_housing.csv, a9a,
+a9a.t and the ten thousand MNIST test images and labels; without --data, sets bundled with scikit-learn are used. Peers
+are optional: one that cannot be imported is reported with its error. Some need an environment of their own:
 
-    pip install "scikit-learn==1.7.2" "diffprivlib==0.6.6" opendp -e .
+    pip install "scikit-learn==1.7.2" "diffprivlib==0.6.6" interpret-core opacus opendp pandas -e .
 
-Threads are pinned to one. Durations are processor time, and the least over repeats taken in turn with the others of the
-same group: other work on the machine, which empties caches, disturbs that least.
+Threads are pinned to one, and durations are processor time: of a fit, the mean over those that are scored at epsilon 1;
+of others, the least over repeats taken in turn with the others of the same group, which other work on the machine
+disturbs least.
 """
 
 import argparse
 import platform
 import time
 import warnings
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -23,34 +25,169 @@ from pathlib import Path
 
 import measure  # pins the threads, so before numpy
 import numpy as np
+import peers
 import problems
 from bench_noise import load_opendp
+from bench_tables import ADULT, ADULT_BOUNDS, read
 from scipy.sparse import issparse
-from sklearn.linear_model import LogisticRegression
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import OneHotEncoder
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection
 
-from skdprp import DPOPORP, AMPClassifier, DPRandomProjection, DPSignOPORP, ProductNoiseOutputPerturbation, _noise
+from skdprp import (
+    DPOPORP,
+    AMPClassifier,
+    DPRandomProjection,
+    DPRidge,
+    DPSGDClassifier,
+    DPSignOPORP,
+    ProductNoiseOutputPerturbation,
+    PublicBinner,
+    _noise,
+)
 
 EPSILONS = (0.1, 1.0, 10.0)
 ROWS = 10_000
-NOT_PRIVATE = ("scikit-learn", "LogisticRegression", "none")
-PACKAGES = ("skdprp", "scikit-learn", "numpy", "scipy", "diffprivlib", "opendp")
+NEIGHBOURS = {"replace_one": "row replaced", "add_remove": "row blank or not"}
+PACKAGES = ("skdprp", "scikit-learn", "numpy", "scipy", "interpret-core", "diffprivlib", "opacus", "opendp")
+LOADERS = {
+    "diffprivlib": peers.load_diffprivlib,
+    "interpret-core": peers.load_boosting,
+    "Opacus": peers.load_opacus,
+    "OpenDP": peers.load_theil_sen,
+    "noise of OpenDP": load_opendp,
+}
 
 
-def peer(load):
-    """Return what `load` imports, or the error that stops it, as text."""
-    try:
-        return load()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}".splitlines()[0]
+@dataclass(frozen=True)
+class Problem:
+    """Rows to learn from and to test, and as a table what they were made of, with public bounds of its numbers."""
+
+    columns: tuple
+    table: tuple | None = None
+    bounds: dict | None = None
+    regression: problems.Regression | None = None
+
+    @property
+    def delta(self):
+        """Failure probability of those who have one: as the defaults of this library."""
+        return len(self.columns[2]) ** -2.0
+
+    @property
+    def kinds(self):
+        """What kind of feature each column of the table is, for DP-EBM."""
+        return ["continuous" if name in self.bounds else "nominal" for name in self.table[0]]
 
 
-def load_diffprivlib():
-    """Logistic regression and the Gaussian mechanism of diffprivlib."""
-    from diffprivlib.mechanisms import GaussianAnalytic
-    from diffprivlib.models import LogisticRegression as PrivateLogisticRegression
+def read_problems(folder):
+    """All data sets by name, of classes with rows of unit norm."""
+    split = train_test_split(*load_digits(return_X_y=True), test_size=0.3, random_state=0)
+    digits = {"digits": Problem(problems.unit_rows(split))}
+    if folder is None:
+        return digits
+    prices = problems.read_housing(folder)
+    found = {name: Problem(split) for name, split in problems.read_data(folder).items()}
+    X, X_test, y, y_test = prices.split
+    columns = prices.columns.fit_transform(X), prices.columns.transform(X_test), y, y_test
+    housing = Problem(columns, prices.split, problems.HOUSING_BOUNDS, prices)
+    return {"adult": read_incomes(folder)} | found | digits | {"california_housing": housing}
 
-    return PrivateLogisticRegression, GaussianAnalytic
+
+def read_incomes(folder):
+    """Adult income as a table, and on public bins and categories."""
+    X, X_test, y, y_test = read(folder, ADULT, "income")
+    texts = [name for name in X if name not in ADULT_BOUNDS]
+    steps = [
+        ("numbers", PublicBinner(edges=problems.INCOME_EDGES), list(problems.INCOME_EDGES)),
+        ("texts", OneHotEncoder(handle_unknown="ignore"), texts),
+    ]
+    binned = ColumnTransformer(steps, sparse_threshold=1.0).fit(X)
+    columns = problems.unit_rows((binned.transform(X), binned.transform(X_test), y, y_test))
+    return Problem(columns, (X, X_test, y, y_test), ADULT_BOUNDS)
+
+
+def of_classes(problem, found):
+    """Yield library, name, stated guarantee, how to build the model for an epsilon, and the rows that it takes."""
+    classes, rows = np.unique(problem.columns[2]), tuple(map(dense, problem.columns))
+    for model in (DPSGDClassifier, AMPClassifier):
+        for adjacency, neighbours in NEIGHBOURS.items():
+            build = partial(model, classes=classes, adjacency=adjacency)
+            yield "skdprp", model.__name__, f"(epsilon, 1/n²)-DP, {neighbours}", build, problem.columns
+    build = partial(ProductNoiseOutputPerturbation, classes=classes, delta=0)
+    yield "skdprp", "ProductNoiseOutputPerturbation", "epsilon-DP, row replaced", build, problem.columns
+    if len(classes) == 2 and problem.table and not isinstance(found["interpret-core"], str):
+        options = {"feature_types": problem.kinds, "privacy_bounds": problem.bounds, "delta": problem.delta}
+        build = partial(found["interpret-core"][0], feature_names=list(problem.table[0]), n_jobs=1, **options)
+        yield "interpret-core", "DP-EBM", "(epsilon, 1/n²)-DP, row more or less", build, problem.table
+    if not isinstance(found["diffprivlib"], str):
+        build = partial(found["diffprivlib"][0], data_norm=1.0)
+        yield "diffprivlib", "LogisticRegression", "epsilon-DP", build, rows
+    if not isinstance(found["Opacus"], str):
+        build = partial(peers.OpacusClassifier, found["Opacus"], delta=problem.delta)
+        yield "Opacus", f"linear, SGD(lr={peers.RATE:g})", "(epsilon, 1/n²)-DP, row more or less", build, rows
+    yield "scikit-learn", "LogisticRegression", "none", lambda epsilon: LogisticRegression(C=10, max_iter=10_000), rows
+
+
+def of_prices(problem, found):
+    """The same for prices of houses."""
+    target_bounds, of_table = problem.regression.target_bounds, {"bounds": problem.bounds}
+    for adjacency, neighbours in NEIGHBOURS.items():
+        options = {"max_norm": problem.regression.max_norm, "adjacency": adjacency, "delta": problem.delta}
+        build = partial(DPRidge, target_bounds=target_bounds, **options)
+        yield "skdprp", "DPRidge", f"(epsilon, 1/n²)-DP, {neighbours}", build, problem.columns
+    if not isinstance(found["interpret-core"], str):
+        low, high = target_bounds
+        options = {"privacy_bounds": problem.bounds, "privacy_target_min": low, "privacy_target_max": high}
+        options |= {"feature_types": problem.kinds, "feature_names": list(problem.table[0]), "delta": problem.delta}
+        build = partial(found["interpret-core"][1], n_jobs=1, **options)
+        yield "interpret-core", "DP-EBM", "(epsilon, 1/n²)-DP, row more or less", build, problem.table
+    if not isinstance(found["diffprivlib"], str):
+        build = partial(found["diffprivlib"][1], bounds_X=problem.regression.column_bounds, bounds_y=target_bounds)
+        yield "diffprivlib", "LinearRegression", "epsilon-DP", build, problem.columns
+    if not isinstance(found["OpenDP"], str):
+        of_table = {"bounds": problem.bounds, "target_bounds": target_bounds}
+        build = partial(peers.TheilSenRegressor, found["OpenDP"], "median_income", **of_table)
+        yield "OpenDP", "LinearRegression, of median_income", "epsilon-DP, row more or less", build, problem.table
+    yield "scikit-learn", "Ridge", "none", lambda epsilon: Ridge(), problem.columns
+
+
+def dense(part):
+    """Rows as an array, which some peers need."""
+    return part.toarray() if issparse(part) else part
+
+
+def scores_of_classes(model, X, y):
+    """Accuracy, and AUC where there are two classes."""
+    if len(np.unique(y)) > 2:
+        return (model.score(X, y),)
+    return model.score(X, y), roc_auc_score(y, model.predict_proba(X)[:, 1])
+
+
+def scores_of_prices(model, X, y):
+    """R² of predictions within the bounds of prices."""
+    return (r2_score(y, np.clip(model.predict(X), *problems.PRICES)),)
+
+
+def model_rows(data, found, draws):
+    """Yield a row for each data set and model, with its scores for each epsilon and the time of a fit."""
+    for name, problem in data.items():
+        contenders, score = (of_prices, scores_of_prices) if problem.regression else (of_classes, scores_of_classes)
+        for library, model, guarantee, build, (X, X_test, y, y_test) in contenders(problem, found):
+            cells = []
+            for epsilon in EPSILONS:
+                start = time.process_time()
+                fits = [build(epsilon=epsilon).fit(X, y) for _ in range(1 if guarantee == "none" else draws)]
+                if epsilon == 1:
+                    duration = (time.process_time() - start) / len(fits)
+                scores = np.array([score(fit, X_test, y_test) for fit in fits])
+                cells.append(
+                    " / ".join(f"{m:.3f} ± {s:.3f}" for m, s in zip(scores.mean(0), scores.std(0), strict=True))
+                )
+            yield name, library, model, guarantee, *cells, f"{duration:.2f} s"
 
 
 def least_times(calls, repeats):
@@ -62,58 +199,6 @@ def least_times(calls, repeats):
             call()
             durations[name].append(time.process_time() - start)
     return {name: min(times) for name, times in durations.items()}
-
-
-def dense(X):
-    """Return X as an array, which diffprivlib needs."""
-    return X.toarray() if issparse(X) else X
-
-
-def at_one(figure):
-    """Cells of a figure that was measured at epsilon = 1 only."""
-    return [figure if epsilon == 1.0 else None for epsilon in EPSILONS]
-
-
-def classifiers(epsilon, diffprivlib):
-    """Return the private classifiers at one epsilon, by their library, name and guarantee."""
-    models = {
-        ("skdprp", "AMPClassifier", "(epsilon, 1/n²)-DP"): AMPClassifier(epsilon=epsilon),
-        ("skdprp", "ProductNoiseOutputPerturbation", "epsilon-DP"): ProductNoiseOutputPerturbation(
-            epsilon=epsilon, delta=0
-        ),
-    }
-    if not isinstance(diffprivlib, str):
-        who = ("diffprivlib", "LogisticRegression", "epsilon-DP, as documented")
-        models[who] = diffprivlib[0](epsilon=epsilon, data_norm=1.0)
-    return models
-
-
-def mean_score(model, X, X_test, y, y_test, draws):
-    """Mean and standard deviation of the accuracy over fits with fresh noise."""
-    scores = [model.fit(X, y).score(X_test, y_test) for _ in range(draws)]
-    return f"{np.mean(scores):.3f} ± {np.std(scores):.3f}"
-
-
-def accuracy_rows(data, diffprivlib, draws):
-    """Yield a row for each data set and classifier, with an accuracy for each epsilon."""
-    for name, (X, X_test, y, y_test) in data.items():
-        by_epsilon = [classifiers(epsilon, diffprivlib) for epsilon in EPSILONS]
-        for who in by_epsilon[0]:
-            rows = (dense(X), dense(X_test)) if who[0] == "diffprivlib" else (X, X_test)
-            scores = [mean_score(models[who], *rows, y, y_test, draws) for models in by_epsilon]
-            yield "accuracy", name, *who, *scores
-        bare = LogisticRegression(C=10.0, max_iter=10_000).fit(X, y).score(X_test, y_test)
-        yield "accuracy", name, *NOT_PRIVATE, *[f"{bare:.3f}"] * len(EPSILONS)
-
-
-def fit_rows(data, diffprivlib, repeats):
-    """Yield the time of a fit at epsilon = 1, for each data set and classifier."""
-    for name, (X, _, y, _) in data.items():
-        models = classifiers(1.0, diffprivlib) | {NOT_PRIVATE: LogisticRegression(max_iter=1000)}
-        rows = {who: dense(X) if who[0] == "diffprivlib" else X for who in models}
-        calls = {who: partial(model.fit, rows[who], y) for who, model in models.items()}
-        for who, seconds in least_times(calls, repeats).items():
-            yield "time of a fit", name, *who, *at_one(f"{seconds:.2f} s")
 
 
 def noise_rows(diffprivlib, opendp, repeats):
@@ -130,12 +215,12 @@ def noise_rows(diffprivlib, opendp, repeats):
     if not isinstance(opendp, str):
         calls[numbers, "OpenDP", "make_gaussian", "zCDP, as documented"] = lambda: opendp(few)
     if not isinstance(diffprivlib, str):
-        mechanism = diffprivlib[1](epsilon=1.0, delta=1e-5, sensitivity=1.0)
+        mechanism = diffprivlib[2](epsilon=1.0, delta=1e-5, sensitivity=1.0)
         what = (numbers, "diffprivlib", "GaussianAnalytic, one value at a time", "(epsilon, delta)-DP, as documented")
         calls[what] = lambda: [mechanism.randomise(value) for value in few]
     for what, seconds in least_times(calls, repeats).items():
         size = len(values) if what[0] == array else len(few)
-        yield "Gaussian noise, values per second", *what, *at_one(f"{size / seconds / 1e6:.3g} million")
+        yield "Gaussian noise, values per second", *what, f"{size / seconds / 1e6:.3g} million"
 
 
 def sketch_rows(n, repeats):
@@ -154,7 +239,7 @@ def sketch_rows(n, repeats):
         calls = {who: partial(sketch.fit(X).transform, X) for who, sketch in sketches.items()}
         for who, seconds in least_times(calls, repeats).items():
             guarantee = repr(sketches[who].guarantee_) if who[0] == "skdprp" else "none"
-            yield f"time to sketch to {k}", name, *who, guarantee, *at_one(f"{seconds * 1000:.0f} ms")
+            yield f"time to sketch to {k}", name, *who, guarantee, f"{seconds * 1000:.0f} ms"
 
 
 def versions():
@@ -179,35 +264,32 @@ def processor():
 
 def report(options):
     """Measure everything, and print each row as it is known."""
-    diffprivlib, opendp = peer(load_diffprivlib), peer(load_opendp)
-    data = problems.read_data(options.data)
+    found, data = {name: peers.peer(load) for name, load in LOADERS.items()}, read_problems(options.data)
     flags = "--data DIR " * (options.data is not None) + f"--draws {options.draws}"
     flags += f" --rows {options.rows}" * (options.rows != ROWS)
     print(
         f"From `python benchmarks/bench_peers.py {flags}`, one thread of {processor()}, Python "
-        f"{platform.python_version()}; {versions()}. Accuracy is that on held-out rows, mean ± standard deviation of "
-        f"{options.draws} fits, default parameters, rows of unit norm. Times, and what is done per second, are of the "
-        "processor and at epsilon = 1; the scale of the noise is 1, but for diffprivlib.\n"
+        f"{platform.python_version()}; {versions()}. Accuracy (and after a slash AUC, of two classes) or R² is that on "
+        f"held-out rows, mean ± standard deviation of {options.draws} fits.\n"
     )
-    for name, error in {"diffprivlib": diffprivlib, "OpenDP": opendp}.items():
+    for name, error in found.items():
         if isinstance(error, str):
             print(f"{name} could not be imported: `{error}`.\n")
-    row = measure.table(
-        "task", "data", "library", "estimator", "guarantee", *(f"epsilon = {epsilon:g}" for epsilon in EPSILONS)
-    )
-    for cells in chain(
-        accuracy_rows(data, diffprivlib, options.draws),
-        fit_rows(data, diffprivlib, 3),
-        noise_rows(diffprivlib, opendp, 5),
-        sketch_rows(options.rows, 9),
-    ):
+    epsilons = [f"epsilon = {epsilon:g}" for epsilon in EPSILONS]
+    row = measure.table("data", "library", "model", "guarantee, as stated", *epsilons, "time of a fit")
+    for cells in model_rows(data, found, options.draws):
+        row(*cells)
+    print()
+    row = measure.table("task", "data", "library", "estimator", "guarantee", "figure")
+    for cells in chain(noise_rows(found["diffprivlib"], found["noise of OpenDP"], 5), sketch_rows(options.rows, 9)):
         row(*cells)
 
 
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    problems.add_data(parser)
+    files = (ADULT, problems.HOUSING, *problems.FILES)
+    problems.add_data(parser, files, "adult.csv, california_housing.csv, a9a and MNIST")
     parser.add_argument("--draws", type=int, default=5, help="fits to average over (default: 5)")
     parser.add_argument("--rows", type=int, default=ROWS, help=f"rows to sketch (default: {ROWS})")
     warnings.simplefilter("ignore")  # peers warn of what their defaults do; the figures stand beside them

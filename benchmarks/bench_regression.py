@@ -22,8 +22,8 @@ from importlib.metadata import version
 
 import measure  # pins the threads, so before numpy
 import numpy as np
+import peers
 import problems
-from bench_peers import peer
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
@@ -116,26 +116,12 @@ def verdicts(goals, by_epsilon):
         yield None if goal is None else f"{goal:.3f} {'reached' if reached else 'NOT REACHED'}"
 
 
-def load_diffprivlib():
-    """Linear regression of diffprivlib."""
-    from diffprivlib.models import LinearRegression
-
-    return LinearRegression
-
-
-def load_boosting():
-    """DP-EBM of interpret-core."""
-    from interpret.privacy import DPExplainableBoostingRegressor
-
-    return DPExplainableBoostingRegressor
-
-
 def diffprivlib_model(load, problem, epsilon):
     """Pure epsilon-DP, for one row replaced: its noise follows the range of each product, at a fixed number of rows.
 
     The columns of a category have a constant sum; to leave one out did no better at the epsilons here.
     """
-    return problem.pipeline(load(epsilon=epsilon, bounds_X=problem.column_bounds, bounds_y=problem.target_bounds))
+    return problem.pipeline(load[1](epsilon=epsilon, bounds_X=problem.column_bounds, bounds_y=problem.target_bounds))
 
 
 def boosting_model(load, problem, epsilon):
@@ -145,7 +131,7 @@ def boosting_model(load, problem, epsilon):
     they do where a row comes or goes; that the number of rows is public it assumes as well. It bins the numbers itself.
     """
     names = list(problem.split[0].columns)
-    return load(
+    return load[1](
         feature_names=names,
         feature_types=["continuous" if name in problem.bounds else "nominal" for name in names],
         privacy_bounds=problem.bounds,
@@ -158,14 +144,24 @@ def boosting_model(load, problem, epsilon):
 
 
 PEERS = {
-    "diffprivlib": ("diffprivlib", load_diffprivlib, diffprivlib_model, "epsilon-DP, row replaced, as documented"),
-    "DP-EBM": ("interpret-core", load_boosting, boosting_model, "(epsilon, 1e-6)-DP, row more or less, as documented"),
+    "diffprivlib": (
+        "diffprivlib",
+        peers.load_diffprivlib,
+        diffprivlib_model,
+        "epsilon-DP, row replaced, as documented",
+    ),
+    "DP-EBM": (
+        "interpret-core",
+        peers.load_boosting,
+        boosting_model,
+        "(epsilon, 1e-6)-DP, row more or less, as documented",
+    ),
 }
 
 
 def table_of_peers(data, epsilons, draws):
     """Print R² of the peers that are there, and of DPRidge."""
-    found = {name: peer(load) for name, (_, load, *_) in PEERS.items()}
+    found = {name: peers.peer(load) for name, (_, load, *_) in PEERS.items()}
     print(f"\nPeers with the same bounds, mean of {draws}\n")
     for name, model in found.items():
         package = PEERS[name][0]

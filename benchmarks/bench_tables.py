@@ -17,8 +17,8 @@ import warnings
 
 import measure  # pins the threads, so before numpy
 import numpy as np
+import peers
 import problems
-from bench_peers import peer
 from sklearn.base import clone
 from sklearn.metrics import r2_score, roc_auc_score
 
@@ -111,17 +111,10 @@ def table_of(title, models, score, split, args):
                     row(f"{epsilon:g}", neighbours, f"{share:g}", f"{n_columns:.0f}", name, *cells, verdict)
 
 
-def load_boosting():
-    """DP-EBM of interpret-core."""
-    from interpret.privacy import DPExplainableBoostingClassifier
-
-    return DPExplainableBoostingClassifier
-
-
 def table_of_peer(split, args):
     """Print accuracy and AUC of DP-EBM, (epsilon, delta)-DP for one row more or less, as documented."""
     warnings.simplefilter("ignore")  # of numbers beyond their bounds, which it clips
-    load = peer(load_boosting)
+    load = peers.peer(peers.load_boosting)
     if isinstance(load, str):
         print(load)
         return
@@ -130,7 +123,7 @@ def table_of_peer(split, args):
     options = {"feature_names": list(X), "privacy_bounds": ADULT_BOUNDS, "delta": DELTA, **kinds}
     row = measure.table("epsilon", "model", "accuracy", "AUC")
     for epsilon in args.epsilon:
-        fits = (load(epsilon=epsilon, **options).fit(X, y == ">50K") for _ in range(args.draws))
+        fits = (load[0](epsilon=epsilon, **options).fit(X, y == ">50K") for _ in range(args.draws))
         results = [
             (fit.score(X_test, y_test == ">50K"), roc_auc_score(y_test, fit.predict_proba(X_test)[:, 1]))
             for fit in fits
