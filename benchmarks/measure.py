@@ -97,11 +97,13 @@ def dense(n, p, dtype):
 
 
 def sparse(n, p, per_row, dtype=np.float32, seed=0):
-    """CSR rows with a given number of random entries each."""
+    """CSR rows with a given number of random entries each, or a few less: none is stored in parts."""
     rng = np.random.default_rng(seed)
     indices = np.sort(rng.integers(0, p, (n, per_row), dtype=np.int32), axis=1).ravel()
     data = rng.random(n * per_row, dtype=dtype)
-    return sp.csr_array((data, indices, np.arange(n + 1, dtype=np.int32) * per_row), shape=(n, p))
+    X = sp.csr_array((data, indices, np.arange(n + 1, dtype=np.int32) * per_row), shape=(n, p))
+    X.sum_duplicates()
+    return X
 
 
 def project(projection, X):
