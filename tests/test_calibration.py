@@ -87,7 +87,7 @@ def test_an_epsilon_beyond_what_samples_of_noise_reach_has_no_guarantee(estimato
 
 
 PACKAGE = Path(skdprp.__file__).parent
-ENDS = {"publish", "take_over", "_drop_others", "fit", "_fit", "_fit_rows", "_fit_chunks", "sketch"}
+ENDS = {"publish", "take_over", "_drop_others", "fit", "_fit", "_fit_as", "_fit_rows", "_fit_chunks", "sketch"}
 
 
 def is_interrupted_at(number, function):
