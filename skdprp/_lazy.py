@@ -9,6 +9,11 @@ import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
+SHUFFLED = (
+    "X, y or groups come from a shuffle, as of a merge or a sort, which may put rows into another order each time that "
+    "it is computed: persist() the table as a whole first, and take its columns then."
+)
+
 
 def is_lazy(X):
     """Whether X is a dask collection, which only who has imported dask can hold."""
@@ -24,6 +29,21 @@ def holds_releases(collection):
     """Whether to compute a collection releases something, as of a lazy sketch that was not persisted."""
     tasks = dict(collection.__dask_graph__()).values()
     return any(type(task).__name__ == "ReleaseTask" for task in tasks)  # of a higher layer
+
+
+def shuffles(collection):
+    """Whether to compute a collection shuffles rows, as merges and sorts do: into another order each time, on disk."""
+    graph = dict(collection.__dask_graph__())
+    named = (key for key in graph if "shuffle" in str(key) or "p2p" in str(key))
+    # Of what was persisted only the names are left.
+    return any(sys.modules["dask"].core.get_dependencies(graph, key) for key in named)
+
+
+def check_same_order(*collections):
+    """Refuse collections of which one row may come at other places in another, and at another at each computation."""
+    # Frames of one table come out of one graph, and so in one order; arrays that were made of frames need not.
+    if len(collections) > 1 and any(hasattr(one, "rechunk") for one in collections) and any(map(shuffles, collections)):
+        raise ValueError(SHUFFLED)
 
 
 def stand_in(X):
@@ -78,6 +98,7 @@ def as_it_is_now(estimator):
 
 def computed(*collections):
     """Compute dask collections together, and return all else as it is."""
+    check_same_order(*filter(is_lazy, collections))
     return sys.modules["dask"].compute(*collections) if any(map(is_lazy, collections)) else collections
 
 

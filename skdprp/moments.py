@@ -14,7 +14,7 @@ from ._adjacency import Relation, Unit
 from ._calibration import Calibration, snapshot, take_over
 from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
-from ._lazy import holds_releases, is_lazy, stand_in
+from ._lazy import SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
 from ._persons import ASSUMED_OF_PERSONS, persons_in_parts, persons_of, roots
 from ._validation import (
     FLOATS,
@@ -673,6 +673,8 @@ def compute_partitions(function, X, y, groups):
     import dask
 
     rows, targets, labels = partitions(X, y, groups)
+    if groups is not None and any(map(shuffles, (X, groups))):  # labels are computed by themselves, and before
+        raise ValueError(SHUFFLED)
     persons, weights = None, [None] * len(rows)
     if groups is not None:
         persons, weights = persons_in_parts(dask.compute(*labels))
@@ -683,7 +685,7 @@ def compute_partitions(function, X, y, groups):
 def partitions(X, *others):
     """Delayed partitions of the rows of a dask array or dataframe, and of what goes with them, or None for each.
 
-    What several arrays are made from, such as a file, is read once: optimised by themselves, each would read its own.
+    None is optimised by itself: each would read a file of its own, or shuffle its columns into an order of its own.
     """
     given = [collection for collection in (X, *others) if collection is not None]
     if not all(map(is_lazy, given)):
@@ -693,6 +695,7 @@ def partitions(X, *others):
             "X, y or groups come from lazy sketches, which each pass over them would release again: persist or compute "
             "them first."
         )
+    check_same_order(*given)
     parts = [None if collection is None else _delayed(collection, X) for collection in (X, *others)]
     if len({len(some) for some in parts if some is not None}) > 1:
         raise ValueError("X, y and groups should have the same partitions.")
@@ -702,7 +705,7 @@ def partitions(X, *others):
 def _delayed(collection, X):
     """Delayed partitions of a dataframe, or of an array that is cut into rows as X is, where that is known."""
     if not hasattr(collection, "rechunk"):
-        return collection.to_delayed()
+        return collection.to_delayed(optimize_graph=False)
     rows = X.chunks[0] if hasattr(X, "chunks") else collection.chunks[0]
     try:
         whole = collection.rechunk({0: rows, 1: -1} if collection.ndim > 1 else {0: rows})

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skdprp import (
@@ -18,9 +19,11 @@ from skdprp import (
     DPScaler,
     DPSGDClassifier,
     MIDPRegressor,
+    PrivacyLedger,
     ProductNoiseOutputPerturbation,
     PublicScaler,
 )
+from skdprp.moments import partitions
 
 dask = pytest.importorskip("dask")
 da, dd = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
@@ -125,3 +128,44 @@ def test_lazy_sketches_are_not_released_again_by_a_model(passed_on):
         DPHistograms().fit(passed_on(S))
     moments = make_pipeline(PublicScaler((-1, 1)), DPMoments()).fit(passed_on(S.persist()))[-1].moments_
     assert moments.n_samples == 300
+
+
+def tables_of_dask():
+    """One table in orders that dask chooses, with each number twice; the last was computed before."""
+    n = 3000
+    table = dd.from_pandas(pd.DataFrame({"town": np.arange(n) % 97, "x": np.arange(n) / n, "y": np.arange(n) / n}), 6)
+    towns = dd.from_pandas(pd.DataFrame({"town": np.arange(97), "size": 1.0}), 3)
+    shuffled = table.shuffle("town", shuffle_method="disk")  # by the order in which partitions end
+    return [shuffled, table.merge(towns, on="town"), table.sort_values("town"), table, shuffled.persist()]
+
+
+def test_targets_of_a_shuffled_table_are_those_of_their_rows():
+    """Columns were shuffled each by themselves: most rows had the target of another, and one row changed two."""
+    for table in tables_of_dask():
+        rows, targets = dask.compute(*partitions(table[["x"]], table["y"]))
+        for part, of_part in zip(rows, targets, strict=True):
+            assert np.array_equal(part["x"].to_numpy(), of_part.to_numpy())
+
+
+def test_columns_that_are_shuffled_by_themselves_are_refused():
+    *shuffled, as_it_is, persisted = tables_of_dask()
+    scaler, ridge = PublicScaler((0, 1)), DPRidge(target_bounds=(0, 1))
+    moments, classifier = DPMoments(max_norm=1.0, target_bounds=(0, 1)), AMPClassifier(classes=[0, 1])
+
+    def fits(table):
+        X, y, town = table[["x"]], table["y"], table["town"]
+        yield lambda: ridge.fit(X.to_dask_array(), y)
+        yield lambda: ridge.fit(scaler.fit_transform(X), y)
+        yield lambda: classifier.fit(X.to_dask_array(), (y > 0.5).astype(int).to_dask_array())
+        yield lambda: moments.fit(X, y, groups=town)
+        yield lambda: fitted.score(scaler.fit_transform(X), y.to_dask_array())
+
+    fitted = clone(ridge).fit(np.eye(1), [1.0])
+    for table in shuffled:
+        for fit in fits(table):
+            with PrivacyLedger() as ledger, pytest.raises(ValueError, match=r"from a shuffle.*persist\(\) the table"):
+                fit()
+            assert ledger.entries == ()
+    for table in (as_it_is, persisted):
+        for fit in fits(table):
+            fit()
