@@ -39,11 +39,11 @@ def _axes(ax):
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
-def _next_style(ax):
-    """Colour and marker of the next curve on an axis, which other displays may have drawn on."""
+def _next_style(ax, hides):
+    """Colour and marker of the next curve on an axis, which other displays may have drawn on, and what it hides."""
     drawn = len(_curves(ax))
     colour, marker = _COLOURS[drawn % len(_COLOURS)], _MARKERS[drawn % len(_MARKERS)]
-    return {"color": colour, "marker": marker, "markersize": 5, "gid": _CURVE}
+    return {"color": colour, "marker": marker, "markersize": 5, "gid": f"{_CURVE}: {hides}"}
 
 
 def _curves(ax):
@@ -51,12 +51,12 @@ def _curves(ax):
     return [line for line in ax.lines if (line.get_gid() or "").startswith(_CURVE)]
 
 
-def _epsilon_of(ax):
+def _epsilon_of(ax, otherwise):
     """Say whose privacy the epsilons of an axis are about: two curves of a row and of a pixel are no contest."""
-    hidden = {line.get_gid().removeprefix(_CURVE).removeprefix(": ") for line in _curves(ax)}
+    hidden = {line.get_gid().removeprefix(f"{_CURVE}: ") for line in _curves(ax)}
     if len(hidden) > 1:
         return "epsilon, for what each curve says"
-    return f"epsilon, {hidden.pop()}" if any(hidden) else "epsilon of one release"
+    return f"epsilon, {hidden.pop()}" if any(hidden) else otherwise
 
 
 def _draw_level(ax, score, label, **style):
@@ -473,8 +473,7 @@ class PrivacyUtilityDisplay:
         width, described = self._spread(spread), self._describe(spread)  # which refuse, before anything is drawn
         ax = _axes(ax)
         named = ", ".join(text for text in (self.label, self.hides) if text) or None
-        gid = f"{_CURVE}: {self.hides}" if self.hides else _CURVE
-        style = _next_style(ax) | {"label": label or named, "gid": gid} | line_options
+        style = _next_style(ax, self.hides) | {"label": label or named} | line_options
         mean = self.scores.mean(axis=(1, 2))
         (self.line_,) = ax.plot(self.epsilons, mean, **style)
         colour = self.line_.get_color()
@@ -482,7 +481,7 @@ class PrivacyUtilityDisplay:
         _draw_level(ax, self.reference_score, "not private", color=ax.xaxis.label.get_color(), linestyle="--")
         _draw_level(ax, self.chance_score, "chance", color="0.5", linestyle=":")
         caveat = "" if public_data else f"\n{_CAVEAT}"
-        _finish(ax, xlabel=_epsilon_of(ax) + caveat, ylabel=f"{self.score_name}\n{described}")
+        _finish(ax, xlabel=_epsilon_of(ax, "epsilon of one release") + caveat, ylabel=f"{self.score_name}\n{described}")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -559,6 +558,8 @@ class PrivacyProfileDisplay:
         Name of the guarantee.
     void : str, default=""
         Mark of a guarantee that was seeded or violated, which follows every other name that :meth:`plot` is told.
+    hides : str, default=""
+        What the epsilon is for, in few words, named on its axis.
 
     Attributes
     ----------
@@ -584,13 +585,14 @@ class PrivacyProfileDisplay:
     'log'
     """
 
-    def __init__(self, *, epsilons, deltas, target, audited_epsilon=None, label=None, void=""):
+    def __init__(self, *, epsilons, deltas, target, audited_epsilon=None, label=None, void="", hides=""):
         self.epsilons = epsilons
         self.deltas = deltas
         self.target = target
         self.audited_epsilon = audited_epsilon
         self.label = label
         self.void = void
+        self.hides = hides
 
     @classmethod
     def from_guarantee(cls, guarantee, *, epsilons=None, label=None):
@@ -618,7 +620,7 @@ class PrivacyProfileDisplay:
         """
         if epsilons is None:
             epsilons = guarantee.epsilon * np.append(1.0, np.geomspace(0.05, 3.0, 120))
-        epsilons = _increasing(epsilons)
+        epsilons, neighbours = _increasing(epsilons), guarantee.adjacency
         return cls(
             epsilons=epsilons,
             deltas=np.array([guarantee.profile(float(epsilon)) for epsilon in epsilons]),
@@ -626,6 +628,7 @@ class PrivacyProfileDisplay:
             audited_epsilon=guarantee.audited_epsilon,
             label=label + void_marks(guarantee) if label else repr(guarantee),
             void=void_marks(guarantee),
+            hides=neighbours_in_short(neighbours.relation, neighbours.bound, guarantee.unit) if neighbours else "",
         )
 
     @classmethod
@@ -689,7 +692,7 @@ class PrivacyProfileDisplay:
         drawn = len(_curves(ax))
         apart = 0.2 * (drawn % len(_MARKERS) + 0.5) / len(_MARKERS), 0.2
         named = label + self.void if label else self.label
-        style = _next_style(ax) | {"label": named, "markevery": apart} | line_options
+        style = _next_style(ax, self.hides) | {"label": named, "markevery": apart} | line_options
         # A delta of 0 has no place on a logarithmic scale: the curve leaves it at the bottom.
         (self.line_,) = ax.plot(self.epsilons, np.maximum(self.deltas, np.finfo(float).tiny), **style)
         at_target = {"color": self.line_.get_color(), "linestyle": "none", "clip_on": False, "zorder": 3}
@@ -700,7 +703,7 @@ class PrivacyProfileDisplay:
             audited = f"audited: epsilon at least {printed_down(self.audited_epsilon)}"
             ax.plot(self.audited_epsilon, max(delta, floor), marker=">", markersize=9, label=audited, **at_target)
         ax.set(yscale="log", ylim=(floor, 1))
-        _finish(ax, xlabel="epsilon", ylabel="delta (large markers: the guarantee as stated)")
+        _finish(ax, xlabel=_epsilon_of(ax, "epsilon"), ylabel="delta (large markers: the guarantee as stated)")
         self.ax_, self.figure_ = ax, ax.figure
         return self
 

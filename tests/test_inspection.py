@@ -262,6 +262,34 @@ def test_several_displays_share_an_axis(display):
     assert labels == ["mine", *(f"copy {i}" for i in range(6)), "mine", "not private", "chance"]
 
 
+def test_the_axis_of_epsilon_says_whose_privacy_it_is(display):
+    """One unit for all curves is on the axis; several are left to the names of the curves."""
+    assert display.plot(public_data=True).ax_.get_xlabel() == "epsilon of one release"
+    display.hides = "one row replaced"
+    ax = display.plot(public_data=True).ax_
+    assert ax.get_xlabel() == display.plot(ax=ax, public_data=True).ax_.get_xlabel() == "epsilon, one row replaced"
+    display.hides = "one coordinate changed by 1.0"
+    assert display.plot(ax=ax, public_data=True).ax_.get_xlabel() == "epsilon, for what each curve says"
+    profile = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2)), label="Gaussian").plot()
+    assert profile.ax_.get_xlabel() == "epsilon, l1 change of 1.0"
+
+
+def test_nothing_is_cut_off_an_axis_of_the_user(display):
+    """A plain figure has no room for a legend above the axis and a label of three lines: it is given a layout."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(9, 4))
+    for ax in axes:
+        display.plot(ax=ax)
+    figure.draw_without_rendering()
+    for ax in axes:
+        box = ax.get_tightbbox().transformed(figure.transFigure.inverted())
+        assert box.x0 >= -1e-9 and box.y0 >= -1e-9 and box.x1 <= 1 + 1e-9 and box.y1 <= 1 + 1e-9
+    tight, ax = plt.subplots(layout="tight")
+    engine = tight.get_layout_engine()
+    assert display.plot(ax=ax).figure_.get_layout_engine() is engine
+
+
 def test_spread_is_named_and_checked(display):
     assert "over 3 draws of noise" in display.plot(spread="noise").ax_.get_ylabel()
     assert "over 4 folds" in display.plot(spread="folds").ax_.get_ylabel()
