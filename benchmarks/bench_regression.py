@@ -28,7 +28,7 @@ from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 
-from skdprp import DPRidge
+from skdprp import DPMoments, DPRidge
 
 DELTA = 1e-6
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -214,6 +214,17 @@ def table_of_times(n, d, repeats):
             )
 
 
+def table_of_sparse_moments(repeats):
+    """Print the time of moments of sparse rows beside the product of matrices that they contain."""
+    print(f"\nMoments of sparse rows, median of {repeats}\n")
+    row = measure.table("rows", "columns", "entries of a row", "DPMoments, s", "X.T @ X, s", "ratio", "goal")
+    for n, d, per_row in ((100_000, 2000, 20), (100_000, 10_000, 100)):
+        X = measure.sparse(n, d, per_row, np.float64)
+        own, other, ratio = measure.compare(partial(DPMoments().fit, X), lambda X=X: X.T @ X, repeats)
+        verdict = f"{TIME_GOAL} {'reached' if ratio <= TIME_GOAL else 'NOT REACHED'}"
+        row(str(n), str(d), str(per_row), f"{own:.2f}", f"{other:.2f}", f"{ratio:.2f}", verdict)
+
+
 def parse_arguments():
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -243,6 +254,7 @@ def main():
         table_of_peers(data, args.epsilon, args.draws)
     if args.only in (None, "time"):
         table_of_times(args.rows, FEATURES, args.repeats)
+        table_of_sparse_moments(args.repeats)
 
 
 if __name__ == "__main__":

@@ -10,10 +10,17 @@ Predictions of prices are clipped to their public bounds. The goals are figures 
 Its accuracy and AUC on the same split, given plausible public bounds, come with ``--only peers`` where it is installed:
 
     pip install interpret-core pandas -e .
+
+``--only time``, which needs no DIR, has the time of bins beside that of KBinsDiscretizer, in turn in one process, and
+that of an import in a fresh interpreter beside that of scikit-learn's linear models.
 """
 
 import argparse
+import resource
+import subprocess
+import sys
 import warnings
+from functools import partial
 
 import measure  # pins the threads, so before numpy
 import numpy as np
@@ -21,8 +28,9 @@ import peers
 import problems
 from sklearn.base import clone
 from sklearn.metrics import r2_score, roc_auc_score
+from sklearn.preprocessing import KBinsDiscretizer
 
-from skdprp import AMPClassifier, DPBinner, DPRidge, DPSGDClassifier, compose
+from skdprp import AMPClassifier, DPBinner, DPRidge, DPSGDClassifier, PublicBinner, compose
 
 ADULT = "adult.csv"
 DELTA = 1e-6
@@ -35,6 +43,7 @@ ADULT_BOUNDS = {
     "capital_loss": (0, 5000),
     "hr_per_week": (0, 100),
 }
+TIME_GOAL, IMPORT_GOAL = 1.2, 0.03  # of the time of KBinsDiscretizer, and seconds beyond scikit-learn's
 GOALS = {"accuracy": 0.801, "AUC": 0.887, "R²": 0.616}
 
 
@@ -135,6 +144,42 @@ def table_of_peer(split, args):
         )
 
 
+def table_of_bins(rows, repeats):
+    """Print the time that 100 columns take to be put into public bins."""
+    print(f"\n{rows} rows of 100 columns put into ten bins each, median of {repeats}\n")
+    row = measure.table(
+        "encode", "PublicBinner, s", "KBinsDiscretizer, s", "ratio", "goal", "peak MB", "peer's peak MB"
+    )
+    X = measure.dense(rows, 100, np.float64)
+    for encode in ("onehot", "ordinal"):
+        peer_of_bins = KBinsDiscretizer(10, encode=encode, strategy="uniform", subsample=None)
+        calls = [partial(model.fit(X).transform, X) for model in (PublicBinner((0, 1), encode=encode), peer_of_bins)]
+        own, other, ratio = measure.compare(*calls, repeats)
+        verdict = f"{TIME_GOAL} {'reached' if ratio <= TIME_GOAL else 'NOT REACHED'}"
+        peaks = (f"{measure.peak_megabytes(call):.0f}" for call in calls)
+        row(encode, f"{own:.2f}", f"{other:.2f}", f"{ratio:.2f}", verdict, *peaks)
+
+
+def seconds_of(code):
+    """Processor time of a fresh interpreter that runs some code."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-c", code], check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def table_of_imports(repeats):
+    """Print the time of imports, the least of some, with what is imported once a name is asked for."""
+    print(f"\nProcessor time of an import, the least of {repeats} in turn\n")
+    codes = "import sklearn.linear_model", "import skdprp", "from skdprp import AMPClassifier"
+    times = np.min([[seconds_of(code) for code in codes] for _ in range(repeats)], axis=0)
+    row = measure.table("code", "ms", "goal")
+    for code, time in zip(codes, times, strict=True):
+        is_reached = time <= times[0] + IMPORT_GOAL
+        verdict = f"{1000 * (times[0] + IMPORT_GOAL):.0f} {'reached' if is_reached else 'NOT REACHED'}"
+        row(code, f"{1000 * time:.0f}", verdict if code == codes[1] else None)
+
+
 def parse_arguments():
     """Command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -143,9 +188,11 @@ def parse_arguments():
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0], help="totals (default: 1)")
     parser.add_argument("--share", type=float, nargs="+", default=[0.1, 0.2, 0.3], help="shares of epsilon of the bins")
     parser.add_argument("--bins", type=int, default=DPBinner().n_bins, help="bins of a number at most")
-    parser.add_argument("--only", choices=("adult", "housing", "peers"), help="print one table only")
+    parser.add_argument("--only", choices=("adult", "housing", "peers", "time"), help="print one table only")
+    parser.add_argument("--rows", type=int, default=1_000_000, help="rows of the timed bins (default: 1000000)")
+    parser.add_argument("--repeats", type=int, default=5, help="timed calls (default: 5)")
     args = parser.parse_args()
-    if args.data is None:
+    if args.data is None and args.only != "time":
         parser.error("--data names a folder with adult.csv and california_housing.csv")
     return args
 
@@ -154,6 +201,10 @@ def main():
     """Print the tables."""
     args = parse_arguments()
     measure.describe_machine()
+    if args.only == "time":
+        table_of_imports(args.repeats)
+        table_of_bins(args.rows, args.repeats)
+        return
     incomes = read(args.data, ADULT, "income")
     if args.only in (None, "adult"):
         table_of("Adult", models_of_incomes, score_classes, incomes, args)
