@@ -211,16 +211,6 @@ class Point:
     hessian: Callable
 
 
-def _rows_of(X, rows):
-    """Some rows of an array or of CSR, as a view."""
-    if not sp.issparse(X):
-        return X[rows]
-    start, stop = X.indptr[rows.start], X.indptr[rows.stop]
-    indptr = X.indptr[rows.start : rows.stop + 1] - start
-    shape = (rows.stop - rows.start, X.shape[1])
-    return sp.csr_array((X.data[start:stop], X.indices[start:stop], indptr), shape=shape)
-
-
 class PerturbedRisk:
     """The function ``J(w) = sum_i loss(y_i, w'x_i + offset) + penalty/2 |w|^2 + b'w`` of the weights w.
 
@@ -233,11 +223,8 @@ class PerturbedRisk:
         self.penalty, self.intercept, self.perturbation = penalty, intercept, perturbation
         # The transpose of CSR is CSC, whose products with many columns are slower than those of CSR.
         is_slow = sp.issparse(X) and perturbation.ndim > 1
-        self._blocks = [
-            (rows, part.T.tocsr() if is_slow else part.T)
-            for rows in gen_batches(X.shape[0], LARGEST_BLOCK)
-            for part in [X if X.shape[0] <= LARGEST_BLOCK else _rows_of(X, rows)]
-        ]
+        cuts = list(gen_batches(X.shape[0], LARGEST_BLOCK))
+        self._blocks = [(rows, self._transposed(rows).tocsr() if is_slow else None) for rows in cuts]
 
     forcing = _FORCING
 
@@ -256,11 +243,16 @@ class PerturbedRisk:
             return self.X @ weights
         return self.X @ weights[:-1] + self.intercept * weights[-1]
 
+    def _transposed(self, rows):
+        """Transpose of some rows: a view of all of them, or of dense ones."""
+        return (self.X if rows.stop - rows.start == self.X.shape[0] else self.X[rows]).T
+
     def _pull_back(self, change):
         """Multiply the transpose of the rows, with their constant feature, by one number for each score."""
         total = CompensatedSum()
-        for rows, transposed in self._blocks:
-            product, part = transposed @ change[rows], change[rows]
+        for rows, kept in self._blocks:
+            part = change[rows]
+            product = (self._transposed(rows) if kept is None else kept) @ part
             if self.intercept:
                 product = np.concatenate([product, self.intercept * part.sum(axis=0, keepdims=True)])
             total.add(product)
