@@ -193,3 +193,27 @@ def test_huge_rows_keep_their_direction(form):
     clipped = clip_rows(form(X), 1.0)
     clipped = clipped.toarray() if sp.issparse(clipped) else clipped
     assert np.allclose(clipped, [[0.6, 0.8], [0.6, 0.8], [0.1, 0.2]])
+
+
+def test_rounding_grows_with_the_rows_and_not_with_their_square():
+    """From blocks of 2^17 rows on, but for the weights; the offset of scores counts once for each row."""
+
+    def hidden(n_samples):
+        problem = Problem(n_samples, 20, 2, "capped_log_loss", False, 1.0, 0.3, 1e-15, 18.0)
+        return problem.accuracy(25.0, 50.0)
+
+    assert hidden(10**8) < 10**1.5 * hidden(10**7) < 10**3 * hidden(10**6)
+    assert hidden(10**7) < 2.0**-51 * 10**7 * 2**17
+    assert hidden(10**5) > 50 * hidden(10**4)  # one block, whose rows are added up one by one
+
+
+@pytest.mark.parametrize("make", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("outputs", [(), (3,)])
+def test_sums_over_many_blocks_are_those_over_one(make, outputs, monkeypatch):
+    """Also where the last block has fewer rows."""
+    rng = np.random.default_rng(0)
+    X, change = make(rng.normal(size=(50, 4)) * (rng.random((50, 4)) < 0.5)), rng.normal(size=(50, *outputs))
+    known = {"penalty": 1.0, "intercept": 0.3, "perturbation": np.zeros((5, *outputs))}
+    whole = PerturbedRisk(X, None, None, **known)._pull_back(change)
+    monkeypatch.setattr(_erm, "LARGEST_BLOCK", 7)
+    np.testing.assert_allclose(PerturbedRisk(X, None, None, **known)._pull_back(change), whole, rtol=1e-13, atol=1e-14)

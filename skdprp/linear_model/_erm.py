@@ -12,9 +12,12 @@ import numpy as np
 import scipy.sparse as sp
 from joblib import Parallel, delayed
 from scipy.sparse.linalg import LinearOperator, cg
+from sklearn.utils import gen_batches
 
 from .._validation import silent
 from ..losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss, WeightedLoss
+from ..moments import CompensatedSum
+from ._passes import LARGEST_BLOCK
 
 BINARY_LOSSES = {"log_loss": LogisticLoss, "capped_log_loss": CappedLogisticLoss, "huber_hinge": HuberHingeLoss}
 _RELATIVE_INTERCEPT = 0.3
@@ -104,8 +107,10 @@ class Problem:
           the derivative of its loss then moves by at most the smoothness times that, and its gradient by R times more;
         - the derivative computed from the score, and its product with a weight of at most 1, are off by
           ``(K + 17) u``;
-        - a sum over n rows of norms of at most L R is off by ``(n + 2) u n L R``, and adding up the gradient, the
-          penalty and the linear term by 4 u times the norms of all three; the norm itself by ``d K u`` of it.
+        - a sum over n rows of norms of at most L R is off by ``(n + 2) u n L R``, and by no more than
+          ``(B + 6) u n L R`` where blocks of at most B rows are added up by compensated sums, twice if they are of
+          several chunks; adding up the gradient, the penalty and the linear term is off by 4 u times the norms of all
+          three; the norm itself by ``d K u`` of it.
 
         W is what :meth:`largest_weights` says, which :func:`minimisers` enforces.
         """
@@ -117,8 +122,8 @@ class Problem:
     def _rounding(self, penalty, largest):
         """What rounding may hide of one gradient: a number, and one for each unit of the norm of the weights."""
         loss, n, R = self.row_loss, self.n_samples, self.row_norm
-        slopes = (n + 2) * loss.lipschitz + self.n_classes + 17
-        slopes += 2 * n * loss.smoothness * self.largest_offset
+        slopes = (min(n, LARGEST_BLOCK + 4) + 2) * loss.lipschitz + self.n_classes + 17
+        slopes += 2 * loss.smoothness * self.largest_offset
         fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * largest + self.n_weights * self.target_gradient
         per_weight = n * loss.smoothness * R**2 * (self.n_features + 2) + 4 * penalty
         return _UNIT * fixed, _UNIT * per_weight
@@ -217,7 +222,9 @@ class PerturbedRisk:
         self.X, self.y, self.loss, self.offset = X, y, loss, offset
         self.penalty, self.intercept, self.perturbation = penalty, intercept, perturbation
         # The transpose of CSR is CSC, whose products with many columns are slower than those of CSR.
-        self._transposed = X.T.tocsr() if sp.issparse(X) and perturbation.ndim > 1 else X.T
+        is_slow = sp.issparse(X) and perturbation.ndim > 1
+        cuts = list(gen_batches(X.shape[0], LARGEST_BLOCK))
+        self._blocks = [(rows, self._transposed(rows).tocsr() if is_slow else None) for rows in cuts]
 
     forcing = _FORCING
 
@@ -236,12 +243,20 @@ class PerturbedRisk:
             return self.X @ weights
         return self.X @ weights[:-1] + self.intercept * weights[-1]
 
+    def _transposed(self, rows):
+        """Transpose of some rows: a view of all of them, or of dense ones."""
+        return (self.X if rows.stop - rows.start == self.X.shape[0] else self.X[rows]).T
+
     def _pull_back(self, change):
         """Multiply the transpose of the rows, with their constant feature, by one number for each score."""
-        product = self._transposed @ change
-        if not self.intercept:
-            return product
-        return np.concatenate([product, self.intercept * change.sum(axis=0, keepdims=True)])
+        total = CompensatedSum()
+        for rows, kept in self._blocks:
+            part = change[rows]
+            product = (self._transposed(rows) if kept is None else kept) @ part
+            if self.intercept:
+                product = np.concatenate([product, self.intercept * part.sum(axis=0, keepdims=True)])
+            total.add(product)
+        return total.value
 
     def value(self, weights, scores):
         """Value at `weights`, whose scores are given."""

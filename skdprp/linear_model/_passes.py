@@ -10,7 +10,8 @@ from sklearn.utils import gen_batches
 from .._validation import clip_rows, silent
 from ..moments import CompensatedSum, partitions
 
-_BLOCK_ENTRIES, _SMALLEST_BLOCK = 2**17, 256  # of float64, which fit the cache
+LARGEST_BLOCK = 2**17  # rows; of float64, entries that fit the cache
+_SMALLEST_BLOCK = 256
 
 _READ_ONCE = (
     "These chunks can be read once, as those of a generator, and a fit reads them in each of many passes: give a list, "
@@ -85,7 +86,7 @@ class StreamedRows:
 
 def block_rows(n_features, n_scores):
     """Rows of a block that fits the cache, and so do its scores."""
-    return max(_SMALLEST_BLOCK, _BLOCK_ENTRIES // max(n_features, n_scores))
+    return max(_SMALLEST_BLOCK, LARGEST_BLOCK // max(n_features, n_scores))
 
 
 @silent
