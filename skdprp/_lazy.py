@@ -5,6 +5,7 @@ from copy import copy
 from functools import wraps
 from uuid import uuid4
 
+import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
@@ -49,10 +50,13 @@ def check_same_order(*collections):
 def stand_in(X):
     """Return rows with the width, names and dtypes of a dask array or dataframe, and none of its values."""
     if is_frame(X):
-        return X._meta_nonempty
+        return (
+            X._meta_nonempty.bfill().ffill()
+        )  # of nullable types dask has a missing value, which the rows need not have
     if not (hasattr(X, "_meta") and hasattr(X, "map_blocks")) or X.ndim != 2:
         raise ValueError(f"Expected a dask array with two dimensions or a dask dataframe, got {type(X).__name__}.")
-    return sp.csr_array((1, X.shape[1]), dtype=X.dtype)
+    dtype = np.float64 if X.dtype in (np.float16, object) else X.dtype.newbyteorder("=")  # that sparse rows may have
+    return sp.csr_array((1, X.shape[1]), dtype=dtype)
 
 
 def map_rows(function, X, nothing):

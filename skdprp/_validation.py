@@ -21,7 +21,7 @@ from sklearn.utils._param_validation import HasMethods, Options, StrOptions
 
 from . import _recording
 from ._digits import to_python
-from ._lazy import is_lazy
+from ._lazy import computed, is_lazy
 
 __all__ = [
     "FLOATS",
@@ -191,7 +191,7 @@ def validate_data(estimator, X, y="no_validation", **options):
     is_numeric = options.pop("y_numeric", False)  # whose errors quote y: it is checked here
     if getattr(getattr(y, "dtype", None), "kind", "") == "T":  # of which scikit-learn says that X cannot be read
         raise TypeError("y is an array of numpy's StringDType, which scikit-learn cannot read: give y.astype(str).")
-    X, y = _loaded(X, "X"), _loaded(y, "y")
+    X, y = _loaded(X=X, y=y)
     with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
         data = without_values(validation.validate_data, estimator, _canonical(X), y, **options)
         if not isinstance(data, tuple):
@@ -200,12 +200,11 @@ def validate_data(estimator, X, y="no_validation", **options):
         return _as_numbers(X), without_values(_numbers, y, name="y") if is_numeric else y
 
 
-def _loaded(data, name):
-    """Return data in memory, with a warning where they were a dask collection, which need not fit in there."""
-    if not is_lazy(data):
-        return data
-    warn_at_caller(f"{name} is a dask collection, of which this loads all rows into memory.", UserWarning)
-    return data.compute()
+def _loaded(**data):
+    """Return data in memory, with a warning where they were dask collections, which need not fit in there."""
+    for name in (name for name, one in data.items() if is_lazy(one)):
+        warn_at_caller(f"{name} is a dask collection, of which this loads all rows into memory.", UserWarning)
+    return computed(*data.values())
 
 
 def validate_schema(estimator, X, *, reset):
@@ -226,7 +225,7 @@ def is_frame(X):
 @silent
 def validate_array(X, **options):
     """Validate rows that belong to no fitted width, as :func:`validate_data` does."""
-    X = _loaded(X, "X")
+    [X] = _loaded(X=X)
     with config_context(assume_finite=False):
         return _as_numbers(without_values(validation.check_array, _canonical(X), input_name="X", **options))
 

@@ -15,6 +15,7 @@ from skdprp import (
     AMPClassifier,
     DPHistograms,
     DPMoments,
+    DPRandomProjection,
     DPRidge,
     DPScaler,
     DPSGDClassifier,
@@ -22,6 +23,7 @@ from skdprp import (
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
     PublicScaler,
+    _validation,
 )
 from skdprp.moments import partitions
 
@@ -169,3 +171,38 @@ def test_columns_that_are_shuffled_by_themselves_are_refused():
     for table in (as_it_is, persisted):
         for fit in fits(table):
             fit()
+
+
+def test_rows_and_targets_that_are_loaded_are_computed_together():
+    shuffled = tables_of_dask()[0]
+    regressor = MIDPRegressor(max_abs=1.0)
+    with pytest.warns(UserWarning, match="loads all rows"), pytest.raises(ValueError, match="from a shuffle"):
+        regressor.fit(shuffled[["x"]].to_dask_array(), shuffled["y"])
+    seen = []
+
+    def kept(X, y, **options):
+        seen.append((np.asarray(X)[:, 0], np.asarray(y)))
+        return np.asarray(X), np.asarray(y)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.warns(UserWarning, match="loads all rows"):
+        patch.setattr(_validation.validation, "validate_data", lambda _, X, y, **options: kept(X, y))
+        _validation.validate_data(regressor, shuffled[["x"]], shuffled["y"])
+    assert np.array_equal(*seen[0])
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float32", "boolean"])
+def test_nullable_columns_of_dask_are_taken_as_those_of_pandas(dtype, silenced_noise):
+    """The types of dask's own example of such a column have a missing value in it."""
+    frame = pd.DataFrame({name: pd.array(np.arange(6) % 2, dtype=dtype) for name in "ab"})
+    lazy = dd.from_pandas(frame, 2)
+    for sketch in (DPOPORP(2, random_state=0), DPRandomProjection(2, random_state=0)):
+        lazily = sketch.fit(lazy).transform(lazy).compute()
+        assert np.array_equal(lazily, sketch.fit(frame).transform(frame))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ">f8", object, ">i4"])
+def test_arrays_of_dask_of_odd_types_are_taken_as_those_of_numpy(dtype, silenced_noise):
+    rows = (np.arange(12).reshape(6, 2) / 16).astype(dtype)
+    sketch = DPOPORP(2, random_state=0).fit(rows)
+    lazily = sketch.fit(da.from_array(rows, chunks=(3, 2))).transform(da.from_array(rows, chunks=(3, 2))).compute()
+    assert np.array_equal(lazily, sketch.transform(rows)) and lazily.dtype == sketch.transform(rows).dtype

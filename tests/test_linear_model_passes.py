@@ -2,6 +2,7 @@
 
 import os
 import pickle
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -22,9 +23,11 @@ from skdprp import (
     PublicScaler,
     privacy_report,
 )
+from skdprp.ledger import UnrecordedNoiseError
 from skdprp.linear_model import _erm
 from skdprp.linear_model._erm import Problem, minimisers
-from skdprp.linear_model._passes import Chunks, StreamedRows
+from skdprp.linear_model._passes import SAME_ROWS, Chunks, StreamedRows
+from skdprp.mechanisms import add_laplace
 from skdprp.testing import check_private_estimator, reproducible_noise
 
 dask = pytest.importorskip("dask")
@@ -90,7 +93,8 @@ def test_whatever_the_pieces_the_fit_is_that_in_memory(model, labels, silenced_n
     for name, fit in fits.items():
         np.testing.assert_allclose(fit.coef_, expected.coef_, err_msg=name, **CLOSE)
         np.testing.assert_allclose(fit.intercept_, expected.intercept_, err_msg=name, **CLOSE)
-        assert fit.guarantee_ == expected.guarantee_
+        assumptions = (*expected.guarantee_.assumptions, SAME_ROWS)
+        assert fit.guarantee_ == replace(expected.guarantee_, assumptions=assumptions)
         assert np.array_equal(fit.classes_, expected.classes_)
     assert fits["dask frame"].feature_names_in_.tolist() == list("abcd")
     assert hasattr(fits["chunks"], "feature_names_in_") is False
@@ -160,8 +164,9 @@ def test_a_report_counts_one_release():
     model = make_pipeline(PublicScaler((-3, 3)), AMPClassifier())
     rows, y = da.from_array(X, chunks=300), da.from_array(TWO, chunks=300)
     report = privacy_report(model.fit(rows, y))
-    assert report.total == privacy_report(make_pipeline(PublicScaler((-3, 3)), AMPClassifier()).fit(X, TWO)).total
-    assert report.total.epsilon == 1.0
+    in_memory = privacy_report(make_pipeline(PublicScaler((-3, 3)), AMPClassifier()).fit(X, TWO)).total
+    assert set(report.total.assumptions) == {*in_memory.assumptions, SAME_ROWS} and report.total.epsilon == 1.0
+    assert replace(report.total, assumptions=()) == replace(in_memory, assumptions=())
     assert np.array_equal(model.predict(rows).compute(), model.predict(X))
 
 
@@ -254,8 +259,39 @@ def test_rows_that_get_fewer_are_refused():
             self.n_left -= 100
             return iter(cut(X[: self.n_left], TWO[: self.n_left], 300))
 
-    with pytest.raises(ValueError, match="not as many"):
+    with pytest.raises(ValueError, match="not those of the pass before"):
         AMPClassifier().fit_chunks(Shrinking())
+
+
+class Changing:
+    """Rows that are others in each pass."""
+
+    def __init__(self, change):
+        self.change, self.n_passes = change, 0
+
+    def __iter__(self):
+        self.n_passes += 1
+        return iter([self.change(self.n_passes)])
+
+
+def test_rows_of_other_classes_in_a_later_pass_are_refused():
+    """A sample with replacement has as many rows each time, and one row several times."""
+    chunks = Changing(lambda n_passes: (X, np.roll(TWO, n_passes) if n_passes < 3 else np.full_like(TWO, TWO[0])))
+    with pytest.raises(ValueError, match="not those of the pass before"):
+        DPSGDClassifier(n_epochs=5).fit_chunks(chunks)
+    fitted = DPSGDClassifier(n_epochs=5).fit_chunks(cut(X, TWO, 300))
+    assert any("the same rows in every pass, each row once" in text for text in fitted.guarantee_.assumptions)
+    assert not any("every pass" in text for text in DPSGDClassifier(n_epochs=5).fit(X, TWO).guarantee_.assumptions)
+
+
+def test_noise_of_an_iterable_of_chunks_needs_an_entry_of_its_own():
+    def release(n_passes):
+        if n_passes > 1:
+            add_laplace(np.zeros(1), 1.0)
+        return X, TWO
+
+    with PrivacyLedger(), pytest.raises(UnrecordedNoiseError):
+        AMPClassifier().fit_chunks(Changing(release))
 
 
 @pytest.mark.parametrize(

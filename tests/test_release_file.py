@@ -859,3 +859,14 @@ def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path):
     with pytest.raises(OSError, match="nowhere"):
         save_moments(tmp_path / "nowhere" / "moments.npz", DPMoments().fit(X).moments_)
+
+
+def test_a_sketch_that_was_fitted_otherwise_before_states_no_guarantee_of_a_file(path):
+    """The sketches were released at an epsilon of 9, and the file said 0.1."""
+    rows = np.zeros((3, 8))
+    sketch = DPSignOPORP(8, epsilon=9.0).fit(rows)
+    released = sketch.transform(rows)
+    sketch.set_params(epsilon=0.1).fit(rows)
+    with pytest.raises(ValueError, match=r"of an earlier fit.*fit a clone"):
+        save_release(path, released, sketch)
+    assert not path.exists()

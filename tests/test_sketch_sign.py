@@ -730,3 +730,9 @@ def test_what_is_hidden_of_one_coordinate_is_no_more():
     report = privacy_report(make_pipeline(PublicScaler((0, 0.01)), DPOPORP(2)).fit(np.full((2, 4), 0.005)))
     text = " ".join(str(report.private).split())
     assert "of rows as they leave publicscaler, so well that the best guess is right in at most 75 of 100" in text
+
+
+def test_where_no_row_is_one_of_zeros_none_is_said_to_be_lost():
+    """A row of zeros would be refused, and so the best guess between it and another is always right."""
+    options = {"projection": "gaussian", "delta": 1e-6, "max_change": 0.6, "epsilon": 0.3, "max_nonzeros": 5}
+    DPSignRP(4, method="rr", min_norm=1.0, **options).fit(np.eye(9))

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
 
@@ -36,7 +37,7 @@ from .._validation import (
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
-from ._passes import Chunks, Partitions, StreamedRows
+from ._passes import SAME_ROWS, Chunks, Partitions, StreamedRows
 
 CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]  # the second to be refused with the reason
 
@@ -311,6 +312,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         problem, calibration = model._problem(*facts), model._calibration_of(*facts)
         if isinstance(data[0], StreamedRows):
             model._check_passes(calibration)
+            assumptions = (*calibration.guarantee.assumptions, SAME_ROWS)
+            calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
         else:
             _check_memory(problem)
         with calibration.recorded(self):

@@ -7,12 +7,14 @@ from functools import partial
 import numpy as np
 from sklearn.utils import gen_batches
 
+from .._recording import outside_of_entries
 from .._validation import clip_rows, silent
 from ..moments import CompensatedSum, partitions
 
 LARGEST_BLOCK = 2**17  # rows; of float64, entries that fit the cache
 _SMALLEST_BLOCK = 256
 
+SAME_ROWS = "chunks or partitions hold the same rows in every pass, each row once"
 _READ_ONCE = (
     "These chunks can be read once, as those of a generator, and a fit reads them in each of many passes: give a list, "
     "or an object whose __iter__ begins anew."
@@ -75,12 +77,13 @@ class StreamedRows:
         Sums are compensated: what is rounded off grows neither with the number of blocks nor depends on their order,
         but for the rounding of the sum of one block.
         """
-        n_rows, total = 0, CompensatedSum()
-        for number, part in self.source.map(partial(_sum_of_part, replace(self, source=None), function)):
-            n_rows += number
-            total.add(part)
-        if n_rows != self.n_rows:
-            raise ValueError("The rows are not as many as in the pass before: they must be the same in each.")
+        class_counts, total = np.zeros_like(self.class_counts), CompensatedSum()
+        with outside_of_entries():  # what an iterable of chunks releases is its own
+            for counts, part in self.source.map(partial(_sum_of_part, replace(self, source=None), function)):
+                class_counts += counts
+                total.add(part)
+        if not np.array_equal(class_counts, self.class_counts):
+            raise ValueError("The rows are not those of the pass before: they must be the same in each.")
         return total.value
 
 
@@ -96,4 +99,4 @@ def _sum_of_part(known, function, X, y):
     for rows in gen_batches(len(codes), size) if len(codes) else ():
         weights = None if known.class_weights is None else known.class_weights[codes[rows]]
         total.add(function(clip_rows(X[rows], known.max_norm, copy=False), codes[rows], weights))
-    return len(codes), total.value
+    return np.bincount(codes, minlength=len(known.class_counts)), total.value

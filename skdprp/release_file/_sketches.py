@@ -106,6 +106,10 @@ def save_release(path, sketches, estimator, *, description=""):
     if type(estimator) not in _SKETCHES.values():
         raise ValueError(f"{type(estimator).__name__} is no sketch of skdprp.")
     estimator._check_calibrated()  # or the file would state a guarantee for parameters that were not those of its noise
+    if estimator._was_fitted_otherwise:
+        raise ValueError(
+            "The sketches may be of an earlier fit, under another guarantee: fit a clone for each purpose."
+        )
     check_description(description)
     sketches = np.ascontiguousarray(sketches)
     _check_sketches(sketches, estimator)

@@ -80,8 +80,9 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
     then transforms the same rows: that is one release more of each sketch within, and is charged. There is no total
     where a word, "drop" or "passthrough", stands for a step that may have been there at the fit; where ``memory=``
     caches what was released; where `transform` returns rows as they are beside sketches; where an estimator that is not
-    known here holds private ones, or a function applies them; or where a sketch was given lazy rows, which each step
-    that looks at the sketches computes again, with new noise.
+    known here holds private ones, or a function applies them; or where a sketch was given lazy rows in this process,
+    which each step that looks at the sketches computes again, with new noise. A sketch that was fitted before with
+    other parameters has no total, but where it was cloned to be fitted, as a column transformer or an ensemble does.
 
     **Persons.** The total is for one person with all of its rows where each private step had `groups` at its fit, and
     for one row where some had none. Before a fit it is for rows.

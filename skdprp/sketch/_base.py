@@ -143,8 +143,8 @@ class BaseSketch(
         ----------
         .. [1] L. Le Cam, "Asymptotic Methods in Statistical Decision Theory", 1986, Chapter 4.
         """
-        if self.max_nonzeros is None:
-            return  # how large rows are is not known then
+        if self.max_nonzeros is None or getattr(self, "min_norm", None) is not None:
+            return  # how large rows are is not known then, or there are none of zeros
         if self._mean_squared_loss(min(self.max_nonzeros, self.n_features_in_)) <= 4 * np.log(4 / 3):
             warn_at_caller(
                 f"Rows are lost in the noise: whether one has max_nonzeros={self.max_nonzeros} numbers of at most "
