@@ -52,11 +52,12 @@ MOVES = {
     "merge": merged,
     "set_index": lambda rows: rows.set_index("key"),
     "sort_values": lambda rows: rows.sort_values("key"),
+    "read": lambda rows: rows.map_partitions(lambda part: part.sample(frac=1)),  # as a query without an order
 }
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("move", ["shuffle", "merge"])
+@pytest.mark.parametrize("move", ["shuffle", "merge", "read"])
 def test_rows_that_were_shuffled_keep_the_weights_of_their_persons(move, silenced_noise):
     """Labels of persons that were computed before the rows, in another order, gave one person dozens of weights of 1.
 
