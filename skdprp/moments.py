@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -673,13 +674,22 @@ def compute_partitions(function, X, y, groups):
     import dask
 
     rows, targets, labels = partitions(X, y, groups)
-    if groups is not None and any(map(shuffles, (X, groups))):  # labels are computed by themselves, and before
+    if groups is None:
+        parts = zip(rows, targets, [None] * len(rows), strict=True)
+        return None, dask.compute(*(dask.delayed(function, pure=False)(*part) for part in parts))
+    if any(map(shuffles, (X, groups))):
         raise ValueError(SHUFFLED)
-    persons, weights = None, [None] * len(rows)
-    if groups is not None:
-        persons, weights = persons_in_parts(dask.compute(*labels))
-    parts = zip(rows, targets, weights, strict=True)
-    return persons, dask.compute(*(dask.delayed(function, pure=False)(*part) for part in parts))
+    found = dask.compute(*labels)
+    persons, weights = persons_in_parts(found)
+    task = dask.delayed(partial(_of_persons, function), pure=False)
+    return persons, dask.compute(*(task(*part) for part in zip(rows, targets, weights, labels, found, strict=True)))
+
+
+def _of_persons(function, rows, targets, weights, labels, found):
+    """Call a function of rows, of which each has the label that its weight was found for."""
+    if not np.array_equal(np.asarray(labels, dtype=object), np.asarray(found, dtype=object)):
+        raise ValueError(SHUFFLED)
+    return function(rows, targets, weights)
 
 
 def partitions(X, *others):
