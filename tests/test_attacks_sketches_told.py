@@ -22,6 +22,7 @@ from skdprp import (
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
+    PrivacyLedger,
     iDPSignRP,
     load_release,
     privacy_report,
@@ -210,7 +211,7 @@ def sketch_at_random(random):
 def test_sketches_of_any_parameters_come_back_from_files_with_what_was_stated_of_them(tmp_path):
     """Of 475 files of sketches that could be fitted none was refused, nor had another guarantee, or projection."""
     random, n_written = Random(0), 0
-    for i in range(250):
+    for i in range(150):
         rows = X.astype(np.float32) if i % 2 else X
         try:
             sketch = sketch_at_random(random).fit(rows)
@@ -221,7 +222,7 @@ def test_sketches_of_any_parameters_come_back_from_files_with_what_was_stated_of
         assert release.guarantee == sketch.guarantee_ == release.estimator.guarantee_
         assert np.array_equal(release.estimator.project_queries(rows), sketch.project_queries(rows))
         n_written += 1
-    assert n_written > 30
+    assert n_written > 20
 
 
 BITS = make_pipeline(DPSignOPORP(4), LogisticRegression())
@@ -260,3 +261,17 @@ def test_sketches_within_models_of_several_classes_are_charged_for_each_before_a
         assert sum(step.releases for step in stated.steps) == n_releases >= max(released.values())
     assert planned.private.epsilon >= report.private.epsilon * (1 - 1e-9)
     assert planned.private.delta >= report.private.delta * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_lazy_rows_that_other_processes_were_given_have_no_total(n_jobs):
+    """A union marks the sketches that get lazy rows, but copies of them in other processes: its report had a total."""
+    da = pytest.importorskip("dask.array")
+    union = clone(UNION).set_params(n_jobs=n_jobs).fit(X)
+    with PrivacyLedger() as ledger:
+        lazy = union.transform(da.from_array(X, chunks=(12, 6)))
+        for _ in range(2):
+            lazy.compute()
+    assert len(ledger.entries) == 8
+    report = privacy_report(union)
+    assert report.total is None and report.private is None
