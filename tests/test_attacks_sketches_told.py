@@ -245,7 +245,7 @@ THREE, LABELS = np.arange(24) % 3, (np.arange(24)[:, None] >> np.arange(3)) % 2
 def test_sketches_within_models_of_several_classes_are_charged_for_each_before_and_after_a_fit(
     model, y, n_releases, monkeypatch
 ):
-    """Of 400 compositions, with several classes or targets, none was charged less than one row was released."""
+    """Of nearly 400 compositions, with several classes or targets, none was charged less than one row was released."""
     released, release = Counter(), BaseSketch._release
 
     def counting(sketch, rows, dtype):
