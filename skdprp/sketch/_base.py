@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from functools import partial
 from numbers import Real
+from uuid import uuid4
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,7 +36,7 @@ from .._validation import (
 )
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from ..ledger._ledger import entry_of_estimator
-from ._dask import release_lazily
+from ._dask import release_lazily, was_released_lazily
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
 _NORM_ENTRIES = 2**16
@@ -167,7 +168,7 @@ class BaseSketch(
 
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
-        self.projection_ = projection
+        self.projection_, self._fit_name = projection, uuid4().hex
         self._calibrate(projection).publish(self, seeded=_noise.is_seeded())
         self._calibrated_for = self._private_parameters()
         _read_only_arrays(vars(self))
@@ -211,7 +212,7 @@ class BaseSketch(
         if is_lazy(X):
             if in_plan():  # computed anywhere, they would be releases
                 raise TypeError("X is a dask collection, of which a plan sees nothing: give an array.")
-            self._released_lazily = True  # how often is not known here: reports add nothing up
+            self._was_given_lazy_rows = True  # which goes with it into another process
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
         stated = sketch.guarantee_  # of this noise: that of `self` may be of another fit by now
@@ -271,6 +272,11 @@ class BaseSketch(
         """What scikit-learn is told to put the sketches in."""
         config = getattr(self, "_sklearn_output_config", {})
         return config.get("transform", get_config()["transform_output"])
+
+    @property
+    def _released_lazily(self):
+        """Whether lazy rows were released: how often is not known here, and reports add nothing up."""
+        return getattr(self, "_was_given_lazy_rows", False) or was_released_lazily(self)
 
     @property
     def _was_fitted_otherwise(self):
