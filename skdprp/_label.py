@@ -148,7 +148,8 @@ def _hidden(guarantee):
     all_of_it = "any change of one coordinate" if adjacency.relation == Relation.COORDINATE else "any change"
     change = {0.0: "no change", math.inf: all_of_it}.get(guarantee.hides, change)
     leaving = f" of rows as they leave {_DIGEST.sub('', adjacency.after)}" if adjacency.after else ""
-    return f"{change}{leaving}, so well that the best guess is right in at most 75 of 100"
+    comma = "," if guarantee.hides else ""
+    return f"{change}{leaving}{comma} so well that the best guess is right in at most 75 of 100"
 
 
 def _best_guess(guarantee):
