@@ -273,5 +273,6 @@ def test_lazy_rows_that_other_processes_were_given_have_no_total(n_jobs):
         for _ in range(2):
             lazy.compute()
     assert len(ledger.entries) == 8
-    report = privacy_report(union)
-    assert report.total is None and report.private is None
+    for fitted in (union, union.fit(X)):
+        report = privacy_report(fitted)
+        assert report.total is None and report.private is None

@@ -198,7 +198,9 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
             for numbers, (n_used, n_unused) in zip(places, self._n_used(), strict=True)
         )
         places = np.column_stack(list(moved))
-        return self._of_places(np.zeros_like(places) if in_plan() else places)
+        if in_plan():  # one bin after the other, so that no column is constant
+            places = np.arange(len(places))[:, None] % [n_used for n_used, _ in self._n_used()]
+        return self._of_places(places)
 
     def get_feature_names_out(self, input_features=None):
         """Name the columns that come out: of one-hot rows after what is in each bin.

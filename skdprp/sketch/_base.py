@@ -112,6 +112,8 @@ class BaseSketch(
             The fitted sketch.
         """
         # What the last fit released stays released, under a guarantee that the next one does not state.
+        if self._released_lazily:
+            self._was_given_lazy_rows = True
         if getattr(self, "_calibrated_for", None) is not None:
             last, earlier = self._what_was_stated(), getattr(self, "_earlier_fits", [])
             self._earlier_fits = earlier if last in earlier else [*earlier, last]
@@ -272,6 +274,9 @@ class BaseSketch(
         """What scikit-learn is told to put the sketches in."""
         config = getattr(self, "_sklearn_output_config", {})
         return config.get("transform", get_config()["transform_output"])
+
+    def __getstate__(self):
+        return super().__getstate__() | ({"_was_given_lazy_rows": True} if self._released_lazily else {})
 
     @property
     def _released_lazily(self):

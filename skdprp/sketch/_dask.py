@@ -46,7 +46,7 @@ class _Release:
 
 def was_released_lazily(sketch):
     """Whether a sketch, or a copy of it, was given lazy rows, so that nobody knows how often they are released."""
-    return sketch._fit_name in _RELEASED
+    return getattr(sketch, "_fit_name", None) in _RELEASED
 
 
 def release_lazily(sketch, X, dtype):
