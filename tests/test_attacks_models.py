@@ -2560,7 +2560,7 @@ class Hidden:
         raise ValueError("CANARY")
 
 
-CELLS = [
+ODD_CELLS = [
     "CANARY",
     b"CANARY",
     98765 + 1j,
@@ -2586,7 +2586,7 @@ def test_neither_an_error_nor_a_warning_of_a_search_quotes_a_cell(steps, recwarn
     search = DPSearchCV(
         make_pipeline(*steps, DPSGDClassifier(classes=[0, 1])), {}, n_trials=1e-9, epsilon=9.0, random_state=0
     )
-    for cell, place in itertools.product(CELLS, (3, 80)):
+    for cell, place in itertools.product(ODD_CELLS, (3, 80)):
         listed, of_labels = rows.tolist(), labels.tolist()
         listed[place][1] = of_labels[place] = cell
         for table, y in ((listed, labels), (pd.DataFrame(listed, columns=list("abc")), labels), (rows, of_labels)):
