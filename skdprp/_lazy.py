@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
+SAME_ORDER = "X, y and groups of a dask collection hold the same rows in one order whenever they are computed"
 SHUFFLED = (
     "X, y or groups come from a shuffle, as of a merge or a sort, which may put rows into another order each time that "
     "it is computed: persist() the table as a whole first, and take its columns then."
@@ -33,26 +34,27 @@ def holds_releases(collection):
 
 
 def shuffles(collection):
-    """Whether to compute a collection shuffles rows, as merges and sorts do: into another order each time, on disk."""
+    """Return the tasks that shuffle rows, as merges and sorts do: into another order each time, on disk."""
+    if not hasattr(collection, "rechunk"):  # a frame, as its columns are before each is optimised by itself
+        collection = collection.to_delayed(optimize_graph=False)[0]
     graph = dict(collection.__dask_graph__())
-    named = (key for key in graph if "shuffle" in str(key) or "p2p" in str(key))
+    # Parts on disk have new names each time that a graph is made, and what comes of them has not.
+    by_name = {key: str(key[0] if isinstance(key, tuple) else key) for key in graph}
+    named = (key for key, name in by_name.items() if "p2p" in name or "shuffle" in name.removeprefix("shuffle-part"))
     # Of what was persisted only the names are left.
-    return any(sys.modules["dask"].core.get_dependencies(graph, key) for key in named)
+    return {key for key in named if sys.modules["dask"].core.get_dependencies(graph, key)}
 
 
 def check_same_order(*collections):
-    """Refuse collections of which one row may come at other places in another, and at another at each computation."""
-    # Frames of one table come out of one graph, and so in one order; arrays that were made of frames need not.
-    if len(collections) > 1 and any(hasattr(one, "rechunk") for one in collections) and any(map(shuffles, collections)):
+    """Refuse collections that are shuffled each by itself: a row may come at other places in one than in another."""
+    if len({frozenset(shuffles(one)) for one in collections}) > 1:
         raise ValueError(SHUFFLED)
 
 
 def stand_in(X):
     """Return rows with the width, names and dtypes of a dask array or dataframe, and none of its values."""
     if is_frame(X):
-        return (
-            X._meta_nonempty.bfill().ffill()
-        )  # of nullable types dask has a missing value, which the rows need not have
+        return X._meta_nonempty.bfill().ffill()  # dask has a missing value in nullable columns
     if not (hasattr(X, "_meta") and hasattr(X, "map_blocks")) or X.ndim != 2:
         raise ValueError(f"Expected a dask array with two dimensions or a dask dataframe, got {type(X).__name__}.")
     dtype = np.float64 if X.dtype in (np.float16, object) else X.dtype.newbyteorder("=")  # that sparse rows may have

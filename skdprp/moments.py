@@ -15,7 +15,7 @@ from ._adjacency import Relation, Unit
 from ._calibration import Calibration, snapshot, take_over
 from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
-from ._lazy import SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
+from ._lazy import SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
 from ._persons import ASSUMED_OF_PERSONS, persons_in_parts, persons_of, roots
 from ._validation import (
     FLOATS,
@@ -358,8 +358,11 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
     def _fit_chunks(self, chunks):
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
+        model._assumed = ()
         n_samples, columns, sums, unit = model._sum(chunks)
         calibration = model._calibrate(n_samples, columns, unit)
+        assumptions = calibration.guarantee.assumptions + vars(model).pop("_assumed")
+        calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
         with calibration.recorded(self):
             values = calibration.noise.release(sums)
         seeded = _noise.last_seeded_draw() != seeded_before
@@ -406,6 +409,8 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         if is_lazy(X):
             if first:
                 validate_data(self, stand_in(X), accept_sparse="csr", dtype=FLOATS)
+            if y is not None or groups is not None:
+                self._assumed = (SAME_ORDER,)
             return compute_partitions(self._part_of_lazy, X, y, groups)
         if not first and hasattr(X, "shape") and X.shape[0] == 0:
             return None, ()

@@ -14,7 +14,7 @@ from ..moments import CompensatedSum, partitions
 LARGEST_BLOCK = 2**17  # rows; of float64, entries that fit the cache
 _SMALLEST_BLOCK = 256
 
-SAME_ROWS = "chunks or partitions hold the same rows in every pass, each row once"
+SAME_ROWS = "chunks or partitions hold the same rows in every pass, each row once and with its label"
 _READ_ONCE = (
     "These chunks can be read once, as those of a generator, and a fit reads them in each of many passes: give a list, "
     "or an object whose __iter__ begins anew."
