@@ -21,8 +21,6 @@ from mmap import mmap
 from pathlib import Path
 from uuid import uuid4
 
-import numpy as np
-
 _ENVIRONMENT = "SKDPRP_OPEN_LEDGERS"
 _SETTLED = 10**8  # nanoseconds: more than clocks of file systems take for a step
 
@@ -476,11 +474,6 @@ class PlanBlock(Block):
 def in_plan():
     """Whether what is released here is thrown away with what follows it."""
     return next(innermost(_PLAN), None) is not None
-
-
-def public_numbers(n_rows, n_columns):
-    """Numbers in the place of those of rows in a plan: what follows may keep, print or refuse what it sees."""
-    return np.sin(np.arange(1.0, 1.0 + n_rows * n_columns) ** 2).reshape(n_rows, n_columns)
 
 
 def check_recorded(*, seeded):

@@ -207,6 +207,11 @@ def _loaded(**data):
     return computed(*data.values())
 
 
+def public_numbers(n_rows, n_columns):
+    """Numbers in the place of those of rows in a plan: what follows may keep, print or refuse what it sees."""
+    return np.sin(np.arange(1.0, 1.0 + n_rows * n_columns) ** 2).reshape(n_rows, n_columns)
+
+
 def validate_schema(estimator, X, *, reset):
     """Take over, or compare, the number and the names of the columns of a table, whatever is in it."""
     options = {"skip_check_array": True}

@@ -7,8 +7,8 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from ._lazy import by_chunks
-from ._recording import in_plan, public_numbers
-from ._validation import FLOATS, Interval, clip_rows, float_type, silent, validate_array, validate_data
+from ._recording import in_plan
+from ._validation import FLOATS, Interval, clip_rows, float_type, public_numbers, silent, validate_array, validate_data
 from .moments import MOMENTS_CONSTRAINTS, PrivateMoments
 
 __all__ = ["DPPCA"]

@@ -100,3 +100,10 @@ def test_a_module_is_imported_when_it_is_first_asked_for():
     )
     told = subprocess.run([sys.executable, "-c", f"{asked}; skdprp.AMPClassifier"], capture_output=True, text=True)
     assert told.stdout.split() == ["False", "False"] and told.returncode == 0
+
+
+def test_who_is_an_ancestor_is_seen_when_the_package_is_imported():
+    """A ledger of a grandparent missed what the child of a parent that had ended released."""
+    asked = "import sys, skdprp; print('skdprp._recording' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True)
+    assert told.stdout == "True\n"

@@ -208,7 +208,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner, as it was fitted in its trial: a fit to all rows would be one more release.
+        The winner, as it was fitted in its trial: a fit to all rows would be one more release. Where nothing lists
+        `classes`, those of the winner are the labels in y: set them to None before a clone of it is fitted.
     best_params_ : dict
         Its parameters, as in `param_grid`. Those that the search sets itself, such as epsilon and adjacency of steps,
         stand in `best_estimator_`.

@@ -5,8 +5,8 @@ from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import by_chunks
-from .._recording import in_plan, public_numbers
-from .._validation import FLOATS, float_type, low_and_high, silent, validate_data
+from .._recording import in_plan
+from .._validation import FLOATS, float_type, low_and_high, public_numbers, silent, validate_data
 from ..histograms import PrivateHistograms
 from ..histograms._estimator import HISTOGRAMS_CONSTRAINTS
 from ..histograms._release import NumberHistogram

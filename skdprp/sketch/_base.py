@@ -20,7 +20,7 @@ from .._calibration import snapshot, take_over
 from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
-from .._recording import in_plan, public_numbers
+from .._recording import in_plan
 from .._threads import in_threads
 from .._validation import (
     FLOATS,
@@ -30,6 +30,7 @@ from .._validation import (
     UncachedMixin,
     _fit_context,
     float_type,
+    public_numbers,
     silent,
     validate_data,
     warn_at_caller,
