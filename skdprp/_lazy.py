@@ -11,6 +11,10 @@ from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 SAME_ORDER = "X, y and groups of a dask collection hold the same rows in one order whenever they are computed"
+RELEASED_AGAIN = (
+    "X, y or groups come from lazy sketches, which each pass over them would release again: persist or compute them "
+    "first."
+)
 SHUFFLED = (
     "X, y or groups come from a shuffle, as of a merge or a sort, which may put rows into another order each time that "
     "it is computed: persist() the table as a whole first, and take its columns then."

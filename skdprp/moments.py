@@ -15,7 +15,7 @@ from ._adjacency import Relation, Unit
 from ._calibration import Calibration, snapshot, take_over
 from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
-from ._lazy import SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
+from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
 from ._persons import ASSUMED_OF_PERSONS, persons_in_parts, persons_of, roots
 from ._validation import (
     FLOATS,
@@ -706,10 +706,7 @@ def partitions(X, *others):
     if not all(map(is_lazy, given)):
         raise TypeError("X is a dask collection, and y or groups is not: make all of them one.")
     if any(map(holds_releases, given)):
-        raise ValueError(
-            "X, y or groups come from lazy sketches, which each pass over them would release again: persist or compute "
-            "them first."
-        )
+        raise ValueError(RELEASED_AGAIN)
     check_same_order(*given)
     parts = [None if collection is None else _delayed(collection, X) for collection in (X, *others)]
     if len({len(some) for some in parts if some is not None}) > 1:

@@ -131,6 +131,15 @@ def test_noise_of_a_later_pass_is_no_part_of_the_release_of_the_model(model):
         clone(model).fit_chunks(chunks)
 
 
+@pytest.mark.parametrize("model", MODELS, ids=repr)
+def test_lazy_sketches_among_chunks_are_released_by_no_pass(model):
+    """A solver of many passes released each of them more than a thousand times."""
+    lazy = DPOPORP(3).fit(X).transform(da.from_array(X, chunks=(200, 3)))
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="which each pass over them would release again"):
+        clone(model).fit_chunks([(lazy, Y)])
+    assert ledger.entries == ()
+
+
 @pytest.mark.parametrize("model", MODELS[:2], ids=repr)
 def test_as_many_rows_of_other_labels_in_a_later_pass_are_refused(model):
     """Passes over samples of the rows, in which one row may be several: their number is the same, and labels tell."""

@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 from sklearn.utils import gen_batches
 
+from .._lazy import RELEASED_AGAIN, holds_releases, is_lazy
 from .._recording import outside_of_entries
 from .._validation import clip_rows, silent
 from ..moments import CompensatedSum, partitions
@@ -34,6 +35,8 @@ class Chunks:
         for chunk in self.chunks:
             if not isinstance(chunk, tuple) or len(chunk) != 2:
                 raise TypeError("Each chunk should be a tuple (X, y).")
+            if any(is_lazy(part) and holds_releases(part) for part in chunk):
+                raise ValueError(RELEASED_AGAIN)
             yield function(*chunk)
 
 
