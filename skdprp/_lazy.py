@@ -1,5 +1,6 @@
 """Collections of dask: whether rows are one, what is known of them before anything is computed, and maps of rows."""
 
+import re
 import sys
 from copy import copy
 from functools import wraps
@@ -19,6 +20,10 @@ SHUFFLED = (
     "X, y or groups come from a shuffle, as of a merge or a sort, which may put rows into another order each time that "
     "it is computed: persist() the table as a whole first, and take its columns then."
 )
+_SHUFFLE = re.compile("shuffle|p2p")
+# Arrays in other chunks, or by places that are given; and parts on disk, which have new names each time that a graph is
+# made, where what comes of them has not.
+_IN_A_FIXED_ORDER = re.compile("rechunk-|shuffle-(part|barrier|taker|sorter|split|[0-9a-f]{32}$)")
 
 
 def is_lazy(X):
@@ -42,9 +47,8 @@ def shuffles(collection):
     if not hasattr(collection, "rechunk"):  # a frame, as its columns are before each is optimised by itself
         collection = collection.to_delayed(optimize_graph=False)[0]
     graph = dict(collection.__dask_graph__())
-    # Parts on disk have new names each time that a graph is made, and what comes of them has not.
     by_name = {key: str(key[0] if isinstance(key, tuple) else key) for key in graph}
-    named = (key for key, name in by_name.items() if "p2p" in name or "shuffle" in name.removeprefix("shuffle-part"))
+    named = (key for key, name in by_name.items() if _SHUFFLE.search(name) and not _IN_A_FIXED_ORDER.match(name))
     # Of what was persisted only the names are left.
     return {key for key in named if sys.modules["dask"].core.get_dependencies(graph, key)}
 

@@ -17,6 +17,7 @@ from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
 from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
 from ._persons import ASSUMED_OF_PERSONS, persons_in_parts, persons_of, roots
+from ._recording import in_plan
 from ._validation import (
     FLOATS,
     POSITIVE,
@@ -26,6 +27,7 @@ from ._validation import (
     UncachedMixin,
     _fit_context,
     clip_rows,
+    public_numbers,
     scale_rows,
     silent,
     validate_data,
@@ -429,6 +431,8 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
     def _part(self, X, y, weights):
         """Number of rows, columns and sums of validated rows."""
         columns, total = self._columns(X, y), CompensatedSum()
+        if in_plan():  # components would tell of the few rows, and whoever fits a step that follows reads them
+            X, y = (None if part is None else public_numbers(*part.shape) for part in (X, y))
         factors = None if weights is None else roots(weights)
         for rows in gen_batches(X.shape[0], block_rows(columns, is_sparse=sp.issparse(X))):
             parts = (None if part is None else part[rows] for part in (X, y, factors))

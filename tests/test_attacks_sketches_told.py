@@ -3,6 +3,7 @@
 import re
 import warnings
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import mpmath
@@ -276,3 +277,27 @@ def test_lazy_rows_that_other_processes_were_given_have_no_total(n_jobs):
     for fitted in (union, union.fit(X)):
         report = privacy_report(fitted)
         assert report.total is None and report.private is None
+
+
+def test_a_violation_that_follows_a_failed_fit_is_not_forgotten_by_the_next():
+    """The fit that failed had taken down what was stated before the audit, and the next took down nothing."""
+    sketch = DPOPORP(3, delta=1e-6, random_state=0).fit(X)
+    with pytest.raises(ValueError):
+        sketch.fit([[np.nan] * 6])
+    sketch.guarantee_ = replace(sketch.guarantee_, audited_epsilon=9.0)
+    sketch.fit(X)
+    assert privacy_report(make_pipeline(sketch, LogisticRegression())).total is None
+    again = DPOPORP(3, delta=1e-6, random_state=0).fit(X)
+    with pytest.raises(ValueError):
+        again.fit([[np.nan] * 6])
+    assert not again.fit(X)._was_fitted_otherwise
+
+
+def test_rows_are_not_said_to_be_lost_in_noise_that_is_not_there():
+    """No noise is needed where W is zero, and none hides the row."""
+    for seed in range(40):
+        sketch = DPRandomProjection(1, projection="very_sparse", max_nonzeros=1, random_state=seed)
+        messages = messages_of_fit(sketch, 2)
+        if not projection_matrix(sketch.projection_).any():
+            break
+    assert not projection_matrix(sketch.projection_).any() and not any("75 of 100" in one for one in messages)

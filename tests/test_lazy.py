@@ -25,7 +25,7 @@ from skdprp import (
     PublicScaler,
     _validation,
 )
-from skdprp._lazy import SAME_ORDER
+from skdprp._lazy import SAME_ORDER, check_same_order
 from skdprp.moments import partitions
 
 dask = pytest.importorskip("dask")
@@ -176,6 +176,17 @@ def test_columns_that_are_shuffled_by_themselves_are_refused():
     with_targets = ridge.fit(as_it_is[["x"]], as_it_is["y"]).guarantee_.assumptions
     assert SAME_ORDER in with_targets and SAME_ORDER not in DPPCA(1).fit(as_it_is[["x"]]).guarantee_.assumptions
     assert "_assumed" not in vars(ridge)
+
+
+def test_arrays_in_other_chunks_or_by_given_places_are_in_one_order():
+    """They were refused as if a merge had put them into an order of its own."""
+    array = da.from_array(X, chunks=(100, 2))
+    places = np.random.default_rng(0).permutation(300)
+    with dask.config.set({"array.rechunk.method": "p2p"}):
+        tables = [array.rechunk((60, 4)), array[places], da.shuffle(array, [[*range(150, 300)], [*range(150)]], axis=0)]
+    for table in tables:
+        assert any("p2p" in str(key) or "shuffle" in str(key) for key in dict(table.__dask_graph__()))
+        check_same_order(table, array[:, 2])
 
 
 def test_rows_and_targets_that_are_loaded_are_computed_together():

@@ -233,6 +233,20 @@ def test_a_display_varies_the_budget_of_the_search(binary):
     assert inspection._private_parameter(search[-1]) == "epsilon"
 
 
+@pytest.mark.parametrize("model", [AMPClassifier(), make_pipeline(DPPCA(2), AMPClassifier())])
+def test_a_clone_of_a_winner_does_not_take_labels_of_the_rows_for_a_list(model):
+    """Its `classes` were the labels in y, and a refit to other rows said nothing of the set of labels."""
+    X, y = np.random.default_rng(0).normal(size=(200, 3)), np.arange(200) % 3
+    winner = DPSearchCV(model, {}, n_trials=1, epsilon=5.0).fit(X, y).best_estimator_
+    fitted = winner if isinstance(winner, AMPClassifier) else winner[-1]
+    assert fitted.classes is None and list(fitted.classes_) == [0, 1, 2] and "set of labels" in fitted.guarantee_.given
+    assert "warning" not in repr(privacy_report(winner)) and winner.predict(X).shape == (200,)
+    refitted = clone(winner).fit(X[y < 2], y[y < 2])
+    assert "set of labels" in (refitted if isinstance(refitted, AMPClassifier) else refitted[-1]).guarantee_.given
+    listed = DPSearchCV(model, {}, n_trials=1, epsilon=5.0, classes=[0, 1, 2]).fit(X, y).best_estimator_
+    assert list((listed if isinstance(listed, AMPClassifier) else listed[-1]).classes) == [0, 1, 2]
+
+
 def test_a_search_has_the_interface_of_scikit_learn(three_classes):
     X, y = three_classes
     names = np.array(["ham", "spam", "eggs"])[y]

@@ -184,6 +184,9 @@ def test_a_seeded_release_is_saved_as_what_it_is(rows, path):
     release = load_release(path)
     assert release.guarantee.seeded
     assert not release.estimator.guarantee_.seeded
+    for estimator in (release.estimator, pickle.loads(pickle.dumps(release.estimator)), release.estimator.fit(rows)):
+        save_release(path, S, estimator)
+        assert load_release(path).guarantee.seeded
 
 
 @every

@@ -16,7 +16,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import StackingClassifier, VotingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.feature_selection import SelectKBest
+from sklearn.feature_selection import SelectKBest, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, TunedThresholdClassifierCV
@@ -46,6 +46,7 @@ from skdprp import (
     set_budget,
 )
 from skdprp._recording import in_plan
+from skdprp.report._rehearsal import PublicFacts, rehearse
 from skdprp.testing import reproducible_noise
 
 TABLE = pd.DataFrame({"size": np.linspace(0, 1, 300), "town": ["Hull", "Leeds", "York"] * 100})
@@ -221,10 +222,30 @@ def test_what_follows_a_private_transformer_sees_public_numbers_before_a_fit(wit
         if within in (make_pipeline, _in_a_union):
             DPSearchCV(model, {}, n_trials=1e-9).fit(X, y)
     assert len(seen) >= 4
-    numbers = seen[0] if type(private) is not DPBinner else None  # of bins, some columns have fewer than others
-    for rows in seen:
-        expected = np.arange(len(rows))[:, None] % (rows.max(axis=0) + 1) if numbers is None else numbers[: len(rows)]
-        assert np.array_equal(rows, expected)
+    for rows in seen:  # of bins, some columns of a frozen one have fewer than others
+        bins = np.arange(len(rows))[:, None] % (rows.max(axis=0) + 1)
+        assert np.array_equal(rows, bins if type(private) is DPBinner else seen[0][: len(rows)])
+
+
+@pytest.mark.parametrize("private", [DPPCA(3, max_norm=1.0), DPScaler(), DPBinner(), DPBinner(categories=["x0"])])
+def test_what_a_private_transformer_learns_before_a_fit_is_not_of_the_rows(private, silenced_noise):
+    """Names of bins and components were those of the first rows, and chose how many columns came to the model."""
+    rng, y, learnt = np.random.default_rng(0), np.arange(40) % 2, []
+
+    for least in (-0.3, 0.1):
+        facts = PublicFacts.of(pd.DataFrame(rng.uniform(least, 0.3, (40, 3)), columns=["x0", "x1", "x2"]), y)
+        first = rehearse(make_pipeline(private, AMPClassifier(classes=[0, 1])), facts).estimator[0]
+        learnt.append({name: repr(value) for name, value in vars(first).items() if name[-1] == "_"})
+    assert learnt[0].keys() & {"components_", "bounds_", "bin_edges_"} and learnt[0] == learnt[1]
+
+
+@pytest.mark.parametrize("categories", [None, ["x0", "x1", "x2", "x3"]])
+def test_a_plan_refuses_no_step_for_want_of_what_the_noise_of_few_rows_hides(categories):
+    """Of 64 rows every bin but one was empty, so that a step that leaves out constant columns had none to keep."""
+    frame, y = pd.DataFrame(np.random.default_rng(0).normal(size=(300, 4))).add_prefix("x"), np.arange(300) % 2
+    binner = DPBinner(categories=categories, epsilon=0.1)
+    model = make_pipeline(binner, VarianceThreshold(), AMPClassifier(classes=[0, 1], max_norm=2.0))
+    assert 0.1 < set_budget(model, frame, y, epsilon=2.0)["ampclassifier"].epsilon < 2.0
 
 
 def test_a_plan_within_seeded_noise_leaves_a_frozen_sketch_as_it_was():

@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from .._validation import FLOATS, TIMES, dense_frame, in_order, is_frame, low_and_high, validate_array, without_values
 from ._cells import Cells, column_norm, column_norm_squared, half_sums
 
+N_PUBLIC = 2**32  # rows that nobody has: so many that no noise is seen beside them
+_N_PLACES, _N_NAMES = 2**12, 2**6  # that these are spread over
 _NO_CATEGORY = "X has categories that are neither text nor finite numbers nor truth values."
 
 
@@ -35,6 +37,10 @@ class Numbers:
         missing = np.isnan(values)
         counts = np.bincount(self.cells.place(values[~missing]), minlength=len(self.cells))
         return np.append(counts, np.count_nonzero(missing))
+
+    def public_counts(self):
+        """Counts of values that nobody has, evenly spread."""
+        return self.count(np.linspace(*(self.cells.bounds or (-1.0, 1.0)), _N_PLACES)) * (N_PUBLIC // _N_PLACES)
 
     def sums(self, counts):
         """What is released of counts: of missing ones as many as weigh no more than another, for less noise."""
@@ -63,6 +69,11 @@ class Listed:
         n_bins = len(self.categories) + 2
         return np.bincount(codes(cells, self.categories), minlength=n_bins)
 
+    def public_counts(self):
+        """Counts of values that nobody has, as many of each category."""
+        n_bins = len(self.categories) + 2
+        return np.full(n_bins, N_PUBLIC // n_bins)
+
     def sums(self, counts):
         """What is released of counts."""
         return counts[: len(counts) * self.is_counted].astype(np.float64)
@@ -81,6 +92,10 @@ class Unlisted:
         for (_, cell), number in Counter(zip(map(type, cells), cells, strict=True)).items():
             counts[key_of(category(cell))] += number
         return counts
+
+    def public_counts(self):
+        """Counts of values that nobody has, as many of each of some texts."""
+        return Counter({key_of(str(number)): N_PUBLIC // _N_NAMES for number in range(_N_NAMES)})
 
     def sums(self, counts):
         """What is released of counts under whatever noise: the number of missing values."""

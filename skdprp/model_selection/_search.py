@@ -79,6 +79,7 @@ class _Candidate:
     params: dict
     estimator: object
     budget: Budget
+    unlisted: tuple[str, ...] = ()  # where steps are that list no classes, and are given those of y
     ratio: float = 1.0  # of the epsilon that its steps share to their total
     guarantees: tuple[PrivacyGuarantee, ...] = ()
     total: PrivacyGuarantee | None = None
@@ -208,8 +209,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     Attributes
     ----------
     best_estimator_ : estimator
-        The winner, as it was fitted in its trial: a fit to all rows would be one more release. Where nothing lists
-        `classes`, those of the winner are the labels in y: set them to None before a clone of it is fitted.
+        The winner, as it was fitted in its trial: a fit to all rows would be one more release.
     best_params_ : dict
         Its parameters, as in `param_grid`. Those that the search sets itself, such as epsilon and adjacency of steps,
         stand in `best_estimator_`.
@@ -360,9 +360,11 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             best, mean, model.best_estimator_ = max(trials, key=lambda trial: trial[1])
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         model.best_params_, model.best_score_ = best.params, score.printed(mean)
-        for _, step in all_steps(model.best_estimator_):
+        for path, step in all_steps(model.best_estimator_):
             if has_guarantee(step):
                 _state_anew(step, model.guarantee_)
+            if path in best.unlisted:  # a clone that is fitted to other rows would take the labels of y for a list
+                step.classes, step._calibrated_for = None, step._calibrated_for | {"classes": None}
         take_over(self, model)
         return self
 
@@ -444,10 +446,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 if self.classes is not None and getattr(step, "classes", self) is None:
                     step.set_params(classes=self.classes)
             budget = Budget.of(candidate, facts)
-            for step in steps:  # of a part of the rows, each would find a set of its own
-                if getattr(step, "classes", self) is None:
-                    step.set_params(classes=getattr(self, "classes_", None))
-            found.append(_Candidate(params, candidate, budget))
+            unlisted = {path: step for path, step in all_steps(candidate) if getattr(step, "classes", self) is None}
+            for step in unlisted.values():  # of a part of the rows, each would find a set of its own
+                step.set_params(classes=getattr(self, "classes_", None))
+            found.append(_Candidate(params, candidate, budget, tuple(unlisted)))
         if not found:
             raise ValueError("param_grid has no candidate: {} has one, the estimator as it is.")
         return found

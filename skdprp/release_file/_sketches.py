@@ -161,14 +161,15 @@ def load_release(path, *, max_projection_size=2**26):
 def _describe(estimator):
     """All but the arrays, as plain values."""
     parameters = estimator.get_params(deep=False) | {"random_state": None}
-    names = getattr(estimator, "feature_names_in_", None)
+    names, stated = getattr(estimator, "feature_names_in_", None), estimator.guarantee_
+    was_seeded = getattr(estimator, "_came_with_seeded_sketches", False)  # which are those that may be saved again
     return {
         "sketch": type(estimator).__name__,
         "parameters": parameters,
         "feature_names": None if names is None else list(names),
         "projection": _describe_projection(estimator.projection_),
         "fitted": _fitted_values(estimator),
-        "guarantee": estimator.guarantee_.to_dict(),
+        "guarantee": (stated.mark_seeded() if was_seeded else stated).to_dict(),
     }
 
 
@@ -243,6 +244,7 @@ def _rebuild(header, sketches, probe, *, largest):
     known = {name: getattr(guarantee, name) for name in ("audited_epsilon", "violation")}
     estimator.guarantee_ = replace(estimator.guarantee_, **known)
     guarantee = replace(estimator.guarantee_, seeded=guarantee.seeded)
+    estimator._came_with_seeded_sketches = guarantee.seeded
     _check_sketches(sketches, estimator)
     return Release(sketches, guarantee, estimator, header["version"], header.get("description", ""))
 

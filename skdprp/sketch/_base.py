@@ -115,7 +115,7 @@ class BaseSketch(
         # What the last fit released stays released, under a guarantee that the next one does not state.
         if self._released_lazily:
             self._was_given_lazy_rows = True
-        if getattr(self, "_calibrated_for", None) is not None:
+        if hasattr(self, "guarantee_"):
             last, earlier = self._what_was_stated(), getattr(self, "_earlier_fits", [])
             self._earlier_fits = earlier if last in earlier else [*earlier, last]
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
@@ -149,6 +149,8 @@ class BaseSketch(
         """
         if self.max_nonzeros is None or getattr(self, "min_norm", None) is not None:
             return  # how large rows are is not known then, or there are none of zeros
+        if self.projection_.row_norm(2) == 0:
+            return  # no noise is to blame
         if self._mean_squared_loss(min(self.max_nonzeros, self.n_features_in_)) <= 4 * np.log(4 / 3):
             warn_at_caller(
                 f"Rows are lost in the noise: whether one has max_nonzeros={self.max_nonzeros} numbers of at most "
@@ -173,7 +175,7 @@ class BaseSketch(
         """Calibrate the noise for a projection and state the guarantee."""
         self.projection_, self._fit_name = projection, uuid4().hex
         self._calibrate(projection).publish(self, seeded=_noise.is_seeded())
-        self._calibrated_for = self._private_parameters()
+        self._calibrated_for = self._stated_for = self._private_parameters()
         _read_only_arrays(vars(self))
 
     @silent
@@ -295,7 +297,7 @@ class BaseSketch(
         stated = self.guarantee_
         loss = None if stated.loss is None else (f"{stated.loss.mu:.6g}", stated.loss.profiles)
         hidden = None if stated.hidden_changes is None else f"{stated.hidden_changes:.6g}"
-        return self._calibrated_for, stated.seeded, stated.violation, loss, hidden
+        return self._stated_for, stated.seeded, stated.violation, loss, hidden
 
     def _check_calibrated(self):
         """Refuse to go on under a guarantee that does not hold."""
