@@ -73,6 +73,18 @@ def test_cells_between_bounds_are_at_most_as_many_as_asked_for(low, width, n_cel
     assert edges[0] <= low and edges[-1] <= low + width <= edges[-1] + np.append(widths, width)[0]
 
 
+@pytest.mark.parametrize("bounds", [None, (0.0, 10.0), (-3.7, 1e-9), (-1e100, 1e90), (1e-100, 1e-99)])
+def test_numbers_are_in_the_last_cell_that_begins_at_or_below_them(bounds):
+    """Looked up by their bits, or by quotients that are exact, as a search among the edges finds them."""
+    cells, rng = Cells(bounds), np.random.default_rng(0)
+    any_float = rng.integers(-(2**63), 2**63 - 1, 200_000).view(np.float64)
+    edges, tiny = cells.edges, 2.0**-1022
+    special = np.array([0.0, -0.0, 5e-324, tiny, tiny / 2, 2.0**-20, 2.0**40, 1e308, np.inf])
+    near = [np.nextafter(edges, -np.inf), edges, np.nextafter(edges, np.inf), -edges, special, -special]
+    values = np.concatenate([*near, any_float[~np.isnan(any_float)], rng.normal(size=100_000) * 100])
+    assert np.array_equal(cells.place(values), np.searchsorted(edges[1:], values, side="right"))
+
+
 def test_bounds_without_room_for_cells_are_refused():
     with pytest.raises(ValueError, match="floats have no 4096 cells"):
         DPHistograms(bounds=(1e15, 1e15 + 1)).fit([[0.0]])

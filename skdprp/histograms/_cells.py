@@ -13,6 +13,8 @@ _LEAST = np.finfo(np.float64).tiny
 _UNIT = 2**12  # of which all coefficients are multiples
 _DIGIT = 2**12
 MOST_CELLS = 2**16
+_TRAILING = 52 - _FINE_BITS  # bits that no cell of floats depends on
+_LEAST_KEY = (1023 + _LOWEST << _FINE_BITS) - 1  # leading bits of numbers below all edges but that of 0
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,14 @@ class Cells:
 
     def place(self, values):
         """Return the number of the cell of each value; values are no nan."""
-        return _edges(self)[1:].searchsorted(values, side="right")
+        edges = _edges(self)
+        if self.bounds is None:
+            return _places_of_floats(values)
+        width = edges[1] - edges[0] if len(edges) > 1 else np.inf  # a power of two, so that quotients are exact
+        values = np.clip(values, edges[0], edges[-1])
+        places = np.floor(values / width)
+        places[(places == 0) & (values < 0)] = -1  # but for those that no float is near enough to
+        return (places - edges[0] / width).astype(np.intp)
 
 
 @lru_cache(maxsize=64)
@@ -59,6 +68,28 @@ def _edges_of_floats():
         parts.append(np.ldexp(1 + np.arange(steps) / steps, exponent))
     positive = np.concatenate(parts)
     return np.concatenate([-positive[::-1], [0.0, _LEAST], positive])  # with a cell that 0 has for itself
+
+
+@lru_cache(maxsize=1)
+def _tables():
+    """Cells of all numbers that share leading bits, by these: of numbers above 0, of those below, and of 0."""
+    keys = np.arange(_LEAST_KEY, _LEAST_KEY + (_HIGHEST - _LOWEST << _FINE_BITS) + 1)
+    above, below = ((keys + side << _TRAILING).view(np.float64) for side in (0, 1))
+    above[0] = _LEAST
+    edges = _edges_of_floats()[1:]
+    tables = [edges.searchsorted(numbers, side="right") for numbers in (above, -below, [0.0])]
+    return np.stack(tables[:2]), tables[2][0]
+
+
+def _places_of_floats(values):
+    """Look the cells of numbers up, which is several times as fast as to search for their edges."""
+    of_bits, of_zero = _tables()
+    is_below, sizes = values < 0, np.abs(values)
+    # Cells begin at their edge: numbers below 0 share a cell up to the one with other leading bits.
+    keys = (sizes.view(np.int64) - is_below >> _TRAILING) - _LEAST_KEY
+    places = of_bits[is_below.view(np.int8), np.clip(keys, 0, of_bits.shape[1] - 1)]
+    places[~is_below & (sizes < _LEAST)] = of_zero
+    return places
 
 
 def _edges_between(low, high, n_cells):

@@ -11,6 +11,8 @@ from .._lazy import is_lazy
 from .._validation import FLOATS, StrOptions, _fit_context, float_type, in_order, low_and_high, silent, validate_array
 from ._base import DataIndependentTransformer, bounds_of_columns
 
+_BLOCK = 2**14  # values that stay in the cache between steps
+
 
 class PublicScaler(DataIndependentTransformer):
     """Clip each column to bounds that do not come from the data, and scale it to a range that all columns share.
@@ -186,12 +188,13 @@ class PublicScaler(DataIndependentTransformer):
         return _on_values(self._scale, rows, dtype)
 
     def _scale(self, values, column, dtype):
-        clipped = np.clip(values, *self.bounds_[column].T)
+        scaled = np.clip(values, *self.bounds_[column].T)  # of float64, as the bounds are
         if not np.isnan(self.fill_).all():
-            clipped = np.where(np.isnan(clipped), self.fill_[column], clipped)
+            scaled = np.where(np.isnan(scaled), self.fill_[column], scaled)
+        scaled *= self.scale_[column]
+        scaled += self.offset_[column]
         # Rounding overshoots, here and again in float32, and what follows counts on the range.
-        scaled = clipped * self.scale_[column] + self.offset_[column]
-        return np.clip(scaled, *_rounded_inward(self.feature_range_, dtype))
+        return np.clip(scaled, *_rounded_inward(self.feature_range_, dtype), out=scaled)
 
     def _unscale(self, values, column, dtype):
         return (values - self.offset_[column]) / self.scale_[column]
@@ -221,11 +224,15 @@ class PublicScaler(DataIndependentTransformer):
 
 def _on_values(function, X, dtype):
     """Apply a function of values and their columns to each value of X, or each that is stored."""
-    if not sp.issparse(X):
-        return function(X, slice(None), dtype).astype(dtype, copy=False)
+    values, columns = (X.data, X.indices) if sp.issparse(X) else (X, None)
+    scaled = np.empty_like(values, dtype=dtype)
+    step = max(1, _BLOCK // max(1, values[:1].size))
+    for block in (slice(start, start + step) for start in range(0, len(values), step)):
+        scaled[block] = function(values[block], slice(None) if columns is None else columns[block], dtype)
+    if columns is None:
+        return scaled
     # The zeros in between stay zero: all others are refused before.
-    values = function(X.data, X.indices, dtype).astype(dtype, copy=False)
-    return type(X)((values, X.indices.copy(), X.indptr.copy()), shape=X.shape)
+    return type(X)((scaled, columns.copy(), X.indptr.copy()), shape=X.shape)
 
 
 def _rounded_inward(interval, dtype):
