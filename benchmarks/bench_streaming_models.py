@@ -2,9 +2,10 @@
 
 Run ``python benchmarks/bench_streaming_models.py``. It first writes the table to a folder, part by part. Models of one
 pass are fitted on all of it, those of many on ``--iterative`` gigabytes; each is scaled, fitted and predicted. A row of
-the table has the seconds of the fit beside those of a plain sum of the columns, and the peak memory of each process so
-far. While AMPClassifier is fitted, a worker is killed. At the end coefficients are compared with those of the fit in
-memory of a tenth of these, four parts at least, under equal noise. It fails if a process passes ``--peak``.
+the table has the seconds of the fit, those beside a plain sum of the columns, both of files that are not in memory, and
+the peak memory of each process so far. While AMPClassifier is fitted, a worker is killed. At the end coefficients are
+compared with those of the fit in memory of a tenth of these, four parts at least, under equal noise. It fails if a
+process passes ``--peak``.
 """
 
 import argparse
@@ -24,7 +25,16 @@ from dask.distributed import Client, LocalCluster
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from skdprp import DPPCA, AMPClassifier, DPHistograms, DPRidge, DPSGDClassifier, PrivacyLedger, PublicScaler
+from skdprp import (
+    DPPCA,
+    AMPClassifier,
+    DPHistograms,
+    DPRidge,
+    DPSGDClassifier,
+    PrivacyLedger,
+    ProductNoiseOutputPerturbation,
+    PublicScaler,
+)
 from skdprp.testing import reproducible_noise
 
 HIGH = 10.0
@@ -44,6 +54,14 @@ def lazy_table(paths, n_rows, n_columns):
     parts = [da.from_delayed(dask.delayed(np.load)(path), (n_rows, n_columns), dtype=float) for path in paths]
     table = da.concatenate(parts)
     return table[:, :-1], table[:, -1]
+
+
+def forget(paths):
+    """Have the parts read from disk again."""
+    for path in paths:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 def kill_later(client, seconds):
@@ -74,7 +92,7 @@ def main():
     parser.add_argument("--features", type=int, default=20)
     parser.add_argument("--part", type=float, default=0.064, help="gigabytes of a part")
     parser.add_argument("--peak", type=float, default=2.0, help="gigabytes of a process above which the run fails")
-    parser.add_argument("--folder", help="where the table is written; a temporary folder if it is not given")
+    parser.add_argument("--folder", help="an existing one that the table is written to; by default a temporary one")
     options = parser.parse_args()
     measure.describe_machine()
     n_columns = options.features + 1
@@ -101,12 +119,15 @@ def main():
             (DPPCA(5, max_norm=2.5, **known), n_parts),
             (DPRidge(max_norm=2.5, target_bounds=(0, 1), **known), n_parts),
             (AMPClassifier(max_norm=2.5, classes=[0, 1], **known), n_iterative),
+            (ProductNoiseOutputPerturbation(max_norm=2.5, classes=[0, 1], **known), n_iterative),
             (DPSGDClassifier(max_norm=2.5, classes=[0, 1], **known), n_iterative),
         ]
         for model, number in models:
             X, y = lazy_table(paths[:number], n_rows, n_columns)
+            forget(paths)
             _, plain = timed(X.sum(axis=0).compute)
             n_before, pipeline = len(ledger.entries), make_pipeline(scaler, model)
+            forget(paths)
             killer = kill_later(client, 1.5 * plain) if isinstance(model, AMPClassifier) else None
             _, seconds = timed(lambda: pipeline.fit(X, y))  # noqa: B023
             is_killed = " (a worker killed)" * bool(killer and not killer.is_alive())
