@@ -114,6 +114,12 @@ DIALECT = {
     r"for whom": "where",
     r"dearest": "most expensive",
     r"one figure for both": "one number for both",
+    r"(evened|evens) out (by|steps)": "preconditioned",
+    r"made-up": "simulated",
+    r"at hand": "available",
+    r"turn(s|ed) (the \w+ )?round": "the opposite",
+    r"by the letter": "as written",
+    r"in (its|their) stead": "instead",
 }
 TOLD = [*WRITTEN, *ROOT.glob("changelog.d/*.rst"), *ROOT.glob("examples/**/*.py")]
 

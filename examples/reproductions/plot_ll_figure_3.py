@@ -9,7 +9,7 @@ over that from noisy projections. Above 1 it pays to project.
 ==================  ==========================  ===================================================================
 setting             paper                       here
 ==================  ==========================  ===================================================================
-rows                norm 1                      the same; and norm 18, which turns the picture round
+rows                norm 1                      the same; and norm 18, with the opposite result
 p                   1000, 10,000                the same
 k / p               .01, .05, .1, .5            the same
 horizontal axis     sigma                       sigma, and the epsilon that has it at delta = 1e-6 and beta = 1

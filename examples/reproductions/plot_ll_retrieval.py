@@ -20,7 +20,7 @@ draws               10                          3; ``--full``: 10
 epsilon             up to some 20               0.5 to 50
 curves              Raw-data, G, OPT, OPT-B,    also DP-RP-L, Analytic DP-RP-G, DP-SignRP, signs of DP-RP, and a
                     OPORP, SignOPORP            norm bound that is used exactly
-Figure 11           CIFAR in grey               left out: the data are not at hand
+Figure 11           CIFAR in grey               left out: the data were not available
 ==================  ==========================  ===================================================================
 
 The paper's k and t are not legible in the text that we had.

@@ -10,7 +10,7 @@ against epsilon, at beta = 1 and delta = 1e-6.
 setting             paper                       here
 ==================  ==========================  ===================================================================
 data, ``--data``    WEBSPAM, character          SMSSpamCollection, character 3-grams: 5574 messages, half to learn
-                    3-grams: 10,000 documents   from; WEBSPAM is not at hand
+                    3-grams: 10,000 documents   from; WEBSPAM not available
                     to learn from, as many to
                     test on
 data, without       -                           pairs of inked pixels of scikit-learn's digits: above four?

@@ -29,7 +29,7 @@ Table 4, rows       not said                    the rows held out, and as many o
 ==================  ==========================  ===================================================================
 
 IMDb, MovieLens and CIFAR-10 are left out (Figures 8, 16 and 17): their networks have embeddings and convolutions, and
-the data are not at hand. Epsilons are in *Privacy of stochastic gradient descent against epochs*.
+the data were not available. Epsilons are in *Privacy of stochastic gradient descent against epochs*.
 """
 
 # %%

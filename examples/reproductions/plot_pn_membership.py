@@ -5,7 +5,7 @@ Product noise: membership inference
 On the question of Table 4 of S. Liu, T. Ji, Z. Fang, L. Wei and P. Li, *Privacy Loss of Noise Perturbation via
 Concentration Analysis of a Product Measure* (SIGMOD 2026, arXiv:2512.06253): how well the loss of a row under the
 released model tells whether the row was in the training data, as the area under the ROC curve. With ``--data DIR``, for
-MNIST, a9a and made-up rows, otherwise for the small digits of scikit-learn and made-up rows. Few rows and a weak
+MNIST, a9a and simulated rows, otherwise for the small digits of scikit-learn and simulated rows. Few rows and a weak
 penalty make the model without noise overfit, so that there is something to find. The networks of the table itself are
 in *Accuracy of networks, and membership inference*; here are linear models by output and objective perturbation, at
 numbers of rows, penalty and epsilons of ours. The area is "tailored" as there: max(AUC, 1/2).

@@ -11,8 +11,8 @@ Huber-hinge support vector machine.
 setting             paper                       here
 ==================  ==========================  ===================================================================
 data                MNIST, Synthetic-H,         with ``--data DIR`` the test images of MNIST (4000 and 2000; 8000 under
-                    Real-sim, RCV1              ``--full``) and a9a, otherwise small digits; 5000 made-up rows of 1000
-                                                features (10,000 of 2000)
+                    Real-sim, RCV1              ``--full``) and a9a, otherwise small digits; 5000 simulated rows of
+                                                1000 features (10,000 of 2000)
 split, Lambda       without hyperparameters     the same: Lambda is the least that a calibration needs (``C="auto"``)
                     (H-F)
 delta               1 / n^2                     the same; rows have unit norm, no intercept

@@ -54,13 +54,13 @@ class DescentProblem:
 
     @property
     def n_numbers(self):
-        """How many numbers a fit holds at most, besides the rows and what evens out steps."""
+        """How many numbers a fit holds at most, besides the rows and the preconditioner."""
         return 12 * self.network.n_weights + 4 * LARGEST_BLOCK * max(self.network.sizes[1:])
 
 
 @dataclass(frozen=True)
 class Descent:
-    """Steps and batches, the noise of a sum of gradients, how gradients are summed, and what evens out steps.
+    """Steps and batches, the noise of a sum of gradients, how gradients are summed, and the preconditioner.
 
     `scale` is a standard deviation if the noise is Gaussian; otherwise that of a radius, with the shape and power in
     `radius`.
@@ -135,7 +135,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     optimizer : {"sgd", "adam"}, default="sgd"
         How a noisy gradient moves the weights: as above, or scaled weight by weight by its past.
     preconditioner : bool or "auto", default="auto"
-        Whether a sum of products of columns is released first, by which steps are evened out: directions in which rows
+        Whether a sum of products of columns is released first, to precondition the steps: directions in which rows
         vary little are learnt in as many steps as others. It is free for replaced rows, and takes a fifth of the budget
         (of mu squared) for rows that count or are blank. For linear models with `max_norm` on all rows, in which
         `learning_rate` is then a share of what the sum suggests. "auto" takes it up to 1000 weights a class, where rows

@@ -44,7 +44,7 @@ class Plan:
 
     @property
     def is_preconditioned(self):
-        """Whether steps are evened out by a Gram matrix of the rows."""
+        """Whether steps are preconditioned by a Gram matrix of the rows."""
         return self.travel is not None
 
     @property

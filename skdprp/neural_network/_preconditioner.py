@@ -1,4 +1,4 @@
-"""A private Gram matrix of the rows, and steps of descent that it evens out."""
+"""A private Gram matrix of the rows, and steps of descent that it preconditions."""
 
 from dataclasses import dataclass
 
@@ -69,7 +69,7 @@ def _columns(network):
 
 
 def preconditioned(update, preconditioner, problem, X, row_weights=None):
-    """Release the Gram matrix of the rows with noise; return `update` of the mean gradients that it evens out.
+    """Release the Gram matrix of the rows with noise; return `update` of the mean gradients that it preconditions.
 
     The Gram matrix A bounds the curvature of a sum of logistic losses by A / 4. Noise makes its eigenvalues of any
     sign: those below zero are none, and the floor is more than the noise by itself makes. The step on a sum of
