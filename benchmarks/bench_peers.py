@@ -269,8 +269,9 @@ def report(options):
     flags += f" --rows {options.rows}" * (options.rows != ROWS)
     print(
         f"From `python benchmarks/bench_peers.py {flags}`, one thread of {processor()}, Python "
-        f"{platform.python_version()}; {versions()}. Accuracy (and after a slash AUC, of two classes) or R² is that on "
-        f"held-out rows, mean ± standard deviation of {options.draws} fits.\n"
+        f"{platform.python_version()}; {versions()}. Scores are on held-out rows, mean ± standard deviation of "
+        f"{options.draws} fits: for two classes accuracy / AUC, for more classes accuracy, for a number R². The column "
+        "*guarantee, as stated* is what the library itself states; n is the number of training rows.\n"
     )
     for name, error in found.items():
         if isinstance(error, str):

@@ -25,8 +25,8 @@ model = LogisticRegression(C=0.1, max_iter=1000)
 # First choose epsilon
 # --------------------
 # Any search that varies an ``epsilon`` can be drawn. Mind what such a search releases: inside the pipeline, every fold
-# of every candidate sketches its rows anew. It is a *planning* tool for whoever holds the rows, or for public data that
-# are like them; its curve is not private.
+# of every candidate sketches its rows anew. Use it for *planning*, if you hold the rows, or on public data that
+# resemble them. Its curve is not private.
 reference = cross_val_score(model, X, y, cv=3).mean()
 ax = None
 for sketch in (DPOPORP(64, random_state=0), DPSignOPORP(64, random_state=0)):

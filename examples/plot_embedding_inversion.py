@@ -2,9 +2,9 @@
 Embeddings: what a search finds, and what an attacker recovers
 ==============================================================
 
-Rows of numbers that a model computed, *embeddings*, are released so that others can search them. Whoever has the same
-model can also try to invert it: to compute the input from the embedding. Noise is between the two. This example
-measures both on the same release, since what tells a searcher which row is near also tells an attacker what it is like.
+Rows of numbers that a model computed, *embeddings*, are released so that others can search them. Anybody with the
+same model can also try to invert it: to compute the input from the embedding. Noise makes both harder. This example
+measures both on the same release.
 
 The model is one that everybody has: principal components of the first 600 digits, which count as public here. The
 others are private.

@@ -33,7 +33,7 @@ shares = {type(s).__name__: [plus_probability(s, u), plus_probability(s, v)] for
 # %%
 # Left, the probabilities of the two rows are nearly the same for every bit: their odds differ by a factor of
 # exp(epsilon / 16) at most, and all bits together by exp(epsilon). Right, there are bits that are always negative, or
-# always positive, for one row and random for the other: whoever sees the impossible sign knows.
+# always positive, for one row and random for the other: an impossible sign tells them apart.
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True, layout="constrained")
 for ax, (name, (of_u, of_v)) in zip(axes, shares.items(), strict=True):
     ax.bar(np.arange(n_components) - 0.2, of_u, width=0.4, color="#0077BB", label="row u")

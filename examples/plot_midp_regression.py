@@ -2,9 +2,9 @@
 Regression with protected entries
 =================================
 
-:class:`~skdprp.MIDPRegressor` protects single entries of the table, in bits: whoever knows everything else learns at
-most epsilon bits about an entry. The target y has no protection. There are two mechanisms; which is better depends on
-how many rows there are.
+:class:`~skdprp.MIDPRegressor` protects single entries of the table, in bits: somebody who knows everything else learns
+at most epsilon bits about an entry. The target y has no protection. There are two mechanisms; which is better depends
+on how many rows there are.
 """
 
 # %%

@@ -24,7 +24,7 @@ with reproducible_noise(seed=1789):
 seeded.guarantee_
 
 # %%
-# The attacker draws the noise of each seed from 0 to 4999 and takes it off. Pixels are whole numbers from 0 to 16, and
+# The attacker draws the noise of each seed from 0 to 4999 and subtracts it. Pixels are whole numbers from 0 to 16, and
 # only one seed gives such numbers.
 
 

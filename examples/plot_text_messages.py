@@ -81,8 +81,8 @@ for warning in told:
     print(warning.message)
 
 # %%
-# A query in full view, which needs no noise as long as it stays with who asks, is scored against noisy numbers. Where
-# the query is to be hidden as well it is a sketch itself, and bits are compared with bits: few of them, in repetitions.
+# A query without noise, which must stay with the searcher, is scored against noisy numbers. If the query has to be
+# hidden as well, it is a sketch itself, and bits are compared with bits: few of them, in repetitions.
 # Both answer two questions. Are the nearest ten rows the right ones, where there are any? And does the distance of the
 # nearest tell whether there are any: how often is a message that has some nearer than one that has none?
 

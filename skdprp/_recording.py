@@ -219,7 +219,7 @@ def _may_be_open(marker):
 
 
 def _tell():
-    """Tell processes that start from now on; whoever else changes that meanwhile, the last one looks once more."""
+    """Tell processes that start from now on; if others change that meanwhile, the last one looks once more."""
     while os.environ.get(_ENVIRONMENT, "") != (markers := os.pathsep.join([*_TOLD, *_OWN])):
         os.environ[_ENVIRONMENT] = markers
         if not markers:

@@ -56,7 +56,7 @@ __all__ = [
 def silent(function):
     """Let no floating-point error or warning of numpy or scipy leave a function of rows: it would tell of a row.
 
-    Whoever calls may have asked for them, by :func:`numpy.seterr` or :func:`scipy.special.seterr`; a thread begins with
+    The caller may have asked for them, by :func:`numpy.seterr` or :func:`scipy.special.seterr`; a thread begins with
     warnings of overflows.
     """
 

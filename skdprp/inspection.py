@@ -188,7 +188,7 @@ class PrivacyUtilityDisplay:
 
     .. warning::
        Such a curve is computed from the data with no protection: **it is not private**, whatever the estimators are.
-       Draw it on public data that are like yours, or keep it with whoever holds the data. To choose epsilon by it and
+       Draw it on public data that resemble yours, or keep it as private as the data. To choose epsilon by it and
        then publish a model at that epsilon releases more than that model's guarantee says.
 
     Parameters

@@ -48,8 +48,8 @@ class EntryNoise:
 class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, RegressorMixin, BaseEstimator):
     """Least squares on a noisy copy or a noisy random projection of the data (MI-DP).
 
-    Protects single entries of X: whoever knows all other entries and y learns at most `epsilon` bits about an entry
-    from the release. It does **not** protect y, nor rows.
+    Protects single entries of X: somebody who knows all other entries and y learns at most `epsilon` bits about
+    an entry from the release. It does **not** protect y, nor rows.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
 
     See Also
     --------
-    DPMoments : The release by itself, for this and other models at one price.
+    DPMoments : The release by itself, for this and other models under one guarantee.
     MIDPRegressor : Protects single entries of X in mutual information, and not rows.
 
     Notes

@@ -81,7 +81,7 @@ def load_histograms(path):
 
     Notes
     -----
-    The checksum finds damage, not forgery: whoever can write the file can write its checksum. Nothing is unpickled.
+    The checksum finds damage, not forgery: anybody who can write the file can write its checksum. Nothing is unpickled.
 
     Examples
     --------

@@ -25,7 +25,7 @@ class SavedModel:
     version : str
         The skdprp that wrote the file.
     description : str
-        What whoever saved it said of it; nothing checks that.
+        Description by the person who saved it; nothing checks that.
     """
 
     estimator: BaseEstimator
@@ -119,7 +119,7 @@ def load_model(path):
     Notes
     -----
     Nothing is unpickled, and no class is made but estimators of this package and a few of scikit-learn. The checksum
-    finds damage, not forgery: whoever can write the file can write another model, another guarantee and its checksum.
+    finds damage, not forgery: anybody who can write the file can write another model, guarantee and checksum.
 
     Examples
     --------

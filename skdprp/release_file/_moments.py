@@ -74,7 +74,7 @@ def load_moments(path):
 
     Notes
     -----
-    The checksum finds damage, not forgery: whoever can write the file can write its checksum. Nothing is unpickled.
+    The checksum finds damage, not forgery: anybody who can write the file can write its checksum. Nothing is unpickled.
 
     Examples
     --------

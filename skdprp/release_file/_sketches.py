@@ -42,7 +42,7 @@ class Release:
     version : str
         The skdprp that wrote the file.
     description : str, default=""
-        What whoever saved it said of it; nothing checks that.
+        Description by the person who saved it; nothing checks that.
     """
 
     sketches: np.ndarray = field(repr=False)
@@ -142,7 +142,7 @@ def load_release(path, *, max_projection_size=2**26):
 
     Notes
     -----
-    The checksum finds damage, not forgery: whoever can write the file can write its checksum.
+    The checksum finds damage, not forgery: anybody who can write the file can write its checksum.
 
     Examples
     --------

@@ -179,7 +179,7 @@ class NeighborsMixin(ABC):
         X : {array-like, sparse matrix} of shape (n_queries, n_features) or None, default=None
             Queries. Those of :class:`HammingNeighbors` are sketches by the same projection and in the same form; None
             takes the ones seen in fit, none of which is a neighbour of itself. Those of :class:`SketchNeighbors` are
-            rows in full view, scaled as the released ones were before they reached the sketch.
+            rows without noise, scaled as the released ones were before they reached the sketch.
         n_neighbors : int or None, default=None
             Number of neighbours; None takes that of the constructor.
         return_distance : bool, default=True

@@ -241,12 +241,12 @@ class BaseSketch(
     def project_queries(self, X):
         """Project rows as `transform` does, without any noise: queries that need no protection.
 
-        Nothing is released by it as long as what it returns stays with whoever asks.
+        Nothing is released by it as long as what it returns stays with the searcher.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
-            Rows in full view.
+            Rows without noise.
 
         Returns
         -------
