@@ -41,6 +41,7 @@ from .sensitivity import moments_sensitivity
 __all__ = ["DPMoments", "Moments", "add_moments"]
 
 _BLOCK_ENTRIES = 2**18  # of float64, which fit the cache
+_CACHED = 2**14  # numbers of each of a few arrays
 _SPARSE_BLOCKS = 8  # blocks of dense rows in one of sparse rows
 _UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for products of rounding errors
 
@@ -641,19 +642,28 @@ class CompensatedSum:
     """A sum of arrays whose rounding does not grow with their number (Knuth, TwoSum)."""
 
     def __init__(self):
-        self._sum = self._lost = 0.0
+        self._sum, self._lost = 0.0, None
 
     @property
     def value(self):
         """The sum so far."""
-        return self._sum + self._lost
+        return self._sum if self._lost is None else self._sum + self._lost
 
     def add(self, term):
-        """Add one more array."""
-        total = self._sum + term
-        added = total - self._sum
-        self._lost = self._lost + (self._sum - (total - added)) + (term - added)  # exactly what was rounded off
-        self._sum = total
+        """Add one more array, in parts that stay in the cache between steps."""
+        if np.ndim(self._sum) == 0 and self._sum == 0 and self._lost is None:  # nothing, or that of no rows
+            self._sum = term
+            return
+        if self._lost is None:  # what was added first is not ours to write to
+            self._sum, self._lost = np.array(self._sum, order="C"), np.zeros(np.shape(self._sum))
+        flat = [values.reshape(-1) for values in (self._sum, self._lost, np.broadcast_to(term, self._sum.shape))]
+        for part in (slice(start, start + _CACHED) for start in range(0, len(flat[0]), _CACHED)):
+            before, lost, more = (values[part] for values in flat)
+            total = before + more
+            added = total - before
+            lost += before - (total - added)  # exactly what was rounded off
+            lost += more - added
+            before[...] = total
 
 
 def accuracy(n_samples, columns):

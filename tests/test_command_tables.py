@@ -177,3 +177,17 @@ def test_features_numbered_from_zero(points, folder):
     X0, y0 = read_file(folder / "shifted.svm", n_features=4, zero_based=True)
     np.testing.assert_array_equal(X.toarray(), X0.toarray())
     np.testing.assert_array_equal(y, y0)
+
+
+@pytest.mark.parametrize("other", ["0", "0.5", "", "98765432109876543210987", "-1", "1e3", "no", "true"])
+def test_no_cell_decides_how_the_numbers_of_other_rows_are_read(folder, other):
+    """Numbers of 17 digits and more were rounded in one way beside whole numbers, and in another beside a 0.5."""
+    rng = np.random.default_rng(0)
+    written = [str(2**60), *map(str, rng.integers(2**57, 2**63, 300)), *[f"{x:.17e}" for x in rng.normal(size=300)]]
+    for cells in (written[:301], written):  # whole numbers alone, and others among them
+        (folder / "table.csv").write_text("\n".join(["size,kind", *[f"{cell},a" for cell in cells], f"{other},b", ""]))
+        X, _ = read_file(folder / "table.csv", target="kind", classes=["a", "b"])
+        for read in (_tables._numbers(X["size"]), _tables._coerced(X["size"])):
+            assert read is None or np.array_equal(read[:-1], np.array(cells, dtype=object).astype(float))
+        listed = _tables._as_categories(X["size"].astype(str), [float(2**60)])
+        assert listed[0] == 2.0**60

@@ -94,14 +94,20 @@ def test_true_gradients_are_within_the_stated_accuracy_from_any_offset(loss, off
 
 
 def test_rounding_of_scores_counts():
-    """At weights of norm 1e9 the true gradient is many times what the solver was asked for, and what sums may lose."""
-    rng = np.random.default_rng(2)
-    X, codes = rows_that_nearly_cancel(rng, 8, 300, 1e-8), rng.integers(2, size=8)
-    problem, weights, b = solve("log_loss", False, X, codes, 1e-18, tol=1e-11)
-    found = exact_gradient_norm(problem, X, codes, weights, 1e-18, b)
-    assert np.linalg.norm(weights) > 1e8
-    assert found > 3 * (problem.target_gradient + 8 * (8 + 300) * 2.0**-52)
-    assert found <= problem.accuracy(1e-18)
+    """At weights of norm 1e8 true gradients are several times what the solver was asked for, and what sums may lose.
+
+    Of which rows depends on the order in which the processor adds up.
+    """
+    largest = 0.0
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        X, codes = rows_that_nearly_cancel(rng, 8, 300, 1e-8), rng.integers(2, size=8)
+        problem, weights, b = solve("log_loss", False, X, codes, 1e-17, tol=1e-10)
+        found = exact_gradient_norm(problem, X, codes, weights, 1e-17, b)
+        assert found <= problem.accuracy(1e-17)
+        assert np.linalg.norm(weights) > 1e7
+        largest = max(largest, found / (problem.target_gradient + 8 * (8 + 300) * 2.0**-52))
+    assert largest > 3
 
 
 @pytest.mark.parametrize("n_samples", [100, 10**6])

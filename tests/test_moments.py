@@ -199,6 +199,20 @@ def test_a_compensated_sum_keeps_what_each_addition_rounds_off():
     assert total.value == 2.0**-50
 
 
+def test_a_compensated_sum_takes_parts_without_rows_and_writes_to_none():
+    """A part without rows is a 0 of no shape, wherever it stands."""
+    arrays = [np.arange(6.0).reshape(2, 3), 0.1 * np.arange(6.0).reshape(3, 2).T, np.full((2, 3), 1e-20)]
+    for place, parts in itertools.product(range(4), (arrays, arrays[::-1], [arrays[1], arrays[0]])):
+        total, given = CompensatedSum(), [part.copy(order="K") for part in parts]
+        for part in given:
+            part.setflags(write=False)
+        for part in [*given[:place], 0.0, *given[place:]]:
+            total.add(part)
+        assert np.allclose(total.value, sum(parts), rtol=1e-15)
+        assert all(map(np.array_equal, parts, given))
+    assert CompensatedSum().value == 0.0
+
+
 # Sums of releases
 
 

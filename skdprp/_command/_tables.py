@@ -86,7 +86,11 @@ def _read_csv(path, target, as_text):
             warnings.simplefilter("error", pd.errors.ParserWarning)
             # As text, no cell has a say in the type of the others: 1 would become 1.0 beside a missing one.
             texts = dict.fromkeys([*as_text, target], str)
-            table = pd.read_csv(path, sep=separator, index_col=False, low_memory=False, dtype=texts)[columns]
+            options = {"index_col": False, "low_memory": False, "dtype": texts}
+            if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
+                # Others round numbers of 17 digits in one way among whole numbers, and in another beside a 0.5.
+                options["float_precision"] = "round_trip"
+            table = pd.read_csv(path, sep=separator, **options)[columns]
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         if "out of memory" in str(error):
             raise MemoryError from None
@@ -200,10 +204,5 @@ def _numbers(column):
 
 
 def _coerced(column):
-    """Return a column as float64, with nan for all that is no number, and infinity for whole numbers beyond floats."""
-    import pandas as pd
-
-    try:
-        return pd.to_numeric(column, errors="coerce").astype(np.float64)
-    except OverflowError:
-        return column.map(lambda cell: number(str(cell)), na_action="ignore").astype(np.float64)
+    """Return a column as float64, with nan for all that is no number: each cell is read by itself."""
+    return column.map(lambda cell: number(str(cell)), na_action="ignore").astype(np.float64)
