@@ -91,8 +91,9 @@ class Interval(_param_validation.Interval):
     """An interval of Python's numbers, which :class:`PythonNumbersMixin` makes of all that equal one; True is none."""
 
     def is_satisfied_by(self, val):
-        """Whether a parameter is a number in the interval."""
-        return type(val) in (int, float) and super().is_satisfied_by(val)
+        """Whether a parameter is a number in the interval; of whole numbers, one that numpy can hold."""
+        is_number = type(val) is float or (type(val) is int and abs(val) < 2**63)
+        return is_number and super().is_satisfied_by(val)
 
 
 class PythonNumbersMixin:

@@ -119,8 +119,10 @@ def _leading_direction(projection, noise):
     # Largest in l2 is the first singular vector; in l1, signs s and direction W s in turn, which only ever grow.
     direction = np.linalg.svd(W, full_matrices=False)[0][:, 0]
     for _ in range(_SIGN_STEPS if noise == "laplace" else 0):
-        direction = W @ np.sign(direction @ W)
-        direction /= np.linalg.norm(direction)
+        moved = W @ np.sign(direction @ W)
+        if not moved.any():  # nothing moves the projection
+            break
+        direction = moved / np.linalg.norm(moved)
     return direction
 
 
@@ -156,6 +158,9 @@ def _of_sign_sketch(estimator: SignSketch, X, y=None):
         return np.zeros_like(step), step
     direction = _largest_row(estimator.projection_, lambda rows: np.count_nonzero(rows, axis=1))
     a, b = _both_sides(estimator.max_change * direction)
+    if direction.size == 1 and np.abs(a[0, 0]) < (getattr(estimator, "min_norm", None) or 0.0):  # on one side of zero
+        least = estimator.min_norm * (1 + 2.0**-40)
+        return np.array([[least]]), np.array([[least + estimator.max_change]])
     rest = (getattr(estimator, "min_norm", None) or 0.0) ** 2 - (estimator.max_change / 2) ** 2
     if rest > 0:  # norm that both rows still lack goes to a feature where they are equal
         other = int(np.flatnonzero(direction == 0)[0])

@@ -1,6 +1,7 @@
 """Flipped signs of projections: DPSignRP and DPSignOPORP."""
 
 from abc import abstractmethod
+from numbers import Real
 
 import numpy as np
 from sklearn.exceptions import DataDimensionalityWarning
@@ -10,7 +11,15 @@ from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration
 from .._digits import printed_down, printed_up
-from .._validation import POSITIVE, PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions, silent, warn_at_caller
+from .._validation import (
+    POSITIVE,
+    PRIVACY_CONSTRAINTS,
+    SKETCH_CONSTRAINTS,
+    Interval,
+    StrOptions,
+    silent,
+    warn_at_caller,
+)
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import laplace_scale, sampled_target
 from ..mechanisms.published import published_sign_changes
@@ -31,7 +40,7 @@ _SIGNS_OF_LAPLACE = "Dwork et al. 2006, of the signs of the noisy projection"
 _MARGIN_OF_DISTANT_ROWS = ROUNDING_MARGIN / 64  # so little that it hardly adds to the probability that a sign changes
 SIGN_CONSTRAINTS = {
     **SKETCH_CONSTRAINTS,
-    "epsilon": POSITIVE,
+    "epsilon": [Interval(Real, 1e-300, 1e300, closed="both")],  # its share of one bit is a float
     "output": [StrOptions({"sign", "packed"})],
 }
 
