@@ -240,8 +240,11 @@ def _canonical(X):
     if sp.issparse(X):
         return without_values(canonical_csr, X)
     # numpy takes them for the number of their ticks, and what is missing for the least of all numbers, -2^63.
-    if _has_times(_kinds_of_cells(X)):
+    kinds = _kinds_of_cells(X)
+    if _has_times(kinds):
         raise TypeError(TIMES.format("X"))
+    if is_frame(X) and any(getattr(kind, "kind", "") == "c" for kind in kinds):  # pandas would drop a part of each
+        raise ValueError("Complex data not supported")
     # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
     is_filled = hasattr(X, "iloc") and X.ndim == 2 and any(getattr(dtype, "fill_value", 0) != 0 for dtype in X.dtypes)
     return dense_frame(X) if is_filled else X

@@ -120,8 +120,8 @@ def _leading_direction(projection, noise):
     direction = np.linalg.svd(W, full_matrices=False)[0][:, 0]
     for _ in range(_SIGN_STEPS if noise == "laplace" else 0):
         moved = W @ np.sign(direction @ W)
-        if not moved.any():  # nothing moves the projection
-            break
+        if not moved.any():
+            raise ValueError("The projection is zero everywhere: no neighbours differ in what is released.")
         direction = moved / np.linalg.norm(moved)
     return direction
 

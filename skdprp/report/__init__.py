@@ -16,12 +16,13 @@ __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
 
 _BESIDE = "gives rows out beside their sketches: leave them out of its transform, or sketch them as well"
 _AS_FITTED = (
-    "steps and their parameters are those of the fit, and no search or cross-validation has chosen them or the rows: "
-    "of one, report that"
+    "steps and their parameters are those of the fit, no step was handed anything of these rows but the rows and their "
+    "labels, and no search or cross-validation has chosen them or the rows: of one, report that"
 )
 AS_PLANNED = (
-    "steps and their parameters will be these at the fit, rows and labels like those given and without groups, and "
-    "rows as wide after each step as a few of them became"
+    "steps and their parameters will be these at the fit, no step is handed anything of these rows but the rows and "
+    "their labels, which will be like those given and without groups, and rows are as wide after each step as a few of "
+    "them became"
 )
 
 
