@@ -361,10 +361,9 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
     def _fit_chunks(self, chunks):
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
-        model._assumed = ()
-        n_samples, columns, sums, unit = model._sum(chunks)
+        n_samples, columns, sums, unit, assumed = model._sum(chunks)
         calibration = model._calibrate(n_samples, columns, unit)
-        assumptions = calibration.guarantee.assumptions + vars(model).pop("_assumed")
+        assumptions = calibration.guarantee.assumptions + assumed
         calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
         with calibration.recorded(self):
             values = calibration.noise.release(sums)
@@ -379,10 +378,12 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
     def _sum(self, chunks):
         """Sum ``u u'`` over all rows of all chunks, or its means over the rows of each person.
 
-        Return the number of rows or persons, what the columns are, the sum, and which of both it is of.
+        Return the number of rows or persons, what the columns are, the sum, which of both it is of, and assumptions.
         """
-        numbers, labels, kinds, columns, total = {}, set(), set(), None, CompensatedSum()
+        numbers, labels, kinds, columns, total, assumed = {}, set(), set(), None, CompensatedSum(), ()
         for X, y, groups in chunks:
+            if is_lazy(X) and (y is not None or groups is not None):
+                assumed = (SAME_ORDER,)
             persons, parts = self._parts(X, y, groups)
             for n_rows, its_columns, its_total in filter(None, parts):
                 if columns not in (None, its_columns):
@@ -404,7 +405,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         if len(numbers) > 1:
             raise ValueError("Some chunks have groups, and others have none: give them to all.")
         [(unit, number)] = numbers.items()
-        return number, columns, total.value * np.outer(columns.weights, columns.weights), unit
+        return number, columns, total.value * np.outer(columns.weights, columns.weights), unit, assumed
 
     def _parts(self, X, y, groups):
         """Return the persons of a chunk, if there are groups, and its sums, or those of partitions of a lazy one."""
@@ -412,8 +413,6 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         if is_lazy(X):
             if first:
                 validate_data(self, stand_in(X), accept_sparse="csr", dtype=FLOATS)
-            if y is not None or groups is not None:
-                self._assumed = (SAME_ORDER,)
             return compute_partitions(self._part_of_lazy, X, y, groups)
         if not first and hasattr(X, "shape") and X.shape[0] == 0:
             return None, ()

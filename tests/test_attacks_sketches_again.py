@@ -12,9 +12,10 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.special import ndtr
+from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import VotingClassifier
+from sklearn.ensemble import RandomTreesEmbedding, VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -82,6 +83,21 @@ def test_what_a_step_is_handed_at_fit_beside_the_rows_is_at_least_assumed_to_be_
     for report in reports:
         stated = () if report.total is None else report.total.assumptions + report.total.not_covered
         assert report.total is None or any("weight" in text or "handed" in text for text in stated)
+
+
+@pytest.mark.parametrize(
+    "behind", [make_pipeline, lambda *steps: make_pipeline(steps[0], FeatureUnion([("f", steps[1])]))]
+)
+def test_what_goes_on_from_an_earlier_fit_is_not_covered_behind_a_sketch(behind):
+    """A forest kept the tree that it had learnt from the rows themselves, beside one of their sketches."""
+    X = np.random.default_rng(0).uniform(size=(60, 4))
+    forest = RandomTreesEmbedding(2, warm_start=True).fit(X).set_params(n_estimators=4)
+    model = behind(DPRandomProjection(projection="identity", epsilon=0.1), forest)
+    for report in (privacy_report(model, X), privacy_report(model.fit(X)), privacy_report(clone(model).fit(X))):
+        assert report.total is None and any("warm_start=False" in step.remark for step in report.steps)
+        assert report.private is not None
+    forest.set_params(warm_start=False)
+    assert privacy_report(model.fit(X)).total.epsilon == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +323,7 @@ def test_audits_of_any_sketch_refute_nothing():
 
 @pytest.mark.parametrize("kind", [DPOPORP, DPSignRP, PublicScaler])
 def test_complex_columns_are_refused_beside_nullable_ones(kind):
-    """pandas took the real parts, with a warning: two rows that differ in the other part were one."""
+    """Pandas took the real parts, with a warning: two rows that differ in the other part were one."""
     frame = pd.DataFrame({"a": np.array([1 + 2j, 0.5]), "b": pd.array([1, 0], dtype="Int64")})
     with pytest.raises(ValueError, match="Complex data"):
         (kind((0, 1)) if kind is PublicScaler else kind(2)).fit(frame)

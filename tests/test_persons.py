@@ -238,7 +238,7 @@ def test_persons_who_count_for_each_row_would_be_further_apart():
 def test_the_sum_of_moments_is_the_sum_of_the_means_of_persons():
     X, _, y, groups = table()
     model = DPMoments(target_bounds=BOUNDS)
-    number, columns, sums, unit = clone(model)._sum([(X, y, groups)])
+    number, columns, sums, unit, _ = clone(model)._sum([(X, y, groups)])
     assert (number, unit) == (200, Unit.PERSON)
     clipped, others = columns.clip(X, y)
     u = np.hstack([clipped, others]) * columns.weights

@@ -120,6 +120,7 @@ _APPLIES = (
     " the steps after them, and compose() the guarantees if both are of the same rows"
 )
 _FITTED_BEFORE = "holds what was fitted before, perhaps on the rows without noise: have it fitted in its place"
+_GOES_ON = "goes on from earlier fits, perhaps to the rows without noise: set warm_start=False"
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = (
     "rows that were sketched are not sketched again: each transform, predict or score of them is one release more, "
@@ -314,6 +315,8 @@ def _of_step(estimator, name, flow):
     if flow.released and holds_fitted(estimator):
         part = replace(_uncovered(name, kind, _FITTED_BEFORE), is_known=not holds_private(estimator))
         return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or name))
+    if flow.released and getattr(estimator, "warm_start", False):
+        return replace(_uncovered(name, kind, _GOES_ON), is_known=not holds_private(estimator))
     # What sees only released rows may inherit, learn and release what it likes: that is post-processing.
     if may_release_more(estimator) and not flow.released:
         return _uncovered(name, kind, _INHERITS)
