@@ -1,6 +1,8 @@
 """Attacks on sketches: what is said of their use, odd parameters, losses, maps before them, and counts of releases."""
 
+import copy
 import itertools
+import pickle
 import random
 import warnings
 from collections import Counter
@@ -37,6 +39,7 @@ from skdprp import (
     compose,
     iDPSignRP,
     privacy_report,
+    save_release,
     worst_neighbours,
 )
 from skdprp.sketch._base import BaseSketch
@@ -98,6 +101,18 @@ def test_what_goes_on_from_an_earlier_fit_is_not_covered_behind_a_sketch(behind)
         assert report.private is not None
     forest.set_params(warm_start=False)
     assert privacy_report(model.fit(X)).total.epsilon == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("sketch", [DPOPORP(4), DPSignOPORP(4), iDPSignRP(4), DPRandomProjection(4, adjacency="l2")])
+def test_a_projection_that_was_set_after_the_fit_is_refused(sketch):
+    """To share the projection of another sketch was to release under a guarantee for its own."""
+    X, fitted = np.random.default_rng(0).uniform(size=(5, 6)), clone(sketch).set_params(random_state=0).fit(np.eye(6))
+    for copied in (fitted, pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted), copy.copy(fitted)):
+        assert copied.transform(X).shape == (5, 4)
+    S, fitted.projection_ = fitted.transform(X), clone(sketch).set_params(random_state=1).fit(np.eye(6)).projection_
+    for go_on in (lambda: fitted.transform(X), lambda: save_release("never", S, fitted)):
+        with pytest.raises(ValueError, match="projection_ was set after the fit"):
+            go_on()
 
 
 @pytest.mark.parametrize(

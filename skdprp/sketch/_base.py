@@ -174,7 +174,8 @@ class BaseSketch(
 
     def _fit_projection(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
-        self.projection_, self._fit_name = projection, uuid4().hex
+        self.projection_ = self._calibrated_to = projection
+        self._fit_name = uuid4().hex
         self._calibrate(projection).publish(self, seeded=_noise.is_seeded())
         self._calibrated_for = self._stated_for = self._private_parameters()
         _read_only_arrays(vars(self))
@@ -305,6 +306,8 @@ class BaseSketch(
         check_is_fitted(self)
         if self._private_parameters() != self._calibrated_for:
             raise ValueError("The last fit failed, or a parameter was changed after it: no guarantee holds, fit again.")
+        if self.projection_ is not self._calibrated_to:  # that of another sketch has another sensitivity
+            raise ValueError("projection_ was set after the fit: no guarantee holds for it, fit again.")
 
     def _private_parameters(self):
         """Parameters that the calibration and the guarantee depend on."""
