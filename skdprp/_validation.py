@@ -155,9 +155,13 @@ _MACHINERY = {"skdprp", "sklearn", "joblib", "contextlib", "functools", "threadi
 _CONVERTERS = {"skdprp", "sklearn", "numpy", "scipy", "pandas", "polars", "pyarrow"}
 
 _MISSING = (
-    "{} contains NaN: fill missing values by constants that do not come from the data{}, before the private step."
+    "X contains NaN: fill missing values by constants that do not come from the data, for instance "
+    "SimpleImputer(strategy='constant', fill_value=0, keep_empty_features=True), before the private step."
 )
-_IMPUTER = ", for instance SimpleImputer(strategy='constant', fill_value=0, keep_empty_features=True)"
+CURE_OF_LABELS = (
+    "leave these rows out beforehand, by nothing but their own labels; the guarantee then takes it as public how many "
+    "rows have one. Or, of classes, make 'missing' a class of its own."
+)
 TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."
 _TEXT = "{} has text where numbers should be: encode it by listed categories."
 _WITHHELD = "{} cannot be read ({}; what it says is withheld, for it may quote the data)."
@@ -445,7 +449,7 @@ def _public(error, name):
         return withheld
     message = str(error)
     if missing := re.match(r"Input (\w+ )?contains NaN", message):  # what follows advises to learn from the rows
-        return _MISSING.format("X", _IMPUTER) if missing[1] == "X " else _MISSING.format("y", "")
+        return _MISSING if missing[1] == "X " else f"y contains NaN, which are missing labels: {CURE_OF_LABELS}"
     if "convert string" in message or "bytes/strings" in message:
         return _TEXT.format(name)
     if message.startswith(_QUOTES):

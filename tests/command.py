@@ -15,5 +15,7 @@ def printed(text):
 
 def printed_scores(text, head):
     """Return the figures of the printed table of scores by the name of the model."""
-    rows = re.findall(r"^ +(private|not private|constant)((?: +\S+)+)$", text.split(head)[1], flags=re.MULTILINE)
+    rows = re.findall(
+        r"^ +(private|same bins|not private|constant)((?: +\S+)+)$", text.split(head)[1], flags=re.MULTILINE
+    )
     return {name: [float(figure) for figure in figures.split()] for name, figures in rows}

@@ -131,7 +131,7 @@ def test_bounds_may_be_given_in_several_options(points, capsys):
         (["a,b,kind,c", "1,2,yes,3"], "no column 'd', which points.csv has"),
         (["a,b,c,d", "1,2,3,4"], "no column 'kind' among the 4"),
         (["a,b,c,d,kind", "1,2,3,4,secret"], "some labels are not among those of points.csv"),
-        (["a,b,c,d,kind", "1,2,3,4,", "1,2,3,4,yes"], "some labels are missing"),
+        (["a,b,c,d,kind", "1,2,3,4,", "1,2,3,4,yes"], "some labels are missing: leave these rows out beforehand"),
         (["a,b,c,d,kind", "1,2,secret,4,yes"], "column 'c' holds text"),
         (["a,b,c,d,kind", "1,2,-inf,4,yes"], "column 'c' has infinite"),
         (["a,b,c,d,kind"], "there are no rows"),
@@ -198,3 +198,18 @@ def test_scores_are_those_of_the_model_and_are_said_to_be_without_noise(folder, 
     np.testing.assert_allclose(scores["private"], expected, rtol=1e-3)
     assert scores["not private"][2] < scores["constant"][2] == pytest.approx(np.log(3), rel=1e-3)
     assert "computed from the rows without noise" in out and "keep them with the rows" in out
+
+
+def test_a_model_on_private_bins_is_told_from_one_on_bins_without_noise(folder, capsys, recwarn):
+    """The label changes four times along x, which the few bins found at this epsilon cannot follow."""
+    x = np.arange(600) % 400 / 100
+    rows = pd.DataFrame({"x": x, "kind": np.where(x % 2 < 1, "low", "high")})
+    rows.to_csv("rows.csv", index=False)
+    main(["fit", "rows.csv", "--target", "kind", "--private-bins", "--epsilon", "0.3", "--test", "rows.csv"])
+    out = capsys.readouterr().out
+    scores = printed_scores(out, "rows.csv: 600 rows\n")
+    assert list(scores) == ["private", "same bins", "not private", "constant"]
+    assert scores["not private"][0] > 0.9 > scores["same bins"][0]
+    assert "same bins: a model without noise on the private bins" in out and not recwarn.list
+    main(["fit", "rows.csv", "--target", "kind", "--bounds", "x=0:4", "--test", "rows.csv", "--force"])
+    assert "same bins" not in capsys.readouterr().out

@@ -209,10 +209,10 @@ def test_thresholds(seeded):
 @pytest.mark.parametrize(
     ("known", "message"),
     [
-        ({"count_labels": True, "loss": "huber_hinge"}, "need two classes, a logistic loss"),
-        ({"threshold": 0.3, "loss": "huber_hinge"}, "need two classes, a logistic loss"),
-        ({"count_labels": True, "classes": [0, 1, 2]}, "need two classes, a logistic loss"),
-        ({"threshold": "prior", "classes": [0, 1, 2]}, "need two classes, a logistic loss"),
+        ({"count_labels": True, "loss": "huber_hinge"}, "^count_labels=True needs two classes, a logistic loss"),
+        ({"threshold": 0.3, "loss": "huber_hinge"}, "^threshold=0.3 needs two classes, a logistic loss"),
+        ({"count_labels": True, "classes": [0, 1, 2]}, "^count_labels=True needs two classes, a logistic loss"),
+        ({"threshold": "prior", "classes": [0, 1, 2]}, "^threshold='prior' needs two classes, a logistic loss"),
         ({"threshold": "prior", "count_labels": False}, "needs a count of labels"),
         ({"count_labels": True, "calibration": "published"}, "an exact calibration"),
         ({"threshold": 0.0}, "threshold"),

@@ -1,6 +1,7 @@
 """``python -m skdprp fit``: a private linear model of the rows of a file, saved."""
 
 import textwrap
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score, roc_auc_score, root_mean_squared_error
 from sklearn.pipeline import make_pipeline
 
+from ..guarantee import PrivacyWarning
 from ..linear_model import AMPClassifier, DPRidge
 from ..model_selection import set_budget
 from ..preprocessing import make_table_preprocessor
@@ -28,6 +30,7 @@ _NOT_LISTED = (
     "\nand the guarantee holds given the set of them; --classes THIS,THAT lists them without looking at the rows.\n"
 )
 _SHARE_OF_BINS = 0.2  # of epsilon, where bins are found: the best on Adult and California
+_NO_NOISE = 1e3  # an epsilon at which bins are those of the rows
 _MOST_NUMBERS = 50  # that are taken for classes
 
 
@@ -172,14 +175,26 @@ def _introduce(X, y, options):
 
 
 def _references(model, X, y, options):
-    """Return models without privacy: one that learns from the same columns, and one that learns nothing of them."""
+    """Return models without privacy: of the same columns, of bins found without noise, and one that learns nothing."""
     if options.target_bounds:
         plain, constant = Ridge(alpha=0.1), DummyRegressor()
     else:
         plain, constant = LogisticRegression(C=10, max_iter=1000), DummyClassifier()
         plain = plain if len(np.unique(y)) > 1 else clone(constant)  # classes may be listed that no row has
-    rows = model[0].transform(X)
-    return {"not private": make_pipeline(model[0], plain.fit(rows, y)), "constant": constant.fit(rows, y)}
+    references = {"not private": make_pipeline(model[0], clone(plain).fit(model[0].transform(X), y))}
+    if _finds_bins(model):
+        exact = clone(model[0]).set_params(columns__remainder__epsilon=_NO_NOISE)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)  # it has no guarantee, and is said to have none
+            exact.fit(X)
+        references = {"same bins": references["not private"], "not private": make_pipeline(exact, clone(plain))}
+        references["not private"][-1].fit(exact.transform(X), y)
+    return references | {"constant": constant.fit(X, y)}
+
+
+def _finds_bins(model):
+    """Whether the columns of a pipeline are bins that are found with noise."""
+    return "columns__remainder__epsilon" in model[0].get_params()
 
 
 def _score_labels(model, X, y):
@@ -206,7 +221,9 @@ def _print_scores(options, models, score, X, y):
     print(f"{options.test}: {len(y)} rows\n{'':>12}" + "".join(f"{kind:>12}" for kind in kinds))
     for name, found in scores.items():
         print(f"{name:>12}" + "".join(f"{found[kind]:>12.4g}" for kind in kinds))
+    if "same bins" in models:
+        print("same bins: a model without noise on the private bins; not private: one on bins without noise as well")
     print(
-        "These figures are computed from the rows without noise, and the last two models are trained without any:\n"
+        "These figures are computed from the rows without noise, as are all models but the first:\n"
         "keep them with the rows, unless those are public.\n"
     )

@@ -5,6 +5,8 @@ from decimal import Decimal
 
 import numpy as np
 
+from .._validation import CURE_OF_LABELS
+
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,4})?|[+-]?inf(inity)?", re.ASCII | re.IGNORECASE)
 _TRUTH_VALUES = {form(word) for word in ("true", "false") for form in (str, str.title, str.upper)}
 
@@ -29,7 +31,7 @@ def whole_number(text):
 def read_labels(path, cells, classes=None, listed_by="--classes"):
     """Return labels as the classes that they are, or else in a type that follows from the set of those written."""
     if any(cell is None or cell != cell for cell in cells):
-        raise ValueError(f"{path}: some labels are missing")
+        raise ValueError(f"{path}: some labels are missing: {CURE_OF_LABELS.rstrip('.')}")
     cells = list(map(str, cells))
     written = sorted(set(cells))
     labels = _by_themselves(written) if classes is None else _as_classes(written, classes)

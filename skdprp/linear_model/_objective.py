@@ -235,9 +235,10 @@ class AMPClassifier(PrivateLinearClassifier):
     def _calibrate(self, problem, delta):
         can_count = problem.n_classes == 2 and problem.loss != "huber_hinge" and self.calibration == "exact"
         if (self.count_labels is True or self.threshold != 0.5) and not can_count:
+            asked = f"threshold={self.threshold!r}" if self.threshold != 0.5 else "count_labels=True"
             raise ValueError(
-                "count_labels=True, and a threshold other than 0.5, need two classes, a logistic loss and an exact "
-                "calibration."
+                f"{asked} needs two classes, a logistic loss and an exact calibration. Of more classes the most "
+                "probable one is predicted; weigh the columns of predict_proba to predict rare ones more often."
             )
         if self.threshold == "prior" and self.count_labels is False:
             raise ValueError("threshold='prior' needs a count of labels: leave count_labels at 'auto'.")
