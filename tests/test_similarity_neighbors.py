@@ -13,7 +13,7 @@ from sketches import EVERY, projection_matrix, wide
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
-from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
 
 from skdprp import (
     DPOPORP,
@@ -129,6 +129,31 @@ def test_neighbours_are_those_of_sorting_all_cosines(n_neighbors, n_jobs, monkey
     assert distances == pytest.approx(1 - np.take_along_axis(exact, order, axis=1), abs=1e-6)
     assert (np.diff(distances, axis=1) >= 0).all() and distances.min() >= 0
     assert (distances[9] == 1).all() and (indices[9] == np.arange(n_neighbors)).all()
+
+
+def test_released_rows_are_searched_among_themselves_as_scikit_learn_does():
+    """No row is its own neighbour, where copies come before it or there are more of them than neighbours, too."""
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 50))
+    sketch = DPOPORP(30, epsilon=20.0, random_state=0).fit(X)
+    S = sketch.transform(X)
+    S[[3, 20, 30]] = S[7]  # somebody may pass a row on twice
+    neighbors = SketchNeighbors(2).fit(S, sketch=sketch)
+    distances, indices = neighbors.kneighbors()
+    peer = NearestNeighbors(n_neighbors=2, metric="cosine", algorithm="brute").fit(neighbors._rows.astype(float))
+    assert distances == pytest.approx(peer.kneighbors()[0], abs=1e-6)
+    assert not (indices == np.arange(40)[:, None]).any()
+    assert indices[[3, 7, 20, 30]].tolist() == [[7, 20], [3, 20], [3, 7], [3, 7]]
+    assert (neighbors.kneighbors_graph().toarray().argsort()[:, -2:].sum(axis=1) == indices.sum(axis=1)).all()
+
+
+def test_integers_that_cannot_be_released_bits_are_plain_queries():
+    """Whole numbers from 0 to 255 and from -9 to 9, as images and ratings are."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(-9, 10, (30, 64)).astype(np.int8)
+    for k, queries in ((64, X), (48, X.astype(np.uint8))):
+        sketch = DPSignOPORP(k, random_state=0).fit(X)
+        neighbors = SketchNeighbors(3).fit(sketch.transform(X), sketch=sketch)
+        assert (neighbors.kneighbors(queries)[1] == neighbors.kneighbors(queries.astype(float))[1]).all()
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +297,7 @@ ROWS = np.ones((3, 6))
 SKETCH = DPOPORP(4, random_state=0).fit(ROWS)
 SIGNS = DPSignOPORP(4, random_state=0).fit(ROWS)
 FITTED = SketchNeighbors(2).fit(SKETCH.transform(ROWS), sketch=SKETCH)
+OF_BITS = SketchNeighbors(2).fit(SIGNS.transform(ROWS), sketch=SIGNS)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +323,9 @@ FITTED = SketchNeighbors(2).fit(SKETCH.transform(ROWS), sketch=SKETCH)
         (lambda: FITTED.kneighbors(ROWS, 0), ValueError, "at least 1"),
         (lambda: FITTED.kneighbors(ROWS[:, :5]), ValueError, "expecting 6 features"),
         (lambda: FITTED.kneighbors(ROWS[:0]), ValueError, "0 sample"),
-        (lambda: FITTED.kneighbors(None), ValueError, "2D array"),
+        (lambda: FITTED.kneighbors(None, 3), ValueError, "at most 2"),
+        (lambda: OF_BITS.kneighbors(SIGNS.transform(ROWS)), ValueError, "int8 and 4: HammingNeighbors"),
+        (lambda: OF_BITS.kneighbors(np.packbits(ROWS > 0, axis=1)), ValueError, "uint8 and 1: HammingNeighbors"),
         (lambda: FITTED.kneighbors_graph(ROWS, mode="weights"), ValueError, "mode"),
     ],
 )

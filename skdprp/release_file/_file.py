@@ -27,6 +27,12 @@ _DESCRIPTION_LENGTH = 10_000
 _KINDS = "biufUS"  # of arrays: numbers and texts
 _HEADER_LENGTH = 2**25  # characters
 _MOST_CONTAINERS = 10**6  # lists and dictionaries in a header, each of which takes more memory than it has characters
+_READERS = {  # by a fact that the files of each have, and those of the next ones do not
+    "model": "load_model",
+    "sketch": "load_release",
+    "threshold": "load_histograms",
+    "noise_scale": "load_moments",
+}
 _DAMAGED = (
     ValueError,
     TypeError,
@@ -82,14 +88,15 @@ def _write_arrays(path, **arrays):
         np.savez(file, **arrays)
 
 
-def read(path, names, rebuild):
-    """Return what `rebuild` makes of the facts and arrays of a file, of these names or any, once its checksum holds."""
+def read(path, reader, names, rebuild):
+    """Return what `rebuild` makes of the facts and arrays of a file, of these names or any, once its checksum holds.
+
+    `reader` is the public function that was called: a file of another kind is refused by the name of its own.
+    """
     with open(path, "rb") as stream:
         try:
             arrays = _read_arrays(stream)
             header, checksum = arrays.pop("header").item(), arrays.pop("checksum").item()
-            if names is not None:
-                agree("set of arrays", sorted(arrays), sorted(names))
             found = checksum_of(header, arrays)
         except _DAMAGED as error:
             raise ValueError(f"{path}: not a release, or a damaged one.") from error
@@ -103,9 +110,14 @@ def read(path, names, rebuild):
         check_description(facts.get("description", ""))  # files of before there was one have none
         if not isinstance(facts["version"], str):
             raise TypeError("its version is no text.")
-        return rebuild(facts, **arrays)
+        reader_of_its_kind = next((name for fact, name in _READERS.items() if fact in facts), reader)
+        if reader == reader_of_its_kind:
+            if names is not None:
+                agree("set of arrays", sorted(arrays), sorted(names))
+            return rebuild(facts, **arrays)
     except _DAMAGED as error:
         raise ValueError(f"{path}: the parts of this release do not match: {error}") from error
+    raise ValueError(f"{path}: {reader} does not read this kind of file; use skdprp.{reader_of_its_kind}.")
 
 
 def _read_arrays(stream):

@@ -94,7 +94,7 @@ def load_histograms(path):
     ...     load_histograms(Path(folder, "table.npz")) == release
     True
     """
-    return read(path, ("values",), _rebuild)
+    return read(path, "load_histograms", ("values",), _rebuild)
 
 
 def _describe_column(column):

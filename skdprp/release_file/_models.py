@@ -133,7 +133,7 @@ def load_model(path):
     >>> bool((saved.estimator.coef_ == model.coef_).all()), saved.estimator.guarantee_ == model.guarantee_
     (True, True)
     """
-    return read(path, None, _rebuild)
+    return read(path, "load_model", None, _rebuild)
 
 
 def _guarantees_of(estimator):

@@ -87,7 +87,7 @@ def load_moments(path):
     ...     load_moments(Path(folder, "table.npz")) == release
     True
     """
-    return read(path, ("values",), _rebuild)
+    return read(path, "load_moments", ("values",), _rebuild)
 
 
 def _rebuild(facts, values):

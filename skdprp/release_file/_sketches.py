@@ -155,7 +155,8 @@ def load_release(path, *, max_projection_size=2**26):
     ...     load_release(Path(folder, "row.npz")).guarantee
     (1.0, 1e-06)-DP per transform, l1 change of 1.0
     """
-    return read(path, ("sketches", "probe"), partial(_rebuild, largest=max_projection_size))
+    rebuild = partial(_rebuild, largest=max_projection_size)
+    return read(path, "load_release", ("sketches", "probe"), rebuild)
 
 
 def _describe(estimator):

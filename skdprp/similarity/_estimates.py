@@ -19,6 +19,11 @@ def as_array(S):
     return np.asarray(S)
 
 
+def is_release(X):
+    """Whether X is what `load_release` returns."""
+    return hasattr(X, "sketches") and hasattr(X, "estimator")
+
+
 def _pair(S, T, kinds, what):
     """Return two sketches of a kind as arrays, or refuse them."""
     S, T = as_array(S), as_array(T)

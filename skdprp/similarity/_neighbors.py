@@ -9,7 +9,7 @@ from sklearn.utils import gen_batches
 
 from .._validation import PythonNumbersMixin, _fit_context
 from ..sensitivity import component_sensitivity
-from ._estimates import as_array
+from ._estimates import as_array, is_release
 from ._posterior import means_of_bits, means_of_numbers
 from ._search import NEIGHBORS_CONSTRAINTS, NeighborsMixin, in_slices
 
@@ -36,6 +36,16 @@ def _posterior_means(S, sketch):
     probe = np.sqrt(np.arange(2.0, projection.n_features + 2))[None]
     means[:, projection.project(probe)[0] == 0] = 0
     return means
+
+
+def _looks_released(X, sketch):
+    """Whether X has the dtype, the width and the values of the bits that `sketch` releases."""
+    k = sketch.projection_.n_components
+    if not isinstance(X, np.ndarray) or not hasattr(sketch, "positive_probability"):
+        return False
+    if X.dtype == np.uint8:
+        return X.shape[1:] == (-(-k // 8),)
+    return X.dtype == np.int8 and X.shape[1:] == (k,) and bool((np.abs(X) == 1).all())
 
 
 def _unit_rows(rows):
@@ -162,7 +172,7 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
             If X is empty or cannot come from `sketch`, or if a parameter of `sketch` was changed after its fit.
         """
         if sketch is None:
-            if not (hasattr(X, "sketches") and hasattr(X, "estimator")):
+            if not is_release(X):
                 raise TypeError("Pass the fitted sketch that released X, fit(X, sketch=sketch), or a loaded release.")
             X, sketch = X.sketches, X.estimator
         if not (hasattr(sketch, "positive_probability") or hasattr(sketch, "noise")):
@@ -177,7 +187,12 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
         return self
 
     def _nearest(self, X, n_neighbors):
-        queries = _unit_rows(self.sketch_.project_queries(X))
+        if _looks_released(X, self.sketch_):
+            raise ValueError(
+                f"Queries are plain rows here, and X has the dtype and width of the sketches, {X.dtype} and "
+                f"{X.shape[1]}: HammingNeighbors searches by sketches. If these are plain rows, pass them as floats."
+            )
+        queries = self._rows if X is None else _unit_rows(self.sketch_.project_queries(X))
         products, indices = in_slices(
             lambda rows: _largest_products(self._rows, queries[rows], n_neighbors),
             len(queries),

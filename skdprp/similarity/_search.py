@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._threads import in_threads
 from .._validation import SKETCH_CONSTRAINTS, PythonNumbersMixin, _fit_context
-from ._estimates import as_array
+from ._estimates import as_array, is_release
 
 _ROWS, _QUERIES = 1 << 15, 16  # compared at a time: one word of each of the rows stays in the cache
 _LINE = 64  # bytes
@@ -25,7 +25,11 @@ def _as_sketches(S):
     if S.ndim != 2:
         raise ValueError(f"Sign sketches need two dimensions, got shape {S.shape}.")
     if S.dtype not in (np.uint8, np.int8):
-        raise ValueError(f"This needs sign sketches: bits packed in uint8, or int8 signs; got {S.dtype}.")
+        raise ValueError(
+            f"This needs sign sketches: bits packed in uint8, or int8 signs; got {S.dtype}. SketchNeighbors searches "
+            "numbers, and takes plain rows as queries. Here sketch these first: sketch.transform(rows), or of a loaded "
+            "release, release.estimator.transform(rows)."
+        )
     return S
 
 
@@ -177,9 +181,10 @@ class NeighborsMixin(ABC):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features) or None, default=None
-            Queries. Those of :class:`HammingNeighbors` are sketches by the same projection and in the same form; None
-            takes the ones seen in fit, none of which is a neighbour of itself. Those of :class:`SketchNeighbors` are
-            rows without noise, scaled as the released ones were before they reached the sketch.
+            Queries. Those of :class:`HammingNeighbors` are sketches by the same projection and in the same form. Those
+            of :class:`SketchNeighbors` are rows without noise, scaled as the released ones were before they reached the
+            sketch; what has the dtype and width of released bits is refused. None takes the sketches seen in fit, none
+            of which is a neighbour of itself.
         n_neighbors : int or None, default=None
             Number of neighbours; None takes that of the constructor.
         return_distance : bool, default=True
@@ -203,20 +208,25 @@ class NeighborsMixin(ABC):
         n_candidates = self.n_samples_fit_ - (X is None)
         if not 1 <= n_neighbors <= n_candidates:
             raise ValueError(f"n_neighbors={n_neighbors} should be at least 1 and at most {n_candidates} here.")
-        distances, indices = self._nearest(X, int(n_neighbors))
+        distances, indices = self._nearest(X, int(n_neighbors) + (X is None))
+        if X is None:
+            # Each is dropped from its own neighbours, or the last if equal ones before it left no room for it.
+            drop = indices == np.arange(len(indices))[:, None]
+            drop[~drop.any(axis=1), -1] = True
+            distances, indices = (each[~drop].reshape(len(each), -1) for each in (distances, indices))
         return (distances, indices) if return_distance else indices
 
     @abstractmethod
     def _nearest(self, X, n_neighbors):
-        """Return distances and indices of so many neighbours of each query."""
+        """Return distances and indices of so many neighbours of each query, or of what was seen in fit."""
 
     def kneighbors_graph(self, X=None, n_neighbors=None, mode="connectivity"):
         """Return the neighbours as a sparse graph, which scikit-learn takes as ``metric="precomputed"``.
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features), or what else `kneighbors` takes
-            Queries.
+        X : {array-like, sparse matrix} of shape (n_queries, n_features) or None, default=None
+            Queries, as `kneighbors` takes them.
         n_neighbors : int or None, default=None
             Number of neighbours; None takes that of the constructor.
         mode : {"connectivity", "distance"}, default="connectivity"
@@ -298,8 +308,9 @@ class HammingNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Sign sketches by one projection: bits packed in uint8, or int8 signs.
+        X : array-like of shape (n_samples, n_features), or Release
+            Sign sketches by one projection: bits packed in uint8, or int8 signs; or what :func:`~skdprp.load_release`
+            returns.
         y : None
             Ignored.
 
@@ -312,7 +323,7 @@ class HammingNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
         ValueError
             If X holds no sign sketches, or is empty.
         """
-        X = _as_sketches(X)
+        X = _as_sketches(X.sketches if is_release(X) else X)
         if X.size == 0:
             raise ValueError(f"There is nothing to search in X of shape {X.shape}.")
         self.n_samples_fit_, self.n_features_in_ = X.shape
@@ -322,12 +333,7 @@ class HammingNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
 
     def _nearest(self, X, n_neighbors):
         if X is None:
-            distances, indices = self._search(self._arranged.bits(), n_neighbors + 1)
-            # Each is dropped from its own neighbours, or the last if equal ones before it left no room for it.
-            drop = indices == np.arange(len(indices))[:, None]
-            drop[~drop.any(axis=1), -1] = True
-            shape = len(indices), n_neighbors
-            return distances[~drop].reshape(shape), indices[~drop].reshape(shape)
+            return self._search(self._arranged.bits(), n_neighbors)
         X = _as_sketches(X)
         if X.dtype != self._form or X.shape[1] != self.n_features_in_:
             raise ValueError(
