@@ -10,10 +10,16 @@ import numpy as np
 
 _AS_ASKED = 6
 _PLAIN = {float, int, bool, str, type(None)}
-_UNBOUNDED = "scale", "sensitivity", "lipschitz", "max_norm", "min_eigenvalue", "n_changed", "penalty", "log_det"
-_LARGEST = {"changed": 1, "rate": 1} | dict.fromkeys((*_UNBOUNDED, "release_shift", "accuracy"), inf)
-_LEAST = {"n_outputs": 1, "n_vertices": 1, "n_classes": 2}  # all others 0
-_BOUNDED = _LARGEST.keys() | _LEAST.keys()
+_UNBOUNDED = (
+    *("scale", "sensitivity", "lipschitz", "max_norm", "max_abs", "max_change", "min_norm", "min_eigenvalue"),
+    *("min_residual", "n_changed", "n_columns", "n_trials", "penalty", "log_det", "noise_variance", "release_shift"),
+    *("count_epsilon", "count_shift", "accuracy", "trial_epsilon", "n_components", "n_dims", "n_samples", "n_steps"),
+    *("n_outputs", "n_vertices", "n_classes"),
+)
+_LARGEST = {"changed": 1, "rate": 1, "trial_delta": 1, "trial_distance": 1} | dict.fromkeys(_UNBOUNDED, inf)
+_COUNTS = "n_components", "n_dims", "n_samples", "n_steps", "n_outputs", "n_vertices"
+_LEAST = dict.fromkeys(_COUNTS, 1) | {"n_classes": 2}  # all others 0
+_BOUNDED = _LARGEST.keys()
 
 
 def to_python(number):
@@ -42,7 +48,7 @@ def with_python_numbers(function):
         known = {name: to_python(value) for name, value in known.items()}
         for name in _BOUNDED & known.keys():
             # Of what is no scale or probability a formula would return a number, and a false guarantee with it.
-            least, largest = _LEAST.get(name, 0), _LARGEST.get(name, inf)
+            least, largest = _LEAST.get(name, 0), _LARGEST[name]
             if isinstance(known[name], Real) and not least <= known[name] <= largest:
                 raise ValueError(f"{name} must be between {least} and {largest:g}, got {known[name]}.")
         return function(*map(to_python, args), **known)

@@ -172,7 +172,7 @@ _SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, type
     r"The feature names should match|Sparse data was passed|Only sparse matrices with|This \w+ estimator requires y|"
     r"Expected (2D input|a 2-dimensional container|sequence or array-like, got <class)|y should be a 1d array, got an|"
     r"(float|int)\(\) argument must be|setting an array element with a sequence|Unknown label type|"
-    r"Classification metrics can't handle|X has categories that are neither"
+    r"Classification metrics can't handle|X has categories that are neither|X is damaged: "
 )
 
 
@@ -307,12 +307,18 @@ def canonical_csr(X):
         rows = _sum_repeated(sp.csr_array((rows.data[order.data], order.indices, rows.indptr), shape=rows.shape))
     ends = np.concatenate([rows.indptr[:-1], rows.indptr[1:] - 1])[np.tile(np.diff(rows.indptr) > 0, 2)]
     if not ((rows.indices[ends] >= 0) & (rows.indices[ends] < X.shape[1])).all():
-        raise ValueError("An entry lies in a column that X does not have.")  # where a kernel would read beside W
+        raise ValueError("X is damaged: an entry lies in a column that it does not have.")  # W has no row for it
     return sp.csr_matrix(rows) if isinstance(X, sp.spmatrix) else rows
 
 
 def _stored_entries(X):
     """CSR of all entries as they are stored: nothing is summed, and no flag set."""
+    if X.format in ("csr", "csc"):  # of which scipy believes what they say, and reads and writes beside them
+        n_entries, lengths = min(len(X.indices), len(X.data)), np.diff(X.indptr)
+        if X.indptr[0] != 0 or (lengths < 0).any() or X.indptr[-1] > n_entries:
+            raise ValueError("X is damaged: its pointers are not those of its entries.")
+        if X.format == "csc" and n_entries and not 0 <= X.indices.min() <= X.indices.max() < X.shape[0]:
+            raise ValueError("X is damaged: an entry lies in a row that it does not have.")
     X = X.tocsr() if X.format == "csc" else X  # which keeps repeated entries apart, where others would sum them
     if X.format == "csr":
         size = X.indptr[-1]

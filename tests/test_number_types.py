@@ -4,6 +4,7 @@ import pickle
 import warnings
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
@@ -401,6 +402,10 @@ def test_clones_and_copies_keep_the_numbers():
         (mechanisms.amplified, "rate", {"delta": 1e-6}),
         (mechanisms.secret_projection_profile, "min_eigenvalue", {"scale": 1.0, "n_components": 4}),
         (mechanisms.secret_projection_scale, "max_norm", {"delta": 1e-6, "n_components": 4}),
+        (mechanisms.information_scale, "min_residual", {"n_components": 20, "n_samples": 100}),
+        (partial(mechanisms.private_search_trial, delta=1e-6), "n_trials", {"trial_distance": 0.04}),
+        (partial(mechanisms.private_search_trial, delta=1e-6), "trial_distance", {"n_trials": 5}),
+        (mechanisms.product_perturbation_profile, "count_epsilon", {"scale": 1.0, "n_dims": 4, "penalty": 1.0}),
     ],
     ids=lambda part: getattr(part, "__name__", part if isinstance(part, str) else ""),
 )

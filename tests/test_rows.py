@@ -21,6 +21,7 @@ from sklearn.base import clone
 
 from skdprp import (
     DPOPORP,
+    DPMoments,
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
@@ -426,3 +427,15 @@ def test_canonical_rows_are_not_copied():
         assert type(out) is type(rows)
         assert np.shares_memory(out.data, X.data)
         assert np.shares_memory(out.indices, X.indices)
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc"])
+@pytest.mark.parametrize("part", ["indices", "indptr"])
+@pytest.mark.parametrize("number", [-1, 98765])
+def test_damaged_sparse_rows_are_refused(kind, part, number):
+    """What scipy takes for granted of them made it read, and write, beside them, and the process died."""
+    rows = getattr(sp, f"{kind}_matrix")(np.full((2, 3), 1.0))
+    getattr(rows, part)[1] = number
+    for estimator in (DPOPORP(2), DPMoments(), PublicScaler((-1, 1))):
+        with pytest.raises(ValueError, match="X is damaged"):
+            clone(estimator).fit(rows)

@@ -115,6 +115,8 @@ def private_search_trial(epsilon, delta, *, n_trials, trial_distance=None):
     2.0
     """
     require_positive_delta(delta)
+    if n_trials == 0:
+        raise ValueError("A search needs n_trials > 0.")
 
     def _profile_of_gaussian_trials(scale):
         distance = min(1.0, gaussian_profile(0.0, scale=scale) * (1 + _ROOM))
