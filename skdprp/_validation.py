@@ -163,6 +163,7 @@ CURE_OF_LABELS = (
     "rows have one. Or, of classes, make 'missing' a class of its own."
 )
 TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."
+_MOST_NAMES = 10  # that an error lists
 _TEXT = "{} has text where numbers should be: encode it by listed categories."
 _WITHHELD = "{} cannot be read ({}; what it says is withheld, for it may quote the data)."
 _QUOTES = ("Complex data not supported", "Expected 2D array")  # the rest of these is the array itself
@@ -198,11 +199,32 @@ def validate_data(estimator, X, y="no_validation", **options):
         raise TypeError("y is an array of numpy's StringDType, which scikit-learn cannot read: give y.astype(str).")
     X, y = _loaded(X=X, y=y)
     with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
-        data = without_values(validation.validate_data, estimator, _canonical(X), y, **options)
+        try:
+            data, found = without_values(validation.validate_data, estimator, _canonical(X), y, **options), None
+        except ValueError as error:
+            if str(error) != _TEXT.format("X") or not is_frame(X):
+                raise
+            found = _text_in(X)
+        if found:  # here and not in the handler, as in without_values
+            raise ValueError(found)
         if not isinstance(data, tuple):
             return _as_numbers(data)
         X, y = data
         return _as_numbers(X), without_values(_numbers, y, name="y") if is_numeric else y
+
+
+def _text_in(X):
+    """Say which columns of a frame may hold the text: names and types are public, and only these are looked at."""
+    names = [name for name, dtype in zip(X.columns, X.dtypes, strict=True) if not holds_numbers(dtype)]
+    shown = ", ".join(map(repr, names[:_MOST_NAMES])) + ", ..." * (len(names) > _MOST_NAMES)
+    return _TEXT.format("X") + f" Columns that are not of a numeric type: {shown}."
+
+
+def holds_numbers(dtype):
+    """Whether a column of a frame holds numbers or truth values; categories of numbers are none."""
+    if hasattr(dtype, "is_numeric"):
+        return dtype.is_numeric() or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "iufbc"  # complex numbers are refused as such
 
 
 def _loaded(**data):

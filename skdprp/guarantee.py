@@ -41,7 +41,7 @@ _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 # Scales and releases are of the type of the rows, which one value may change; an encoder keeps that of each column.
 TYPES_ARE_PUBLIC = "the types of the columns are public, as the steps before give them"
 _DISJOINT = "no two releases saw the same unit ({}), and which rows each of them saw does not depend on what is in them"
-_MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove less)"
+_MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove a smaller epsilon)"
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {
     profile.__name__: profile
@@ -534,7 +534,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         The total, for the neighbours that all guarantees have in common: one row, where some are for a person that is
         replaced and others for a row that is. Its `method` says how it was computed; where
         dp-accounting is not installed or the definition is mutual information, by basic composition. It says where
-        ``pip install "skdprp[pld]"`` may prove less.
+        ``pip install "skdprp[pld]"`` may prove a smaller epsilon.
 
     Notes
     -----

@@ -339,7 +339,7 @@ def test_without_the_accountant_composition_is_basic_and_says_so(monkeypatch):
     other = dataclasses.replace(GAUSSIAN, loss=None, epsilon=0.123)
     total = compose(GAUSSIAN, other)
     assert (total.epsilon, total.delta) == (1.123, 2e-6) and "basic" in total.method and "pld" in total.method
-    assert "may prove less" in total.method and compose(PURE, PURE).method == "basic composition"
+    assert "may prove a smaller epsilon" in total.method and compose(PURE, PURE).method == "basic composition"
     assert total.profile(1.123) == 2e-6 and "best guess" in str(total)
     with pytest.raises(ImportError, match=r"skdprp\[pld\]"):
         compose(GAUSSIAN, other, delta=1e-7)

@@ -456,3 +456,16 @@ def test_warnings_point_at_the_line_that_called(call):
     with pytest.warns(DataDimensionalityWarning) as caught:
         call()
     assert {(warning.filename, warning.lineno) for warning in caught} == {(__file__, call.__code__.co_firstlineno)}
+
+
+@pytest.mark.parametrize("dtype", ["str", "object", "category"])
+def test_columns_of_text_are_named_where_rows_are_a_frame(dtype):
+    """By names and types, which are public, and by no cell: of mixed cells all columns of their type."""
+    rows = pd.DataFrame({"age": [1.0, 2.0] * 20, "town": pd.Series([SECRET, "b"] * 20, dtype=dtype), "n": [1, 2] * 20})
+    numbers = rows.assign(town=0.5)
+    model = AMPClassifier(classes=[0, 1]).fit(numbers, [0, 1] * 20)
+    for method, data in ((AMPClassifier().fit, (rows, [0, 1] * 20)), (model.predict, (rows,))):
+        told = str(refusal(method, *data))
+        assert told.endswith("Columns that are not of a numeric type: 'town'.") and SECRET not in told
+    many = pd.DataFrame({f"c{i}": rows["town"] for i in range(12)})
+    assert str(refusal(AMPClassifier().fit, many, [0, 1] * 20)).endswith("'c9', ....")

@@ -8,7 +8,17 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import FLOATS, TIMES, dense_frame, in_order, is_frame, low_and_high, validate_array, without_values
+from .._validation import (
+    FLOATS,
+    TIMES,
+    dense_frame,
+    holds_numbers,
+    in_order,
+    is_frame,
+    low_and_high,
+    validate_array,
+    without_values,
+)
 from ._cells import Cells, column_norm, column_norm_squared, half_sums
 
 N_PUBLIC = 2**32  # rows that nobody has: so many that no noise is seen beside them
@@ -162,13 +172,6 @@ def columns_of(X, n_features, names, *, bounds, categories, n_cells, counts_list
         return Numbers(Cells(pair, n_cells))
 
     return tuple(map(_column, names))
-
-
-def holds_numbers(dtype):
-    """Whether a column of a frame holds numbers or truth values; categories of numbers are none."""
-    if hasattr(dtype, "is_numeric"):
-        return dtype.is_numeric() or str(dtype) == "Boolean"
-    return getattr(dtype, "kind", "O") in "iufbc"  # complex numbers are refused as such
 
 
 def holds_times(dtype):

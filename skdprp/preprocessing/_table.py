@@ -11,8 +11,8 @@ from sklearn.preprocessing import Normalizer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import is_lazy
-from .._validation import is_frame, validate_schema
-from ..histograms._columns import holds_numbers, holds_times
+from .._validation import holds_numbers, is_frame, validate_schema
+from ..histograms._columns import holds_times
 from ._binner import PublicBinner
 from ._private_binner import DPBinner
 from ._scaler import PublicScaler
