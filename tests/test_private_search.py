@@ -133,7 +133,7 @@ def test_a_longer_distance_of_trials_costs_epsilon():
 
 @pytest.mark.parametrize("known", [{"n_trials": 0}, {"trial_delta": 1.5}, {"trial_distance": -0.1}])
 def test_what_no_search_has_is_refused(known):
-    with pytest.raises(ValueError, match="A search needs|must be between 0 and"):
+    with pytest.raises(ValueError, match=r"A search needs|must be between 0 and"):
         private_search_profile(
             1.0, **{"n_trials": 1, "trial_epsilon": 1.0, "trial_delta": 0.1, "trial_distance": 0.2} | known
         )

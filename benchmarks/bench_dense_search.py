@@ -1,0 +1,107 @@
+"""Recall of a search in sketches of dense rows, and what somebody who has a plain row learns from its sketch.
+
+Run ``python benchmarks/bench_dense_search.py``. The rows are digits, 64 pixels between -1/2 and 1/2, of which 1497 are
+released and 300 are queries; or with ``--rows housing`` eight numbers of each of the districts in the gallery's sample.
+Each sketch has ``max_change=1``, which hides one pixel or number. A released row counts as found if its cosine with
+the query is at least that of the tenth nearest.
+
+An attacker has the plain rows. *Own sketch nearest* is the share of released rows of which the nearest sketch, by
+``SketchNeighbors``, is their own. *Membership* is the area under the curve of that attacker's guess which of 300
+released and 300 other rows were released, by the distance to the nearest sketch. Both are simple attacks: others may do
+better. Figures are means over draws of the projection and the noise, with the largest standard error of a line.
+"""
+
+import argparse
+from pathlib import Path
+
+import measure  # pins the threads, so before numpy
+import numpy as np
+import pandas as pd
+from problems import HOUSING_BOUNDS, PRICES
+from sklearn.datasets import load_digits
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import normalize
+
+from skdprp import DPOPORP, DPSignOPORP, PublicScaler
+from skdprp.similarity import HammingNeighbors, SketchNeighbors, cosines
+
+N_QUERIES, N_NEIGHBORS = 300, 10
+SAMPLE = Path(__file__).parents[1] / "examples" / "california_sample.csv.gz"
+
+
+def digits():
+    """Pixels between -1/2 and 1/2."""
+    return load_digits().data / 16 - 0.5
+
+
+def housing():
+    """Eight numbers of a district, scaled by public bounds."""
+    bounds = HOUSING_BOUNDS | {"median_house_value": PRICES}
+    return PublicScaler(bounds).fit_transform(pd.read_csv(SAMPLE)[list(bounds)])
+
+
+def sketches(n_components, epsilon, draw):
+    """Sketches by their names."""
+    options = {"epsilon": epsilon, "random_state": draw}
+    return {
+        "bits": DPSignOPORP(n_components, **options),
+        "numbers, Laplace": DPOPORP(n_components, noise="laplace", **options),
+        "numbers, Gaussian": DPOPORP(n_components, **options),
+    }
+
+
+def nearest_by_sketches(sketch, S, queries):
+    """Nearest released rows of queries that are sketches too, with noise of their own."""
+    Q = sketch.transform(queries)
+    if S.dtype == np.int8:
+        return HammingNeighbors(N_NEIGHBORS).fit(S).kneighbors(Q, return_distance=False)
+    return np.argsort(-cosines(Q, S), axis=1, kind="stable")[:, :N_NEIGHBORS]
+
+
+def measured(sketch, rows, queries, exact):
+    """Recalls by plain queries and by sketches of them, the share of own sketches, membership."""
+    least = np.sort(exact, axis=1)[:, -N_NEIGHBORS, None] - 1e-9
+
+    def recall(found):
+        return (np.take_along_axis(exact, found, axis=1) >= least).mean()
+
+    S = sketch.fit(rows).transform(rows)
+    search = SketchNeighbors(N_NEIGHBORS).fit(S, sketch=sketch)
+    outside, found = search.kneighbors(queries)
+    inside, own = search.kneighbors(rows, 1)
+    scores = -np.concatenate([inside[:N_QUERIES, 0], outside[:, 0]])
+    return (
+        recall(found),
+        recall(nearest_by_sketches(sketch, S, queries)),
+        (own[:, 0] == np.arange(len(rows))).mean(),
+        roc_auc_score(np.repeat([1, 0], N_QUERIES), scores),
+    )
+
+
+def main():
+    """Print a table of recalls and attacks."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", choices=["digits", "housing"], default="digits")
+    parser.add_argument("--components", type=int, nargs="+", default=[64])
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[5.0, 10.0, 20.0])
+    parser.add_argument("--draws", type=int, default=10)
+    options = parser.parse_args()
+    X = {"digits": digits, "housing": housing}[options.rows]()
+    X = X[np.random.default_rng(0).permutation(len(X))]
+    queries, rows = X[:N_QUERIES], X[N_QUERIES:]
+    exact = normalize(queries) @ normalize(rows).T
+    print(f"{len(rows)} rows of {rows.shape[1]} numbers, {N_QUERIES} queries, {options.draws} draws\n")
+    columns = ("best guess", "hides", "plain queries", "sketched queries", "own sketch nearest", "membership", "error")
+    row = measure.table("released", "components", "epsilon", *columns)
+    for n_components in options.components:
+        for epsilon in options.epsilon:
+            for name in sketches(n_components, epsilon, 0):
+                sketch = [sketches(n_components, epsilon, draw)[name] for draw in range(options.draws)]
+                of_draws = np.array([measured(each, rows, queries, exact) for each in sketch])
+                error = of_draws.std(axis=0, ddof=1).max() / options.draws**0.5
+                of_one_change = sketch[0].guarantee_.guess_probability, sketch[0].guarantee_.hides
+                row(name, n_components, epsilon, *of_one_change, *of_draws.mean(axis=0), error)
+
+
+if __name__ == "__main__":
+    main()
