@@ -296,7 +296,8 @@ class PrivacyUtilityDisplay:
             Processes.
         param_name : str or None, default=None
             Parameter to vary, like ``"dpoporp__epsilon"``; None finds the only `epsilon` of a step that is not
-            scikit-learn's own.
+            scikit-learn's own. Of a pipeline of several private steps it varies one and leaves the others: to vary the
+            total, score ``set_budget(pipeline, X, y, epsilon=...)`` at each epsilon, as in the Examples.
         reference : "auto", estimator or None, default="auto"
             What stands for no privacy. "auto" leaves a private transformer out, and puts LogisticRegression on columns
             scaled by their largest values, or LinearRegression, in the place of a private model.
@@ -321,6 +322,7 @@ class PrivacyUtilityDisplay:
 
         Examples
         --------
+        >>> import numpy as np
         >>> from sklearn.datasets import load_digits
         >>> from skdprp import AMPClassifier
         >>> from skdprp.inspection import PrivacyUtilityDisplay
@@ -331,6 +333,19 @@ class PrivacyUtilityDisplay:
         (2, 1, 2)
         >>> bool(display.chance_score < display.scores[0].mean() < display.scores[1].mean())
         True
+
+        The total of two private steps:
+
+        >>> from sklearn.base import clone
+        >>> from sklearn.model_selection import KFold, cross_val_score
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from skdprp import DPBinner, DPSGDClassifier, set_budget
+        >>> steps = make_pipeline(DPBinner(4), DPSGDClassifier(max_norm=8.0, classes=range(10)))
+        >>> folds, epsilons = KFold(2, shuffle=True), np.array([1.0, 100.0])
+        >>> budgets = [set_budget(clone(steps), X, y, epsilon=epsilon, delta=1e-6) for epsilon in epsilons]
+        >>> scores = np.array([[cross_val_score(model, X, y, cv=folds)] for model in budgets])  # a draw in each fold
+        >>> PrivacyUtilityDisplay(epsilons=epsilons, scores=scores, label="both steps").frame().shape
+        (4, 5)
         """
         if not hasattr(estimator, "fit"):
             raise TypeError("One estimator at a call: draw the next by plot(ax=first.ax_), where first was plotted.")

@@ -6,7 +6,7 @@ import pytest
 from command import BOUNDS, FIT, SPARSE_FIT, printed_scores
 from sklearn.metrics import log_loss, roc_auc_score
 
-from skdprp import AMPClassifier, DPRidge, PublicScaler, load_model
+from skdprp import AMPClassifier, DPRidge, DPSGDClassifier, PublicScaler, load_model
 from skdprp._command import main
 
 
@@ -37,6 +37,23 @@ def test_classes_are_listed_in_public_or_condition_the_guarantee(points, folder,
     out = " ".join(capsys.readouterr().out.split())
     assert "(1.0, 1e-06)-DP, one row replaced, given the set of labels" in out
     assert "the names of columns: the model has them. Its classes are those of the rows" in out and "--classes" in out
+
+
+@pytest.mark.parametrize("classes", [["--classes", "0,1,2"], []])
+def test_more_than_two_classes_are_told_by_gradient_descent(folder, capsys, classes):
+    """Of a LIBSVM file as of a CSV, whether classes are listed or read off the rows."""
+    lines = [f"{i % 3},{np.cos(i % 3)},{np.sin(i % 3)}" for i in range(600)]
+    (folder / "three.csv").write_text("\n".join(["kind,x,y", *lines]))
+    (folder / "three.svm").write_text("\n".join("{} 1:{} 2:{}".format(*line.split(",")) for line in lines))
+    table = ["--target", "kind", "--bounds", "x=-1:1", "y=-1:1"]
+    sparse = ["--n-features", "2", "--default-bounds", "-1", "1"]
+    for given in (["three.csv", *table], ["three.svm", *sparse]):
+        main(["fit", *given, *classes, "--epsilon", "30", "--delta", "1e-6", "--force"])
+        assert "(30.0, 1e-06)-DP, one row replaced" in capsys.readouterr().out
+        model = load_model("skdprp_model.npz").estimator
+        assert type(model[-1]) is DPSGDClassifier and model.classes_.tolist() == [0, 1, 2]
+    main(["fit", "three.csv", *table, "--classes", "0,1,2", "--force", "--test", "three.csv", "--epsilon", "30"])
+    assert printed_scores(capsys.readouterr().out, "three.csv: 600 rows\n")["private"][0] > 0.9
 
 
 def test_fit_on_sparse_rows(points, folder, capsys):

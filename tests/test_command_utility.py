@@ -96,7 +96,7 @@ def with_line(position, line):
         (
             with_line(3, "1,1,rare,2,3"),
             TABLE,
-            "points.csv: there must be two classes or more, and each needs at least 4 rows",
+            "points.csv: there must be two classes or more, and each class needs at least 4 rows, to learn from",
         ),
         (with_line(3, "1,1,yes,2,3,4,5,6"), TABLE, "not a CSV"),
         (lambda lines: ["kind", *["yes", "no"] * 20], TABLE, "points.csv: there is no column of features"),

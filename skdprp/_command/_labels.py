@@ -65,5 +65,6 @@ def check_labels(path, y, rows_of_each_class=1):
         raise ValueError(f"{path}: the labels are real numbers, or beyond 64 bits; this command needs classes")
     counts = np.unique(y, return_counts=True)[1]
     if len(counts) < 2 or counts.min() < rows_of_each_class:
-        each = f", and each needs at least {rows_of_each_class} rows" * (rows_of_each_class > 1)
+        some = f"at least {rows_of_each_class} rows, to learn from and to score on"
+        each = f", and each class needs {some}" * (rows_of_each_class > 1)
         raise ValueError(f"{path}: there must be two classes or more{each}")

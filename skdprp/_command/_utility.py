@@ -34,7 +34,8 @@ def add_command(commands):
         "train a private classifier, sketch rows privately, train and search on the sketches, and draw all by epsilon"
     )
     usage = "%(prog)s [FILE --target COLUMN --bounds COLUMN=LOW:HIGH ...] [options]"
-    parser = commands.add_parser("utility", help=text, description=text, usage=usage)
+    needed = "labels must be of two classes or more, and each class needs 4 rows or more, to learn from and to score on"
+    parser = commands.add_parser("utility", help=text, description=f"{text}; {needed}", usage=usage)
     parser.set_defaults(run=run)
     parser.add_argument(
         "file", nargs="?", type=Path, metavar="FILE", help="CSV with a header, or LIBSVM; default: handwritten digits"
