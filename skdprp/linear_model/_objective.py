@@ -160,8 +160,10 @@ class AMPClassifier(PrivateLinearClassifier):
 
     Notes
     -----
-    The guarantee is proved in :func:`skdprp.mechanisms.objective_perturbation_profile` and
-    :func:`skdprp.mechanisms.softmax_perturbation_profile`. There is no `n_iter_`: how long the solver takes depends on
+    The guarantee is proved in :func:`skdprp.mechanisms.objective_perturbation_profile` for Gaussian noise, in
+    :func:`skdprp.mechanisms.softmax_perturbation_profile` for that of a softmax, and in
+    :func:`skdprp.mechanisms.product_perturbation_profile` for product noise, which is the default for few weights;
+    ``guarantee_.source`` says which it is. There is no `n_iter_`: how long the solver takes depends on
     the data, and is no part of the release. There is no `sample_weight`, by which the data would set the sensitivity.
 
     References
