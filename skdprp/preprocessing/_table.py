@@ -1,6 +1,7 @@
 """One line for all that comes before a model of a table: bins, categories, and rows of norm 1."""
 
 import re
+import sys
 from collections.abc import Mapping
 
 import numpy as np
@@ -202,7 +203,7 @@ class TableColumns(TransformerMixin, BaseEstimator):
         types = _types(X)
         missing = [f"{name}: there is no such column" for name in self.columns_ if name not in types]
         _raise(missing or [self._fault(name, types[name]) for name in self.columns_])
-        return X[self.columns_]
+        return _with_floats(X[self.columns_], [name for name in self.columns_ if name in self.categories])
 
     def get_feature_names_out(self, input_features=None):
         """Name the columns that were taken."""
@@ -246,6 +247,24 @@ def _types(X):
     names = list(X.columns)
     _raise([f"{name}: there are several columns of this name" for name in names if names.count(name) > 1])
     return dict(zip(names, X.dtypes, strict=True))
+
+
+def _with_floats(X, names):
+    """Return a frame whose columns of whole numbers that may be missing, of these names, are float64.
+
+    As encoders take them, one that is missing would decide whether the others are floats, and which of them are equal.
+    """
+    whole = {name for name, dtype in zip(X.columns, X.dtypes, strict=True) if name in names and _may_miss(dtype)}
+    if hasattr(X, "iloc"):
+        return X.astype(dict.fromkeys(whole, "float64")) if whole else X
+    return X.with_columns(X[name].cast(sys.modules["polars"].Float64) for name in whole)
+
+
+def _may_miss(dtype):
+    """Whether a type of polars, or of pandas, is one of whole numbers of which some may be missing."""
+    if hasattr(dtype, "is_integer"):
+        return dtype.is_integer()
+    return not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "") in ("i", "u")
 
 
 def _raise(faults):

@@ -65,6 +65,10 @@ _TRUST = {
     # Small integers of polars are float32 with a missing value, and int8 without: noise may depend on the type.
     SimpleImputer: "the types of numbers that it gives, which a missing value may change, are trusted to be public",
 }
+_TRUST |= dict.fromkeys(
+    (OneHotEncoder, OrdinalEncoder),
+    "the types that its columns come in, which a missing value may change, are trusted to be public",
+)
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
