@@ -2,10 +2,10 @@
 
 Run ``python benchmarks/bench_streaming_models.py``. It first writes the table to a folder, part by part. Models of one
 pass are fitted on all of it, those of many on ``--iterative`` gigabytes; each is scaled, fitted and predicted. A row of
-the table has the seconds of the fit, those beside a plain sum of the columns, both of files that are not in memory, and
-the peak memory of each process so far. While AMPClassifier is fitted, a worker is killed. At the end coefficients are
-compared with those of the fit in memory of a tenth of these, four parts at least, under equal noise. It fails if a
-process passes ``--peak``.
+the table has the seconds of the fit, those beside a plain sum of the columns, and the peak memory of each process so
+far. With ``--cold`` both read files that the system does not hold in memory. While AMPClassifier is fitted, a worker is
+killed. At the end coefficients are compared with those of the fit in memory of a tenth of these, four parts at least,
+under equal noise. It fails if a process passes ``--peak``.
 """
 
 import argparse
@@ -92,6 +92,7 @@ def main():
     parser.add_argument("--features", type=int, default=20)
     parser.add_argument("--part", type=float, default=0.064, help="gigabytes of a part")
     parser.add_argument("--peak", type=float, default=2.0, help="gigabytes of a process above which the run fails")
+    parser.add_argument("--cold", action="store_true", help="read from disk in each fit")
     parser.add_argument("--folder", help="an existing one that the table is written to; by default a temporary one")
     options = parser.parse_args()
     measure.describe_machine()
@@ -124,7 +125,7 @@ def main():
         ]
         for model, number in models:
             X, y = lazy_table(paths[:number], n_rows, n_columns)
-            forget(paths)
+            forget(paths if options.cold else [])
             _, plain = timed(X.sum(axis=0).compute)
             n_before, pipeline = len(ledger.entries), make_pipeline(scaler, model)
             forget(paths)
