@@ -39,7 +39,9 @@ __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "com
 # A change of one coordinate is a change in l1 of that size, that is one in l2, and any change of a row replaces it.
 _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 # Scales and releases are of the type of the rows, which one value may change; an encoder keeps that of each column.
-TYPES_ARE_PUBLIC = "the types of the columns are public, as the steps before give them"
+TYPES_ARE_PUBLIC = (
+    "the types of the columns, or of the array that a list of rows becomes, are public, as the steps before give them"
+)
 _DISJOINT = "no two releases saw the same unit ({}), and which rows each of them saw does not depend on what is in them"
 _MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove a smaller epsilon)"
 # What a file may name: never a function looked up by what the file says.

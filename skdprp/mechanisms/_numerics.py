@@ -101,7 +101,7 @@ def sampled_target(epsilon, delta, *, n_changed):
     '2.4e-07 1.2e-13'
     """
     loss = n_changed * SAMPLING_LOSS
-    if epsilon <= 2 * loss:
+    if not epsilon > 2 * loss:
         raise ValueError(f"epsilon={epsilon} is too small: {n_changed} values cannot be sampled to a loss below it.")
     return epsilon - 2 * loss, float(delta * np.exp(-loss))
 
