@@ -128,7 +128,7 @@ def main():
             forget(paths if options.cold else [])
             _, plain = timed(X.sum(axis=0).compute)
             n_before, pipeline = len(ledger.entries), make_pipeline(scaler, model)
-            forget(paths)
+            forget(paths if options.cold else [])
             killer = kill_later(client, 1.5 * plain) if isinstance(model, AMPClassifier) else None
             _, seconds = timed(lambda: pipeline.fit(X, y))  # noqa: B023
             is_killed = " (a worker killed)" * bool(killer and not killer.is_alive())

@@ -47,7 +47,7 @@ class Cells:
         edges = _edges(self)
         if self.bounds is None:
             return _places_of_floats(values)
-        width = edges[1] - edges[0] if len(edges) > 1 else np.inf  # a power of two, so that quotients are exact
+        width = edges[1] - edges[0]  # a power of two, so that quotients are exact
         values = np.clip(values, edges[0], edges[-1])
         places = np.floor(values / width)
         places[(places == 0) & (values < 0)] = -1  # but for those that no float is near enough to

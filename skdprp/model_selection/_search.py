@@ -446,7 +446,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 if self.classes is not None and getattr(step, "classes", self) is None:
                     step.set_params(classes=self.classes)
             budget = Budget.of(candidate, facts)
-            unlisted = {path: step for path, step in all_steps(candidate) if getattr(step, "classes", self) is None}
+            private = {path: step for path, step in all_steps(candidate) if is_private(step)}
+            unlisted = {path: step for path, step in private.items() if getattr(step, "classes", self) is None}
             for step in unlisted.values():  # of a part of the rows, each would find a set of its own
                 step.set_params(classes=getattr(self, "classes_", None))
             found.append(_Candidate(params, candidate, budget, tuple(unlisted)))

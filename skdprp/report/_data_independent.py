@@ -58,17 +58,16 @@ _ROW_BY_ROW = (
 # Of this library: their warnings and errors tell of no row.
 PUBLIC = (PublicBinner, PublicScaler, TableColumns)
 _PRIVATE = (DPBinner, DPPCA, DPScaler)  # whose fit is a release; what they transform has no zeros that vary
+_TYPES_OF_COLUMNS = "the types that its columns come in, which a missing value may change, are trusted to be public"
 _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",
+    OneHotEncoder: _TYPES_OF_COLUMNS,
+    OrdinalEncoder: _TYPES_OF_COLUMNS,
     PublicBinner: "its edges are trusted to be public",
     PublicScaler: "its bounds are trusted to be public",
     # Small integers of polars are float32 with a missing value, and int8 without: noise may depend on the type.
     SimpleImputer: "the types of numbers that it gives, which a missing value may change, are trusted to be public",
 }
-_TRUST |= dict.fromkeys(
-    (OneHotEncoder, OrdinalEncoder),
-    "the types that its columns come in, which a missing value may change, are trusted to be public",
-)
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out

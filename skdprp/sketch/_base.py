@@ -138,9 +138,9 @@ class BaseSketch(
         """Warn where it is public that what is released tells next to nothing of a row.
 
         That is where the best guess between a row and one of zeros is right with probability 3/4 at most, on average
-        over the signs of its numbers, which are as good as those of the rows of the W that was drawn. Numbers or bits
-        whose distributions have affinities (Bhattacharyya coefficients) of at least ``exp(-l_j^2 / 8)`` have one of at
-        least ``exp(-Q / 8)`` together, ``Q = sum_j l_j^2``, and a total variation distance of at most
+        over the signs of its numbers: to change one is to change the sign of a row of W. Numbers or bits whose
+        distributions have affinities (Bhattacharyya coefficients) of at least ``exp(-l_j^2 / 8)`` have one of at least
+        ``exp(-Q / 8)`` together, ``Q = sum_j l_j^2``, and a total variation distance of at most
         ``sqrt(1 - exp(-Q / 4))``, which is 1/2 at ``Q = 4 log(4/3)`` [1]_. It is concave in Q, so that the mean of Q
         bounds its mean.
 
