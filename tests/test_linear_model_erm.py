@@ -105,7 +105,7 @@ def test_rounding_of_scores_counts():
         problem, weights, b = solve("log_loss", False, X, codes, 1e-17, tol=1e-10)
         found = exact_gradient_norm(problem, X, codes, weights, 1e-17, b)
         assert found <= problem.accuracy(1e-17)
-        assert np.linalg.norm(weights) > 1e7
+        assert np.linalg.norm(weights) > 1e8
         largest = max(largest, found / (problem.target_gradient + 8 * (8 + 300) * 2.0**-52))
     assert largest > 3
 
