@@ -47,7 +47,10 @@ def test_every_published_variant_prints_its_own_guarantee(name):
     guarantee = sketch.guarantee_
     assert (guarantee.epsilon, guarantee.delta) == (1.0, 0.0 if name in PURE else 1e-6)
     assert guarantee.definition == ("individual DP" if name.startswith("iDP") else "DP")
-    assert "\nunit        one row\n" in str(guarantee) and max(map(len, str(guarantee).splitlines())) <= 100
+    assert (
+        "\nunit        a bounded change within one row\n" in str(guarantee)
+        and max(map(len, str(guarantee).splitlines())) <= 100
+    )
     text = " ".join(str(guarantee).split())
     assert ("one coordinate, by at most 1.0" if "SignOPORP-RR" in name else "l1 distance at most 1.0") in text
     assert "once for each row at each call of transform" in text
