@@ -120,7 +120,7 @@ def guarantee_facts(guarantee):
     """Name every fact of a guarantee that is known."""
     facts = {
         "guarantee": guarantee_line(guarantee),
-        "unit": _unit(guarantee),
+        "unit": unit_line(guarantee),
         "neighbours": neighbours_sentence(guarantee.adjacency, guarantee.unit) if guarantee.adjacency else "",
         "hides": _hidden(guarantee),
         "given": guarantee.given,
@@ -135,7 +135,7 @@ def guarantee_facts(guarantee):
     return {name: fact for name, fact in facts.items() if fact}
 
 
-def _unit(guarantee):
+def unit_line(guarantee):
     """Name what is protected; of a row in which neighbours differ by a bounded change, that it is this change."""
     adjacency = guarantee.adjacency
     is_change = adjacency and adjacency.relation.is_distance and guarantee.unit == Unit.ROW

@@ -198,6 +198,8 @@ def validate_data(estimator, X, y="no_validation", **options):
     if getattr(getattr(y, "dtype", None), "kind", "") == "T":  # of which scikit-learn says that X cannot be read
         raise TypeError("y is an array of numpy's StringDType, which scikit-learn cannot read: give y.astype(str).")
     X, y = _loaded(X=X, y=y)
+    if is_numeric and isinstance(y, list | tuple):  # numpy would make texts of all numbers where one is a text
+        y = without_values(np.asarray, y, name="y", dtype=object)
     with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
         try:
             data, found = without_values(validation.validate_data, estimator, _canonical(X), y, **options), None
@@ -272,15 +274,43 @@ def _canonical(X):
     if is_frame(X) and any(getattr(kind, "kind", "") == "c" for kind in kinds):  # pandas would drop a part of each
         raise ValueError("Complex data not supported")
     # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
-    is_filled = hasattr(X, "iloc") and X.ndim == 2 and any(getattr(dtype, "fill_value", 0) != 0 for dtype in X.dtypes)
-    return dense_frame(X) if is_filled else X
+    is_odd = (
+        hasattr(X, "iloc")
+        and X.ndim == 2
+        and any(getattr(dtype, "fill_value", 0) != 0 or lists_numbers(dtype) for dtype in X.dtypes)
+    )
+    return _of_columns(_decoded, X) if is_odd else X
 
 
 def dense_frame(X):
     """Return a dataframe of pandas without sparse columns."""
-    columns = (X.iloc[:, i] for i in range(X.shape[1]))
-    dense = [column.sparse.to_dense() if hasattr(column.dtype, "fill_value") else column for column in columns]
-    return sys.modules["pandas"].concat(dense, axis=1).set_axis(X.columns, axis=1)
+    return _of_columns(_dense, X)
+
+
+def _of_columns(change, X):
+    columns = [change(X.iloc[:, i]) for i in range(X.shape[1])]
+    return sys.modules["pandas"].concat(columns, axis=1).set_axis(X.columns, axis=1)
+
+
+def _dense(column):
+    return column.sparse.to_dense() if hasattr(column.dtype, "fill_value") else column
+
+
+def _decoded(column):
+    """Return a column of categories that are numbers as floats, and any other as a dense one.
+
+    Where one category is missing pandas makes floats of all rows, and whole numbers of these again, of which the largest
+    overflow.
+    """
+    if not lists_numbers(column.dtype):
+        return _dense(column)
+    values = np.append(np.asarray(column.dtype.categories, dtype=np.float64), np.nan)  # the code of a missing one is -1
+    return sys.modules["pandas"].Series(values[column.cat.codes], index=column.index)
+
+
+def lists_numbers(dtype):
+    """Whether a type of a column of pandas is of categories that are numbers or truth values."""
+    return getattr(getattr(getattr(dtype, "categories", None), "dtype", None), "kind", "O") in "iufb"
 
 
 def _kinds_of_cells(data):

@@ -12,7 +12,7 @@ from sklearn.preprocessing import Normalizer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import is_lazy
-from .._validation import holds_numbers, is_frame, validate_schema
+from .._validation import holds_numbers, is_frame, lists_numbers, validate_schema
 from ..histograms._columns import holds_times
 from ._binner import PublicBinner
 from ._private_binner import DPBinner
@@ -250,7 +250,7 @@ def _types(X):
 
 
 def _with_floats(X, names):
-    """Return a frame whose columns of whole numbers that may be missing, of these names, are float64.
+    """Return a frame whose columns of whole numbers or truth values that may be missing, of these names, are float64.
 
     As encoders take them, one that is missing would decide whether the others are floats, and which of them are equal.
     """
@@ -261,10 +261,10 @@ def _with_floats(X, names):
 
 
 def _may_miss(dtype):
-    """Whether a type of polars, or of pandas, is one of whole numbers of which some may be missing."""
+    """Whether a type of polars, or of pandas, is one of numbers of which some may be missing."""
     if hasattr(dtype, "is_integer"):
-        return dtype.is_integer()
-    return not isinstance(dtype, np.dtype) and getattr(dtype, "kind", "") in ("i", "u")
+        return dtype.is_integer() or str(dtype) == "Boolean"
+    return not isinstance(dtype, np.dtype) and (getattr(dtype, "kind", "") in ("i", "u", "b") or lists_numbers(dtype))
 
 
 def _raise(faults):

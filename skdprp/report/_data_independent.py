@@ -49,17 +49,16 @@ _ROW_BY_ROW = (
     Binarizer,
     FeatureHasher,
     FunctionTransformer,
-    GaussianRandomProjection,
     HashingVectorizer,
     Normalizer,
     PolynomialFeatures,
-    SparseRandomProjection,
 )
 # Of this library: their warnings and errors tell of no row.
 PUBLIC = (PublicBinner, PublicScaler, TableColumns)
 _PRIVATE = (DPBinner, DPPCA, DPScaler)  # whose fit is a release; what they transform has no zeros that vary
 _TYPES_OF_COLUMNS = "the types that its columns come in, which a missing value may change, are trusted to be public"
 _TRUST = {
+    FeatureHasher: "trusted to be given rows, and no dataframe, whose columns it would take for rows",
     FunctionTransformer: "is trusted to treat each row by itself",
     OneHotEncoder: _TYPES_OF_COLUMNS,
     OrdinalEncoder: _TYPES_OF_COLUMNS,
@@ -68,6 +67,7 @@ _TRUST = {
     # Small integers of polars are float32 with a missing value, and int8 without: noise may depend on the type.
     SimpleImputer: "the types of numbers that it gives, which a missing value may change, are trusted to be public",
 }
+_PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
@@ -97,6 +97,7 @@ def is_data_independent(estimator):
         # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
         or (kind in PUBLIC and _does_as_told(estimator))
         or (kind is RBFSampler and _has_given_gamma(estimator))
+        or (kind in _PROJECTIONS and _has_given_width(estimator))
         or (kind is SplineTransformer and _has_given_knots(estimator))
         or (kind is SimpleImputer and _fills_with_a_constant(estimator))
         or (kind in _SAFER_UNKNOWN and _encodes_given_categories(estimator))
@@ -164,9 +165,14 @@ def _has_given_gamma(sampler):
     return sampler.gamma != "scale" and getattr(sampler, "_gamma", sampler.gamma) == sampler.gamma
 
 
+def _has_given_width(projection):
+    """Whether a projection is told its number of components, and was so: "auto" takes it from the number of rows."""
+    return projection.n_components == getattr(projection, "n_components_", projection.n_components) != "auto"
+
+
 def _has_given_knots(splines):
     """Whether splines are told all knots, and were so when they were fitted."""
-    if isinstance(splines.knots, str):
+    if isinstance(splines.knots, str) or skips_missing(splines):
         return False
     if not hasattr(splines, "bsplines_"):
         return True
@@ -175,6 +181,11 @@ def _has_given_knots(splines):
     except ValueError:
         return False
     return len(told) == len(splines.bsplines_) and all(map(_are_alike, told, splines.bsplines_))
+
+
+def skips_missing(splines):
+    """Whether splines are sparse and leave out missing values, for which scikit-learn takes the least of a column."""
+    return splines.sparse_output and getattr(splines, "handle_missing", "error") != "error"
 
 
 def _are_alike(spline, other):
@@ -231,6 +242,8 @@ def _encodes_given_categories(encoder):
     """Whether an encoder is told all categories, and counts none of them; and so it was when it was fitted."""
     if isinstance(encoder.categories, str) or encoder.min_frequency is not None or encoder.max_categories is not None:
         return False
+    if lists_huge_numbers(encoder):
+        return False
     if not hasattr(encoder, "categories_"):
         return True
     # Parameters may have been set since the fit, in which it learned them from the rows.
@@ -240,6 +253,12 @@ def _encodes_given_categories(encoder):
         len(listed) == len(fitted) and all(map(_is_among, fitted, ({value} for value in listed)))
         for listed, fitted in zip(encoder.categories, encoder.categories_, strict=True)
     )
+
+
+def lists_huge_numbers(encoder):
+    """Whether categories are numbers that some floats stand for together, so that other rows may say which it is."""
+    values = (value for listed in encoder.categories for value in np.asarray(listed, dtype=object).flat)
+    return any(isinstance(value, Number) and 2**53 <= abs(value) < np.inf for value in values)
 
 
 def _is_among(value, expected):

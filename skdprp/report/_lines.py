@@ -3,7 +3,7 @@
 import html
 from dataclasses import dataclass
 
-from .._label import as_html, method_line, neighbours_sentence, wrap
+from .._label import as_html, method_line, neighbours_sentence, unit_line, wrap
 from ..guarantee import PrivacyGuarantee
 
 INFERRED = "inferred from what was fitted; a PrivacyLedger records what is released when it is released"
@@ -126,7 +126,7 @@ class PrivacyReport:
         if self.not_covered:
             facts["private steps alone"] = "none" if self.private is None else repr(self.private)
         if self.private is not None:
-            facts["unit"] = self.private.unit
+            facts["unit"] = unit_line(self.private)
             adjacency = self.private.adjacency
             facts["neighbours"] = neighbours_sentence(adjacency, self.private.unit) if adjacency else "not stated"
             facts["given"] = self.private.given

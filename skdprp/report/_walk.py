@@ -31,7 +31,7 @@ from sklearn.preprocessing import (
     SplineTransformer,
     StandardScaler,
 )
-from sklearn.random_projection import BaseRandomProjection
+from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
 from .._label import RELEASED_AT
 from ..guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
@@ -43,8 +43,10 @@ from ._data_independent import (
     is_data_independent,
     is_handed_arrays,
     is_in_library,
+    lists_huge_numbers,
     map_label,
     remark_on,
+    skips_missing,
     varies_in_zeros,
 )
 from ._lines import ReportedStep
@@ -81,6 +83,7 @@ _CURES = (
     (KBinsDiscretizer, "use PublicBinner or DPBinner"),
     (SplineTransformer, "give its knots"),
     (RBFSampler, "give its gamma as a number"),
+    ((GaussianRandomProjection, SparseRandomProjection), "give its n_components as a number"),
     (Nystroem, "use RBFSampler"),
     (TunedThresholdClassifierCV, "use FixedThresholdClassifier"),
 )
@@ -366,11 +369,15 @@ def _cure(estimator):
     """What to do about a step that learns from the rows; "" where there is no general answer."""
     if isinstance(estimator, OneHotEncoder | OrdinalEncoder):
         listed = not isinstance(estimator.categories, str)
+        if listed and lists_huge_numbers(estimator):
+            return "list numbers beyond 2**53 as texts"
         return "leave out min_frequency and max_categories" if listed else "list its categories, or use DPBinner"
     if isinstance(estimator, SimpleImputer) and estimator.strategy == "constant":
         if not estimator.keep_empty_features:
             return "drops columns that are empty: set keep_empty_features=True"
         return "leave out add_indicator"
+    if isinstance(estimator, SplineTransformer) and not isinstance(estimator.knots, str) and skips_missing(estimator):
+        return 'set sparse_output=False, or handle_missing="error"'
     if isinstance(estimator, COMPOSITES) and type(estimator) not in COMPOSITES:
         base = next(kind for kind in COMPOSITES if isinstance(estimator, kind))
         return f"use {base.__name__} of scikit-learn itself"
@@ -426,7 +433,7 @@ def _after_maps(guarantee, maps):
     """State a guarantee of rows that passed maps: distances are those of the rows that leave them."""
     if not maps:
         return guarantee
-    mapped = [f"{', '.join(name for name, _ in maps)}: treats each row by itself"]
+    mapped = [f"{', '.join(name for name, _ in maps)}: treats each row by itself, conversion of types included"]
     functions = [name for name, step in maps if calls_own_function(step)]
     if functions:  # what a function applies can be hidden from any search of it
         mapped.append(_APPLIES_NONE.format(", ".join(functions)))
