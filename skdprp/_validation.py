@@ -299,8 +299,7 @@ def _dense(column):
 def _decoded(column):
     """Return a column of categories that are numbers as floats, and any other as a dense one.
 
-    Where one category is missing pandas makes floats of all rows, and whole numbers of these again, of which the largest
-    overflow.
+    Where one category is missing pandas makes floats of all rows, and whole numbers of these again: some overflow.
     """
     if not lists_numbers(column.dtype):
         return _dense(column)

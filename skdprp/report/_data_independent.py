@@ -92,7 +92,7 @@ OWN_LABELS = ContextVar("own_labels")
 def is_data_independent(estimator):
     """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
     kind = type(estimator)
-    return (
+    return not writes_into_rows(estimator) and (
         (kind in _ROW_BY_ROW and not (kind is FunctionTransformer and _looks_at_all_rows(estimator)))
         # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
         or (kind in PUBLIC and _does_as_told(estimator))
@@ -102,6 +102,11 @@ def is_data_independent(estimator):
         or (kind is SimpleImputer and _fills_with_a_constant(estimator))
         or (kind in _SAFER_UNKNOWN and _encodes_given_categories(estimator))
     )
+
+
+def writes_into_rows(estimator):
+    """Whether a step of scikit-learn may write what it makes over rows that a sketch beside it is yet to see."""
+    return not getattr(estimator, "copy", True)
 
 
 def chooses_by_name(columns, *, are_public):

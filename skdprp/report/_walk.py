@@ -48,6 +48,7 @@ from ._data_independent import (
     remark_on,
     skips_missing,
     varies_in_zeros,
+    writes_into_rows,
 )
 from ._lines import ReportedStep
 from ._search import NotKnown, is_search, is_watched, releases_of_search
@@ -367,6 +368,8 @@ def _uncovered(name, kind, reason, cure=""):
 
 def _cure(estimator):
     """What to do about a step that learns from the rows; "" where there is no general answer."""
+    if writes_into_rows(estimator):
+        return "set copy=True: what other steps see is written over"
     if isinstance(estimator, OneHotEncoder | OrdinalEncoder):
         listed = not isinstance(estimator.categories, str)
         if listed and lists_huge_numbers(estimator):
@@ -433,7 +436,9 @@ def _after_maps(guarantee, maps):
     """State a guarantee of rows that passed maps: distances are those of the rows that leave them."""
     if not maps:
         return guarantee
-    mapped = [f"{', '.join(name for name, _ in maps)}: treats each row by itself, conversion of types included"]
+    mapped = [
+        f"{', '.join(name for name, _ in maps)}: treats each row by itself, converts types and computes lazy rows so"
+    ]
     functions = [name for name, step in maps if calls_own_function(step)]
     if functions:  # what a function applies can be hidden from any search of it
         mapped.append(_APPLIES_NONE.format(", ".join(functions)))
