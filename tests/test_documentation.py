@@ -40,13 +40,13 @@ def public_names(module):
 
 @pytest.mark.parametrize("name", skdprp.__all__)
 def test_api_lists_every_public_name(name):
-    assert f" skdprp.{name}\n" in API
+    assert f" skdprp.{name}\n" in API, "list it in doc/api.rst"
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
 def test_api_lists_every_public_module_or_what_is_in_it(module):
     listed = [f"skdprp.{name}\n" in API or f"{module.__name__}.{name}\n" in API for name in public_names(module)]
-    assert f"   {module.__name__}\n" in API or (listed and all(listed))
+    assert f"   {module.__name__}\n" in API or (listed and all(listed)), "list it in doc/api.rst"
 
 
 @pytest.mark.parametrize("module", [skdprp, *MODULES], ids=lambda module: module.__name__)
@@ -55,6 +55,12 @@ def test_every_public_name_is_taught(module):
     taught = {name for name in public_names(module) if re.search(rf"\b{name}\b", LESSONS)}
     untaught = set(public_names(module)) - taught - MET_ELSEWHERE
     assert not untaught, "leave them out of __all__, write about them in doc/guide, or have a source say where they are"
+
+
+@pytest.mark.parametrize("source", sorted(set(SOURCES)))
+def test_every_proof_that_a_guarantee_names_is_there(source):
+    thing = pkgutil.resolve_name(source.removeprefix("proof in ").rstrip("."))
+    assert inspect.getdoc(thing), "a printed source names an object, by the path from which it is imported"
 
 
 @pytest.mark.parametrize("thing", OBJECTS, ids=lambda thing: thing.__name__)
@@ -95,7 +101,7 @@ def test_the_site_lists_the_checks_of_scikit_learn_that_fail_by_design():
     for check, names, reason in rows:
         for name in names.split(", "):
             listed.setdefault((check, reason), set()).update(groups.get(name, {name}))
-    assert listed == expected
+    assert listed == expected, "make doc/coming_from.rst and the estimators of tests/test_common.py agree"
 
 
 # Words that a reader of the field would not look for, and what to write in their place.

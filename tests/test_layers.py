@@ -42,11 +42,20 @@ def test_the_page_of_the_architecture_has_the_same_layers():
     page = (PACKAGE.parent / "doc" / "architecture.rst").read_text()
     table = page.partition(":header: layer")[2].partition("Only ``_noise.py`` draws")[0]
     names = re.findall(r"``([\w/.]+)``", table)
-    assert {name.strip("/").removesuffix(".py") for name in names} == set(LAYER_OF)
+    listed = {name.strip("/").removesuffix(".py") for name in names}
+    assert listed == set(LAYER_OF), "make the table of doc/architecture.rst and LAYERS above agree"
+
+
+def test_the_page_of_the_architecture_names_every_mechanism():
+    page = (PACKAGE.parent / "doc" / "architecture.rst").read_text()
+    listed = re.findall(r"``(\w+)``", page.partition("the noise. The files are")[2].partition("\n\n")[0])
+    files = {path.stem for path in (PACKAGE / "mechanisms").glob("*.py")} - {"__init__"}
+    assert set(listed) == files, "name each file under 'A mechanism is a file' in doc/architecture.rst"
 
 
 def test_every_module_has_its_layer():
-    assert {module_name(path) for path in MODULES} == set(LAYER_OF)
+    new = "give each module a layer, in LAYERS above and in the table of doc/architecture.rst"
+    assert {module_name(path) for path in MODULES} == set(LAYER_OF), new
 
 
 def imported_modules(path):
@@ -65,7 +74,8 @@ def imported_modules(path):
 def test_imports_point_down(path):
     own = module_name(path)
     for imported in imported_modules(path):
-        assert imported == own or LAYER_OF[imported] < LAYER_OF[own], f"{own} imports {imported}"
+        is_lower = imported == own or LAYER_OF[imported] < LAYER_OF[own]
+        assert is_lower, f"{own} imports {imported}, which is no lower layer: move what it needs down"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -78,7 +88,7 @@ def test_private_randomness_is_drawn_in_one_place(path):
     nodes = list(ast.walk(ast.parse(path.read_text())))
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     imports = {alias.name for node in nodes if isinstance(node, ast.Import | ast.ImportFrom) for alias in node.names}
-    assert ("urandom" in attributes) == (path.stem == "_noise")
+    assert ("urandom" in attributes) == (path.stem == "_noise"), "draw by a function of skdprp/_noise.py"
     is_check = path.relative_to(PACKAGE).as_posix() == "testing/_freshness.py"
     assert imports & {"random", "secrets", "urandom"} == ({"random"} if path.stem == "_noise" else set()) or is_check
     if path.stem not in ("_noise", "random_projection") and not is_check:

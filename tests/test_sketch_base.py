@@ -10,6 +10,11 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
+import test_attacks_noise
+import test_common
+import test_release_file
+import test_rows
+import test_validation
 from sketches import EVERY, VARIANTS, binomial_sketch, every, with_entries_twice
 from sklearn import config_context
 from sklearn.base import clone
@@ -19,9 +24,25 @@ from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, _noise, iDPSignRP
+from skdprp import sketch as sketch_module
 from skdprp.mechanisms.randomised_response import flip_thresholds
 from skdprp.sketch import _base
 from skdprp.testing import reproducible_noise
+
+LISTS = {
+    "EVERY of tests/sketches.py": EVERY,
+    "SKETCHES of tests/test_common.py": test_common.SKETCHES,
+    "ESTIMATORS of tests/test_validation.py": test_validation.ESTIMATORS,
+    "EXACT or DENSE of tests/test_rows.py": test_rows.EXACT + test_rows.DENSE,
+    "ADDITIVE or SIGNS of tests/test_attacks_noise.py": test_attacks_noise.ADDITIVE + test_attacks_noise.SIGNS,
+    "SKETCHES of tests/test_release_file.py": test_release_file.SKETCHES,
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_every_sketch_is_listed_where_sketches_are_tested(name):
+    missing = set(sketch_module.__all__) - {type(sketch).__name__ for sketch in LISTS[name]}
+    assert not missing, f"add it to {name}"
 
 
 @pytest.mark.parametrize("sketch", EVERY, ids=repr)

@@ -95,7 +95,9 @@ def worst_neighbours(estimator, X, y=None):
     >>> audit_epsilon(sketch, a, b, confidence=1 - 1e-9).exceeds(sketch.guarantee_)
     False
     """
-    raise TypeError(f"No worst neighbours are known for {type(estimator).__name__}.")
+    raise TypeError(
+        f"No worst neighbours are known for {type(estimator).__name__}: give audit_epsilon two of your own."
+    )
 
 
 def _rows_of(projection):

@@ -1,4 +1,4 @@
-"""What the private linear classifiers share: validation, public facts, prediction."""
+"""What the private classifiers share, networks among them: the order of a fit, public facts, prediction."""
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -307,7 +307,11 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         return self._fit_as(model, parameters, classes, facts, rows, None, class_weights)
 
     def _fit_as(self, model, parameters, classes, facts, *data, **known):
-        """Calibrate from public facts, release by the data, and take all over from a snapshot at once."""
+        """Calibrate from public facts, release by the data, and take all over from a snapshot at once.
+
+        `facts` are what `_problem` takes. `data` and `known` are what `_release` takes besides: rows, the index of the
+        class of each, class weights, and for some also persons.
+        """
         seeded_before = _noise.last_seeded_draw()
         problem, calibration = model._problem(*facts), model._calibration_of(*facts)
         if isinstance(data[0], StreamedRows):
@@ -326,6 +330,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     def _calibration_of(self, shape, dtype, n_outputs, *unit):
         """What `fit` would fix for rows of a shape and a type, and so many classes: nothing is spent.
 
+        `n_outputs` is the number of classes, as it is that of targets elsewhere. `Problem.n_outputs` is another number.
         Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
         """
         problem = self._problem(shape, dtype, n_outputs, *unit)

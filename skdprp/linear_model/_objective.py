@@ -27,11 +27,12 @@ from ..mechanisms.objective_perturbation import (
 from ..mechanisms.published import published_objective_perturbation
 from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifier
 
-# Of epsilon, what log-determinants take at C="auto", and at the largest C that is not refused.
+# Of epsilon, what log-determinants (see `hessian_log_det`) take at C="auto", and at the largest C that is not refused.
 _SHARE_OF_LOG_DET, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
-# Shift of the release in units of its noise: so small that it costs next to nothing of the guarantee.
+# Shift of the release in units of its noise, for each unit of epsilon, and at most: so small that it costs next to
+# nothing of the guarantee. Beside product noise its loss counts at 20 deviations: 20 / 2000 is a hundredth of epsilon.
 _SHIFT_OF_RELEASE, _LARGEST_SHIFT = 1 / 300, 0.1
-_SHIFT_BESIDE_PRODUCT = 1 / 2000  # whose loss counts 20 deviations of the release: a hundredth of epsilon
+_SHIFT_BESIDE_PRODUCT = 1 / 2000
 _MOST_WEIGHTS_OF_PRODUCT = 64  # up to which product noise may be the smaller one: beyond, by 3% at most
 _SAMPLING_ERROR = 2.0**-40
 _BINARY_PROOF = "proof in skdprp.mechanisms.objective_perturbation_profile"
@@ -43,8 +44,10 @@ _PRODUCT_PROOF = "proof in skdprp.mechanisms.product_perturbation_profile"
 class ObjectiveNoise:
     """The penalty, the linear term b, the noise of the release, and that of a count of labels beside it.
 
-    `scale` is a standard deviation if b is Gaussian; otherwise that of a radius, with the shape and power in `radius`.
-    So is `release_scale`, with `release_radius`.
+    `scale` is a standard deviation if b is Gaussian, and `radius` None; otherwise `radius` has the shape and the power
+    of `_noise.spherical`, and `scale` is its scale. So is `release_scale`, with `release_radius`.
+
+    This is the `noise` of a `Calibration`; the parameters `noise` and `calibration` of the estimator are its choices.
     """
 
     penalty: float
@@ -114,11 +117,10 @@ class AMPClassifier(PrivateLinearClassifier):
         They must not come from the data, so that there is no "balanced". Probabilities are then those of a population
         that is weighted so.
     count_labels : "auto" or bool, default="auto"
-        Whether to spend a hundredth of the squared shift of Gaussian noise, half a percent more of it, or a fiftieth of
-        epsilon beside product noise, on a noisy count of the labels of two classes: scores start from the log-odds of
-        that, so that probabilities are right where one class is rare. "auto" does where the rows are forty times the
-        deviation of that noise, by their number, `epsilon` and `delta`. Not for huber_hinge, more classes, and
-        published calibrations.
+        Whether to release a noisy count of the labels of two classes. Scores start from its log-odds, so that
+        probabilities are right where one class is rare. It costs half a percent more Gaussian noise, or a fiftieth of
+        epsilon beside product noise. "auto" counts where there are forty times as many rows as the noise of the count
+        deviates, by their number, `epsilon` and `delta`. Not for huber_hinge, more classes, and published calibrations.
     threshold : float or "prior", default=0.5
         The second of two classes is predicted where its probability is above this; "prior" is the noisy share of its
         rows, by their weights if classes have some. They are counted then, unless `count_labels` is False.
@@ -288,6 +290,7 @@ class AMPClassifier(PrivateLinearClassifier):
         if self.noise == "product" or (self.noise == "auto" and may_be_product):
             sizes = self._product_sizes(problem, counts["product"])
             scale = product_perturbation_scale(*_share_of_each(problem, target), **sizes)
+            # Its squared radius has the mean n (n + 1) scale^2, over n coordinates.
             deviations["product"] = np.sqrt(problem.n_weights + 1) * scale
         return min(deviations.items(), key=lambda item: item[1])
 
@@ -331,7 +334,7 @@ class AMPClassifier(PrivateLinearClassifier):
         return penalty
 
     def _calibrate_product(self, problem, delta, target, penalty, log_det, count):
-        """Compose one-vs-rest problems by adding up their budgets."""
+        """Calibrate product noise; one-vs-rest problems share epsilon and delta in equal parts."""
         # No profile of several spherical draws together is known, so that each has its part of epsilon and of delta.
         share, sizes = _share_of_each(problem, target), self._product_sizes(problem, count)
         shift = min(_SHIFT_BESIDE_PRODUCT * share[0], _LARGEST_SHIFT)
@@ -457,7 +460,7 @@ class AMPClassifier(PrivateLinearClassifier):
                 _noise.add_spherical(of_output, noise.release_scale, shape=shape, power=power)
             weights = outputs.reshape(problem.weights_shape)
         released = problem.coefficients(weights)
-        released["intercept_"] += offset
+        released["intercept_"] += offset  # as public as the count that it is computed from
         threshold = share if self.threshold == "prior" else float(self.threshold)
         return {**released, "loss_": problem.loss, "class_prior_": prior, "threshold_": threshold}
 
@@ -492,18 +495,24 @@ def _loss(problem, profile, **known):
 
 
 def _n_noisy(problem):
-    """Number of values with noise: one for a count of labels also where none is made, which is a value too many."""
+    """Bound the number of values with noise: all weights and, of two classes, a count of labels if one is made."""
     return problem.n_released + (problem.n_classes == 2)
 
 
 def _with_offset(problem, count):
-    """Allow for a number that is added to all scores, if labels are counted: that of the smallest share."""
+    """Bound the number that is added to all scores if labels are counted, by the score of the smallest share.
+
+    Calibration and release both do: `_problem`, from which each begins, knows of no count.
+    """
     largest = abs(problem.row_loss.score_of(_least_share(problem))) if count else 0.0
     return replace(problem, largest_offset=largest)
 
 
 def _least_share(problem):
-    """Share of a class from which scores start at least, a quarter of a row: less than weights of rows leave of one."""
+    """Smallest share of a class that scores start from: a quarter of a row.
+
+    A count alone says half a row at least, see `LabelCount.least_share`; class weights make the share smaller.
+    """
     return 0.25 / problem.n_samples
 
 
@@ -522,16 +531,16 @@ def balanced_penalty(problem, noise_scale):
 
 
 def _largest_perturbation(problem, scale, radius=None):
-    """Norm of the linear term of one output that is exceeded once in 10^21 draws, which are refused then."""
+    """Norm of the linear term of one output that less than one in 10^21 draws exceeds; `minimisers` refuses those."""
     shape, power = radius or (problem.n_weights, 2)  # a Gaussian one is sqrt(2) scale times a root of a Gamma variate
     k = shape / power
     return float((scale if radius else np.sqrt(2) * scale) * (k + 10 * np.sqrt(k) + 40) ** (1 / power))
 
 
 def _hidden_gradient(problem, penalty, scale, radius=None):
-    """Gradient norm that the noise of the release hides: the solver's, and what sampling and rounding do to the term b.
+    """Bound the gradient norm that the noise of the release hides: the solver's, and the error of a sampled term b.
 
-    A sampled b is off from a real-valued one by at most 2^-40 of its largest norm, and not of each of its coordinates.
+    A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are.
     """
     largest = _largest_perturbation(problem, scale, radius)
     return problem.accuracy(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest

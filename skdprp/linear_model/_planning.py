@@ -1,4 +1,4 @@
-"""What a sketched regression will cost in accuracy: for planning, on public numbers or simulated data."""
+"""What the sketch of `MIDPRegressor` will cost in accuracy: for planning, on public numbers or simulated data."""
 
 import numpy as np
 

@@ -107,9 +107,11 @@ def sampled_target(epsilon, delta, *, n_changed):
 
 
 def require_positive_delta(delta):
-    """Refuse delta = 0, which Gaussian noise cannot meet."""
+    """Refuse delta = 0 for a mechanism that cannot meet it."""
     if not delta > 0:
-        raise ValueError("Gaussian noise cannot meet delta=0: choose delta > 0, or Laplace noise.")
+        raise ValueError(
+            "This mechanism cannot meet delta=0: choose delta > 0, or Laplace noise where there is a choice."
+        )
 
 
 def _are_equal(floats, given):
