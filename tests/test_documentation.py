@@ -130,6 +130,7 @@ DIALECT = {
     r"turn(s|ed) (the \w+ )?round": "the opposite",
     r"by the letter": "as written",
     r"in (its|their) stead": "instead",
+    r"(large|small) beside": "large compared with",
 }
 TOLD = [*WRITTEN, *ROOT.glob("changelog.d/*.rst"), *ROOT.glob("examples/**/*.py")]
 
