@@ -127,10 +127,21 @@ def _encode(y, public_classes):
         raise ValueError("`classes` lists a label more than once: list each label once, and do not take them from y.")
     if len(classes) < 2:
         raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
-    codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below
-    if not np.array_equal(classes[codes], y):
+    known = classes
+    if classes.dtype != y.dtype and np.result_type(classes, y).kind == "f" and (np.abs(classes) >= 2.0**53).any():
+        known, y = classes.astype(object), y.astype(object)  # floats, by which two types are compared, are too few
+    codes = np.searchsorted(known, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below
+    if not np.array_equal(known[codes], y):
         raise ValueError("y has labels that are not among `classes`.")
     return classes, codes
+
+
+def _joined(labels):
+    """Return labels of all parts in one type; that of whole numbers in several follows from the set of their values."""
+    kinds = {found.dtype.kind for found in labels}
+    if len(kinds) == 1 or not kinds <= set("iuf"):
+        return np.concatenate(labels)
+    return np.asarray(_of_one_type([label for found in labels for label in found.tolist()]))
 
 
 def _weights_of_classes(class_weight, classes):
@@ -298,7 +309,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         labels, counts = map(list, zip(*parts, strict=True))
         if len({found.dtype.kind in "OU" for found in labels}) > 1:
             raise ValueError("Labels are text in one part of y and not in another: make all of them text or numbers.")
-        classes, codes = _encode(np.concatenate(labels), model.classes)
+        classes, codes = _encode(_joined(labels), model.classes)
         counts = np.bincount(codes, np.concatenate(counts), minlength=len(classes)).astype(np.int64)
         class_weights = _weights_of_classes(model.class_weight, classes)
         shape = int(counts.sum()), model.n_features_in_

@@ -279,10 +279,11 @@ def _given_the_labels(guarantee, ensemble):
     if guarantee.adjacency is not None and guarantee.adjacency.is_distance:
         return guarantee
     given = dict.fromkeys([guarantee.given or _THE_LABELS, _THE_LABELS])
-    if isinstance(ensemble, MultiOutputClassifier):
-        return replace(guarantee, given=" and ".join(f"{fact} of each output" for fact in given))
+    of_output = " of each output" * isinstance(ensemble, MultiOutputClassifier)
     assumptions = dict.fromkeys([*guarantee.assumptions, _ALIKE])
-    return replace(guarantee, given=" and ".join(given), assumptions=tuple(assumptions))
+    return replace(
+        guarantee, given=" and ".join(f"{fact}{of_output}" for fact in given), assumptions=tuple(assumptions)
+    )
 
 
 def _keeps_index(estimator):
