@@ -767,9 +767,10 @@ def accuracy(n_samples, columns):
     -----
     With e = 2^-53, to first order: clipping, centring and the weights move each entry of a row by ``d + 16`` roundings
     of its size at most, so that of each product by twice that; a product of a block of b rows is a sum of b products in
-    some order, off by ``b e`` of the sum of their sizes; up to 2^26 blocks add up by compensated sums, off by 2 e of
-    it. All sizes together, ``sum |u_i| |u_i|'``, have a Frobenius norm of at most n: of n persons, too, for the weights
-    of the rows of each add up to 1 at most. How many rows they have does not matter.
+    some order, off by ``b e`` of the sum of their sizes, and no block has more rows than those of sparse rows, whose
+    products add up one after the other; up to 2^26 blocks add up by compensated sums, off by 2 e of it. All sizes
+    together, ``sum |u_i| |u_i|'``, have a Frobenius norm of at most n: of n persons, too, for the weights of the rows
+    of each add up to 1 at most. How many rows they have does not matter.
     """
     return n_samples * n_additions(columns) * _UNIT
 
