@@ -658,10 +658,14 @@ def upper_products(X, others):
         by_column, width = X.tocsc(), max(_SMALLEST_GROUP, -(-X.shape[1] // _GROUPS))
         for columns in gen_batches(X.shape[1], width):
             yield from sparse_products(X, by_column, columns)
-    else:
-        yield (these, these), X.T @ X
-    yield (these, rest), X.T @ others
-    yield (rest, rest), others.T @ others
+        yield (these, rest), X.T @ others
+        yield (rest, rest), others.T @ others
+    else:  # in one contiguous array, which adds up faster
+        values = np.zeros((rest.stop, rest.stop))
+        np.matmul(X.T, X, out=values[these, these])
+        np.matmul(X.T, others, out=values[these, rest])
+        np.matmul(others.T, others, out=values[rest, rest])
+        yield (slice(None), slice(None)), values
 
 
 def sparse_products(X, by_column, columns):
