@@ -318,7 +318,7 @@ def test_the_guarantee_of_a_model_after_a_sketch_is_for_labels_if_they_may_diffe
 def test_a_trusted_function_is_an_assumption():
     report = privacy_report(make_pipeline(FunctionTransformer(np.sqrt), MODEL).fit(X, Y))
     assert (
-        "functiontransformer: treats each row by itself, converts types and computes lazy rows so"
+        "functiontransformer: treats each row by itself, whatever types it converts, and lazy rows in one order"
         in report.total.assumptions
     )
 

@@ -90,6 +90,8 @@ _CURES = (
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
+_ROW_BY_ROW = "treats each row by itself, whatever types it converts, and lazy rows in one order"
+_WRITES = "may write over rows that other steps are yet to see"
 _MAY_LEARN = "may learn from the rows without noise"
 _WARNS = "; warnings and errors of it may tell of a row"
 _SPREADS = "; one change before it may move several coordinates after it"
@@ -329,6 +331,8 @@ def _of_step(estimator, name, flow):
         return _of_private_step(estimator, name, flow)
     if is_of_library(estimator):
         raise NotFittedError(f"{kind} is not fitted, or its last fit failed: for what a fit will release, give X.")
+    if writes_into_rows(estimator) and not flow.released:
+        return replace(_uncovered(name, kind, _WRITES, "set copy=True"), is_known=False)
     if is_data_independent(estimator):
         if holds_private(estimator):  # a function, or a method of one, that was fitted before
             return replace(_uncovered(name, kind, _APPLIES), is_known=False)
@@ -369,8 +373,6 @@ def _uncovered(name, kind, reason, cure=""):
 
 def _cure(estimator):
     """What to do about a step that learns from the rows; "" where there is no general answer."""
-    if writes_into_rows(estimator):
-        return "set copy=True: what other steps see is written over"
     if isinstance(estimator, OneHotEncoder | OrdinalEncoder):
         listed = not isinstance(estimator.categories, str)
         if listed and lists_huge_numbers(estimator):
@@ -381,7 +383,7 @@ def _cure(estimator):
             return "drops columns that are empty: set keep_empty_features=True"
         return "leave out add_indicator"
     if isinstance(estimator, SplineTransformer) and not isinstance(estimator.knots, str) and skips_missing(estimator):
-        return 'set sparse_output=False, or handle_missing="error"'
+        return 'set handle_missing="error", after an imputer of constants'
     if isinstance(estimator, COMPOSITES) and type(estimator) not in COMPOSITES:
         base = next(kind for kind in COMPOSITES if isinstance(estimator, kind))
         return f"use {base.__name__} of scikit-learn itself"
@@ -437,9 +439,7 @@ def _after_maps(guarantee, maps):
     """State a guarantee of rows that passed maps: distances are those of the rows that leave them."""
     if not maps:
         return guarantee
-    mapped = [
-        f"{', '.join(name for name, _ in maps)}: treats each row by itself, converts types and computes lazy rows so"
-    ]
+    mapped = [f"{', '.join(name for name, _ in maps)}: {_ROW_BY_ROW}"]
     functions = [name for name, step in maps if calls_own_function(step)]
     if functions:  # what a function applies can be hidden from any search of it
         mapped.append(_APPLIES_NONE.format(", ".join(functions)))
