@@ -171,9 +171,12 @@ def _looks_at_all_rows(transformer):
     """Whether a function is one of a library that is known to make each row of all of them."""
     library = str(getattr(transformer.func, "__module__", "")).partition(".")[0]
     name = getattr(transformer.func, "__name__", "")
-    is_down_columns = (transformer.kw_args or {}).get("axis") == 0
+    axis = (transformer.kw_args or {}).get("axis")
+    is_down_columns, is_along_rows = axis == 0, type(axis) is int and axis in (1, -1)
     if library == "sklearn":
         return is_down_columns or name not in _OF_EACH_ROW
+    if is_along_rows and library in ("numpy", "scipy"):  # columns that pandas drops depend on all rows
+        return False
     return name in _OF_ALL_ROWS.get(library, ()) or (is_down_columns and library in _OF_ALL_ROWS)
 
 
