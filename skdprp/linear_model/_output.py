@@ -197,7 +197,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         )
         if self.C == "auto":
             unit = distance(penalty=1.0)
-            penalty = output_penalty(problem, self._scale(delta, unit, n_dims, radius) * _deviation(n_dims, radius))
+            # The root mean square of one coordinate of noise of scale 1.
+            deviation = {"gamma": np.sqrt(n_dims + 1), "chi1": np.sqrt(0.5 / n_dims), "gaussian": 1.0}[self.radius]
+            penalty = output_penalty(problem, self._scale(delta, unit, n_dims, radius) * deviation)
         else:
             penalty = 1.0 / self.C
         # Where the solver stops it is off by this gradient, of either neighbour: the sensitivity has room for both.
@@ -277,13 +279,6 @@ def _loss(scale, sensitivity, n_dims, radius):
         spherical_profile, scale=scale, sensitivity=sensitivity, n_dims=n_dims, shape=radius[0], power=radius[1]
     )
     return PrivacyLoss(profiles=(exact,), sampling=sampling)
-
-
-def _deviation(n_dims, radius):
-    """Root mean square of one coordinate of noise of scale 1."""
-    if radius is None:
-        return 1.0
-    return np.sqrt(n_dims + 1) if radius[1] == 1 else np.sqrt(0.5 / n_dims)
 
 
 def output_penalty(problem, noise_scale):
