@@ -3,10 +3,9 @@
 import math
 from dataclasses import dataclass, field, replace
 
-from ._noise import is_seeded
 from ._validation import warn_at_caller
 from .guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
-from .ledger._ledger import entry_of_estimator
+from .ledger._ledger import Release
 
 _OUT_OF_REACH = "sampled noise does not reach as far as an epsilon so large, or a delta so small, asks for"
 _LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
@@ -37,9 +36,7 @@ class Calibration:
 
     def recorded(self, estimator):
         """Enter a release into the open ledgers before its noise is drawn, in a `with` block."""
-        return entry_of_estimator(
-            self.guarantee.mark_seeded() if is_seeded() else self.guarantee, type(estimator).__name__
-        )
+        return Release(self.guarantee, type(estimator).__name__)
 
     def publish(self, estimator, *, seeded):
         """Set on an estimator what holds of it from now on; warn where less holds than was published."""
