@@ -16,14 +16,17 @@ class Calibration:
     """Noise and guarantee of one fit, computed from public facts alone.
 
     `fitted` has the public fitted attributes by their names, such as ``scale_``; `noise` what the release needs
-    besides; `claimed` what was published, where that differs from the guarantee.
+    besides, and `problem` the public facts that it was found for; `claimed` what was published, where that differs from
+    the guarantee. `in_memory` says why all rows have to be there at once, where they have to.
     """
 
     guarantee: PrivacyGuarantee
     fitted: dict = field(default_factory=dict)
     noise: object = None
     claimed: PrivacyGuarantee | None = None
-    is_void: bool = field(default=False, init=False)
+    problem: object = None
+    in_memory: str = ""
+    is_void: bool = False  # which `replace` keeps
 
     def __post_init__(self):
         assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])

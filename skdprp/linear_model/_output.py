@@ -258,8 +258,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
             delta = published_product_noise_delta(self.epsilon, **known)
         return float(np.sqrt(2) * sigma), self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 2")
 
-    def _release(self, problem, calibration, X, codes, class_weights):
-        noise = calibration.noise
+    def _release(self, calibration, X, codes, class_weights):
+        problem, noise = calibration.problem, calibration.noise
         zero = np.zeros(problem.weights_shape)
         known = {"penalty": noise.penalty, "perturbation": zero, "largest": 0.0}
         weights = self._minimise(problem, X, codes, class_weights, **known)

@@ -473,6 +473,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             },
             noise=Descent(plan, scale, steps.radius, rounding, preconditioner),
             claimed=steps.claimed,
+            in_memory="" if rounding.places_priced else _IN_MEMORY,
         )
 
     def _published_settings(self):
@@ -588,13 +589,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             unit=problem.unit,
         )
 
-    def _check_passes(self, calibration):
-        if not calibration.noise.rounding.places_priced:
-            raise ValueError(_IN_MEMORY)
-
     @with_callbacks
-    def _release(self, problem, calibration, X, codes, class_weights, persons=None):
-        descent, network = calibration.noise, problem.network
+    def _release(self, calibration, X, codes, class_weights, persons=None):
+        problem, descent = calibration.problem, calibration.noise
         if descent.radius is None:
             add_noise = _noise.add_gaussian
         else:
@@ -608,8 +605,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             update = preconditioned(update, descent.preconditioner, problem, X, shares)
         if persons is not None:  # public weights of classes are 1 at most, and so is what they leave of a person's
             row_weights = persons.weights if row_weights is None else row_weights * persons.weights
-        known = {"persons": persons, "update": update, "add_noise": add_noise}
-        steps = noisy_descent(problem, descent, X, codes, row_weights, **known)
+        steps = noisy_descent(
+            problem, descent, X, codes, row_weights, persons=persons, update=update, add_noise=add_noise
+        )
         # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
         report = report_steps(self, descent.plan.n_steps, self.verbose)
         late = Average()  # of the second half of the steps, in which the noise of single ones cancels
@@ -617,10 +615,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             if 2 * step > descent.plan.n_steps:
                 late.add(weights)
             report(step)
-        layers = network.layers(late.value)
+        layers = problem.network.layers(late.value)
         return {
             "coefs_": [layer[:-1].copy() for layer in layers],
-            "intercepts_": [network.bias * layer[-1] for layer in layers],
+            "intercepts_": [problem.network.bias * layer[-1] for layer in layers],
         }
 
     def _log_probabilities(self, scores):
