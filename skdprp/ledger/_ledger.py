@@ -169,6 +169,11 @@ def entry(guarantee, estimator="release"):
     return Release(guarantee, estimator, absorbs=True)
 
 
+def thrown_away():
+    """Block for noise that is thrown away with what it was added to, of which no ledger needs an entry."""
+    return EntryBlock(frozenset(open_journals().values()), seeded=is_seeded(), absorbs=True)
+
+
 def _unless_closed(identity, enter, new):
     """Enter a release into a ledger, unless another thread has closed it in between."""
     try:

@@ -318,7 +318,8 @@ def _of_step(estimator, name, flow):
             return _uncovered(name, kind, _FITTED_BEFORE)
         remark = remark_on(estimator)
         remark += _WARNS * (not flow.released and type(estimator) not in PUBLIC)
-        remark += _SPREADS * (_is_spreading(estimator) and not flow.released)
+        is_one_hot = type(estimator) is PublicBinner and estimator.encode == "onehot"  # of which one value is several
+        remark += _SPREADS * ((is_one_hot or isinstance(estimator, _SPREADING)) and not flow.released)
         status = "post-processing" if flow.released else "data-independent"
         step = ReportedStep(name, kind, status, remark)
         assumed = (_APPLIES_NONE.format(name),) if flow.released and calls_own_function(estimator) else ()
@@ -335,12 +336,6 @@ def _of_step(estimator, name, flow):
     if holds_private(estimator):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_HIDES}"), is_known=False)
     return part
-
-
-def _is_spreading(estimator):
-    """Whether one coordinate before a step may reach several after it."""
-    one_hot = type(estimator) is PublicBinner and estimator.encode == "onehot"
-    return one_hot or isinstance(estimator, _SPREADING)
 
 
 def _uncovered(name, kind, reason, cure=""):
