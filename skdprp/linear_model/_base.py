@@ -170,9 +170,8 @@ def _check_memory(problem):
 
 def _rows_and_labels(model, X, y):
     """Validate the rows and labels of one part; the first tells the number and the names of the columns."""
-    known = {"reset": not hasattr(model, "n_features_in_"), "ensure_min_samples": 0}
-    y = without_values(_of_one_type, y, name="y")
-    return validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, **known)
+    y, is_first = without_values(_of_one_type, y, name="y"), not hasattr(model, "n_features_in_")
+    return validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, reset=is_first, ensure_min_samples=0)
 
 
 @silent

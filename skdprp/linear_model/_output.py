@@ -261,8 +261,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     def _release(self, calibration, X, codes, class_weights):
         problem, noise = calibration.problem, calibration.noise
         zero = np.zeros(problem.weights_shape)
-        known = {"penalty": noise.penalty, "perturbation": zero, "largest": 0.0}
-        weights = self._minimise(problem, X, codes, class_weights, **known)
+        weights = self._minimise(
+            problem, X, codes, class_weights, penalty=noise.penalty, perturbation=zero, largest=0.0
+        )
         if noise.radius is None:
             _noise.add_gaussian(weights, noise.scale)
         else:

@@ -395,15 +395,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         max_norm, bound = self._max_norm, self.max_grad_norm
         if hidden or max_norm is None:
             # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
-            bias = 1.0 if hidden else constant_feature(True, bound)
-            network = Network(sizes, self.activation, bias)
-            known = {"row_norm": bound, "bound": bound}
-            return DescentProblem(shape[0], n_classes, network, **known, dtype=self._dtype(dtype), unit=unit)
-        bias = constant_feature(True, max_norm)  # 0.3 of the norm, as in the other linear models
-        network, row_norm = Network(sizes, self.activation, bias, capped=True), float(np.hypot(max_norm, bias))
-        # Rows of bounded norm bound the gradients: none is clipped.
-        known = {"row_norm": row_norm, "bound": network.lipschitz * row_norm}
-        return DescentProblem(shape[0], n_classes, network, **known, dtype=self._dtype(dtype), unit=unit)
+            network, row_norm = Network(sizes, self.activation, 1.0 if hidden else constant_feature(True, bound)), bound
+        else:
+            bias = constant_feature(True, max_norm)  # 0.3 of the norm, as in the other linear models
+            network, row_norm = Network(sizes, self.activation, bias, capped=True), float(np.hypot(max_norm, bias))
+            bound = network.lipschitz * row_norm  # of the gradients of such rows: none is clipped
+        return DescentProblem(shape[0], n_classes, network, row_norm, bound, self._dtype(dtype), unit)
 
     @property
     def _max_norm(self):
