@@ -454,21 +454,20 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             steps = self._published_product_steps(problem, plan, rounding, delta, settings)
         # Rounding may move a sum by that share of the bound more than one row does.
         scale = steps.multiplier * problem.bound * (1 + rounding.margin)
-        preconditioner = steps.preconditioner
         return Calibration(
-            self._state(steps.delta, plan, scale, problem, steps.loss, preconditioner),
+            self._guarantee_of_steps(problem, plan, steps, scale),
             fitted={
                 "n_iter_": plan.n_steps,
                 "sampling_rate_": plan.rate,
                 "learning_rate_": plan.learning_rate,
                 "momentum_": plan.momentum,
-                "preconditioner_scale_": None if preconditioner is None else preconditioner.scale,
+                "preconditioner_scale_": None if steps.preconditioner is None else steps.preconditioner.scale,
                 "sensitivity_": problem.bound,
                 "delta_": delta,
                 "scale_": scale,
                 "noise_multiplier_": scale / problem.bound,
             },
-            noise=Descent(plan, scale, steps.radius, rounding, preconditioner),
+            noise=Descent(plan, scale, steps.radius, rounding, steps.preconditioner),
             claimed=steps.claimed,
             in_memory="" if rounding.places_priced else _IN_MEMORY,
         )
@@ -554,8 +553,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         )
         return PrivacyLoss(profiles=(profile,), sampling=sampling, failure_probability=failure)
 
-    def _state(self, delta, plan, scale, problem, loss, preconditioner):
-        """State what holds of steps with this noise."""
+    def _guarantee_of_steps(self, problem, plan, steps, scale):
+        """State what holds of steps with noise of this scale."""
         noise = "Gaussian noise of standard deviation"
         source = "exact composition of Gaussian releases" if plan.rate == 1 else "composed privacy losses"
         assumptions = (
@@ -568,8 +567,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             noise = "noise with a half-normal radius of scale"
             assumptions += ("near zero, a half-normal radius is sampled as if floats were real numbers",)
         before = ""
-        if preconditioner is not None:
-            before = f", after Gaussian noise of {printed_down(preconditioner.scale, 6)} on sums of products of columns"
+        if steps.preconditioner is not None:
+            gram = printed_down(steps.preconditioner.scale, 6)
+            before = f", after Gaussian noise of {gram} on sums of products of columns"
         of_persons = problem.unit == Unit.PERSON
         one, means = ("person", ", means over the rows of a person") if of_persons else ("row", "")
         sample = f"a secret sample, each {one} at probability {printed_up(plan.rate, 6)}"
@@ -577,12 +577,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         bound = printed_up(problem.bound, 6)
         return self._guarantee(
             self.epsilon,
-            delta,
+            steps.delta,
             mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {noise} "
             f"{printed_down(scale, 6)} on sums of gradients of norm at most {bound}{means}{before}",
             source=source,
             assumptions=assumptions,
-            loss=loss,
+            loss=steps.loss,
             unit=problem.unit,
         )
 
