@@ -233,7 +233,9 @@ def holds_numbers(dtype):
 
 def _loaded(**data):
     """Return data in memory, with a warning where they were dask collections, which need not fit in there."""
-    for name in (name for name, one in data.items() if is_lazy(one)):
+    if not (lazy := [name for name, one in data.items() if is_lazy(one)]):
+        return data.values()
+    for name in lazy:
         warn_at_caller(f"{name} is a dask collection, of which this loads all rows into memory.", UserWarning)
     return computed(*data.values())
 
@@ -267,6 +269,8 @@ def validate_array(X, **options):
 
 
 def _canonical(X):
+    if type(X) is np.ndarray and X.dtype.kind in "biuf":
+        return X
     if sp.issparse(X):
         return without_values(canonical_csr, X)
     # numpy takes them for the number of their ticks, and what is missing for the least of all numbers, -2^63.

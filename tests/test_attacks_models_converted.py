@@ -97,6 +97,7 @@ def test_missing_value_of_a_spline_is_not_a_value_of_another_row(extrapolation, 
     assert np.array_equal(*seen) or total_of(model) is None
 
 
+@pytest.mark.filterwarnings("ignore:This release has no guarantee")
 @pytest.mark.parametrize("n_targets", [1, 2])
 def test_text_among_targets_moves_no_other_target(n_targets):
     """Numpy makes a text of every number of a list in which one is a text, with fewer digits than it had.

@@ -181,9 +181,8 @@ def _check_memory(problem):
 
 def _rows_and_labels(model, X, y):
     """Validate the rows and labels of one part; the first tells the number and the names of the columns."""
-    known = {"reset": not hasattr(model, "n_features_in_"), "ensure_min_samples": 0}
-    y = without_values(_of_one_type, y, name="y")
-    return validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, **known)
+    y, is_first = without_values(_of_one_type, y, name="y"), not hasattr(model, "n_features_in_")
+    return validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, reset=is_first, ensure_min_samples=0)
 
 
 @silent
@@ -290,12 +289,15 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         X = in_given_type(X, rows)
         classes, codes = _encode(y, model.classes)
         class_weights = _weights_of_classes(model.class_weight, classes)
-        persons = None if groups is None else persons_of(groups, X.shape[0])
-        # Only what takes groups is asked for persons, of which all that is planned knows the number, and not of rows.
-        facts, known = (X.shape, X.dtype, len(classes)), {}
-        if persons is not None:
-            facts, known = ((persons.number, X.shape[1]), X.dtype, len(classes), Unit.PERSON), {"persons": persons}
-        return self._fit_as(model, parameters, classes, facts, X, codes, class_weights, **known)
+        data = X, codes, class_weights
+        if groups is None:
+            calibration = model._calibration_of(X.shape, X.dtype, len(classes))
+        else:  # Of persons all that is planned knows the number, and not of rows.
+            persons = persons_of(groups, X.shape[0])
+            calibration = model._calibration_of((persons.number, X.shape[1]), X.dtype, len(classes), Unit.PERSON)
+            data = *data, persons
+        _check_memory(calibration.problem)
+        return self._fit_as(model, parameters, calibration, classes, *data)
 
     def _fit_passes(self, source, like=None):
         """Fit rows that are read anew in each pass; all that is validated before the first is `like` them."""
@@ -314,25 +316,22 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         class_weights = _weights_of_classes(model.class_weight, classes)
         shape = int(counts.sum()), model.n_features_in_
         rows = StreamedRows(source, partial(_read, model, classes), *shape, counts, class_weights)
-        facts = shape, np.dtype(np.float64), len(classes)
-        return self._fit_as(model, parameters, classes, facts, rows, None, class_weights)
+        calibration = model._calibration_of(shape, np.dtype(np.float64), len(classes))
+        if calibration.in_memory:
+            raise ValueError(calibration.in_memory)
+        assumptions = (*calibration.guarantee.assumptions, SAME_ROWS)
+        calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
+        return self._fit_as(model, parameters, calibration, classes, rows, None, class_weights)
 
-    def _fit_as(self, model, parameters, classes, facts, *data, **known):
-        """Calibrate from public facts, release by the data, and take all over from a snapshot at once.
+    def _fit_as(self, model, parameters, calibration, classes, *data):
+        """Release by the data as it was calibrated, and take all over from a snapshot at once.
 
-        `facts` are what `_problem` takes. `data` and `known` are what `_release` takes besides: rows, the index of the
-        class of each, class weights, and for some also persons.
+        `data` are what `_release` takes besides: rows, the index of the class of each, class weights, and for some also
+        persons.
         """
         seeded_before = _noise.last_seeded_draw()
-        problem, calibration = model._problem(*facts), model._calibration_of(*facts)
-        if isinstance(data[0], StreamedRows):
-            model._check_passes(calibration)
-            assumptions = (*calibration.guarantee.assumptions, SAME_ROWS)
-            calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
-        else:
-            _check_memory(problem)
         with calibration.recorded(self):
-            vars(model).update(model._release(problem, calibration, *data, **known))
+            vars(model).update(model._release(calibration, *data))
         model.classes_, model._calibrated_for = classes, parameters
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
@@ -348,7 +347,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         # Far below 1 / n, at which publishing one row in n as it is would do.
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         try:
-            return self._calibrate(problem, delta)
+            return replace(self._calibrate(problem, delta), problem=problem)
         except (ArithmeticError, _noise.ScaleError) as error:  # such as overflows, of public numbers alone
             parameters = self.get_params(deep=False).items()
             numbers = ", ".join(f"{name}={value}" for name, value in parameters if type(value) in (int, float))
@@ -507,14 +506,12 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     def _calibrate(self, problem, delta):
         """Return the `Calibration` for a target of (epsilon, delta): noise and guarantee, from public facts alone."""
 
-    def _check_passes(self, calibration):
-        """Refuse what needs all rows in memory."""
-
     @abstractmethod
-    def _release(self, problem, calibration, X, codes, class_weights):
+    def _release(self, calibration, X, codes, class_weights):
         """Clip the rows, learn and add noise; return the fitted attributes that are released, by their names.
 
-        `X` may be `StreamedRows`, which have codes of their own: `codes` is None then.
+        `X` may be `StreamedRows`, which have codes of their own: `codes` is None then. What takes groups is given the
+        persons as well.
         """
 
     @abstractmethod

@@ -174,12 +174,10 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
 
     @silent  # once more, in the threads of jobs, which start with warnings
     def _solve(k, linear):
-        known = {"penalty": penalty, "perturbation": linear, "offset": offset}
         if codes is None:
-            risk = StreamedRisk(X, k, problem, **known)
+            risk = StreamedRisk(X, k, problem, penalty=penalty, perturbation=linear, offset=offset)
         else:
-            loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
-            risk = PerturbedRisk(X, _targets(codes, k), loss, intercept=problem.intercept, **known)
+            risk = _risk_of_rows(X, codes, row_weights, k, problem, penalty=penalty, perturbation=linear, offset=offset)
         weights = minimise(risk, problem.target_gradient, max_iter)
         # `accuracy` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
         if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
@@ -196,9 +194,13 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
     return np.stack(solved)
 
 
-def _targets(codes, k):
-    """What a loss takes: the indices of all classes, or +1 for class k and -1 for the others."""
-    return codes if k is None else np.where(codes == k, 1.0, -1.0)
+def _risk_of_rows(X, codes, row_weights, k, problem, *, penalty, perturbation, offset):
+    """Risk of class k against the others, or of all classes where k is None."""
+    targets = codes if k is None else np.where(codes == k, 1.0, -1.0)
+    loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
+    return PerturbedRisk(
+        X, targets, loss, penalty=penalty, intercept=problem.intercept, perturbation=perturbation, offset=offset
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,9 +322,8 @@ class StreamedRisk:
 
 def _risk_of_block(X, codes, row_weights, weights, k, problem, offset):
     """Sum of the losses of a block of rows, with neither penalty nor linear term."""
-    loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
-    known = {"penalty": 0.0, "perturbation": np.zeros_like(weights), "offset": offset}
-    return PerturbedRisk(X, _targets(codes, k), loss, intercept=problem.intercept, **known)
+    zero = np.zeros_like(weights)
+    return _risk_of_rows(X, codes, row_weights, k, problem, penalty=0.0, perturbation=zero, offset=offset)
 
 
 def _derivatives(*block, weights, with_matrix, **known):

@@ -418,9 +418,9 @@ class AMPClassifier(PrivateLinearClassifier):
             raise ValueError("Published calibrations are for binary problems: use multi_class='ovr' or 'auto'.")
         return False
 
-    def _release(self, problem, calibration, X, codes, class_weights):
+    def _release(self, calibration, X, codes, class_weights):
         noise = calibration.noise
-        problem = _with_offset(problem, noise.count)
+        problem = _with_offset(calibration.problem, noise.count)
         # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
         prior, share, offset = None, None, 0.0
         if noise.count:
