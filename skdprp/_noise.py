@@ -236,7 +236,8 @@ def _add(values, scale, rounded):
     if scale == 0:  # no neighbour changes these values, and they are released all the same
         return check_recorded(seeded=False)
     grid = _grid(scale)
-    for block in np.array_split(flat, max(1, round(flat.size / _BLOCK))):  # a short last one would cost as much
+    n_blocks = round(flat.size / _BLOCK)  # a short last one would cost as much
+    for block in np.array_split(flat, n_blocks) if n_blocks > 1 else [flat]:
         _add_on_grid(block, partial(rounded, steps=scale / grid), grid)
 
 
