@@ -92,7 +92,7 @@ class Problem:
         """Norm that the solver brings each gradient to."""
         return self.n_samples * self.max_norm * self.tol
 
-    def accuracy(self, penalty, largest=0.0):
+    def gradient_error(self, penalty, largest=0.0):
         """Bound on the norm of the true gradients of all outputs together, where the solver returns.
 
         `largest` bounds the norm of the linear term of one output.
@@ -294,7 +294,7 @@ class StreamedRisk:
     """A `PerturbedRisk` of class k, or of all, whose rows are read anew at each point.
 
     Where weights are few, one pass has the second derivative, too, as a matrix by which steps are solved for: Newton's
-    method needs the fewest passes. The rounding of sums is priced in whatever order, see `Problem.accuracy`.
+    method needs the fewest passes. The rounding of sums is priced in whatever order, see `Problem.gradient_error`.
     """
 
     def __init__(self, rows, k, problem, *, penalty, perturbation, offset):

@@ -372,7 +372,7 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         radius = (1, 2) if self.noise == "product" else None
         largest = _largest_perturbation(problem, published.scale, radius)
-        release_scale = published.release_factor * problem.accuracy(penalty, largest) / penalty
+        release_scale = published.release_factor * problem.gradient_error(penalty, largest) / penalty
         noise = ObjectiveNoise(penalty, published.scale, radius, release_scale, release_radius=radius)
         if radius is not None:
             kind, source, paper = "half-normal radius", "none", "Liu et al., SIGMOD 2026"
@@ -543,4 +543,4 @@ def _hidden_gradient(problem, penalty, scale, radius=None):
     A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are.
     """
     largest = _largest_perturbation(problem, scale, radius)
-    return problem.accuracy(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
+    return problem.gradient_error(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
