@@ -179,7 +179,7 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
         else:
             risk = _risk_of_rows(X, codes, row_weights, k, problem, penalty=penalty, perturbation=linear, offset=offset)
         weights = minimise(risk, problem.target_gradient, max_iter)
-        # `accuracy` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
+        # `gradient_error` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
         if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
             raise SolverError("The weights are larger than the accuracy of the solver is known for: lower C.")
         return weights
@@ -236,7 +236,7 @@ class PerturbedRisk:
         return Point(weights, self.value(weights, scores), self.gradient(weights, scores), lambda: self.hessian(scores))
 
     def scores(self, weights):
-        """Scores of all rows, an array of shape (n_samples,) or (n_samples, n_outputs)."""
+        """Scores of all rows, an array of shape (n_samples,), or (n_samples, n_classes) for a softmax."""
         return self._products(weights) + self.offset
 
     def _products(self, weights):
