@@ -56,8 +56,8 @@ class SeededBlock(Block):
         super().__init__(_SEEDED)
         self.generator, self.tape, self._owner = np.random.default_rng(seed), tape, _here()
 
-    def __exit__(self, *error):
-        super().__exit__(*error)
+    def _leave(self, *error):
+        super()._leave(*error)
         # Searches whose fits go on are to know that a seed was left: their folds may be seeded, and the refit not.
         frame = sys._getframe()
         while frame := frame.f_back:

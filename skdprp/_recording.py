@@ -13,12 +13,14 @@ import os
 import stat
 import sys
 import time
+import weakref
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from functools import lru_cache
 from inspect import CO_VARARGS
 from mmap import mmap
 from pathlib import Path
+from types import MethodType
 from uuid import uuid4
 
 _ENVIRONMENT = "SKDPRP_OPEN_LEDGERS"
@@ -336,14 +338,31 @@ if hasattr(os, "register_at_fork"):
 class _Entered:
     """One time that a block was entered: links of these never close to a ring, whatever order blocks are left in."""
 
-    __slots__ = ("block", "frame", "outer", "process")
+    __slots__ = ("block", "frame", "outer", "process", "way_out")
 
-    def __init__(self, block, outer, frame):
+    def __init__(self, block, outer, frame, way_out):
         self.block, self.outer, self.frame, self.process = block, outer, frame, os.getpid()
+        self.way_out = way_out
 
     def is_left(self):
-        """Whether the block was left since, or its entering was interrupted."""
-        return self.frame is None or self.block._entered is not self
+        """Whether the block was left since, or its entering or leaving was interrupted."""
+        is_abandoned = self.way_out is not None and self.way_out() is None
+        return self.frame is None or self.block._entered is not self or is_abandoned
+
+
+class _WayOut:
+    """Method `__exit__` of a block, a new object for each `with` statement, which alone holds it until it ends.
+
+    An interruption may come before the first instruction of the method: that the object is gone tells so.
+    """
+
+    def __get__(self, block, kind):
+        if block is None:  # as an ExitStack asks
+            return kind._leave
+        way_out = MethodType(kind._leave, block)
+        if not block.is_entered():
+            block._way_out = weakref.ref(way_out)
+        return way_out
 
 
 class Block:
@@ -354,9 +373,11 @@ class Block:
     which they entered. So a block holds in its process, while it is not left, below the frame that entered it.
     """
 
+    __exit__ = _WayOut()
+
     def __init__(self, variable):
         self._variable = variable
-        self._entered = None
+        self._entered = self._way_out = None
 
     def __enter__(self):
         self._enter(sys._getframe(1))
@@ -365,18 +386,19 @@ class Block:
     def _enter(self, frame):
         if self.is_entered():
             raise RuntimeError("This block is entered already: make one for each `with`.")
-        entered = _Entered(self, self._variable.get(), _holder(frame))
+        is_watched = self._way_out is not None and self._way_out() is not None
+        entered = _Entered(self, self._variable.get(), _holder(frame), self._way_out if is_watched else None)
         self._variable.set(entered)
         self._entered = entered
 
-    def __exit__(self, *error):
+    def _leave(self, *error):
         self._entered.frame = None
         while (entered := self._variable.get()) is not None and entered.is_left():  # also those left out of order
             self._variable.set(entered.outer)
 
     def is_entered(self):
         """Whether it was entered and not left, here or elsewhere."""
-        return self._entered is not None and self._entered.frame is not None
+        return self._entered is not None and not self._entered.is_left()
 
     def is_of(self, frame):
         """Whether it was entered in that very frame."""
