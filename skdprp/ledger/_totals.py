@@ -73,7 +73,7 @@ class Spent:
             largest = self._largest.get(division, _NOTHING)
             within = self._parts.get((division, part), Spent()).after(rows[1:], costs)
             costs = [max(new, old) - old for new, old in zip(within, largest, strict=False)]
-        return tuple(cost + _exact(more) for cost, more in zip(self.costs, costs, strict=False))
+        return tuple(cost + exact(more) for cost, more in zip(self.costs, costs, strict=False))
 
     def add(self, rows, costs):
         """Count a release."""
@@ -86,7 +86,7 @@ class Spent:
         self.n_releases += 1
 
 
-def _exact(cost):
+def exact(cost):
     """Turn a cost into a fraction; an infinite one into what no float is as large as."""
     return Fraction(2) ** 1024 if cost == math.inf else Fraction(cost)
 
