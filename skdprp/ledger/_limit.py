@@ -11,6 +11,7 @@ from . import _filter
 from ._journal import LedgerError
 from ._totals import Spent, exact, same_neighbours
 
+_ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
 
 
@@ -76,9 +77,10 @@ class Limit:
     def _left(self, new):
         """Say what is left for the rows of an entry, from parameters of earlier releases alone."""
         # A cost of twice the limit makes the part of these rows the largest: the rest of the sum is what counts here.
-        most = [*map(Fraction, self._most)]
+        most = self._most
         spent = self._spent.after(self._rows_of(new), [2 * one for one in most])
-        left = [_rounded_down(max(3 * one - cost, Fraction(0))) for one, cost in zip(most, spent, strict=False)]
+        left = [3 * one - cost for one, cost in zip(most, spent, strict=False)]
+        left = [_rounded_down(more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
         if self.composition == "basic":
             return f"Left are epsilon = {printed_down(left[0], 6)} and delta = {printed_down(left[1], 6)}."
         mu, delta = math.sqrt(left[0]) * (1 - 2.0**-40), new.guarantee.delta or self.delta
@@ -102,11 +104,12 @@ class Limit:
     @property
     def _most(self):
         """What all costs may sum up to."""
-        return (self.epsilon, self.delta) if self.composition == "basic" else _filter.budget(self.epsilon, self.delta)
+        if self.composition == "basic":
+            return [Fraction(most) * _ROUNDING for most in (self.epsilon, self.delta)]
+        return [*map(Fraction, _filter.budget(self.epsilon, self.delta))]
 
     def _allows(self, costs):
-        rounding = _ROUNDING if self.composition == "basic" else 1
-        return _filter.fits(costs, [Fraction(most) * rounding for most in self._most])
+        return _filter.fits(costs, self._most)
 
 
 def _rounded_down(cost):
