@@ -148,6 +148,14 @@ def test_lazy_rows_are_refused(binary):
             function(rows, binary[1])
 
 
+def test_a_search_without_privacy_has_no_budget_and_is_told_of_one_that_has(binary):
+    search = GridSearchCV(AMPClassifier(), {"max_norm": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="Use DPSearchCV instead"):
+        set_budget(search, *binary, epsilon=1.0)
+    searched = DPSearchCV(search.estimator, search.param_grid)
+    assert set_budget(searched, *binary, epsilon=2.0).epsilon == 2.0
+
+
 def test_without_a_total_there_is_no_budget(binary):
     with pytest.raises(ValueError, match="holds no private step"):
         set_budget(LogisticRegression(), *binary)
