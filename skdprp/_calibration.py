@@ -3,10 +3,9 @@
 import math
 from dataclasses import dataclass, field, replace
 
-from ._noise import is_seeded
 from ._validation import warn_at_caller
 from .guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
-from .ledger._ledger import entry_of_estimator
+from .ledger._ledger import Release
 
 _OUT_OF_REACH = "sampled noise does not reach as far as an epsilon so large, or a delta so small, asks for"
 _LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
@@ -17,14 +16,17 @@ class Calibration:
     """Noise and guarantee of one fit, computed from public facts alone.
 
     `fitted` has the public fitted attributes by their names, such as ``scale_``; `noise` what the release needs
-    besides; `claimed` what was published, where that differs from the guarantee.
+    besides, and `problem` the public facts that it was found for; `claimed` what was published, where that differs from
+    the guarantee. `in_memory` says why all rows have to be there at once, where they have to.
     """
 
     guarantee: PrivacyGuarantee
     fitted: dict = field(default_factory=dict)
     noise: object = None
     claimed: PrivacyGuarantee | None = None
-    is_void: bool = field(default=False, init=False)
+    problem: object = None
+    in_memory: str = ""
+    is_void: bool = False  # which `replace` keeps
 
     def __post_init__(self):
         assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])
@@ -37,9 +39,7 @@ class Calibration:
 
     def recorded(self, estimator):
         """Enter a release into the open ledgers before its noise is drawn, in a `with` block."""
-        return entry_of_estimator(
-            self.guarantee.mark_seeded() if is_seeded() else self.guarantee, type(estimator).__name__
-        )
+        return Release(self.guarantee, type(estimator).__name__)
 
     def publish(self, estimator, *, seeded):
         """Set on an estimator what holds of it from now on; warn where less holds than was published."""

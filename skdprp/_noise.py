@@ -69,10 +69,6 @@ class SeededBlock(Block):
         return self.is_entered() and self._owner == _here()
 
 
-def _seeded_generator():
-    return next((block.generator for block in innermost(_SEEDED)), None)
-
-
 def _tape():
     """Return the list for what noise is added to instead."""
     return next((block.tape for block in innermost(_SEEDED) if block.tape is not None), None)
@@ -80,7 +76,7 @@ def _tape():
 
 def is_seeded():
     """Whether noise drawn here comes from a seed, which makes it no protection at all."""
-    return _seeded_generator() is not None
+    return next(innermost(_SEEDED), None) is not None
 
 
 def last_seeded_draw():
@@ -125,12 +121,12 @@ def left_a_seed(search):
 
 def random_bytes(size):
     """Return `size` fresh bytes from the kernel, for a release that every open ledger knows of."""
-    generator = _seeded_generator()
-    check_recorded(seeded=generator is not None)
-    if generator is None:
+    seeded = next(innermost(_SEEDED), None)
+    check_recorded(seeded=seeded is not None)
+    if seeded is None:
         return os.urandom(size)  # no buffer is read ahead: two processes would share what is in it after a fork
     _LAST_SEEDED.set(os.urandom(16))
-    return generator.bytes(size)
+    return seeded.generator.bytes(size)
 
 
 def _random_words(size):
@@ -153,10 +149,6 @@ def _split(words):
 
 def _gaussian_quantile(tail, sign):
     return np.copysign(ndtri(tail), sign)
-
-
-def _standard_gaussian(size):
-    return _gaussian_quantile(*_tail_and_sign(size))
 
 
 def _standard_laplace(size):
@@ -183,13 +175,9 @@ def _grid(scale):
     return np.ldexp(1.0, np.frexp(check_scale(scale))[1] - 1 - _GRID_BITS)
 
 
-def _gaussian_edges():
-    """Standard Gaussian noise at the ends of 2^16 cells of equal probability, in float32."""
-    edges = -ndtri(np.arange(1, 2**15 + 1) * 2.0**-16)
-    return np.concatenate([[-np.inf], -edges, edges[-2::-1], [np.inf]]).astype(np.float32)
-
-
-_EDGES = _gaussian_edges()
+# Standard Gaussian noise at the ends of 2^16 cells of equal probability.
+_POSITIVE_EDGES = -ndtri(np.arange(1, 2**15 + 1) * 2.0**-16)
+_EDGES = np.concatenate([[-np.inf], -_POSITIVE_EDGES, _POSITIVE_EDGES[-2::-1], [np.inf]]).astype(np.float32)
 
 
 def _rounded_to_gaussian(fractions, steps):
@@ -248,7 +236,8 @@ def _add(values, scale, rounded):
     if scale == 0:  # no neighbour changes these values, and they are released all the same
         return check_recorded(seeded=False)
     grid = _grid(scale)
-    for block in np.array_split(flat, max(1, round(flat.size / _BLOCK))):  # a short last one would cost as much
+    n_blocks = round(flat.size / _BLOCK)  # a short last one would cost as much
+    for block in np.array_split(flat, n_blocks) if n_blocks > 1 else [flat]:
         _add_on_grid(block, partial(rounded, steps=scale / grid), grid)
 
 
@@ -268,7 +257,7 @@ def add_laplace(values, scale):
 
 def gaussian(shape, scale):
     """Draw Gaussian noise of standard deviation `scale` that is not itself released: full floats, on no grid."""
-    return scale * _standard_gaussian(int(np.prod(shape))).reshape(shape)
+    return scale * _gaussian_quantile(*_tail_and_sign(int(np.prod(shape)))).reshape(shape)
 
 
 def _standard_gamma(shape):

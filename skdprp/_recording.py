@@ -228,16 +228,13 @@ def _tell():
 
 def _stamp():
     """What is another one when a ledger was opened in between, by this process or an ancestor."""
-    return {*_OWN, *_TOLD}, {directory: _changed(directory) for directory in _directories()}
-
-
-def _changed(directory):
-    try:
-        changed = os.stat(directory).st_mtime_ns
-    except FileNotFoundError:
-        return 0
-    # Two changes within a step of the clock look like one: nothing equals an object.
-    return changed if time.time_ns() - changed > _SETTLED else object()
+    changes = {}
+    for directory in _directories():
+        with suppress(FileNotFoundError):
+            changed = os.stat(directory).st_mtime_ns
+            # Two changes within a step of the clock look like one: nothing equals an object.
+            changes[directory] = changed if time.time_ns() - changed > _SETTLED else object()
+    return {*_OWN, *_TOLD}, changes
 
 
 @contextmanager

@@ -200,6 +200,8 @@ def validate_data(estimator, X, y="no_validation", **options):
     X, y = _loaded(X=X, y=y)
     if is_numeric and isinstance(y, list | tuple):  # numpy would make texts of all numbers where one is a text
         y = without_values(np.asarray, y, name="y", dtype=object)
+    elif is_numeric:
+        y = _plain(y)
     with config_context(assume_finite=False):  # look for NaN whatever scikit-learn is told
         try:
             data, found = without_values(validation.validate_data, estimator, _canonical(X), y, **options), None
@@ -231,7 +233,9 @@ def holds_numbers(dtype):
 
 def _loaded(**data):
     """Return data in memory, with a warning where they were dask collections, which need not fit in there."""
-    for name in (name for name, one in data.items() if is_lazy(one)):
+    if not (lazy := [name for name, one in data.items() if is_lazy(one)]):
+        return data.values()
+    for name in lazy:
         warn_at_caller(f"{name} is a dask collection, of which this loads all rows into memory.", UserWarning)
     return computed(*data.values())
 
@@ -265,6 +269,8 @@ def validate_array(X, **options):
 
 
 def _canonical(X):
+    if type(X) is np.ndarray and X.dtype.kind in "biuf":
+        return X
     if sp.issparse(X):
         return without_values(canonical_csr, X)
     # numpy takes them for the number of their ticks, and what is missing for the least of all numbers, -2^63.
@@ -273,13 +279,16 @@ def _canonical(X):
         raise TypeError(TIMES.format("X"))
     if is_frame(X) and any(getattr(kind, "kind", "") == "c" for kind in kinds):  # pandas would drop a part of each
         raise ValueError("Complex data not supported")
+    return _plain(X)
+
+
+def _plain(table):
+    """Return a table of pandas without sparse columns that are filled otherwise than by 0, and without categories."""
+    if not (hasattr(table, "iloc") and table.ndim == 2):
+        return table
     # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
-    is_odd = (
-        hasattr(X, "iloc")
-        and X.ndim == 2
-        and any(getattr(dtype, "fill_value", 0) != 0 or lists_numbers(dtype) for dtype in X.dtypes)
-    )
-    return _of_columns(_decoded, X) if is_odd else X
+    is_odd = any(getattr(dtype, "fill_value", 0) != 0 or lists_numbers(dtype) for dtype in table.dtypes)
+    return _of_columns(_decoded, table) if is_odd else table
 
 
 def dense_frame(X):

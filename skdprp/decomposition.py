@@ -118,7 +118,10 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
         edge = 2 * deviation * np.sqrt(n_features)
         explained = np.sqrt(np.where(values > edge, values**2 - edge**2, 0.0))
         n_components = self._n_components(n_features)
-        self.components_ = _with_sign(vectors[:, :n_components].T)
+        components = vectors[:, :n_components].T
+        # Each with the sign by which its largest entry is positive.
+        largest = np.take_along_axis(components, np.abs(components).argmax(axis=1, keepdims=True), axis=1)
+        self.components_ = components * np.where(largest < 0, -1.0, 1.0)
         self.explained_variance_ = explained[:n_components]
         total = max(values.sum(), explained.sum(), np.finfo(float).tiny)
         self.explained_variance_ratio_ = self.explained_variance_ / total
@@ -181,9 +184,3 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _with_sign(components):
-    """Give each row the sign by which its largest entry is positive."""
-    largest = np.take_along_axis(components, np.abs(components).argmax(axis=1, keepdims=True), axis=1)
-    return components * np.where(largest < 0, -1.0, 1.0)

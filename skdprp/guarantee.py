@@ -473,16 +473,15 @@ class PrivacyGuarantee:
                     "loss": None if loss is None else _loss_from_dict(loss),
                 }
             )
-            guarantee._check_types()
+            # A file of anybody may have something else than a text, a number or a truth value.
+            told = guarantee.unit, guarantee.given, guarantee.released, guarantee.mechanism, guarantee.method
+            _texts([*told, guarantee.source, guarantee.violation])
+            count = guarantee.n_releases
+            if type(count) is not int or count < 1 or type(guarantee.seeded) is not bool:
+                raise TypeError("its number of releases, or whether it is seeded, is no such thing")
         except (KeyError, TypeError) as error:
             raise ValueError(f"This dictionary does not describe a guarantee: {error}.") from error
         return guarantee
-
-    def _check_types(self):
-        """Raise TypeError where a file of anybody has something else than a text, a number or a truth value."""
-        _texts([self.unit, self.given, self.released, self.mechanism, self.method, self.source, self.violation])
-        if type(self.n_releases) is not int or self.n_releases < 1 or type(self.seeded) is not bool:
-            raise TypeError("its number of releases, or whether it is seeded, is no such thing")
 
     def to_markdown(self):
         """Return the privacy label as a Markdown table, for model cards.

@@ -42,7 +42,10 @@ __all__ = ["DPMoments", "Moments", "add_moments"]
 
 _BLOCK_ENTRIES = 2**18  # of float64, which fit the cache
 _CACHED = 2**14  # numbers of each of a few arrays
-_SPARSE_BLOCKS = 8  # blocks of dense rows in one of sparse rows
+_SPARSE_ROWS = 8  # rows of a block of sparse rows, for each column
+_EXPANDED = 2**18  # products of entries of sparse rows, which fit the cache
+_GROUPS, _SMALLEST_GROUP = 4, 256  # of columns, whose products with columns before them are left out
+_MIRRORED = 64  # rows at a time
 _UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for products of rounding errors
 
 MOMENTS_CONSTRAINTS = {
@@ -135,15 +138,20 @@ class GaussianNoise:
     scale: float
 
     def release(self, sums):
-        """Add noise to a symmetric matrix."""
-        rows, columns = np.triu_indices(len(sums))
+        """Add noise to a symmetric matrix, in place."""
+        size, root = len(sums), np.sqrt(2.0)
+        released = np.empty(size * (size + 1) // 2)
+        rows = np.split(released, np.cumsum(np.arange(size, 1, -1)))
         # svec: with sqrt(2) off the diagonal, the norm of the vector is the Frobenius norm of the matrix.
-        stretch = np.where(rows == columns, 1.0, np.sqrt(2.0))
-        released = sums[rows, columns] * stretch
+        for i, row in enumerate(rows):
+            row[0] = sums[i, i]
+            np.multiply(sums[i, i + 1 :], root, out=row[1:])
         _noise.add_gaussian(released, self.scale)
-        values = np.empty_like(sums)
-        values[rows, columns] = values[columns, rows] = released / stretch
-        return values
+        for i, row in enumerate(rows):
+            sums[i, i] = row[0]
+            np.divide(row[1:], root, out=sums[i, i + 1 :])
+        mirror(sums)
+        return sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +413,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         if len(numbers) > 1:
             raise ValueError("Some chunks have groups, and others have none: give them to all.")
         [(unit, number)] = numbers.items()
-        return number, columns, total.value * np.outer(columns.weights, columns.weights), unit, assumed
+        sums, weights = np.require(total.value, requirements="W"), columns.weights  # what workers send may be read-only
+        for row, weight in zip(sums, weights, strict=True):
+            row *= weight * weights
+        return number, columns, sums, unit, assumed
 
     def _parts(self, X, y, groups):
         """Return the persons of a chunk, if there are groups, and its sums, or those of partitions of a lazy one."""
@@ -430,14 +441,14 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
 
     def _part(self, X, y, weights):
         """Number of rows, columns and sums of validated rows."""
-        columns, total = self._columns(X, y), CompensatedSum()
+        columns, total = self._columns(X, y), ProductSum()
         if in_plan():  # components would tell of the few rows, and whoever fits a step that follows reads them
             X, y = (None if part is None else public_numbers(*part.shape) for part in (X, y))
         factors = None if weights is None else roots(weights)
         for rows in gen_batches(X.shape[0], block_rows(columns, is_sparse=sp.issparse(X))):
             parts = (None if part is None else part[rows] for part in (X, y, factors))
-            total.add(products(*columns.clip(*parts)))
-        return X.shape[0], columns, total.value
+            total.add(*columns.clip(*parts))
+        return X.shape[0], columns, total.finish()
 
     def _validate(self, X, y, *, reset):
         options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset}
@@ -627,14 +638,108 @@ def target_limits(bounds, n_targets):
 def block_rows(columns, *, is_sparse=False):
     """How many rows are multiplied at once; of sparse ones more, whose products take less time than adding them up."""
     size = len(columns.weights)
-    return max(size, _BLOCK_ENTRIES // size) * (_SPARSE_BLOCKS if is_sparse else 1)
+    return max(_SPARSE_ROWS * size, 4 * _BLOCK_ENTRIES // size) if is_sparse else max(size, _BLOCK_ENTRIES // size)
 
 
 def products(X, others):
     """Sum the products of all columns of a block, of which some are sparse or dense, and some dense."""
-    gram, cross = X.T @ X, X.T @ others
-    gram = gram.toarray() if sp.issparse(gram) else gram
-    return np.block([[gram, cross], [cross.T, others.T @ others]])
+    total = ProductSum()
+    total.add(X, others)
+    return total.finish()
+
+
+def upper_products(X, others):
+    """Yield parts of the sums of products of all columns of a block, and where they are: all on or above the diagonal.
+
+    Each entry is a sum over the rows one after the other, or as BLAS adds them.
+    """
+    these, rest = slice(X.shape[1]), slice(X.shape[1], X.shape[1] + others.shape[1])
+    if sp.issparse(X):
+        by_column, width = X.tocsc(), max(_SMALLEST_GROUP, -(-X.shape[1] // _GROUPS))
+        for columns in gen_batches(X.shape[1], width):
+            yield from sparse_products(X, by_column, columns)
+        yield (these, rest), X.T @ others
+        yield (rest, rest), others.T @ others
+    else:  # in one contiguous array, which adds up faster
+        values = np.zeros((rest.stop, rest.stop))
+        np.matmul(X.T, X, out=values[these, these])
+        np.matmul(X.T, others, out=values[these, rest])
+        np.matmul(others.T, others, out=values[rest, rest])
+        yield (slice(None), slice(None)), values
+
+
+def sparse_products(X, by_column, columns):
+    """Yield sums of products of a group of columns with all from its first on, of sparse rows, and where they are.
+
+    For each entry of a column, the rest of its row is copied, times the entry; what is copied for a column is then
+    summed in a dense row, one after the other. Unlike ``X.T @ X``, this neither finds out before where there will be
+    entries, nor makes a sparse array of so many, nor computes both triangles.
+    """
+    rest = X[:, columns.start :] if columns.start else X
+    begins = by_column.indptr[columns.start : columns.stop + 1]
+    of_group = slice(begins[0], begins[-1])
+    rows, values, begins = by_column.indices[of_group], by_column.data[of_group], begins - begins[0]
+    ends = np.append(0, np.cumsum(np.diff(rest.indptr)[rows], dtype=np.int64))[begins]  # copied for columns before
+    start = 0
+    while start < len(begins) - 1:
+        stop = max(start + 1, np.searchsorted(ends, ends[start] + _EXPANDED, side="right") - 1)
+        entries = slice(begins[start], begins[stop])
+        copied = rest[rows[entries]]
+        copied.data *= np.repeat(values[entries], np.diff(copied.indptr))
+        parts = copied.data, copied.indices, copied.indptr[begins[start : stop + 1] - begins[start]]
+        place = slice(columns.start + start, columns.start + stop), slice(columns.start, X.shape[1])
+        yield place, sp.csr_array(parts, shape=(stop - start, rest.shape[1])).toarray()
+        start = stop
+
+
+def mirror(values):
+    """Copy what is above the diagonal to below it, in place."""
+    for start in range(0, len(values), _MIRRORED):
+        stop = min(start + _MIRRORED, len(values))
+        values[stop:, start:stop] = values[start:stop, stop:].T
+        block = values[start:stop, start:stop]
+        block[...] = np.triu(block) + np.triu(block, 1).T
+
+
+class ProductSum:
+    """Compensated sum of the products of all columns over blocks of rows; below the diagonal only at the end."""
+
+    def __init__(self):
+        self._sum = self._lost = None
+
+    def add(self, X, others):
+        """Add the products of one more block."""
+        is_first, size = self._sum is None, X.shape[1] + others.shape[1]
+        if is_first:
+            self._sum = np.zeros((size, size))
+        elif self._lost is None:
+            self._lost = np.zeros((size, size))
+        for place, values in upper_products(X, others):
+            if is_first:
+                self._sum[place] = values
+            else:
+                add_compensated(self._sum[place], self._lost[place], values)
+
+    def finish(self):
+        """Return the sum, to which no more is added: 0 of no blocks."""
+        if self._sum is None:
+            return 0.0
+        if self._lost is not None:
+            self._sum += self._lost
+        mirror(self._sum)
+        return self._sum
+
+
+def add_compensated(total, lost, terms):
+    """Add to a total, and what that rounds off to what is lost: in place, in parts that stay in the cache."""
+    step = max(1, _CACHED // max(1, np.size(terms[:1])))
+    for part in (slice(start, start + step) for start in range(0, len(total), step)):
+        before, more = total[part], terms[part]
+        after = before + more
+        added = after - before
+        lost[part] += before - (after - added)  # exactly what was rounded off
+        lost[part] += more - added
+        before[...] = after
 
 
 class CompensatedSum:
@@ -649,20 +754,14 @@ class CompensatedSum:
         return self._sum if self._lost is None else self._sum + self._lost
 
     def add(self, term):
-        """Add one more array, in parts that stay in the cache between steps."""
+        """Add one more array."""
         if np.ndim(self._sum) == 0 and self._sum == 0 and self._lost is None:  # nothing, or that of no rows
             self._sum = term
             return
         if self._lost is None:  # what was added first is not ours to write to
             self._sum, self._lost = np.array(self._sum, order="C"), np.zeros(np.shape(self._sum))
-        flat = [values.reshape(-1) for values in (self._sum, self._lost, np.broadcast_to(term, self._sum.shape))]
-        for part in (slice(start, start + _CACHED) for start in range(0, len(flat[0]), _CACHED)):
-            before, lost, more = (values[part] for values in flat)
-            total = before + more
-            added = total - before
-            lost += before - (total - added)  # exactly what was rounded off
-            lost += more - added
-            before[...] = total
+        term = np.broadcast_to(term, self._sum.shape)
+        add_compensated(*(values.reshape(-1) for values in (self._sum, self._lost, term)))
 
 
 def accuracy(n_samples, columns):
@@ -672,9 +771,10 @@ def accuracy(n_samples, columns):
     -----
     With e = 2^-53, to first order: clipping, centring and the weights move each entry of a row by ``d + 16`` roundings
     of its size at most, so that of each product by twice that; a product of a block of b rows is a sum of b products in
-    some order, off by ``b e`` of the sum of their sizes; up to 2^26 blocks add up by compensated sums, off by 2 e of
-    it. All sizes together, ``sum |u_i| |u_i|'``, have a Frobenius norm of at most n: of n persons, too, for the weights
-    of the rows of each add up to 1 at most. How many rows they have does not matter.
+    some order, off by ``b e`` of the sum of their sizes, and no block has more rows than those of sparse rows, whose
+    products add up one after the other; up to 2^26 blocks add up by compensated sums, off by 2 e of it. All sizes
+    together, ``sum |u_i| |u_i|'``, have a Frobenius norm of at most n: of n persons, too, for the weights of the rows
+    of each add up to 1 at most. How many rows they have does not matter.
     """
     return n_samples * n_additions(columns) * _UNIT
 

@@ -59,7 +59,7 @@ def released(monkeypatch):
         return count
 
     monkeypatch.setattr(BaseSketch, "_release", counting(BaseSketch._release, 1))
-    monkeypatch.setattr(AMPClassifier, "_release", counting(AMPClassifier._release, 3))
+    monkeypatch.setattr(AMPClassifier, "_release", counting(AMPClassifier._release, 2))
     return counts
 
 

@@ -86,6 +86,17 @@ def test_an_epsilon_beyond_what_samples_of_noise_reach_has_no_guarantee(estimato
     assert guarantee.profile(1e6) == 1.0
 
 
+@pytest.mark.parametrize(
+    "fit",
+    [lambda X, y: AMPClassifier(epsilon=1e4).fit_chunks([(X, y)]), lambda X, y: DPMoments(epsilon=1e4).fit(X)],
+    ids=["chunks", "moments"],
+)
+def test_a_release_without_a_guarantee_warns_whatever_else_is_assumed_of_it(fit):
+    """The warning was lost where assumptions were added to a calibration."""
+    with pytest.warns(PrivacyWarning, match="no guarantee"):
+        assert fit(np.eye(6), np.arange(6) % 2).guarantee_.epsilon == np.inf
+
+
 PACKAGE = Path(skdprp.__file__).parent
 ENDS = {"publish", "take_over", "_drop_others", "fit", "_fit", "_fit_as", "_fit_rows", "_fit_chunks", "sketch"}
 

@@ -8,10 +8,10 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from skdprp import DPMoments, _noise, add_moments, compose
+from skdprp import DPMoments, _noise, add_moments, compose, moments
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile
-from skdprp.moments import Columns, CompensatedSum, accuracy
+from skdprp.moments import Columns, CompensatedSum, GaussianNoise, accuracy
 from skdprp.sensitivity import moments_sensitivity
 from skdprp.testing import reproducible_noise
 
@@ -190,6 +190,44 @@ def test_rounding_is_within_what_is_priced():
     rows = np.longdouble(X) / np.maximum(1, np.sqrt((np.longdouble(X) ** 2).sum(axis=1, keepdims=True)))
     error = np.linalg.norm((moments.values - rows.T @ rows).astype(float))
     assert 0 < error < accuracy(len(X), moments.columns) < 1e-6
+
+
+@pytest.mark.parametrize("expanded", [1, 1000, 2**18])
+def test_sparse_rows_in_several_blocks_and_groups_of_columns_have_the_moments_of_dense_ones(expanded, monkeypatch):
+    """Also where rows or columns are empty or full, entries repeat and are in no order."""
+    rng = np.random.default_rng(0)
+    X = sp.random(500, 600, 0.02, random_state=rng, format="lil")
+    X[:, 5], X[7], X[:, 9], X[8] = 0.5, 0.1, 0.0, 0.0
+    X = X.tocoo()
+    order = rng.permutation(2 * X.nnz)
+    data, row, column = (np.tile(values, 2)[order] for values in (X.data, X.row, X.col))
+    by_row = np.argsort(row, kind="stable")
+    ends = np.searchsorted(row[by_row], np.arange(501))
+    unsorted = sp.csr_array((data[by_row], column[by_row], ends), shape=X.shape)
+    monkeypatch.setattr(moments, "_EXPANDED", expanded)
+    monkeypatch.setattr(moments, "block_rows", lambda *args, **options: 200)
+    y = rng.normal(size=(500, 2))
+    model = DPMoments(target_bounds=BOUNDS)
+    _, _, found, *_ = model._sum([(unsorted, y, None)])
+    _, _, exact, *_ = DPMoments(target_bounds=BOUNDS)._sum([(unsorted.toarray(), y, None)])
+    assert np.array_equal(found, found.T)
+    assert np.linalg.norm(found - exact) <= 500 * (2 * (600 + 16) + 204) * 2.0**-52
+
+
+def test_noise_is_that_of_the_triangle_packed_row_by_row():
+    """One draw for each entry of it, and the same on both sides of the diagonal."""
+    for size in (1, 2, 63, 64, 65, 200):
+        A = np.random.default_rng(size).normal(size=(size, size))
+        A += A.T
+        rows, columns = np.triu_indices(size)
+        stretch = np.where(rows == columns, 1.0, np.sqrt(2.0))
+        packed = A[rows, columns] * stretch
+        with reproducible_noise(0):
+            _noise.add_gaussian(packed, 3.0)
+        with reproducible_noise(0):
+            values = GaussianNoise(3.0).release(A)
+        assert np.array_equal(values[rows, columns], packed / stretch)
+        assert np.array_equal(values, values.T)
 
 
 def test_a_compensated_sum_keeps_what_each_addition_rounds_off():

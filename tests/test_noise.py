@@ -102,18 +102,22 @@ def exact_laplace_tail(z):
 
 
 @pytest.mark.parametrize(
-    ("name", "exact_tail", "farthest"),
-    [("_standard_gaussian", exact_gaussian_tail, 37.5), ("_standard_laplace", exact_laplace_tail, 200.0)],
+    ("draw", "exact_tail", "farthest"),
+    [
+        (partial(_noise.gaussian, scale=1.0), exact_gaussian_tail, 37.5),
+        (_noise._standard_laplace, exact_laplace_tail, 200.0),
+    ],
+    ids=["gaussian", "laplace"],
 )
 @pytest.mark.parametrize("steps", [1024.0, 1500.3, 2047.9])
-def test_boundaries_of_the_grid_are_where_they_should_be(name, exact_tail, farthest, steps, monkeypatch):
+def test_boundaries_of_the_grid_are_where_they_should_be(draw, exact_tail, farthest, steps, monkeypatch):
     """At the exact tail probability of a boundary, the computed noise is within 2**-33 grid steps of it."""
     rng = np.random.default_rng(0)
     boundaries = np.rint(np.append(np.arange(20), rng.uniform(0, farthest * steps, 300))) + 0.5
     with mpmath.workdps(40):
         tails = np.array([float(exact_tail(boundary / steps)) for boundary in boundaries])
     monkeypatch.setattr(_noise, "_tail_and_sign", lambda size: (tails, np.ones(size)))
-    computed = steps * getattr(_noise, name)(len(tails))
+    computed = steps * draw(len(tails))
     assert np.abs(np.abs(computed) - boundaries).max() < 2.0**-33
 
 

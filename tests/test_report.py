@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import special
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
@@ -59,7 +60,7 @@ from skdprp._label import guarantee_facts
 from skdprp.audit import AuditResult
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
-from skdprp.report._data_independent import map_label
+from skdprp.report._data_independent import is_data_independent, map_label
 from skdprp.report._structure import holds_private
 from skdprp.testing import reproducible_noise
 
@@ -318,7 +319,7 @@ def test_the_guarantee_of_a_model_after_a_sketch_is_for_labels_if_they_may_diffe
 def test_a_trusted_function_is_an_assumption():
     report = privacy_report(make_pipeline(FunctionTransformer(np.sqrt), MODEL).fit(X, Y))
     assert (
-        "functiontransformer: treats each row by itself, converts types and computes lazy rows so"
+        "functiontransformer: treats each row by itself, whatever types it converts, and lazy rows in one order"
         in report.total.assumptions
     )
 
@@ -812,3 +813,10 @@ def test_a_sketch_that_was_fitted_again_is_not_charged_for_its_last_fit(fitted):
 def test_a_sketch_that_was_fitted_again_alike_is_charged():
     pipeline = make_pipeline(DPOPORP(4), RidgeClassifier()).fit(X, Y).fit(X, Y)
     assert privacy_report(pipeline).total.epsilon == 1.0
+
+
+@pytest.mark.parametrize(("function", "by_default"), [(special.softmax, False), (np.cumsum, False), (np.log1p, True)])
+def test_functions_of_all_rows_are_known_and_may_be_told_to_go_along_each(function, by_default):
+    assert is_data_independent(FunctionTransformer(function)) == by_default
+    assert not is_data_independent(FunctionTransformer(function, kw_args={"axis": 0}))
+    assert is_data_independent(FunctionTransformer(function, kw_args={"axis": 1}))

@@ -96,8 +96,8 @@ def released(monkeypatch):
 
     monkeypatch.setattr(BaseSketch, "_release", lambda self, rows, *more: release(self, count(rows), *more))
 
-    def count_and_learn(self, problem, calibration, rows, *labels):
-        return learn(self, problem, calibration, count(rows), *labels)
+    def count_and_learn(self, calibration, rows, *labels):
+        return learn(self, calibration, count(rows), *labels)
 
     monkeypatch.setattr(AMPClassifier, "_release", count_and_learn)
     return counts

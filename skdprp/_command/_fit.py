@@ -13,6 +13,7 @@ from sklearn.metrics import r2_score, roc_auc_score, root_mean_squared_error
 from sklearn.pipeline import make_pipeline
 
 from ..guarantee import PrivacyWarning
+from ..ledger._ledger import thrown_away
 from ..linear_model import AMPClassifier, DPRidge
 from ..model_selection import set_budget
 from ..neural_network import DPSGDClassifier
@@ -20,7 +21,6 @@ from ..preprocessing import make_table_preprocessor
 from ..preprocessing._table import SHARE_OF_LONGEST
 from ..release_file import save_model
 from ..report import privacy_report
-from ..report._rehearsal import thrown_away
 from ._columns import bounds_of, check_options, columns_of, filled, preparation, read_rows
 from ._labels import check_labels
 from ._ledger import check_ledger, ledger_of
@@ -206,7 +206,7 @@ def _references(model, X, y, options):
         plain, constant = LogisticRegression(C=10, max_iter=1000), DummyClassifier()
         plain = plain if len(np.unique(y)) > 1 else clone(constant)  # classes may be listed that no row has
     references = {"not private": make_pipeline(model[0], clone(plain).fit(model[0].transform(X), y))}
-    if _finds_bins(model):
+    if "columns__remainder__epsilon" in model[0].get_params():  # bins were found with noise
         exact = clone(model[0]).set_params(columns__remainder__epsilon=_NO_NOISE)
         with warnings.catch_warnings(), thrown_away():  # only scores of it are shown, which are not private anyway
             warnings.simplefilter("ignore", PrivacyWarning)  # it has no guarantee, and is said to have none
@@ -214,11 +214,6 @@ def _references(model, X, y, options):
         references = {"same bins": references["not private"], "not private": make_pipeline(exact, clone(plain))}
         references["not private"][-1].fit(exact.transform(X), y)
     return references | {"constant": constant.fit(X, y)}
-
-
-def _finds_bins(model):
-    """Whether the columns of a pipeline are bins that are found with noise."""
-    return "columns__remainder__epsilon" in model[0].get_params()
 
 
 def _score_labels(model, X, y):

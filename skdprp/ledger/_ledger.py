@@ -167,12 +167,12 @@ def entry(guarantee, estimator="release"):
     >>> [released.estimator for released in ledger.entries]
     ['count']
     """
-    return _Release(guarantee, estimator, absorbs=True)
+    return Release(guarantee, estimator, absorbs=True)
 
 
-def entry_of_estimator(guarantee, estimator):
-    """Enter a release of one estimator: others within, that a callback makes for instance, have their own entries."""
-    return _Release(guarantee, estimator, absorbs=False)
+def thrown_away():
+    """Block for noise that is thrown away with what it was added to, of which no ledger needs an entry."""
+    return EntryBlock(frozenset(open_journals().values()), seeded=is_seeded(), absorbs=True)
 
 
 def _unless_closed(identity, enter, new):
@@ -184,15 +184,19 @@ def _unless_closed(identity, enter, new):
             raise
 
 
-class _Release(EntryBlock):
-    """An entry, which is written when the block begins."""
+class Release(EntryBlock):
+    """An entry, which is written when the block begins.
 
-    def __init__(self, guarantee, estimator, *, absorbs):
+    `absorbs` tells whether releases inside are its own. Those of an estimator, that a callback makes for instance, have
+    their own entries.
+    """
+
+    def __init__(self, guarantee, estimator, *, absorbs=False):
         super().__init__(frozenset(), seeded=False, absorbs=absorbs)
         self._guarantee, self._estimator = guarantee, estimator
 
     def __enter__(self):
-        guarantee, outer, rows, frame = self._guarantee, current_entry(), current_rows(), sys._getframe(1)
+        guarantee, outer, frame = self._guarantee, current_entry(), sys._getframe(1)
         if is_seeded() and isinstance(guarantee, PrivacyGuarantee):
             guarantee = guarantee.mark_seeded()
         books = _books(open_journals())
@@ -203,17 +207,21 @@ class _Release(EntryBlock):
         if outer is not None and outer.absorbs and not outer.is_of(frame):
             missing, self.absorbs = self.written - outer.written, True
             self.seeded = outer.seeded and (self.seeded or not missing)
-        time = datetime.now(UTC).isoformat(timespec="seconds")
-        todo = []
-        for identity in missing:
+        if missing:
+            self._write({identity: books[identity] for identity in missing}, guarantee)
+        self._enter(frame)
+        return self
+
+    def _write(self, books, guarantee):
+        """Write an entry into all of some ledgers, or into none."""
+        rows, time, todo = current_rows(), datetime.now(UTC).isoformat(timespec="seconds"), []
+        for identity in books:
             own = _rows_in(identity[0], rows)
             todo.append((identity, Entry(uuid4().hex, time, self._estimator, guarantee, own)))
         for identity, new in todo[1:] and todo:  # what one refuses is entered into none
             _unless_closed(identity, books[identity].check, new)
         for identity, new in todo:
             _unless_closed(identity, books[identity].append, new)
-        self._enter(frame)
-        return self
 
 
 _ROWS = ContextVar("block of which rows releases see", default=None)

@@ -9,7 +9,7 @@ from .._digits import printed_down
 from ..guarantee import Adjacency, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
-from ._totals import Spent, exact, same_neighbours
+from ._totals import Spent, same_neighbours
 
 _ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
@@ -59,8 +59,10 @@ class Limit:
                 )
         for entry in entries[self._spent.n_releases :]:
             self._spent.add(self._rows_of(entry), self.costs(entry))
-        added = [sum(map(exact, costs)) for costs in zip(*map(self.costs, new), strict=True)]
-        if new and not self._allows(self._spent.after(self._rows_of(new[0]), added)):
+        added = Spent()
+        for one in new:
+            added.add((), self.costs(one))
+        if new and not self._allows(self._spent.after(self._rows_of(new[0]), added.costs)):
             names, spent = " and ".join(one.estimator for one in new), " and ".join(repr(one.guarantee) for one in new)
             raise LedgerError(
                 f"{names} {'is' if len(new) == 1 else 'are'} not released: with {spent}, all releases together would "

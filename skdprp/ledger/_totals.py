@@ -10,6 +10,7 @@ from .._label import as_html, as_text, neighbours_sentence
 from ..guarantee import Definition, PrivacyGuarantee, compose
 
 _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
+_AS_NO_FLOAT = Fraction(2) ** 1024  # what an infinite cost counts as: no float is as large
 _NOTHING_YET = "Nothing was released within its blocks; lazy sketches are when they are computed."
 _BASIC = "all epsilons and all deltas added up, the largest over disjoint rows"
 _AS_THEY_REACH_IT = "as they reach each release"
@@ -73,7 +74,8 @@ class Spent:
             largest = self._largest.get(division, _NOTHING)
             within = self._parts.get((division, part), Spent()).after(rows[1:], costs)
             costs = [max(new, old) - old for new, old in zip(within, largest, strict=False)]
-        return tuple(cost + exact(more) for cost, more in zip(self.costs, costs, strict=False))
+        added = (_AS_NO_FLOAT if more == math.inf else Fraction(more) for more in costs)
+        return tuple(cost + more for cost, more in zip(self.costs, added, strict=False))
 
     def add(self, rows, costs):
         """Count a release."""
@@ -84,11 +86,6 @@ class Spent:
             self._largest[division] = tuple(old + after - before for old, after, before in largest)
             self._parts.setdefault((division, part), Spent()).add(rows[1:], costs)
         self.n_releases += 1
-
-
-def exact(cost):
-    """Turn a cost into a fraction; an infinite one into what no float is as large as."""
-    return Fraction(2) ** 1024 if cost == math.inf else Fraction(cost)
 
 
 def _rounded_up(cost):

@@ -127,10 +127,21 @@ def _encode(y, public_classes):
         raise ValueError("`classes` lists a label more than once: list each label once, and do not take them from y.")
     if len(classes) < 2:
         raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
-    codes = np.searchsorted(classes, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below
-    if not np.array_equal(classes[codes], y):
+    known = classes
+    if classes.dtype != y.dtype and np.result_type(classes, y).kind == "f" and (np.abs(classes) >= 2.0**53).any():
+        known, y = classes.astype(object), y.astype(object)  # floats, by which two types are compared, are too few
+    codes = np.searchsorted(known, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below
+    if not np.array_equal(known[codes], y):
         raise ValueError("y has labels that are not among `classes`.")
     return classes, codes
+
+
+def _joined(labels):
+    """Return labels of all parts in one type; that of whole numbers in several follows from the set of their values."""
+    kinds = {found.dtype.kind for found in labels}
+    if len(kinds) == 1 or not kinds <= set("iuf"):
+        return np.concatenate(labels)
+    return np.asarray(_of_one_type([label for found in labels for label in found.tolist()]))
 
 
 def _weights_of_classes(class_weight, classes):
@@ -170,14 +181,13 @@ def _check_memory(problem):
 
 def _rows_and_labels(model, X, y):
     """Validate the rows and labels of one part; the first tells the number and the names of the columns."""
-    known = {"reset": not hasattr(model, "n_features_in_"), "ensure_min_samples": 0}
-    y = without_values(_of_one_type, y, name="y")
-    return validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, **known)
+    y, is_first = without_values(_of_one_type, y, name="y"), not hasattr(model, "n_features_in_")
+    return validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, reset=is_first, ensure_min_samples=0)
 
 
 @silent
-def _count_labels(model, X, y):
-    """Return the different labels of a part, and how many rows have each."""
+def _rows_of_each_label(model, X, y):
+    """Return the different labels of a part, and how many rows have each: exact numbers, which are never released."""
     return np.unique(_labels(_rows_and_labels(model, X, y)[1]), return_counts=True)
 
 
@@ -279,12 +289,15 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         X = in_given_type(X, rows)
         classes, codes = _encode(y, model.classes)
         class_weights = _weights_of_classes(model.class_weight, classes)
-        persons = None if groups is None else persons_of(groups, X.shape[0])
-        # Only what takes groups is asked for persons, of which all that is planned knows the number, and not of rows.
-        facts, known = (X.shape, X.dtype, len(classes)), {}
-        if persons is not None:
-            facts, known = ((persons.number, X.shape[1]), X.dtype, len(classes), Unit.PERSON), {"persons": persons}
-        return self._fit_as(model, parameters, classes, facts, X, codes, class_weights, **known)
+        data = X, codes, class_weights
+        if groups is None:
+            calibration = model._calibration_of(X.shape, X.dtype, len(classes))
+        else:  # Of persons all that is planned knows the number, and not of rows.
+            persons = persons_of(groups, X.shape[0])
+            calibration = model._calibration_of((persons.number, X.shape[1]), X.dtype, len(classes), Unit.PERSON)
+            data = *data, persons
+        _check_memory(calibration.problem)
+        return self._fit_as(model, parameters, calibration, classes, *data)
 
     def _fit_passes(self, source, like=None):
         """Fit rows that are read anew in each pass; all that is validated before the first is `like` them."""
@@ -292,36 +305,33 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         parameters = model.get_params(deep=False)
         if like is not None:
             validate_data(model, like, accept_sparse="csr", dtype=FLOATS)
-        parts = [part for part in source.map(partial(_count_labels, model)) if len(part[0])]
+        parts = [part for part in source.map(partial(_rows_of_each_label, model)) if len(part[0])]
         if not parts:
             raise ValueError("There are no rows.")
         labels, counts = map(list, zip(*parts, strict=True))
         if len({found.dtype.kind in "OU" for found in labels}) > 1:
             raise ValueError("Labels are text in one part of y and not in another: make all of them text or numbers.")
-        classes, codes = _encode(np.concatenate(labels), model.classes)
+        classes, codes = _encode(_joined(labels), model.classes)
         counts = np.bincount(codes, np.concatenate(counts), minlength=len(classes)).astype(np.int64)
         class_weights = _weights_of_classes(model.class_weight, classes)
         shape = int(counts.sum()), model.n_features_in_
         rows = StreamedRows(source, partial(_read, model, classes), *shape, counts, class_weights)
-        facts = shape, np.dtype(np.float64), len(classes)
-        return self._fit_as(model, parameters, classes, facts, rows, None, class_weights)
+        calibration = model._calibration_of(shape, np.dtype(np.float64), len(classes))
+        if calibration.in_memory:
+            raise ValueError(calibration.in_memory)
+        assumptions = (*calibration.guarantee.assumptions, SAME_ROWS)
+        calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
+        return self._fit_as(model, parameters, calibration, classes, rows, None, class_weights)
 
-    def _fit_as(self, model, parameters, classes, facts, *data, **known):
-        """Calibrate from public facts, release by the data, and take all over from a snapshot at once.
+    def _fit_as(self, model, parameters, calibration, classes, *data):
+        """Release by the data as it was calibrated, and take all over from a snapshot at once.
 
-        `facts` are what `_problem` takes. `data` and `known` are what `_release` takes besides: rows, the index of the
-        class of each, class weights, and for some also persons.
+        `data` are what `_release` takes besides: rows, the index of the class of each, class weights, and for some also
+        persons.
         """
         seeded_before = _noise.last_seeded_draw()
-        problem, calibration = model._problem(*facts), model._calibration_of(*facts)
-        if isinstance(data[0], StreamedRows):
-            model._check_passes(calibration)
-            assumptions = (*calibration.guarantee.assumptions, SAME_ROWS)
-            calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
-        else:
-            _check_memory(problem)
         with calibration.recorded(self):
-            vars(model).update(model._release(problem, calibration, *data, **known))
+            vars(model).update(model._release(calibration, *data))
         model.classes_, model._calibrated_for = classes, parameters
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
@@ -337,7 +347,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         # Far below 1 / n, at which publishing one row in n as it is would do.
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
         try:
-            return self._calibrate(problem, delta)
+            return replace(self._calibrate(problem, delta), problem=problem)
         except (ArithmeticError, _noise.ScaleError) as error:  # such as overflows, of public numbers alone
             parameters = self.get_params(deep=False).items()
             numbers = ", ".join(f"{name}={value}" for name, value in parameters if type(value) in (int, float))
@@ -496,14 +506,12 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     def _calibrate(self, problem, delta):
         """Return the `Calibration` for a target of (epsilon, delta): noise and guarantee, from public facts alone."""
 
-    def _check_passes(self, calibration):
-        """Refuse what needs all rows in memory."""
-
     @abstractmethod
-    def _release(self, problem, calibration, X, codes, class_weights):
+    def _release(self, calibration, X, codes, class_weights):
         """Clip the rows, learn and add noise; return the fitted attributes that are released, by their names.
 
-        `X` may be `StreamedRows`, which have codes of their own: `codes` is None then.
+        `X` may be `StreamedRows`, which have codes of their own: `codes` is None then. What takes groups is given the
+        persons as well.
         """
 
     @abstractmethod
@@ -527,7 +535,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         # Relative to the largest, so that scores far below zero do not become 0 / 0.
         return log_softmax(loss.log_probability(scores), axis=1)
 
-    def _problem(self, shape, dtype, n_classes):
+    def _problem(self, shape, dtype, n_classes):  # the dtype matters to networks alone
         multinomial, loss = self._is_multinomial(n_classes), self.loss
         if loss == "auto":  # the capped one, of which there is no softmax, and no paper
             loss = "capped_log_loss" if self.calibration == "exact" and not multinomial else "log_loss"
@@ -549,7 +557,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
 
     def _minimise(self, problem, X, codes, class_weights, *, penalty, perturbation, largest, offset=0.0):
-        """Clip the rows, without which no sensitivity is finite, and minimise on them."""
+        """Clip the rows, or a copy of them, without which no sensitivity is finite, and minimise on them."""
         row_weights = None if class_weights is None or codes is None else class_weights[codes]
         X = X.clipped(self.max_norm) if codes is None else clip_rows(X, self.max_norm, copy=False)
         return minimisers(

@@ -92,7 +92,7 @@ class Problem:
         """Norm that the solver brings each gradient to."""
         return self.n_samples * self.max_norm * self.tol
 
-    def accuracy(self, penalty, largest=0.0):
+    def gradient_error(self, penalty, largest=0.0):
         """Bound on the norm of the true gradients of all outputs together, where the solver returns.
 
         `largest` bounds the norm of the linear term of one output.
@@ -174,14 +174,12 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
 
     @silent  # once more, in the threads of jobs, which start with warnings
     def _solve(k, linear):
-        known = {"penalty": penalty, "perturbation": linear, "offset": offset}
         if codes is None:
-            risk = StreamedRisk(X, k, problem, **known)
+            risk = StreamedRisk(X, k, problem, penalty=penalty, perturbation=linear, offset=offset)
         else:
-            loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
-            risk = PerturbedRisk(X, _targets(codes, k), loss, intercept=problem.intercept, **known)
+            risk = _risk_of_rows(X, codes, row_weights, k, problem, penalty=penalty, perturbation=linear, offset=offset)
         weights = minimise(risk, problem.target_gradient, max_iter)
-        # `accuracy` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
+        # `gradient_error` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
         if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
             raise SolverError("The weights are larger than the accuracy of the solver is known for: lower C.")
         return weights
@@ -196,9 +194,13 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
     return np.stack(solved)
 
 
-def _targets(codes, k):
-    """What a loss takes: the indices of all classes, or +1 for class k and -1 for the others."""
-    return codes if k is None else np.where(codes == k, 1.0, -1.0)
+def _risk_of_rows(X, codes, row_weights, k, problem, *, penalty, perturbation, offset):
+    """Risk of class k against the others, or of all classes where k is None."""
+    targets = codes if k is None else np.where(codes == k, 1.0, -1.0)
+    loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
+    return PerturbedRisk(
+        X, targets, loss, penalty=penalty, intercept=problem.intercept, perturbation=perturbation, offset=offset
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +236,7 @@ class PerturbedRisk:
         return Point(weights, self.value(weights, scores), self.gradient(weights, scores), lambda: self.hessian(scores))
 
     def scores(self, weights):
-        """Scores of all rows, an array of shape (n_samples,) or (n_samples, n_outputs)."""
+        """Scores of all rows, an array of shape (n_samples,), or (n_samples, n_classes) for a softmax."""
         return self._products(weights) + self.offset
 
     def _products(self, weights):
@@ -292,7 +294,7 @@ class StreamedRisk:
     """A `PerturbedRisk` of class k, or of all, whose rows are read anew at each point.
 
     Where weights are few, one pass has the second derivative, too, as a matrix by which steps are solved for: Newton's
-    method needs the fewest passes. The rounding of sums is priced in whatever order, see `Problem.accuracy`.
+    method needs the fewest passes. The rounding of sums is priced in whatever order, see `Problem.gradient_error`.
     """
 
     def __init__(self, rows, k, problem, *, penalty, perturbation, offset):
@@ -320,9 +322,8 @@ class StreamedRisk:
 
 def _risk_of_block(X, codes, row_weights, weights, k, problem, offset):
     """Sum of the losses of a block of rows, with neither penalty nor linear term."""
-    loss = problem.row_loss if row_weights is None else WeightedLoss(problem.row_loss, row_weights)
-    known = {"penalty": 0.0, "perturbation": np.zeros_like(weights), "offset": offset}
-    return PerturbedRisk(X, _targets(codes, k), loss, intercept=problem.intercept, **known)
+    zero = np.zeros_like(weights)
+    return _risk_of_rows(X, codes, row_weights, k, problem, penalty=0.0, perturbation=zero, offset=offset)
 
 
 def _derivatives(*block, weights, with_matrix, **known):

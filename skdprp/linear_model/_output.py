@@ -197,11 +197,13 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         )
         if self.C == "auto":
             unit = distance(penalty=1.0)
-            penalty = output_penalty(problem, self._scale(delta, unit, n_dims, radius) * _deviation(n_dims, radius))
+            # The root mean square of one coordinate of noise of scale 1.
+            deviation = {"gamma": np.sqrt(n_dims + 1), "chi1": np.sqrt(0.5 / n_dims), "gaussian": 1.0}[self.radius]
+            penalty = output_penalty(problem, self._scale(delta, unit, n_dims, radius) * deviation)
         else:
             penalty = 1.0 / self.C
         # Where the solver stops it is off by this gradient, of either neighbour: the sensitivity has room for both.
-        accuracy = problem.accuracy(penalty)
+        accuracy = problem.gradient_error(penalty)
         sensitivity = distance(penalty=penalty, accuracy=accuracy)
         claimed = None
         if self.calibration == "exact":
@@ -256,11 +258,12 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
             delta = published_product_noise_delta(self.epsilon, **known)
         return float(np.sqrt(2) * sigma), self._claim(delta, "Liu et al., SIGMOD 2026, Algorithm 2")
 
-    def _release(self, problem, calibration, X, codes, class_weights):
-        noise = calibration.noise
+    def _release(self, calibration, X, codes, class_weights):
+        problem, noise = calibration.problem, calibration.noise
         zero = np.zeros(problem.weights_shape)
-        known = {"penalty": noise.penalty, "perturbation": zero, "largest": 0.0}
-        weights = self._minimise(problem, X, codes, class_weights, **known)
+        weights = self._minimise(
+            problem, X, codes, class_weights, penalty=noise.penalty, perturbation=zero, largest=0.0
+        )
         if noise.radius is None:
             _noise.add_gaussian(weights, noise.scale)
         else:
@@ -277,13 +280,6 @@ def _loss(scale, sensitivity, n_dims, radius):
         spherical_profile, scale=scale, sensitivity=sensitivity, n_dims=n_dims, shape=radius[0], power=radius[1]
     )
     return PrivacyLoss(profiles=(exact,), sampling=sampling)
-
-
-def _deviation(n_dims, radius):
-    """Root mean square of one coordinate of noise of scale 1."""
-    if radius is None:
-        return 1.0
-    return np.sqrt(n_dims + 1) if radius[1] == 1 else np.sqrt(0.5 / n_dims)
 
 
 def output_penalty(problem, noise_scale):

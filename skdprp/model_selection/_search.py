@@ -40,6 +40,7 @@ from ..composition import PrivacyLoss, Profile, searched_profile
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
 from ..histograms import PrivateHistograms
 from ..ledger import LedgerError, entry
+from ..ledger._ledger import thrown_away
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target
 from ..report import AS_PLANNED
@@ -51,7 +52,6 @@ from ..report._rehearsal import (
     not_priced,
     own_copy,
     own_parts,
-    thrown_away,
 )
 from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
 from ._budget import Budget

@@ -395,15 +395,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         max_norm, bound = self._max_norm, self.max_grad_norm
         if hidden or max_norm is None:
             # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
-            bias = 1.0 if hidden else constant_feature(True, bound)
-            network = Network(sizes, self.activation, bias)
-            known = {"row_norm": bound, "bound": bound}
-            return DescentProblem(shape[0], n_classes, network, **known, dtype=self._dtype(dtype), unit=unit)
-        bias = constant_feature(True, max_norm)  # 0.3 of the norm, as in the other linear models
-        network, row_norm = Network(sizes, self.activation, bias, capped=True), float(np.hypot(max_norm, bias))
-        # Rows of bounded norm bound the gradients: none is clipped.
-        known = {"row_norm": row_norm, "bound": network.lipschitz * row_norm}
-        return DescentProblem(shape[0], n_classes, network, **known, dtype=self._dtype(dtype), unit=unit)
+            network, row_norm = Network(sizes, self.activation, 1.0 if hidden else constant_feature(True, bound)), bound
+        else:
+            bias = constant_feature(True, max_norm)  # 0.3 of the norm, as in the other linear models
+            network, row_norm = Network(sizes, self.activation, bias, capped=True), float(np.hypot(max_norm, bias))
+            bound = network.lipschitz * row_norm  # of the gradients of such rows: none is clipped
+        return DescentProblem(shape[0], n_classes, network, row_norm, bound, self._dtype(dtype), unit)
 
     @property
     def _max_norm(self):
@@ -457,22 +454,22 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             steps = self._published_product_steps(problem, plan, rounding, delta, settings)
         # Rounding may move a sum by that share of the bound more than one row does.
         scale = steps.multiplier * problem.bound * (1 + rounding.margin)
-        preconditioner = steps.preconditioner
         return Calibration(
-            self._state(steps.delta, plan, scale, problem, steps.loss, preconditioner),
+            self._guarantee_of_steps(problem, plan, steps, scale),
             fitted={
                 "n_iter_": plan.n_steps,
                 "sampling_rate_": plan.rate,
                 "learning_rate_": plan.learning_rate,
                 "momentum_": plan.momentum,
-                "preconditioner_scale_": None if preconditioner is None else preconditioner.scale,
+                "preconditioner_scale_": None if steps.preconditioner is None else steps.preconditioner.scale,
                 "sensitivity_": problem.bound,
                 "delta_": delta,
                 "scale_": scale,
                 "noise_multiplier_": scale / problem.bound,
             },
-            noise=Descent(plan, scale, steps.radius, rounding, preconditioner),
+            noise=Descent(plan, scale, steps.radius, rounding, steps.preconditioner),
             claimed=steps.claimed,
+            in_memory="" if rounding.places_priced else _IN_MEMORY,
         )
 
     def _published_settings(self):
@@ -556,8 +553,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         )
         return PrivacyLoss(profiles=(profile,), sampling=sampling, failure_probability=failure)
 
-    def _state(self, delta, plan, scale, problem, loss, preconditioner):
-        """State what holds of steps with this noise."""
+    def _guarantee_of_steps(self, problem, plan, steps, scale):
+        """State what holds of steps with noise of this scale."""
         noise = "Gaussian noise of standard deviation"
         source = "exact composition of Gaussian releases" if plan.rate == 1 else "composed privacy losses"
         assumptions = (
@@ -570,8 +567,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             noise = "noise with a half-normal radius of scale"
             assumptions += ("near zero, a half-normal radius is sampled as if floats were real numbers",)
         before = ""
-        if preconditioner is not None:
-            before = f", after Gaussian noise of {printed_down(preconditioner.scale, 6)} on sums of products of columns"
+        if steps.preconditioner is not None:
+            gram = printed_down(steps.preconditioner.scale, 6)
+            before = f", after Gaussian noise of {gram} on sums of products of columns"
         of_persons = problem.unit == Unit.PERSON
         one, means = ("person", ", means over the rows of a person") if of_persons else ("row", "")
         sample = f"a secret sample, each {one} at probability {printed_up(plan.rate, 6)}"
@@ -579,22 +577,18 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         bound = printed_up(problem.bound, 6)
         return self._guarantee(
             self.epsilon,
-            delta,
+            steps.delta,
             mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {noise} "
             f"{printed_down(scale, 6)} on sums of gradients of norm at most {bound}{means}{before}",
             source=source,
             assumptions=assumptions,
-            loss=loss,
+            loss=steps.loss,
             unit=problem.unit,
         )
 
-    def _check_passes(self, calibration):
-        if not calibration.noise.rounding.places_priced:
-            raise ValueError(_IN_MEMORY)
-
     @with_callbacks
-    def _release(self, problem, calibration, X, codes, class_weights, persons=None):
-        descent, network = calibration.noise, problem.network
+    def _release(self, calibration, X, codes, class_weights, persons=None):
+        problem, descent = calibration.problem, calibration.noise
         if descent.radius is None:
             add_noise = _noise.add_gaussian
         else:
@@ -608,8 +602,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             update = preconditioned(update, descent.preconditioner, problem, X, shares)
         if persons is not None:  # public weights of classes are 1 at most, and so is what they leave of a person's
             row_weights = persons.weights if row_weights is None else row_weights * persons.weights
-        known = {"persons": persons, "update": update, "add_noise": add_noise}
-        steps = noisy_descent(problem, descent, X, codes, row_weights, **known)
+        steps = noisy_descent(
+            problem, descent, X, codes, row_weights, persons=persons, update=update, add_noise=add_noise
+        )
         # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
         report = report_steps(self, descent.plan.n_steps, self.verbose)
         late = Average()  # of the second half of the steps, in which the noise of single ones cancels
@@ -617,10 +612,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             if 2 * step > descent.plan.n_steps:
                 late.add(weights)
             report(step)
-        layers = network.layers(late.value)
+        layers = problem.network.layers(late.value)
         return {
             "coefs_": [layer[:-1].copy() for layer in layers],
-            "intercepts_": [network.bias * layer[-1] for layer in layers],
+            "intercepts_": [problem.network.bias * layer[-1] for layer in layers],
         }
 
     def _log_probabilities(self, scores):

@@ -29,17 +29,14 @@ def report_steps(estimator, n_steps, verbose):
         with outside_of_entries():
             fit.call_on_fit_task_begin(estimator=estimator)
 
-    def _done(step):
-        with outside_of_entries():  # what a callback releases is its own
-            _tell(step)
-
     def _tell(step):
-        if verbose and (step * verbose // n_steps) > ((step - 1) * verbose // n_steps):
-            print(f"[{type(estimator).__name__}] step {step} of {n_steps}")
-        if supported:
-            task = fit.subcontext(task_name="step").call_on_fit_task_begin(estimator=estimator)
-            task.call_on_fit_task_end(estimator=estimator)
-            if step == n_steps:
-                fit.call_on_fit_task_end(estimator=estimator)
+        with outside_of_entries():  # what a callback releases is its own
+            if verbose and (step * verbose // n_steps) > ((step - 1) * verbose // n_steps):
+                print(f"[{type(estimator).__name__}] step {step} of {n_steps}")
+            if supported:
+                task = fit.subcontext(task_name="step").call_on_fit_task_begin(estimator=estimator)
+                task.call_on_fit_task_end(estimator=estimator)
+                if step == n_steps:
+                    fit.call_on_fit_task_end(estimator=estimator)
 
-    return _done
+    return _tell

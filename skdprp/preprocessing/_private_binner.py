@@ -155,15 +155,24 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
 
     def _learn(self, histograms):
         """Find edges at quantiles, and categories that were released."""
-        columns = histograms.columns
-        are_numbers = [isinstance(column, NumberHistogram) for column in columns]
-        pairs = list(zip(columns, are_numbers, strict=True))
-        self.bin_edges_ = [_edges_at_quantiles(one, self.n_bins) if number else None for one, number in pairs]
-        self.categories_ = [None if number else self._most_frequent(column) for column, number in pairs]
-        # Missing values have a bin in each column, and infrequent categories in theirs; some may not be used.
-        self.n_bins_ = np.array([self.n_bins + 1 if number else self._n_bins_of(column) for column, number in pairs])
+        self.bin_edges_, self.categories_, n_bins = [], [], []
+        for column in histograms.columns:
+            # Missing values have a bin in each column, and infrequent categories in theirs; some may not be used.
+            if isinstance(column, NumberHistogram):
+                edges, kept, n_of_column = _edges_at_quantiles(column, self.n_bins), None, self.n_bins + 1
+            elif column.is_listed:
+                edges, kept, n_of_column = None, column.categories, len(column.categories) + 2
+            else:
+                # The most frequent have a bin of their own, in the order of their names.
+                places = np.sort(np.argsort(column.counts)[-self.max_categories :])
+                edges, kept = None, tuple(column.categories[place] for place in places)
+                n_of_column = self.max_categories + 2
+            self.bin_edges_.append(edges)
+            self.categories_.append(kept)
+            n_bins.append(n_of_column)
+        self.n_bins_ = np.array(n_bins)
         self._fitted_as = self.encode
-        largest = self.n_bins_ - 1.0 if self.encode == "ordinal" else np.ones(len(columns))
+        largest = self.n_bins_ - 1.0 if self.encode == "ordinal" else np.ones(len(n_bins))
         self.max_norm_ = float(np.linalg.norm(largest))
 
     @silent
@@ -232,16 +241,6 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         for edges, categories, n_bins in zip(self.bin_edges_, self.categories_, self.n_bins_.tolist(), strict=True):
             n_used, n_behind = (len(categories), 2) if edges is None else (len(edges) - 1, 1)
             yield n_used, n_bins - n_used - n_behind
-
-    def _most_frequent(self, column):
-        """Categories that have a bin of their own, in the order of their names or of their list."""
-        if column.is_listed or len(column.categories) <= self.max_categories:
-            return column.categories
-        kept = np.sort(np.argsort(column.counts)[-self.max_categories :])
-        return tuple(column.categories[place] for place in kept)
-
-    def _n_bins_of(self, column):
-        return (len(column.categories) if column.is_listed else self.max_categories) + 2
 
     def _of_places(self, places):
         if self._fitted_as == "ordinal":

@@ -77,12 +77,24 @@ _LIBRARIES = ("builtins", "functools", "math", "numpy", "operator", "pandas", "r
 # Functions of libraries that look at all rows, which a FunctionTransformer may call: the common ones, and of
 # scikit-learn all but a few.
 _OF_ALL_ROWS = {
-    "numpy": {"cumprod", "cumsum", "fft2", "fftn", "gradient", "ifft2", "ifftn", "roll"},
+    "numpy": {"cumprod", "cumsum", "fft2", "fftn", "flip", "flipud", "gradient", "ifft2", "ifftn", "roll"},
     "pandas": {
         *("bfill", "cummax", "cummin", "cumprod", "cumsum", "diff", "drop_duplicates", "dropna", "ffill"),
-        *("get_dummies", "interpolate", "pct_change", "rank", "shift"),
+        *("get_dummies", "interpolate", "pct_change", "rank", "sample", "shift", "sort_values"),
     },
-    "scipy": {"gzscore", "rankdata", "whiten", "zscore"},
+    "scipy": {
+        *(
+            "gaussian_filter",
+            "gzscore",
+            "log_softmax",
+            "logsumexp",
+            "rankdata",
+            "softmax",
+            "whiten",
+            "winsorize",
+            "zscore",
+        ),
+    },
 }
 _OF_EACH_ROW = ("add_dummy_feature", "binarize", "normalize")  # of scikit-learn
 # Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.
@@ -92,7 +104,7 @@ OWN_LABELS = ContextVar("own_labels")
 def is_data_independent(estimator):
     """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
     kind = type(estimator)
-    return not writes_into_rows(estimator) and (
+    return (
         (kind in _ROW_BY_ROW and not (kind is FunctionTransformer and _looks_at_all_rows(estimator)))
         # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
         or (kind in PUBLIC and _does_as_told(estimator))
@@ -159,9 +171,12 @@ def _looks_at_all_rows(transformer):
     """Whether a function is one of a library that is known to make each row of all of them."""
     library = str(getattr(transformer.func, "__module__", "")).partition(".")[0]
     name = getattr(transformer.func, "__name__", "")
-    is_down_columns = (transformer.kw_args or {}).get("axis") == 0
+    axis = (transformer.kw_args or {}).get("axis")
+    is_down_columns, is_along_rows = axis == 0, type(axis) is int and axis in (1, -1)
     if library == "sklearn":
         return is_down_columns or name not in _OF_EACH_ROW
+    if is_along_rows and library in ("numpy", "scipy"):  # columns that pandas drops depend on all rows
+        return False
     return name in _OF_ALL_ROWS.get(library, ()) or (is_down_columns and library in _OF_ALL_ROWS)
 
 
@@ -189,8 +204,8 @@ def _has_given_knots(splines):
 
 
 def skips_missing(splines):
-    """Whether splines are sparse and leave out missing values, for which scikit-learn takes the least of a column."""
-    return splines.sparse_output and getattr(splines, "handle_missing", "error") != "error"
+    """Whether splines take missing values, for which scikit-learn takes the least of a column if they are sparse."""
+    return getattr(splines, "handle_missing", "error") != "error"
 
 
 def _are_alike(spline, other):

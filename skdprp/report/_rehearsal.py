@@ -25,10 +25,10 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.random_projection import BaseRandomProjection, johnson_lindenstrauss_min_dim
 from sklearn.utils import get_tags
 
-from .. import _noise
 from .._lazy import is_lazy
-from .._recording import EntryBlock, PlanBlock, open_journals
+from .._recording import PlanBlock
 from .._validation import FLOATS, float_type, is_frame, validate_array, without_values
+from ..ledger._ledger import thrown_away
 from ..linear_model._base import _of_one_type
 from ._data_independent import PUBLIC
 from ._search import of_any_draw
@@ -145,11 +145,6 @@ def in_private():
     with _ONE_AT_A_TIME[0], warnings.catch_warnings(), parallel_config(backend="sequential"):
         warnings.simplefilter("ignore")
         yield
-
-
-def thrown_away():
-    """Block for noise that is thrown away with what it was added to, of which no ledger needs an entry."""
-    return EntryBlock(frozenset(open_journals().values()), seeded=_noise.is_seeded(), absorbs=True)
 
 
 def rehearse(estimator, facts):

@@ -196,7 +196,9 @@ def _splitter(search, charges):
             raise NotKnown(_BY_PERSON.format("a list" if kind.__name__.startswith("_") else kind.__name__, n_splits))
         if any(charge.unit != Unit.PERSON and not _is_of_distance(charge) for charge in charges):
             raise NotKnown(_MIXED)
-        if _groups_of_fits(search.best_estimator_) - {_name_of(cv.get_metadata_routing().split)}:
+        steps = [step for _, step in all_steps(search.best_estimator_) if has_guarantee(step) and is_of_library(step)]
+        asked_for = {_name_of(step.get_metadata_routing().fit) for step in steps}
+        if asked_for - {None, _name_of(cv.get_metadata_routing().split)}:
             raise NotKnown(_OTHER_GROUPS)
     # Neighbours at a distance have their labels, and so the splits by labels, in common; a replaced row has a new one.
     elif kind in _BY_LABELS and not any(map(_is_of_distance, charges)):
@@ -206,12 +208,6 @@ def _splitter(search, charges):
     if kind not in (LeaveOneOut, LeavePOut) and cv.get_n_splits() != n_splits:  # these two count the rows
         raise NotKnown(_OTHER_FIT)
     return cv
-
-
-def _groups_of_fits(estimator):
-    """Names under which private steps ask for groups."""
-    steps = [step for _, step in all_steps(estimator) if has_guarantee(step) and is_of_library(step)]
-    return {_name_of(step.get_metadata_routing().fit) for step in steps} - {None}
 
 
 def _name_of(request):

@@ -90,6 +90,8 @@ _CURES = (
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
+_ROW_BY_ROW = "treats each row by itself, whatever types it converts, and lazy rows in one order"
+_WRITES = "may write over rows that other steps are yet to see"
 _MAY_LEARN = "may learn from the rows without noise"
 _WARNS = "; warnings and errors of it may tell of a row"
 _SPREADS = "; one change before it may move several coordinates after it"
@@ -172,7 +174,9 @@ def walk(estimator, name, flow, *, passes_on=False):
     if estimator is None or isinstance(estimator, str):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
-    if not passes_on or _fits_and_transforms_at_once(estimator):
+    # What fits and transforms at once has not sketched the rows before; a frozen one was fitted before.
+    within = estimator.estimator if type(estimator) is FrozenEstimator else estimator
+    if not passes_on or type(estimator) in _FIT_TRANSFORM or has_guarantee(within):
         return part
     # A fit sketched the rows, and they are sketched again to be passed on: each sketch is charged once more.
     charges = tuple((*group, group[0]) if group[0].per == "transform" else group for group in part.charges)
@@ -206,13 +210,6 @@ def _of_frozen(estimator, name, flow):
     return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or saw_labels))
 
 
-def _fits_and_transforms_at_once(estimator):
-    """Whether rows that are passed on were not sketched before, in the fit; a frozen one was fitted before."""
-    if type(estimator) is FrozenEstimator:
-        return has_guarantee(estimator.estimator)
-    return type(estimator) in _FIT_TRANSFORM or has_guarantee(estimator)
-
-
 def _of_member(step, name, flow, *, passes_on):
     """Report on a step of which no fit kept a record: a word in its place may have been set after the fit."""
     part = walk(step, name, flow, passes_on=passes_on)
@@ -242,11 +239,15 @@ def _of_branches(estimator, steps, name, flow):
     of_branch = _of_member if type(estimator) is FeatureUnion else walk
     for branch, step in steps:
         added = of_branch(step, f"{name}.{branch}", flow, passes_on=type(estimator) in _FIT_TRANSFORM)
-        if added.charges and _repeats_columns(estimator, branch):  # distances are those of rows with each column once
+        # By whatever names or numbers columns are chosen: distances are those of rows with each column once.
+        columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
+        if added.charges and len(set(columns)) < len(columns):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
         part += added
         flows.append(part.flow)
-    if _keeps_index(estimator) and any(charge.per == "transform" for group in part.charges for charge in group):
+    config = getattr(estimator, "_sklearn_output_config", {})
+    are_frames = config.get("transform", get_config()["transform_output"]) == "pandas"  # with the index of those given
+    if are_frames and any(charge.per == "transform" for group in part.charges for charge in group):
         part = replace(part, assumed=(*part.assumed, _INDEX.format(name)))
     if isinstance(estimator, _KEEP_LABELS):
         charges = tuple(tuple(_given_the_labels(charge, estimator) for charge in group) for group in part.charges)
@@ -279,16 +280,11 @@ def _given_the_labels(guarantee, ensemble):
     if guarantee.adjacency is not None and guarantee.adjacency.is_distance:
         return guarantee
     given = dict.fromkeys([guarantee.given or _THE_LABELS, _THE_LABELS])
-    if isinstance(ensemble, MultiOutputClassifier):
-        return replace(guarantee, given=" and ".join(f"{fact} of each output" for fact in given))
+    of_output = " of each output" * isinstance(ensemble, MultiOutputClassifier)
     assumptions = dict.fromkeys([*guarantee.assumptions, _ALIKE])
-    return replace(guarantee, given=" and ".join(given), assumptions=tuple(assumptions))
-
-
-def _keeps_index(estimator):
-    """Whether scikit-learn makes frames of what leaves an estimator, with the index of those that come in."""
-    config = getattr(estimator, "_sklearn_output_config", {})
-    return config.get("transform", get_config()["transform_output"]) == "pandas"
+    return replace(
+        guarantee, given=" and ".join(f"{fact}{of_output}" for fact in given), assumptions=tuple(assumptions)
+    )
 
 
 def _keeps_density(estimator, steps, flows):
@@ -308,19 +304,13 @@ def _may_be_sparse(step):
     return any(_may_be_sparse(branch) for _, branch in within) if within else varies_in_zeros(step)
 
 
-def _repeats_columns(estimator, branch):
-    """Whether a column transformer gave a branch a column more than once, by whatever names or numbers."""
-    columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
-    return len(set(columns)) < len(columns)
-
-
 def _of_step(estimator, name, flow):
     kind = type(estimator).__name__
-    if flow.released and holds_fitted(estimator):
-        part = replace(_uncovered(name, kind, _FITTED_BEFORE), is_known=not holds_private(estimator))
-        return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or name))
-    if flow.released and getattr(estimator, "warm_start", False):
-        return replace(_uncovered(name, kind, _GOES_ON), is_known=not holds_private(estimator))
+    is_fitted = holds_fitted(estimator)
+    if flow.released and (is_fitted or getattr(estimator, "warm_start", False)):
+        part = _uncovered(name, kind, _FITTED_BEFORE if is_fitted else _GOES_ON)
+        onward = replace(flow, labels_used_by=flow.labels_used_by or name) if is_fitted else part.flow
+        return replace(part, flow=onward, is_known=not holds_private(estimator))
     # What sees only released rows may inherit, learn and release what it likes: that is post-processing.
     if may_release_more(estimator) and not flow.released:
         return _uncovered(name, kind, _INHERITS)
@@ -328,14 +318,17 @@ def _of_step(estimator, name, flow):
         return _of_private_step(estimator, name, flow)
     if is_of_library(estimator):
         raise NotFittedError(f"{kind} is not fitted, or its last fit failed: for what a fit will release, give X.")
+    if writes_into_rows(estimator) and not flow.released:
+        return replace(_uncovered(name, kind, _WRITES, "set copy=True"), is_known=False)
     if is_data_independent(estimator):
         if holds_private(estimator):  # a function, or a method of one, that was fitted before
             return replace(_uncovered(name, kind, _APPLIES), is_known=False)
-        if not flow.released and holds_fitted(estimator):
+        if is_fitted:  # and what it sees was not released
             return _uncovered(name, kind, _FITTED_BEFORE)
         remark = remark_on(estimator)
         remark += _WARNS * (not flow.released and type(estimator) not in PUBLIC)
-        remark += _SPREADS * (_is_spreading(estimator) and not flow.released)
+        is_one_hot = type(estimator) is PublicBinner and estimator.encode == "onehot"  # of which one value is several
+        remark += _SPREADS * ((is_one_hot or isinstance(estimator, _SPREADING)) and not flow.released)
         status = "post-processing" if flow.released else "data-independent"
         step = ReportedStep(name, kind, status, remark)
         assumed = (_APPLIES_NONE.format(name),) if flow.released and calls_own_function(estimator) else ()
@@ -354,12 +347,6 @@ def _of_step(estimator, name, flow):
     return part
 
 
-def _is_spreading(estimator):
-    """Whether one coordinate before a step may reach several after it."""
-    one_hot = type(estimator) is PublicBinner and estimator.encode == "onehot"
-    return one_hot or isinstance(estimator, _SPREADING)
-
-
 def _uncovered(name, kind, reason, cure=""):
     remark = "; ".join(filter(None, (reason, cure)))
     line = ReportedStep(name, kind, "not covered", remark)
@@ -368,8 +355,6 @@ def _uncovered(name, kind, reason, cure=""):
 
 def _cure(estimator):
     """What to do about a step that learns from the rows; "" where there is no general answer."""
-    if writes_into_rows(estimator):
-        return "set copy=True: what other steps see is written over"
     if isinstance(estimator, OneHotEncoder | OrdinalEncoder):
         listed = not isinstance(estimator.categories, str)
         if listed and lists_huge_numbers(estimator):
@@ -380,7 +365,7 @@ def _cure(estimator):
             return "drops columns that are empty: set keep_empty_features=True"
         return "leave out add_indicator"
     if isinstance(estimator, SplineTransformer) and not isinstance(estimator.knots, str) and skips_missing(estimator):
-        return 'set sparse_output=False, or handle_missing="error"'
+        return 'set handle_missing="error", after an imputer of constants'
     if isinstance(estimator, COMPOSITES) and type(estimator) not in COMPOSITES:
         base = next(kind for kind in COMPOSITES if isinstance(estimator, kind))
         return f"use {base.__name__} of scikit-learn itself"
@@ -436,9 +421,7 @@ def _after_maps(guarantee, maps):
     """State a guarantee of rows that passed maps: distances are those of the rows that leave them."""
     if not maps:
         return guarantee
-    mapped = [
-        f"{', '.join(name for name, _ in maps)}: treats each row by itself, converts types and computes lazy rows so"
-    ]
+    mapped = [f"{', '.join(name for name, _ in maps)}: {_ROW_BY_ROW}"]
     functions = [name for name, step in maps if calls_own_function(step)]
     if functions:  # what a function applies can be hidden from any search of it
         mapped.append(_APPLIES_NONE.format(", ".join(functions)))

@@ -36,8 +36,8 @@ from .._validation import (
     warn_at_caller,
 )
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
-from ..ledger._ledger import entry_of_estimator
-from ._dask import release_lazily, was_released_lazily
+from ..ledger._ledger import Release
+from ._dask import RELEASED_LAZILY, release_lazily
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
 _NORM_ENTRIES = 2**16
@@ -230,7 +230,7 @@ class BaseSketch(
                 sketch.guarantee_ = stated.mark_seeded()
                 if self.guarantee_ is stated:
                     self.guarantee_ = sketch.guarantee_
-            with entry_of_estimator(sketch.guarantee_, type(self).__name__):
+            with Release(sketch.guarantee_, type(self).__name__):
                 sketches = sketch._release(rows, dtype)
         if sketch._container() != "pandas":
             return sketches
@@ -286,7 +286,8 @@ class BaseSketch(
     @property
     def _released_lazily(self):
         """Whether lazy rows were released: how often is not known here, and reports add nothing up."""
-        return getattr(self, "_was_given_lazy_rows", False) or was_released_lazily(self)
+        # The sketch itself, or a copy of it, of whose fit the name is.
+        return getattr(self, "_was_given_lazy_rows", False) or getattr(self, "_fit_name", None) in RELEASED_LAZILY
 
     @property
     def _was_fitted_otherwise(self):

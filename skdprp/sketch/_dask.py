@@ -13,7 +13,7 @@ import numpy as np
 from .._lazy import is_frame
 from ..ledger._ledger import Rows, current_rows
 
-_RELEASED = set()  # names of fits of which lazy sketches have been in this process
+RELEASED_LAZILY = set()  # names of fits of which lazy sketches have been in this process
 
 
 class _Release:
@@ -24,11 +24,11 @@ class _Release:
         self.nothing = nothing
         self.name = f"dask {uuid4().hex}"
         self.rows = current_rows()
-        _RELEASED.add(sketch._fit_name)
+        RELEASED_LAZILY.add(sketch._fit_name)
 
     def __setstate__(self, state):
         vars(self).update(state)
-        _RELEASED.add(self.sketch._fit_name)  # which another process may have released, by a copy of the sketch
+        RELEASED_LAZILY.add(self.sketch._fit_name)  # which another process may have released, by a copy of the sketch
 
     def __dask_tokenize__(self):
         return self.name
@@ -42,11 +42,6 @@ class _Release:
 
         with Rows((*self.rows, ("", self.name, str(place))), are_all=True):
             return BaseSketch.transform(self.sketch, chunk)  # the rows have passed what a subclass does before
-
-
-def was_released_lazily(sketch):
-    """Whether a sketch, or a copy of it, was given lazy rows, so that nobody knows how often they are released."""
-    return getattr(sketch, "_fit_name", None) in _RELEASED
 
 
 def release_lazily(sketch, X, dtype):
