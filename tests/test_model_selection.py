@@ -238,7 +238,7 @@ def test_a_row_that_a_step_does_not_take_is_refused_before_any_trial(binary):
 def test_a_display_varies_the_budget_of_the_search(binary):
     search = make_pipeline(Normalizer(), DPSearchCV(AMPClassifier(), {}, n_trials=1))
     assert inspection._private_parameters(search) == ["dpsearchcv__epsilon"]
-    assert inspection._private_parameter(search[-1]) == "epsilon"
+    assert inspection._private_parameters(search[-1]) == ["epsilon"]
 
 
 @pytest.mark.parametrize("model", [AMPClassifier(), make_pipeline(DPPCA(2), AMPClassifier())])
