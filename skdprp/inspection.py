@@ -10,11 +10,13 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import check_cv, cross_val_score
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from ._adjacency import Relation
 from ._digits import printed_down
 from ._label import neighbours_in_short, void_marks
+from .model_selection import set_budget
 from .sketch import iDPSignRP
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
@@ -29,6 +31,8 @@ _SAY_WHAT_IS_HIDDEN = ("adjacency", "max_abs", "max_change", "method", "projecti
 _SPREADS = ("both", "noise", "folds")
 _MOST_TICKS = 12
 _LEAST_DELTA = 1e-12
+_OF_A_TOTAL = f"{_CURVE} of a total"
+_NEARLY_NO_NOISE = 100.0  # an epsilon: what makes columns of texts cannot be left out
 
 
 def _axes(ax):
@@ -39,11 +43,11 @@ def _axes(ax):
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
-def _next_style(ax, hides):
+def _next_style(ax, hides, curve=_CURVE):
     """Colour and marker of the next curve on an axis, which other displays may have drawn on, and what it hides."""
     drawn = len(_curves(ax))
     colour, marker = _COLOURS[drawn % len(_COLOURS)], _MARKERS[drawn % len(_MARKERS)]
-    return {"color": colour, "marker": marker, "markersize": 5, "gid": f"{_CURVE}: {hides}"}
+    return {"color": colour, "marker": marker, "markersize": 5, "gid": f"{curve}: {hides}"}
 
 
 def _curves(ax):
@@ -53,10 +57,13 @@ def _curves(ax):
 
 def _epsilon_of(ax, otherwise):
     """Say whose privacy the epsilons of an axis are about: two curves of a row and of a pixel are no contest."""
-    hidden = {line.get_gid().removeprefix(f"{_CURVE}: ") for line in _curves(ax)}
+    kinds, hidden = map(set, zip(*(line.get_gid().split(": ", 1) for line in _curves(ax)), strict=True))
+    name = "total epsilon of all private steps" if kinds == {_OF_A_TOTAL} else "epsilon"
     if len(hidden) > 1:
-        return "epsilon, for what each curve says"
-    return f"epsilon, {hidden.pop()}" if any(hidden) else otherwise
+        return f"{name}, for what each curve says"
+    if any(hidden):
+        return f"{name}, {hidden.pop()}"
+    return name if kinds == {_OF_A_TOTAL} else otherwise
 
 
 def _draw_level(ax, score, label, **style):
@@ -95,8 +102,8 @@ def _locator(points, subs):
     return LogLocator(subs=subs) if points is None else FixedLocator(points)
 
 
-def _private_parameter(estimator):
-    """Name of the one parameter that sets a privacy loss; an `epsilon` of scikit-learn's own estimators is another."""
+def _private_parameters(estimator):
+    """Names of parameters that set a privacy loss; an `epsilon` of scikit-learn's own estimators is another."""
     parameters = estimator.get_params(deep=True)
     names = [name for name in parameters if name.rpartition("__")[2] == "epsilon"]
     # Epsilon of an SVR is the width of a tube.
@@ -104,7 +111,7 @@ def _private_parameter(estimator):
     # What a private search holds gets its budget from there.
     paths = [name.removesuffix("epsilon") for name in private]
     private = [name for name in private if sum(name.startswith(path) for path in paths) == 1]
-    return _only(private, f"{type(estimator).__name__} has {{}} with a privacy parameter `epsilon`")
+    return private or [_only(private, f"{type(estimator).__name__} has {{}} with a privacy parameter `epsilon`")]
 
 
 def _only(names, complaint):
@@ -153,9 +160,22 @@ def _hidden_in_all(owner, name, candidates):
     return _hidden(clone(owner).set_params(**owner._calibrated_for))
 
 
-def _without_privacy(estimator, name):
-    """Leave a private transformer out; put scikit-learn's linear model in the place of a private one."""
-    owner, path = _owner(estimator, name), name.rpartition("__")[0]
+def _without_privacy(estimator, names):
+    """Leave a private transformer out; put scikit-learn's linear model in the place of a private one.
+
+    Of several private steps, transformers stay, with next to no noise: others may need what they make of texts.
+    """
+    if len(names) > 1:
+        for name in names:
+            owner = _owner(estimator, name)
+            is_model = is_classifier(owner) or is_regressor(owner)
+            estimator = (
+                _without_privacy(estimator, [name])
+                if is_model
+                else clone(estimator).set_params(**{name: _NEARLY_NO_NOISE})
+            )
+        return estimator
+    owner, path = _owner(estimator, names[0]), names[0].rpartition("__")[0]
     model = "passthrough"
     if is_classifier(owner):
         # Scaled, or the solver of scikit-learn would not come to its end on columns of any unit.
@@ -201,6 +221,8 @@ class PrivacyUtilityDisplay:
         Name of the estimator.
     hides : str, default=""
         What its epsilon is for, shown beside the name: curves that hide different things are no contest.
+    is_total : bool, default=False
+        Whether the epsilons are those of several private steps together, which the axis says.
     score_name : str, default="score"
         What the scores are.
     reference_score : float or None, default=None
@@ -242,6 +264,7 @@ class PrivacyUtilityDisplay:
         scores,
         label=None,
         hides="",
+        is_total=False,
         score_name="score",
         reference_score=None,
         chance_score=None,
@@ -250,6 +273,7 @@ class PrivacyUtilityDisplay:
         self.scores = scores
         self.label = label
         self.hides = hides
+        self.is_total = is_total
         self.score_name = score_name
         self.reference_score = reference_score
         self.chance_score = chance_score
@@ -267,6 +291,7 @@ class PrivacyUtilityDisplay:
         n_repeats=3,
         n_jobs=None,
         param_name=None,
+        delta=None,
         reference="auto",
         chance=True,
         label=None,
@@ -295,17 +320,20 @@ class PrivacyUtilityDisplay:
         n_jobs : int or None, default=None
             Processes.
         param_name : str or None, default=None
-            Parameter to vary, like ``"dpoporp__epsilon"``; None finds the only `epsilon` of a step that is not
-            scikit-learn's own. Of a pipeline of several private steps it varies one and leaves the others: to vary the
-            total, score ``set_budget(pipeline, X, y, epsilon=...)`` at each epsilon, as in the Examples.
+            Parameter to vary, like ``"dpoporp__epsilon"``. None finds the only `epsilon` of a step that is not
+            scikit-learn's own; where there are several private steps, it varies the total of all of them, in the ratio
+            of the epsilons that they have, by :func:`~skdprp.set_budget` for as many rows as each fold is fitted to.
+        delta : float or None, default=None
+            Failure probability of that total, as :func:`~skdprp.set_budget` takes it; for several private steps only.
         reference : "auto", estimator or None, default="auto"
             What stands for no privacy. "auto" leaves a private transformer out, and puts LogisticRegression on columns
-            scaled by their largest values, or LinearRegression, in the place of a private model.
+            scaled by their largest values, or LinearRegression, in the place of a private model. Where the total of
+            several steps is varied, private transformers stay, each at an epsilon of 100.
         chance : bool, default=True
             Whether to score a guess that does not look at the features.
         label : str or None, default=None
-            Name of the curve; None is the class of the private step. Two of one class need names that tell their
-            parameters.
+            Name of the curve; None is the class of the private step, or the classes of all of them. Two of one class
+            need names that tell their parameters.
         verbose : int, default=0
             Above 0, print a line for each epsilon when it is done.
 
@@ -318,7 +346,8 @@ class PrivacyUtilityDisplay:
         TypeError
             If `estimator` is none, such as a list of several.
         ValueError
-            If no parameter or several parameters could be meant, or an epsilon or `n_repeats` is not positive.
+            If there is no such parameter, or several steps whose total :func:`~skdprp.set_budget` cannot set; if
+            `delta` is given and no total is varied; or if an epsilon or `n_repeats` is not positive.
 
         Examples
         --------
@@ -336,39 +365,44 @@ class PrivacyUtilityDisplay:
 
         The total of two private steps:
 
-        >>> from sklearn.base import clone
-        >>> from sklearn.model_selection import KFold, cross_val_score
         >>> from sklearn.pipeline import make_pipeline
-        >>> from skdprp import DPBinner, DPSGDClassifier, set_budget
+        >>> from skdprp import DPBinner, DPSGDClassifier
         >>> steps = make_pipeline(DPBinner(4), DPSGDClassifier(max_norm=8.0, classes=range(10)))
-        >>> folds, epsilons = KFold(2, shuffle=True), np.array([1.0, 100.0])
-        >>> budgets = [set_budget(clone(steps), X, y, epsilon=epsilon, delta=1e-6) for epsilon in epsilons]
-        >>> scores = np.array([[cross_val_score(model, X, y, cv=folds)] for model in budgets])  # a draw in each fold
-        >>> PrivacyUtilityDisplay(epsilons=epsilons, scores=scores, label="both steps").frame().shape
-        (4, 5)
+        >>> options = {"epsilons": [1.0, 100.0], "cv": 2, "n_repeats": 1, "delta": 1e-6}
+        >>> display = PrivacyUtilityDisplay.from_estimator(steps, X, y, **options)
+        >>> display.label, display.hides, display.is_total
+        ('DPBinner, DPSGDClassifier', 'one row replaced', True)
         """
         if not hasattr(estimator, "fit"):
             raise TypeError("One estimator at a call: draw the next by plot(ax=first.ax_), where first was plotted.")
         if n_repeats < 1:
             raise ValueError(f"n_repeats must be at least 1, got {n_repeats}.")
-        name, epsilons = param_name or _private_parameter(estimator), _increasing(epsilons)
-        owner = _owner(estimator, name)
-        label = label or type(owner).__name__
+        names, epsilons = [param_name] if param_name else _private_parameters(estimator), _increasing(epsilons)
+        owners, is_total = [_owner(estimator, name) for name in names], len(names) > 1
+        if delta is not None and not is_total:
+            raise ValueError(f"delta is for the total of several private steps: set that of {names[0]} in its step.")
+        label = label or ", ".join(type(owner).__name__ for owner in owners)
+        hidden = {_hidden(owner) for owner in owners}
         splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
-        score = partial(_fold_scores, X=X, y=y, splits=splits, scoring=scoring, n_jobs=n_jobs)
+        score = partial(_fold_scores, X=X, y=y, scoring=scoring, n_jobs=n_jobs)
         if scoring is None:  # that of `score`
             scoring = "accuracy" if is_classifier(estimator) else "R²"
         if isinstance(reference, str):
-            reference = _without_privacy(estimator, name)
+            reference = _without_privacy(estimator, names)
+        if is_total:
+            name, with_epsilon = "total epsilon", partial(_with_total, estimator, X, y, delta, names)
+        else:
+            name, with_epsilon = names[0], partial(_with_parameter, estimator, names[0])
         guess = DummyClassifier(strategy="prior") if is_classifier(estimator) else DummyRegressor()
         return cls(
             epsilons=epsilons,
-            scores=_vary(score, estimator, name, epsilons, n_repeats, label if verbose else None),
+            scores=_vary(score, with_epsilon, splits, name, epsilons, n_repeats, label if verbose else None),
             label=label,
-            hides=_hidden(owner),
+            hides=hidden.pop() if len(hidden) == 1 else "",
+            is_total=is_total,
             score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "score",
-            reference_score=None if reference is None else float(score(reference).mean()),
-            chance_score=float(score(guess).mean()) if chance else None,
+            reference_score=None if reference is None else float(score(reference, splits).mean()),
+            chance_score=float(score(guess, splits).mean()) if chance else None,
         )
 
     @classmethod
@@ -488,7 +522,8 @@ class PrivacyUtilityDisplay:
         width, described = self._spread(spread), self._describe(spread)  # which refuse, before anything is drawn
         ax = _axes(ax)
         named = ", ".join(text for text in (self.label, self.hides) if text) or None
-        style = _next_style(ax, self.hides) | {"label": label or named} | line_options
+        curve = _OF_A_TOTAL if self.is_total else _CURVE
+        style = _next_style(ax, self.hides, curve) | {"label": label or named} | line_options
         mean = self.scores.mean(axis=(1, 2))
         (self.line_,) = ax.plot(self.epsilons, mean, **style)
         colour = self.line_.get_color()
@@ -535,22 +570,46 @@ class PrivacyUtilityDisplay:
         return "mean ± std over " + {"both": f"{folds} × {draws}", "noise": draws, "folds": folds}[spread]
 
 
-def _fold_scores(model, n_repeats=1, *, X, y, splits, scoring, n_jobs):
+def _fold_scores(model, splits, n_repeats=1, *, X, y, scoring, n_jobs):
     """Scores of clones of a model, of shape (n_repeats, n_folds)."""
     options = {"scoring": scoring, "n_jobs": n_jobs, "error_score": "raise"}
     # One call for all repeats: jobs that wait for no other, and noise that is fresh in each.
     return cross_val_score(model, X, y, cv=splits * n_repeats, **options).reshape(n_repeats, len(splits))
 
 
-def _vary(score, estimator, name, epsilons, n_repeats, announce):
-    """Score clones of an estimator at each epsilon; `announce`, unless None, names the lines that say how far it is."""
+def _vary(score, with_epsilon, splits, name, epsilons, n_repeats, announce):
+    """Score an estimator at each epsilon; `announce`, unless None, names the lines that say how far it is."""
     scores = []
-    for epsilon in epsilons:
-        scores.append(score(clone(estimator).set_params(**{name: float(epsilon)}), n_repeats))
+    for epsilon in map(float, epsilons):
+        scores.append(np.empty((n_repeats, len(splits))))
+        for model, places in with_epsilon(epsilon, splits):
+            scores[-1][:, places] = score(model, [splits[place] for place in places], n_repeats)
         if announce is not None:
             mean = f"{name} = {epsilon:g}, mean score {scores[-1].mean():.4g}"
             print(f"{announce}, {len(scores)} of {len(epsilons)}: {mean}", flush=True)
     return np.array(scores)
+
+
+def _with_parameter(estimator, name, epsilon, splits):
+    """Yield a clone with an epsilon, and the places of the folds that it is for."""
+    yield clone(estimator).set_params(**{name: epsilon}), list(range(len(splits)))
+
+
+def _with_total(estimator, X, y, delta, names, epsilon, splits):
+    """Yield a clone with a total epsilon for each number of rows to fit to, and the places of the folds of so many."""
+    sizes = [len(train) for train, _ in splits]
+    for size in dict.fromkeys(sizes):
+        places = [place for place, one in enumerate(sizes) if one == size]
+        train = splits[places[0]][0]
+        rows, labels = _safe_indexing(X, train), _safe_indexing(y, train)
+        try:
+            model = set_budget(clone(estimator), rows, labels, epsilon=epsilon, delta=delta)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"The total of several steps ({', '.join(names)}) cannot be set: {error} Or name the one to vary by "
+                "param_name."
+            ) from error
+        yield model, places
 
 
 class PrivacyProfileDisplay:

@@ -52,9 +52,10 @@ def test_a_missing_package_is_one_line_that_says_what_to_install(points, capsys,
 
 def test_help_names_the_commands_and_each_names_its_options(capsys):
     for arguments, named in (
-        (["--help"], ["utility", "fit"]),
+        (["--help"], ["utility", "fit", "predict"]),
         (["utility", "--help"], ["--target", "--bounds", "--max-change"]),
-        (["fit", "--help"], ["--target", "--bounds", "--classes"]),
+        (["fit", "--help"], ["--target", "--bounds", "--classes", "--ledger", "--limit"]),
+        (["predict", "--help"], ["MODEL", "FILE", "--output"]),
     ):
         with pytest.raises(SystemExit, match="0"):
             main(arguments)

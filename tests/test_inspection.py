@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression, SGDClassifier
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
@@ -25,6 +25,8 @@ from skdprp import (
     PrivacyGuarantee,
     iDPSignRP,
     inspection,
+    make_table_preprocessor,
+    privacy_report,
 )
 from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from skdprp.mechanisms import Published, gaussian_profile
@@ -128,7 +130,7 @@ class HomeMade(TransformerMixin, BaseEstimator):
 
 
 def test_finds_the_private_step(two_digits):
-    """scikit-learn's own epsilons are no privacy; two private steps are a question to the user."""
+    """scikit-learn's own epsilons are no privacy; two steps without a known total are a question to the user."""
     X, y = two_digits
     options = {"epsilons": [1.0], "cv": 2, "n_repeats": 1}
     found = PrivacyUtilityDisplay.from_estimator(make_pipeline(HomeMade(), SGDClassifier()), X, y, **options)
@@ -140,6 +142,43 @@ def test_finds_the_private_step(two_digits):
     assert named.label == "AMPClassifier"
     with pytest.raises(ValueError, match="no step"):
         PrivacyUtilityDisplay.from_estimator(HuberRegressor(), X, y, **options)
+    with pytest.raises(ValueError, match=r"delta is for the total .* ampclassifier__epsilon"):
+        PrivacyUtilityDisplay.from_estimator(both, X, y, param_name="ampclassifier__epsilon", delta=1e-6, **options)
+
+
+def test_of_several_private_steps_the_total_is_varied(monkeypatch, capsys):
+    """A table with texts, whose bins and model share each epsilon, at the rows of each fold; the axis says so."""
+    rng, totals = np.random.default_rng(0), []
+    X = pd.DataFrame({"age": rng.uniform(0, 90, 3001), "town": rng.choice(["york", "hull", "leeds"], 3001)})
+    y = pd.Series(np.where(X["town"] == "york", "yes", "no"))
+    columns = make_table_preprocessor({"age": (0, 100)}, epsilon=0.2)
+    model = make_pipeline(columns, AMPClassifier(epsilon=0.8, classes=["no", "yes"]))
+
+    def _spy(model, splits, n_repeats=1, *, X, y, scoring, n_jobs):
+        if isinstance(model[-1] if hasattr(model, "steps") else None, AMPClassifier):
+            sizes = {len(train) for train, _ in splits}
+            totals.extend(privacy_report(model, X, y, n_samples=size).total for size in sizes)
+        return scores_of_folds(model, splits, n_repeats, X=X, y=y, scoring=scoring, n_jobs=n_jobs)
+
+    scores_of_folds = inspection._fold_scores
+    monkeypatch.setattr(inspection, "_fold_scores", _spy)
+    display = PrivacyUtilityDisplay.from_estimator(
+        model, X, y, epsilons=[0.5, 5.0], cv=KFold(2), n_repeats=2, delta=1e-6, verbose=1
+    )
+    np.testing.assert_allclose([total.epsilon for total in totals], [0.5, 0.5, 5.0, 5.0], rtol=1e-5)
+    assert max(total.epsilon / epsilon for total, epsilon in zip(totals, [0.5, 0.5, 5.0, 5.0], strict=True)) <= 1
+    np.testing.assert_allclose([total.delta for total in totals], 1e-6, rtol=1e-9)
+    assert "DPBinner, AMPClassifier, 1 of 2: total epsilon = 0.5, mean" in capsys.readouterr().out
+    assert display.scores.shape == (2, 2, 2) and display.scores[1].mean() > 0.9 and display.reference_score > 0.99
+    label = display.plot().ax_.get_xlabel()
+    assert label.startswith("total epsilon of all private steps, one row replaced\n")
+    one = PrivacyUtilityDisplay(epsilons=display.epsilons, scores=display.scores, hides="one row replaced")
+    assert one.plot(display.ax_).ax_.get_xlabel().startswith("epsilon, one row replaced\n")
+
+
+def test_a_total_without_words_on_what_it_hides_is_named():
+    display = PrivacyUtilityDisplay(epsilons=np.array([1.0, 2.0]), scores=np.ones((2, 1, 2)), is_total=True)
+    assert display.plot().ax_.get_xlabel().startswith("total epsilon of all private steps\n")
 
 
 @pytest.mark.parametrize("bad", [{"epsilons": []}, {"epsilons": [0.0, 1.0]}, {"epsilons": [np.nan]}, {"n_repeats": 0}])

@@ -22,9 +22,9 @@ LAYERS = [
     {"moments", "similarity"},
     {"decomposition", "sketch", "linear_model", "histograms"},
     {"neural_network", "preprocessing"},
-    {"audit", "inspection", "out_of_core", "report"},
+    {"audit", "out_of_core", "report"},
     {"model_selection"},
-    {"release_file"},
+    {"inspection", "release_file"},
     {"testing", "_command"},
 ]
 LAYER_OF = {module: layer for layer, modules in enumerate(LAYERS) for module in modules}

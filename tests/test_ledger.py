@@ -32,6 +32,7 @@ from sklearn.pipeline import make_pipeline, make_union
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPBinner,
     DPSGDClassifier,
     MIDPRegressor,
     PrivacyGuarantee,
@@ -50,6 +51,7 @@ from skdprp.ledger import LedgerError, UnrecordedNoiseError, entry
 from skdprp.ledger._filter import budget, price
 from skdprp.mechanisms import add_gaussian, add_laplace, add_spherical, gaussian_profile
 from skdprp.mechanisms._numerics import rounded_up
+from skdprp.report import PrivacyReport, ReportedStep
 from skdprp.testing import reproducible_noise
 
 RNG = np.random.default_rng(0)
@@ -682,6 +684,77 @@ def test_a_refused_fit_learns_and_draws_nothing(monkeypatch):
             model.fit(X, Y)
     assert not hasattr(model, "coef_")
     assert not hasattr(model, "guarantee_")
+
+
+@pytest.mark.parametrize("composition", ["basic", "gaussian"])
+def test_a_refusal_says_what_is_left_and_that_is_what_fits(composition):
+    """As much as is left fits, and a hundredth more does not; of other rows more may be left."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-4, composition=composition)
+        with ledger.part("a"), entry(gaussian(0.1)):
+            pass
+        with ledger.part("b"), entry(gaussian(0.05)):
+            pass
+        for part in ("a", "b"):
+            with ledger.part(part), pytest.raises(LedgerError, match="Left are") as refused:
+                ledger.check(gaussian(2.0))
+            left = re.search(r"epsilon = ([0-9.e-]+)", str(refused.value)).group(1)
+            if composition == "basic":
+                fits = [
+                    PrivacyGuarantee(float(left) * more, 0.0, adjacency=Adjacency("replace_one"))
+                    for more in (1.0, 1.01)
+                ]
+            else:
+                mu = float(re.search(r"mu = ([0-9.e-]+)", str(refused.value)).group(1))
+                assert PrivacyLoss(mu=mu).epsilon(1e-6) == pytest.approx(float(left), rel=0.02)
+                fits = [gaussian(mu), gaussian(mu * 1.02)]
+            with ledger.part(part):
+                ledger.check(fits[0])
+                with pytest.raises(LedgerError, match="pass the limit"):
+                    ledger.check(fits[1])
+    assert len(ledger.entries) == 2
+
+
+def test_a_pipeline_is_refused_as_a_whole_before_its_first_step_is_paid():
+    """Its bins were, at each attempt: what is checked are the entries that a fit makes, and nothing is spent."""
+    steps = DPBinner(4, epsilon=0.2), AMPClassifier(epsilon=0.9, classes=[0, 1])
+    model = make_pipeline(*steps)
+    plan = privacy_report(model, X, Y)
+    with PrivacyLedger() as ledger:
+        ledger.check(plan)  # there is no limit
+        ledger.limit(1.0, 1e-2)
+        for _ in range(2):
+            with pytest.raises(
+                LedgerError, match=r"^DPBinner and AMPClassifier are not .* Left are epsilon = 1\.0 and"
+            ):
+                ledger.check(plan)
+        assert ledger.entries == ()
+        model.set_params(dpbinner__epsilon=0.1)
+        ledger.check(privacy_report(model, X, Y))
+        model.fit(X, Y)
+        with pytest.raises(LedgerError, match=r"epsilon = 0\.0 and"):
+            ledger.check(plan)
+        assert [one.estimator for one in ledger.entries] == ["DPBinner", "AMPClassifier"]
+        with pytest.raises(TypeError, match="a PrivacyReport or a PrivacyGuarantee, got Pipeline"):
+            ledger.check(model)
+        with pytest.raises(LedgerError, match="says nothing of the neighbours"):
+            ledger.check(PrivacyGuarantee(0.1, 0.0))
+
+
+def test_a_plan_of_which_nobody_knows_what_it_releases_is_refused():
+    plan = PrivacyReport(
+        (ReportedStep("a", "Mine", "private", guarantee=PURE, calls=1),), None, ("it may do anything",)
+    )
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="it may do anything"):
+        ledger.check(plan)
+
+
+def test_a_closed_ledger_checks_as_well(tmp_path):
+    with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
+        ledger.limit(1.0)
+    ledger.check(PURE)
+    with pytest.raises(LedgerError, match="pass the limit"):
+        PrivacyLedger(tmp_path / "spent.jsonl").check(PrivacyGuarantee(1.1, 0.0, adjacency=Adjacency("replace_one")))
 
 
 # The prices of a filter

@@ -6,11 +6,20 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import balanced_accuracy_score
-from sklearn.model_selection import train_test_split
-from sklearn.preprocessing import normalize
+from sklearn.model_selection import FixedThresholdClassifier, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, normalize
 
-from skdprp import AMPClassifier, PrivacyWarning, compose
+from skdprp import (
+    AMPClassifier,
+    DPSearchCV,
+    PrivacyWarning,
+    compose,
+    load_model,
+    save_model,
+)
 from skdprp.losses import CappedLogisticLoss, LogisticLoss, SoftmaxLoss
 from skdprp.mechanisms import Published, gaussian_scale, published_product_noise_scale
 from skdprp.mechanisms.objective_perturbation import (
@@ -198,7 +207,6 @@ def test_thresholds(seeded):
     for threshold in (0.5, 0.2, "prior"):
         model = AMPClassifier(threshold=threshold, **known).fit(X, y)
         at = model.class_prior_ if threshold == "prior" else threshold
-        assert model.threshold_ == at
         np.testing.assert_array_equal(model.predict(X) == "yes", model.predict_proba(X)[:, 1] > at)
     assert abs(model.class_prior_ - np.mean(y == "yes")) < 0.03  # ten deviations of the noise
     assert balanced_accuracy_score(y, model.predict(X)) > 0.65
@@ -227,6 +235,52 @@ def test_counts_and_thresholds_that_cannot_be_are_refused(known, message, binary
     with pytest.raises(ValueError, match=message):
         model.fit(*binary)
     assert not hasattr(model, "guarantee_")
+
+
+def test_a_threshold_moves_after_the_fit(binary, tmp_path):
+    """The parameter of now holds, in pipelines, searches and files; one of the fit stood in its place."""
+    X, y = binary
+    model = AMPClassifier(epsilon=2.0, classes=[0, 1], threshold="prior").fit(X, y)
+    guarantee, probability = model.guarantee_, model.predict_proba(X)[:, 1]
+    search = DPSearchCV(AMPClassifier(epsilon=2.0, classes=[0, 1]), {"max_norm": [1.0, 2.0]}).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), probability > model.prior_threshold_)
+    for threshold in (0.1, 0.5, 0.9, np.float32(0.25)):
+        model.threshold = threshold
+        np.testing.assert_array_equal(model.predict(X), probability > float(threshold))
+        if type(threshold) is float:
+            piped = make_pipeline(FunctionTransformer(), model)
+            save_model(tmp_path / "moved.npz", piped)
+            np.testing.assert_array_equal(
+                load_model(tmp_path / "moved.npz").estimator.predict(X), piped.predict(X), strict=True
+            )
+            search.best_estimator_.set_params(threshold=threshold)
+            np.testing.assert_array_equal(search.predict(X), search.predict_proba(X)[:, 1] > threshold)
+    assert model.guarantee_ is guarantee
+    model.set_params(threshold="prior")
+    np.testing.assert_array_equal(model.predict(X), probability > model.prior_threshold_)
+    # Another meta-estimator has a threshold of its own, of the probabilities: it counts.
+    fixed = FixedThresholdClassifier(FrozenEstimator(model), threshold=0.2, response_method="predict_proba").fit(X, y)
+    np.testing.assert_array_equal(fixed.predict(X), probability >= 0.2)
+
+
+@pytest.mark.parametrize(
+    ("known", "threshold", "message"),
+    [
+        ({"count_labels": False}, "prior", "needs a count of labels, and this fit made none"),
+        ({"loss": "huber_hinge"}, 0.3, "two classes and a logistic loss"),
+        ({"loss": "huber_hinge"}, "prior", "needs a count of labels"),
+        ({"classes": [0, 1, 2]}, 0.3, "two classes and a logistic loss"),
+        *(({}, threshold, "a number above 0 and below 1") for threshold in (0, 1.0, True, "median", None, np.nan)),
+    ],
+    ids=str,
+)
+def test_thresholds_that_cannot_be_after_the_fit_are_refused(known, threshold, message, binary):
+    model = AMPClassifier(**known).fit(*binary)
+    model.threshold = threshold
+    with pytest.raises(ValueError, match=message):
+        model.predict(binary[0])
+    model.threshold = 0.5
+    model.predict(binary[0])
 
 
 def test_releases_with_product_noise_compose_exactly(binary):
@@ -366,5 +420,5 @@ def test_a_threshold_at_the_prior_is_that_of_the_weighted_classes(seeded):
         model = AMPClassifier(class_weight=weights, **options).fit(X, y)
         shares[name] = model.predict(X).mean()
         assert 0.04 < model.class_prior_ < 0.06
-    assert model.threshold_ == pytest.approx(model.class_prior_ / (0.05 + 0.95 * model.class_prior_))
+    assert model.prior_threshold_ == pytest.approx(model.class_prior_ / (0.05 + 0.95 * model.class_prior_))
     assert shares["weighted"] == pytest.approx(shares["plain"], abs=0.1)

@@ -116,7 +116,7 @@ def test_weights_of_classes_and_counts_of_labels_are_those_in_memory(silenced_no
         np.testing.assert_allclose(parts.coef_, whole.coef_, **CLOSE)
         np.testing.assert_allclose(parts.predict_proba(X), whole.predict_proba(X), **CLOSE)
         assert getattr(parts, "class_prior_", None) == getattr(whole, "class_prior_", None)
-        assert getattr(parts, "threshold_", None) == getattr(whole, "threshold_", None)
+        assert getattr(parts, "prior_threshold_", None) == getattr(whole, "prior_threshold_", None)
 
 
 @pytest.mark.parametrize(("loss", "multinomial"), EVERY)

@@ -148,6 +148,14 @@ def test_lazy_rows_are_refused(binary):
             function(rows, binary[1])
 
 
+def test_a_search_without_privacy_has_no_budget_and_is_told_of_one_that_has(binary):
+    search = GridSearchCV(AMPClassifier(), {"max_norm": [1.0, 2.0]})
+    with pytest.raises(ValueError, match="Use DPSearchCV instead"):
+        set_budget(search, *binary, epsilon=1.0)
+    searched = DPSearchCV(search.estimator, search.param_grid)
+    assert set_budget(searched, *binary, epsilon=2.0).epsilon == 2.0
+
+
 def test_without_a_total_there_is_no_budget(binary):
     with pytest.raises(ValueError, match="holds no private step"):
         set_budget(LogisticRegression(), *binary)
@@ -229,8 +237,8 @@ def test_a_row_that_a_step_does_not_take_is_refused_before_any_trial(binary):
 
 def test_a_display_varies_the_budget_of_the_search(binary):
     search = make_pipeline(Normalizer(), DPSearchCV(AMPClassifier(), {}, n_trials=1))
-    assert inspection._private_parameter(search) == "dpsearchcv__epsilon"
-    assert inspection._private_parameter(search[-1]) == "epsilon"
+    assert inspection._private_parameters(search) == ["dpsearchcv__epsilon"]
+    assert inspection._private_parameters(search[-1]) == ["epsilon"]
 
 
 @pytest.mark.parametrize("model", [AMPClassifier(), make_pipeline(DPPCA(2), AMPClassifier())])

@@ -1,4 +1,4 @@
-"""The command: what private models and sketches of a table are good for, and ``fit``, a private model of its rows."""
+"""The command: what private models and sketches of a table are good for; ``fit`` and ``predict``."""
 
 import argparse
 import os
@@ -7,8 +7,9 @@ import warnings
 
 from sklearn.exceptions import DataDimensionalityWarning
 
+from ..ledger import LedgerError, UnrecordedNoiseError
 from ..linear_model import SolverError
-from . import _fit, _utility
+from . import _fit, _predict, _utility
 
 __all__ = ["main"]
 
@@ -32,6 +33,7 @@ def main(arguments=None):
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     _utility.add_command(commands)
     _fit.add_command(commands)
+    _predict.add_command(commands)
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] not in {*commands.choices, "-h", "--help"}:
         arguments.insert(0, "utility")
@@ -48,7 +50,7 @@ def main(arguments=None):
         if isinstance(error, BrokenPipeError):  # whoever read the output, such as head, has enough
             sys.exit(1)
         parser.error(f"the output: {error.strerror}")
-    except (ValueError, SolverError) as error:
+    except (ValueError, SolverError, LedgerError, UnrecordedNoiseError, NotImplementedError) as error:
         parser.error(str(error))
     except MemoryError:
         parser.error("there is too little memory for so many rows and columns")

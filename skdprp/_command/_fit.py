@@ -23,8 +23,9 @@ from ..release_file import save_model
 from ..report import privacy_report
 from ._columns import bounds_of, check_options, columns_of, filled, preparation, read_rows
 from ._labels import check_labels
-from ._options import add_columns, add_format, class_labels, low_and_high, positive
-from ._output import check_output, writing
+from ._ledger import check_ledger, ledger_of
+from ._options import add_columns, add_format, budget, class_labels, low_and_high, positive
+from ._output import check_new, writing
 
 _LISTED = "These numbers are public, and so are the names of columns and of classes: the model has them.\n"
 _NOT_LISTED = (
@@ -91,13 +92,25 @@ def add_command(commands):
         help="where the model goes, for skdprp.load_model (default: skdprp_model.npz)",
     )
     parser.add_argument("--force", action="store_true", help="overwrite a model that is there already")
+    parser.add_argument(
+        "--ledger",
+        type=Path,
+        metavar="FILE",
+        help="file such as people.jsonl that records what all fits to these rows have released: one for each data set",
+    )
+    parser.add_argument(
+        "--limit",
+        type=budget,
+        metavar="EPSILON[:DELTA]",
+        help="budget of all that the --ledger records, fixed before its first fit: a fit that would pass it is refused"
+        f" (default of DELTA: {budget.delta:g})",
+    )
 
 
 def run(options):
     """Read and check everything, fit once, save, and say what holds."""
-    check_output(options.output, "model", ("npz",))
-    if options.output.exists() and not options.force:
-        raise ValueError(f"{options.output}: exists already; --force overwrites it")
+    check_new(options, "model", "npz")
+    check_ledger(options)
     if options.classes and options.target_bounds:
         raise ValueError("--classes are of labels, and --target-bounds of numbers: give one of them")
     check_options(options, options.file, options.test, are_bounded=True)
@@ -109,13 +122,18 @@ def run(options):
     test = options.test and _read(options.test, options, **_labels_of(y, options), like=X)
     model = set_budget(_pipeline(X, y, options), X, y, epsilon=options.epsilon, delta=options.delta)
     _introduce(X, y, options)
-    model.fit(X, y)
+    with ledger_of(options) as ledger:
+        if ledger is not None:  # as a whole: bins are not paid for a model that is refused
+            ledger.check(privacy_report(model, X, y))
+        model.fit(X, y)
     with writing(options.output):  # at once: what fails below must not cost the release
         save_model(options.output, model)
     if test:
         score = _score_targets if options.target_bounds else _score_labels
         _print_scores(options, {"private": model, **_references(model, X, y, options)}, score, *test)
     print(privacy_report(model).total)
+    if ledger is not None:
+        print(f"\n{options.ledger}: all that was released\n{ledger.total()!r}")
     print(f"\nwrote {options.output}: one release of all rows; each run is one more, and those published add up")
 
 

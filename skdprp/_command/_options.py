@@ -31,6 +31,15 @@ def positive(kind, below=math.inf):
     return _parse
 
 
+def budget(text):
+    """Read EPSILON or EPSILON:DELTA."""
+    epsilon, colon, delta = text.partition(":")
+    return positive(float)(epsilon), positive(float, below=1)(delta) if colon else budget.delta
+
+
+budget.delta = 1e-5
+
+
 def seed(text):
     """Read a seed."""
     if not 0 <= (value := int(text)) < 2**32:

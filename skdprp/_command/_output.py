@@ -16,6 +16,15 @@ def check_output(path, kind, types):
         raise ValueError(f"{path}: not the name of a {kind}, like {path.stem or kind}.{like}")
 
 
+def check_new(options, kind, suffix, *read):
+    """Refuse an output that cannot be written, is there already unless --force is given, or is a file to read."""
+    check_output(options.output, kind, (suffix,))
+    if options.output.exists() and any(map(options.output.samefile, read)):
+        raise ValueError(f"{options.output}: is the file to read, and would be overwritten")
+    if options.output.exists() and not options.force:
+        raise ValueError(f"{options.output}: exists already; --force overwrites it")
+
+
 @contextmanager
 def writing(path):
     """Say in one line why a file could not be written."""

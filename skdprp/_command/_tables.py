@@ -5,6 +5,7 @@ import gzip
 import lzma
 import warnings
 import zlib
+from contextlib import contextmanager
 
 import numpy as np
 from sklearn.datasets import load_svmlight_file
@@ -40,12 +41,43 @@ def read_file(path, *, target=None, n_features=None, zero_based=False, as_text=(
     """
     if (target is None) == (n_features is None):
         raise ValueError(f"{path}: give --target COLUMN for a CSV, or --n-features N for a LIBSVM file")
-    try:
+    with _reading(path):
         if target is None:
             X, y = _read_libsvm(path, n_features, zero_based)
         else:
-            X, y = _read_csv(path, target, as_text)
+            table = _read_csv(path, [*as_text, target], target)
+            X, y = table.drop(columns=target), table[target].to_numpy()
         return X, read_labels(path, y.tolist(), classes, listed_by)
+
+
+def read_features(path, columns, numbers, categories):
+    """Read columns of a CSV as a fit has had them: numbers as float64, categories as listed, and all others as text."""
+    with _reading(path):
+        table = _read_csv(path, [name for name in columns if name not in numbers])
+    cure = "if its values are not known, give it with empty cells"
+    faults = [f"no column {name!r}, which the model takes; {cure}" for name in columns if name not in table]
+    X = table[[name for name in columns if name in table]]
+    converted = {}
+    for name, column in X.items():
+        if name in categories:
+            converted[name] = _as_listed(column, categories[name])
+        elif name not in numbers:
+            converted[name] = column.astype(object)
+        elif (found := _numbers(column)) is None:
+            faults.append(f"column {name!r} holds text, and the model takes numbers there")
+        elif np.isinf(found).any():
+            faults.append(f"column {name!r} has infinite values")
+        else:
+            converted[name] = found
+    _raise(path, faults)
+    return X.assign(**converted)
+
+
+@contextmanager
+def _reading(path):
+    """Say in one line why a file could not be read."""
+    try:
+        yield
     except OSError as error:
         raise ValueError(f"{path}: {error.strerror or 'cannot be read'}") from None
     except UnicodeDecodeError:
@@ -67,7 +99,7 @@ def _read_libsvm(path, n_features, zero_based):
     return X, y
 
 
-def _read_csv(path, target, as_text):
+def _read_csv(path, as_text, target=None):
     import pandas as pd
 
     with _OPEN.get(path.suffix, open)(path, "rt", encoding="utf-8-sig") as file:
@@ -85,7 +117,7 @@ def _read_csv(path, target, as_text):
             # Rows with more cells than the header has warn, and would say how many columns there are, and which.
             warnings.simplefilter("error", pd.errors.ParserWarning)
             # As text, no cell has a say in the type of the others: 1 would become 1.0 beside a missing one.
-            texts = dict.fromkeys([*as_text, target], str)
+            texts = dict.fromkeys(as_text, str)
             options = {"index_col": False, "low_memory": False, "dtype": texts}
             if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
                 # Others round numbers of 17 digits in one way among whole numbers, and in another beside a 0.5.
@@ -97,7 +129,7 @@ def _read_csv(path, target, as_text):
         raise ValueError(f"{path}: not a CSV with a header and as many cells in each row") from None
     if len(table) == 0:
         raise ValueError(f"{path}: there are no rows")
-    return table.drop(columns=target), table[target].to_numpy()
+    return table
 
 
 def _check_header(path, columns, target):
@@ -105,7 +137,7 @@ def _check_header(path, columns, target):
     if not (_are_names(columns) or _are_names([column for column in columns if column != target])):
         told = f"the first line must hold the names of the {len(columns)} columns, and some of it is no name"
         raise ValueError(f"{path}: {told} but a number or empty")
-    if target not in columns:
+    if target is not None and target not in columns:
         raise ValueError(f"{path}: no column {target!r} among the {len(columns)}")
 
 
@@ -163,17 +195,21 @@ def _raise(path, faults):
 
 
 def _as_categories(column, listed):
-    """Return a column of categories as numbers or truth values if those are listed, and as text otherwise."""
-    if isinstance(listed[0], bool):
-        values = {form(word): word == "true" for word in ("true", "false") for form in (str, str.title, str.upper)}
-        cells = column.map(values).astype(object)
-    elif isinstance(listed[0], float):  # what is infinite is another value, which encoders refuse
-        cells = _coerced(column).replace([-np.inf, np.inf], np.nan)
-    else:
-        cells = column.astype(object)
+    """Return a column of categories, of which some have to be there."""
+    cells = _as_listed(column, listed)
     if not cells.isin(listed).any():
         raise ValueError(f"column {column.name!r} holds none of its --categories")
     return cells
+
+
+def _as_listed(column, listed):
+    """Return a column of categories as numbers or truth values if those are listed, and as text otherwise."""
+    if isinstance(listed[0], bool):
+        values = {form(word): word == "true" for word in ("true", "false") for form in (str, str.title, str.upper)}
+        return column.map(values).astype(object)
+    if isinstance(listed[0], float):  # what is infinite is another value, which encoders refuse
+        return _coerced(column).replace([-np.inf, np.inf], np.nan)
+    return column.astype(object)
 
 
 def _as_numbers(column, *, takes_missing=True):

@@ -77,6 +77,15 @@ def price(guarantee):
     return by_epsilon if fits(by_epsilon, by_loss) else by_loss
 
 
+def epsilon_of_gaussian(ratio, delta):
+    """Epsilon up to which noise at this delta is no more costly than Gaussian noise of a ratio, rounded down."""
+
+    def _is_within(epsilon):
+        return gaussian_profile(epsilon, scale=1 / ratio) <= delta
+
+    return 0.0 if _is_within(0.0) else bisect(_is_within, 0.0, 2.0**20) * (1 - 2.0**-20)
+
+
 def _square(ratio):
     return ratio * ratio  # infinite where it is too large: ** raises an error
 

@@ -6,6 +6,7 @@ import os
 import sys
 from contextlib import ExitStack
 from contextvars import ContextVar
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from tempfile import mkstemp
@@ -215,12 +216,7 @@ class Release(EntryBlock):
         """Write an entry into all of some ledgers, or into none."""
         rows, time, todo = current_rows(), datetime.now(UTC).isoformat(timespec="seconds"), []
         for identity in books:
-            own = tuple(dict.fromkeys((division, part) for path, division, part in rows if path in ("", identity[0])))
-            if len(dict(own)) < len(own):
-                raise LedgerError(
-                    f"Rows are declared to be of two parts of one division, {own}, which have no row in common: name "
-                    "another division for parts of a part. Nothing is released."
-                )
+            own = _rows_in(identity[0], rows)
             todo.append((identity, Entry(uuid4().hex, time, self._estimator, guarantee, own)))
         for identity, new in todo[1:] and todo:  # what one refuses is entered into none
             _unless_closed(identity, books[identity].check, new)
@@ -250,6 +246,29 @@ def current_rows():
         if block.are_all:
             break
     return parts
+
+
+def _rows_in(path, rows):
+    """Which rows those are to the ledger of one path."""
+    own = tuple(dict.fromkeys((division, part) for of, division, part in rows if of in ("", path)))
+    if len(dict(own)) < len(own):
+        raise LedgerError(
+            f"Rows are declared to be of two parts of one division, {own}, which have no row in common: name another "
+            "division for parts of a part. Nothing is released."
+        )
+    return own
+
+
+def _planned(releases):
+    """Names and guarantees of what a report, or a guarantee, says will be released."""
+    if isinstance(releases, PrivacyGuarantee):
+        return [("release", releases)]
+    if not hasattr(releases, "steps") or not hasattr(releases, "private"):
+        raise TypeError(f"A plan is a PrivacyReport or a PrivacyGuarantee, got {type(releases).__name__}.")
+    private = [step for step in releases.steps if step.guarantee is not None]
+    if private and releases.private is None:
+        raise ValueError(f"It is not known what all of this releases: {'; '.join(releases.not_covered)}.")
+    return [(step.estimator, step.guarantee) for step in private for _ in range(step.calls)]
 
 
 _OPEN = set()  # ledgers, which are open until their blocks are left, whether or not anybody else refers to them
@@ -444,6 +463,54 @@ class PrivacyLedger:
         if not (book := self._book()):
             raise LedgerError("Set the limit of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
         book.set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition, unit))
+
+    def check(self, planned):
+        """Refuse, before anything is spent, what would pass the limit; nothing is entered, and nothing is reserved.
+
+        Without this a pipeline with several private steps may be refused at its second step, when its first is paid.
+
+        Parameters
+        ----------
+        planned : PrivacyReport or PrivacyGuarantee
+            What is to be released: ``privacy_report(model, X, y)`` before the fit, which will make an entry for each
+            private step; or the guarantee of one release.
+
+        Raises
+        ------
+        LedgerError
+            If all of it together would pass the limit, with what is left; or the file cannot be read.
+        TypeError
+            If it is neither a report nor a guarantee.
+        ValueError
+            If the report does not know what is released.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.pipeline import make_pipeline
+        >>> from skdprp import AMPClassifier, DPBinner, PrivacyLedger, privacy_report
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = make_pipeline(DPBinner(4, epsilon=0.2), AMPClassifier(epsilon=0.9, classes=[0, 1, 2]))
+        >>> with PrivacyLedger() as ledger:
+        ...     ledger.limit(1.0, 1e-3)
+        ...     ledger.check(privacy_report(model, X, y))
+        Traceback (most recent call last):
+            ...
+        skdprp.ledger.LedgerError: DPBinner and AMPClassifier are not released: with ... Left are epsilon = 1.0...
+        >>> len(ledger.entries)
+        0
+        """
+        releases = _planned(planned)
+        entries, limit = self._read()
+        if limit is None:
+            return
+        path = self._identity[0] if self._identity else self.path
+        rows, seeded = _rows_in(path, current_rows()), is_seeded()
+        new = [
+            Entry("", "", estimator, guarantee.mark_seeded() if seeded else guarantee, rows)
+            for estimator, guarantee in releases
+        ]
+        replace(limit).check(entries, *new)  # with sums of its own: others may be adding up those of this one
 
     def part(self, name, *, division=_ALL_ROWS):
         """Declare that what is released in a `with` block sees one part of the rows only.

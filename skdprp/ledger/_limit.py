@@ -1,14 +1,17 @@
 """The limit of a ledger: a budget that no entry passes."""
 
+import math
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from .._adjacency import Unit
+from .._digits import printed_down
 from ..guarantee import Adjacency, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
 from ._totals import Spent, same_neighbours
 
+_ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
 
 
@@ -43,19 +46,27 @@ class Limit:
         unit = Unit(facts.get("unit", Unit.ROW))
         return cls(facts["epsilon"], facts["delta"], adjacency, facts["composition"], unit)
 
-    def check(self, entries, new):
-        """Refuse an entry that would pass the limit together with the others, which are never fewer than before."""
-        if not self._admits(new.guarantee):
-            raise LedgerError(
-                f"{new.estimator} is not released: {new.guarantee!r} for {new.guarantee.unit} is void, or says nothing "
-                f"of the neighbours of the limit, {self.guarantee!r} for {self.guarantee.unit}."
-            )
+    def check(self, entries, *new):
+        """Refuse entries that would pass the limit together with the others, which are never fewer than before.
+
+        New ones are of the same rows.
+        """
+        for one in new:
+            if not self._admits(one.guarantee):
+                raise LedgerError(
+                    f"{one.estimator} is not released: {one.guarantee!r} for {one.guarantee.unit} is void, or says "
+                    f"nothing of the neighbours of the limit, {self.guarantee!r} for {self.guarantee.unit}."
+                )
         for entry in entries[self._spent.n_releases :]:
             self._spent.add(self._rows_of(entry), self.costs(entry))
-        if not self._allows(self._spent.after(self._rows_of(new), self.costs(new))):
+        added = Spent()
+        for one in new:
+            added.add((), self.costs(one))
+        if new and not self._allows(self._spent.after(self._rows_of(new[0]), added.costs)):
+            names, spent = " and ".join(one.estimator for one in new), " and ".join(repr(one.guarantee) for one in new)
             raise LedgerError(
-                f"{new.estimator} is not released: with {new.guarantee!r}, all releases together would pass the limit, "
-                f"{self.guarantee!r} by {self.composition} composition."
+                f"{names} {'is' if len(new) == 1 else 'are'} not released: with {spent}, all releases together would "
+                f"pass the limit, {self.guarantee!r} by {self.composition} composition. {self._left(new[0])}"
             )
 
     def covers(self, entries):
@@ -64,6 +75,21 @@ class Limit:
         for entry in entries:
             spent.add(self._rows_of(entry), self.costs(entry))
         return self._allows(spent.costs) and all(self._admits(entry.guarantee) for entry in entries)
+
+    def _left(self, new):
+        """Say what is left for the rows of an entry, from parameters of earlier releases alone."""
+        # A cost of twice the limit makes the part of these rows the largest: the rest of the sum is what counts here.
+        most = self._most
+        spent = self._spent.after(self._rows_of(new), [2 * one for one in most])
+        left = [3 * one - cost for one, cost in zip(most, spent, strict=False)]
+        left = [_rounded_down(more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
+        if self.composition == "basic":
+            return f"Left are epsilon = {printed_down(left[0], 6)} and delta = {printed_down(left[1], 6)}."
+        mu, delta = math.sqrt(left[0]) * (1 - 2.0**-40), new.guarantee.delta or self.delta
+        epsilon = _filter.epsilon_of_gaussian(mu, delta) if mu else 0.0
+        as_epsilon = f"(epsilon = {printed_down(epsilon)} at delta = {delta:.6g})"
+        failure = f"a failure probability of {printed_down(left[1])}"
+        return f"Left are Gaussian noise of mu = {printed_down(mu)} {as_epsilon} and {failure}."
 
     def _admits(self, guarantee):
         return same_neighbours(guarantee, self.guarantee) and not (guarantee.seeded or guarantee.violation)
@@ -77,7 +103,17 @@ class Limit:
         guarantee = entry.guarantee
         return (guarantee.epsilon, guarantee.delta) if self.composition == "basic" else _filter.price(guarantee)
 
-    def _allows(self, costs):
+    @property
+    def _most(self):
+        """What all costs may sum up to."""
         if self.composition == "basic":
-            return _filter.fits(costs, [Fraction(most) * _ROUNDING for most in (self.epsilon, self.delta)])
-        return _filter.fits(costs, _filter.budget(self.epsilon, self.delta))
+            return [Fraction(most) * _ROUNDING for most in (self.epsilon, self.delta)]
+        return [*map(Fraction, _filter.budget(self.epsilon, self.delta))]
+
+    def _allows(self, costs):
+        return _filter.fits(costs, self._most)
+
+
+def _rounded_down(cost):
+    nearest = float(cost)
+    return nearest if nearest <= cost else math.nextafter(nearest, 0.0)

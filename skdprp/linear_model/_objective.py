@@ -123,8 +123,11 @@ class AMPClassifier(PrivateLinearClassifier):
         epsilon beside product noise. "auto" counts where there are forty times as many rows as the noise of the count
         deviates, by their number, `epsilon` and `delta`. Not for huber_hinge, more classes, and published calibrations.
     threshold : float or "prior", default=0.5
-        The second of two classes is predicted where its probability is above this; "prior" is the noisy share of its
-        rows, by their weights if classes have some. They are counted then, unless `count_labels` is False.
+        The second of two classes is predicted where its probability is above this; "prior" is `prior_threshold_`, for
+        which `fit` counts the labels, unless `count_labels` is False. It may be set anew after the fit, as often as
+        wanted: predictions, and files saved from then on, have it as it stands, and the guarantee is the same. As all
+        parameters it must not come from the data: a threshold chosen by looking at the rows of the fit, or by scores
+        on them, is a release without a guarantee. Choose it by costs, or on other rows.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems. Their noise is drawn before, for all classes at once.
 
@@ -142,8 +145,9 @@ class AMPClassifier(PrivateLinearClassifier):
         What the paper claims; for ``calibration="published"`` only.
     class_prior_ : float or None
         Noisy share of the second class, where labels were counted: at least two deviations away from 0 and from 1.
-    threshold_ : float
-        Probability above which the second of two classes is predicted.
+    prior_threshold_ : float or None
+        Noisy share of the second class by the weights of the classes, where labels were counted: what
+        ``threshold="prior"`` stands for.
     C_, delta_ : float
         The values used.
     loss_, noise_ : str
@@ -462,8 +466,7 @@ class AMPClassifier(PrivateLinearClassifier):
             weights = outputs.reshape(problem.weights_shape)
         released = problem.coefficients(weights)
         released["intercept_"] += offset  # as public as the count that it is computed from
-        threshold = share if self.threshold == "prior" else float(self.threshold)
-        return {**released, "loss_": problem.loss, "class_prior_": prior, "threshold_": threshold}
+        return {**released, "loss_": problem.loss, "class_prior_": prior, "prior_threshold_": share}
 
     @by_chunks
     @silent
@@ -478,11 +481,34 @@ class AMPClassifier(PrivateLinearClassifier):
         Returns
         -------
         {ndarray, dask array} of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If `threshold` was set after the fit to what is no probability, to "prior" where no labels were counted, or
+            for a model of more classes or of huber_hinge.
         """
         check_is_fitted(self)
-        if self.threshold_ == 0.5:
+        threshold = self._threshold_now()
+        if threshold == 0.5:
             return super().predict(X)
-        return self.classes_[(self.predict_log_proba(X)[:, 1] > np.log(self.threshold_)).astype(int)]
+        return self.classes_[(self.predict_log_proba(X)[:, 1] > np.log(threshold)).astype(int)]
+
+    def _threshold_now(self):
+        """`threshold` as a number: it is post-processing, so that the one of now holds, and not that of the fit."""
+        threshold = self.threshold  # once, as another thread may set it
+        if isinstance(threshold, str) and threshold == "prior":
+            if self.prior_threshold_ is None:
+                raise ValueError(
+                    "threshold='prior' needs a count of labels, and this fit made none: set threshold to a number, or "
+                    "fit with count_labels=True."
+                )
+            return self.prior_threshold_
+        if not isinstance(threshold, Real) or not 0 < threshold < 1:
+            raise ValueError(f"threshold must be 'prior' or a number above 0 and below 1, got {threshold!r}.")
+        if threshold != 0.5 and (len(self.classes_) != 2 or self.loss_ == "huber_hinge"):
+            raise ValueError(f"threshold={threshold!r} needs two classes and a logistic loss: leave it at 0.5.")
+        return float(threshold)
 
 
 def _share_of_each(problem, target):

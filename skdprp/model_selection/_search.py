@@ -191,7 +191,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     delta : float or None, default=None
         Failure probability; None is 1 / n_samples**2.
     scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"} or None, default=None
-        What is best. None is accuracy for classifiers and the squared error for regressors.
+        What is best. None is accuracy for classifiers and the squared error for regressors. Where one class is rare,
+        a model that never predicts it has a high accuracy, and may win: take "neg_log_loss" then. It needs more rows,
+        as its noise is larger compared with what tells models apart, see :doc:`/guide/search`.
     max_loss : float or None, default=None
         Largest loss of one row that counts: a public bound, to which larger ones are clipped. None is 4 for the log
         loss; the squared error has no default. An error that few predictions exceed is best, as the noise grows with

@@ -201,7 +201,8 @@ class TableColumns(TransformerMixin, BaseEstimator):
         """Return the columns that the fit has taken, in its order."""
         check_is_fitted(self)
         types = _types(X)
-        missing = [f"{name}: there is no such column" for name in self.columns_ if name not in types]
+        cure = "if its values are not known, give it as a column of missing values (None)"
+        missing = [f"{name}: there is no such column; {cure}" for name in self.columns_ if name not in types]
         _raise(missing or [self._fault(name, types[name]) for name in self.columns_])
         return _with_floats(X[self.columns_], [name for name in self.columns_ if name in self.categories])
 

@@ -50,7 +50,11 @@ _NOT_PRICED = (
     "does not say before a fit what it will guarantee for rows: of this library, DP models and DP transformers do, but "
     "no sketches, which are of single rows."
 )
-_RECORDED = "{} is reported after its fit, which records folds and candidates; DPSearchCV has a price before."
+_RECORDED = (
+    "{} is reported after its fit, which records folds and candidates: before, nobody knows what it will cost, and no "
+    "budget can be set. Use DPSearchCV instead, which searches under one epsilon and delta that are fixed before; or "
+    "set the budget of the model without a search."
+)
 _FITTED_BEFORE = "{} holds what was fitted before, which a fit to come may publish: report it after that fit."
 _MOST_SAMPLES = 2**53
 _ONE_AT_A_TIME = [RLock()]  # of two that silence warnings, the first to end would let those of the other be heard
