@@ -34,7 +34,8 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     ----------
     n_bins : int, default=20
         Largest number of bins of a column of numbers, as equally filled as noise lets them be. Fewer are used where
-        noise would decide where they begin, and where one value fills several.
+        noise would decide where they begin, and where one value fills several. A column with bounds of which noise
+        hides all, so that a single bin would be left, has as many bins of equal width instead.
     bounds : tuple (low, high), dict or None, default=None
         Least and largest value of all columns of numbers, or of some by their names: public, never read from the data.
         None takes numbers of any size, see :class:`~skdprp.DPHistograms`.
@@ -266,6 +267,8 @@ def _edges_at_quantiles(histogram, n_bins):
     while len(kept) >= n_bins:  # where single values that fill a bin each have two edges
         below = np.array([0.0, *sums[np.searchsorted(cells, kept)], sums[-1]])
         kept.pop(int(np.argmin(below[2:] - below[:-2])))
+    if not kept and histogram.cells.bounds is not None:  # noise hides all: even bins say more than one
+        kept = np.linspace(*histogram.cells.bounds, n_bins + 1)[1:-1]
     return np.concatenate([[-np.inf], kept, [np.inf]])
 
 
