@@ -69,8 +69,8 @@ def add_command(commands):
     parser.add_argument(
         "--private-bins",
         action="store_true",
-        help="find bins of all columns of numbers, between their bounds where some are given, and frequent categories of"
-        " all others that are not listed, for a fifth of epsilon",
+        help="find bins of all columns of numbers, between bounds where some are given, and frequent categories of all"
+        " others that are not listed, for a fifth of epsilon",
     )
     parser.add_argument(
         "--numbers",

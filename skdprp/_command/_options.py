@@ -132,8 +132,8 @@ def add_columns(parser):
             "--bounds",
             _column_bounds,
             "COLUMN=LOW:HIGH",
-            "least and largest value of columns, not read off the file: the model gets bins or numbers between them, and"
-            " values beyond count as the nearer one",
+            "least and largest value of columns, not read off the file: the model gets bins or numbers between them,"
+            " and values beyond count as the nearer one",
         ),
         (
             "--categories",

@@ -35,8 +35,8 @@ def make_table_preprocessor(
     """Make the preprocessor of a table, by what is known of its columns without looking at them.
 
     Each column is named once: under `bounds` or `edges`, under `categories`, or under `drop`. All else is found
-    privately, for `epsilon`, or is an error that names all such columns. With an `epsilon` bins between bounds are found
-    privately, too, so that bounds make noise less and bins no worse. Rows that come out are made for the default
+    privately, for `epsilon`, or is an error that names all such columns. With an `epsilon`, bins between bounds are
+    found privately, too: bounds make the noise less, and the bins no worse. Rows that come out are made for the default
     ``max_norm=1.0`` of the linear models, so that nothing has to be computed by hand.
 
     Parameters
