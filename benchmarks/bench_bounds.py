@@ -47,7 +47,7 @@ def read_tables(folder):
     homes, people = pd.read_csv(folder / problems.HOUSING), pd.read_csv(folder / ADULT)
     prices, incomes = homes.pop("median_house_value"), people.pop("income") == ">50K"
     places = {"ocean_proximity": problems.PROXIMITIES}
-    return {
+    large = {
         "California": (
             problems.split_in_five(homes, prices),
             {"bounds": HOMES, "categories": places},
@@ -55,7 +55,12 @@ def read_tables(folder):
             200_000,
         ),
         "Adult": (problems.split_in_five(people, incomes.astype(float)), {"bounds": PEOPLE}, (0, 1), 0.5),
-    } | tables
+    }
+    few = {
+        f"{name}, 3000 rows": ((X[:3000], X_test, y[:3000], y_test), *known)
+        for name, ((X, X_test, y, y_test), *known) in large.items()
+    }
+    return large | few | tables
 
 
 def preprocessors(bounds, categories=None):
