@@ -59,7 +59,8 @@ def make_table_preprocessor(
         named are an error, and bins between bounds have equal width.
     numbers : {"bins", "scaled"}, default="bins"
         Whether columns with `bounds` become bins, of which a linear model learns a curve, or are scaled, which is
-        better for few rows (hundreds), and for :class:`~skdprp.DPRidge` as a rule.
+        better for few rows (hundreds), and for :class:`~skdprp.DPRidge` as a rule. With an `epsilon`, they are scaled
+        to -2 to 2, where they weigh about as much as a bin.
     n_bins : int, default=20
         Number of bins of equal width between bounds, and the largest number of those that are found.
     fill : "middle", number or dict, default="middle"
