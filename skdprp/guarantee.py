@@ -43,7 +43,7 @@ TYPES_ARE_PUBLIC = (
     "the types of the columns, or of the array that a list of rows becomes, are public, as the steps before give them"
 )
 _DISJOINT = "no two releases saw the same unit ({}), and which rows each of them saw does not depend on what is in them"
-_MAY_PROVE_LESS = " (dp-accounting is not installed, and skdprp[pld] may prove a smaller epsilon)"
+MAY_PROVE_LESS = " (dp-accounting is not installed: with it, pip install dp-accounting, epsilon may be smaller)"
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {
     profile.__name__: profile
@@ -535,7 +535,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         The total, for the neighbours that all guarantees have in common: one row, where some are for a person that is
         replaced and others for a row that is. Its `method` says how it was computed; where
         dp-accounting is not installed or the definition is mutual information, by basic composition. It says where
-        ``pip install "skdprp[pld]"`` may prove a smaller epsilon.
+        ``pip install dp-accounting`` may prove a smaller epsilon.
 
     Notes
     -----
@@ -683,7 +683,7 @@ def _stated(basic_epsilon, basic_delta, loss, *, at, method, basic):
     except ImportError:
         if delta < basic_delta:  # the sum of epsilons holds at the sum of deltas, and at no smaller one
             raise
-        return total | {"loss": None, "method": basic + _MAY_PROVE_LESS * (delta > 0)}
+        return total | {"loss": None, "method": basic + MAY_PROVE_LESS * (delta > 0)}
     # Grids round a loss up, so that the exact composition may come out above the sums.
     if delta >= basic_delta and epsilon >= basic_epsilon:
         return total

@@ -128,12 +128,14 @@ def test_one_message_tells_what_is_wrong_with_all_columns(folder, capsys):
 
 
 def test_columns_of_which_nothing_is_given_are_found_for_a_share_of_the_budget(folder, capsys, seeded):
-    """Numbers and names, constant and empty ones; the total is the epsilon that was asked for, and no more."""
+    """Numbers and names, bounded, constant and empty ones; the total is the epsilon that was asked for, and no more."""
     (folder / "many.csv").write_text("\n".join(MANY))
     given = ["--bounds", "age=0:120", "--drop", "born", "--epsilon", "30", "--delta", "1e-5", "--classes", "0,1"]
     main(["fit", "many.csv", "--target", "kind", *given, "--private-bins", "--test", "many.csv"])
     out = capsys.readouterr().out
-    assert "numbers: income, zip, active, empty\nnames: town\n" in out and "(30.0, 1e-05)-DP, one row replaced" in out
+    assert (
+        "numbers: age, income, zip, active, empty\nnames: town\n" in out and "(30.0, 1e-05)-DP, one row replaced" in out
+    )
     model = load_model("skdprp_model.npz").estimator
     total = privacy_report(model).total
     assert 30 * (1 - 1e-5) < total.epsilon <= 30 and total.delta <= 1e-5

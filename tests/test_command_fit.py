@@ -230,3 +230,23 @@ def test_a_model_on_private_bins_is_told_from_one_on_bins_without_noise(folder, 
     assert "same bins: a model without noise on the private bins" in out and not recwarn.list
     main(["fit", "rows.csv", "--target", "kind", "--bounds", "x=0:4", "--test", "rows.csv", "--force"])
     assert "same bins" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "is_found"),
+    [([], True), (["--target-bounds", "0:1"], True), (["--target-bounds", "0:1", "--numbers", "scaled"], False)],
+)
+def test_private_bins_lie_between_bounds_that_are_given(folder, capsys, seeded, given, is_found):
+    """Unless scaled numbers are asked for, of classes as of numbers; the reference has bins between them as well."""
+    rows = pd.DataFrame({"x": np.arange(400.0) % 40, "kind": np.arange(400) % 40 // 20})
+    rows.to_csv("rows.csv", index=False)
+    bounded = ["--bounds", "x=0:1000", "--private-bins", "--epsilon", "30", "--test", "rows.csv"]
+    main(["fit", "rows.csv", "--target", "kind", *bounded, *given])
+    out = capsys.readouterr().out
+    columns = load_model("skdprp_model.npz").estimator[0]["columns"]
+    assert ("same bins" in printed_scores(out, "rows.csv: 400 rows\n")) == ("numbers: x\n" in out) == is_found
+    assert ("numbers" in columns.named_transformers_) != is_found
+    if is_found:
+        assert printed_scores(out, "rows.csv: 400 rows\n")["not private"][0] > 0.9
+        edges = columns.named_transformers_["remainder"].bin_edges_[0]
+        assert len(edges) > 5 and edges[-2] < 40, "bins of equal width would be 50 wide"

@@ -3,6 +3,7 @@
 
 import json
 import math
+import sys
 import warnings
 from functools import partial
 from itertools import product
@@ -130,6 +131,18 @@ def test_the_report_after_the_fit_is_the_budget(pipeline, binary):
     assert sum(after) > 2.0  # than by adding up
     total = privacy_report(pipeline.fit(*binary)).private
     assert 2.0 * (1 - 1e-6) <= total.epsilon <= 2.0 and 1e-5 * (1 - 1e-12) <= total.delta <= 1e-5
+
+
+def test_without_the_accountant_a_budget_says_what_to_install(binary, monkeypatch):
+    """Where epsilons are summed up, and nowhere else: two Gaussian steps compose in closed form."""
+    monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)
+    # No other test asks for 1.7: totals that were computed before are known.
+    with pytest.warns(UserWarning, match="add up to the total.*pip install dp-accounting") as caught:
+        summed = set_budget(clone(PIPELINES[2]), *binary, epsilon=1.7, delta=1e-5)
+    assert len(caught) == 1 and caught[0].filename == __file__
+    assert sum(step.epsilon for step in private_steps(summed)) <= 1.7
+    exact = set_budget(clone(PIPELINES[0]), *binary, epsilon=1.7, delta=1e-5)
+    assert sum(step.epsilon for step in private_steps(exact)) > 1.7
 
 
 def test_a_budget_reads_nothing_but_what_is_public(binary):

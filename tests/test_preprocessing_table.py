@@ -242,8 +242,38 @@ def test_columns_of_which_nothing_is_known_are_found_under_the_same_budget():
     assert len(ledger.entries) == 2 and all(entry.guarantee.epsilon < 2.0 for entry in ledger.entries)
     assert {line.estimator for line in report.steps if line.status == "private"} == {"DPBinner", "AMPClassifier"}
     found = model[0]["columns"].named_transformers_["remainder"]
-    assert found.feature_names_in_.tolist() == ["hours", "gain", "sector", "level", "owns"]
+    assert found.feature_names_in_.tolist() == ["age", "hours", "gain", "sector", "level", "owns"]
+    assert [column.cells.bounds for column in found.histograms_.columns[:2]] == [(0, 120), None]
     np.testing.assert_allclose(np.linalg.norm(model[0].transform(X), axis=1), 1)
+
+
+def test_private_bins_lie_between_bounds_and_what_else_is_known_stays_as_it_is():
+    """Edges and categories cost nothing, and scaled columns get no bins: all columns weigh about the same in a row."""
+    X, _ = people()
+    columns = make_table_preprocessor(**KNOWN, n_bins=4, epsilon=1.0).fit(X)["columns"]
+    assert [name for name, _, _ in columns.transformers_] == ["edges", "categories", "remainder"]
+    found = columns.named_transformers_["remainder"]
+    assert found.bounds == KNOWN["bounds"] and found.feature_names_in_.tolist() == ["age", "hours"]
+    assert "bounds and listed categories do not come from the data" in found.guarantee_.assumptions
+    assert columns.transform(X.drop(columns="id")).shape == (600, 4 + 7 + 5 + 5)
+    scaled = make_table_preprocessor(**KNOWN, epsilon=1.0, numbers="scaled", fill={"age": 60}).fit(X.assign(new=1.0))
+    numbers = scaled["columns"].named_transformers_["numbers"]
+    assert numbers.feature_range_ == (-2, 2) and numbers.fill_.tolist() == [60, 50]
+    assert scaled["columns"].named_transformers_["remainder"].feature_names_in_.tolist() == ["new"]
+
+
+def test_bounds_make_bins_neither_worse_than_none_nor_than_bins_of_equal_width(silenced_noise):
+    """Values in a small part of their bounds have as many bins as without bounds, and few rows have those of bounds."""
+    table = pd.DataFrame({"age": np.tile(np.arange(20.0, 30.0), 2000)})
+    edges = [
+        make_table_preprocessor(bounds, n_bins=5, epsilon=1.0).fit(table)["columns"].transformers_[-1][1].bin_edges_[0]
+        for bounds in (None, {"age": (0, 1000)})
+    ]
+    np.testing.assert_array_equal(*edges)
+    assert edges[0].tolist() == [-np.inf, 22, 24, 26, 28, np.inf]
+    for epsilon in (0.001, 0.02):
+        few = make_table_preprocessor({"age": (0, 1000)}, n_bins=5, epsilon=epsilon).fit(table)
+        assert few["columns"].transformers_[-1][1].bin_edges_[0].tolist() == [-np.inf, 200, 400, 600, 800, np.inf]
 
 
 def test_a_search_reaches_what_is_inside():

@@ -43,6 +43,7 @@ def main(arguments=None):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataDimensionalityWarning)  # --n-components was asked for
+            warnings.filterwarnings("ignore", "The epsilons of all steps add up")  # the total says so as well
             options.run(options)
         sys.stdout.flush()
     except OSError as error:  # of what is printed: files have errors of their own

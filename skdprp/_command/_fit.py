@@ -70,13 +70,14 @@ def add_command(commands):
     parser.add_argument(
         "--private-bins",
         action="store_true",
-        help="find bins and frequent categories of all columns of which nothing is given, for a share of epsilon",
+        help="find bins of all columns of numbers, between bounds where some are given, and frequent categories of all"
+        " others that are not listed, for a fifth of epsilon",
     )
     parser.add_argument(
         "--numbers",
         choices=("bins", "scaled"),
         help="whether columns with bounds are put into 20 bins, of which the model learns a curve, or scaled (default:"
-        " bins for classes, scaled for a number to predict)",
+        " scaled for a number to predict without --private-bins, else bins)",
     )
     parser.add_argument(
         "--max-norm",
@@ -114,7 +115,8 @@ def run(options):
     if options.classes and options.target_bounds:
         raise ValueError("--classes are of labels, and --target-bounds of numbers: give one of them")
     check_options(options, options.file, options.test, are_bounded=True)
-    options.numbers = options.numbers or ("scaled" if options.target_bounds else "bins")
+    scaled = options.target_bounds and not options.private_bins
+    options.numbers = options.numbers or ("scaled" if scaled else "bins")
     if options.fill and options.numbers == "bins":
         raise ValueError("--fill goes with --numbers scaled: bins have one for missing values")
     X, y = _read(options.file, options, classes=options.classes)
@@ -168,11 +170,10 @@ def _pipeline(X, y, options):
     else:
         bounds, longest = bounds_of(options, X), 1.0
         fill = filled(options, bounds) if options.numbers == "scaled" else "middle"
-        finds = options.private_bins and set(X) > {*bounds, *options.categories}
         columns = make_table_preprocessor(
             bounds,
             categories=options.categories,
-            epsilon=_SHARE_OF_BINS if finds else None,
+            epsilon=_SHARE_OF_BINS if _found(X, options) else None,
             numbers=options.numbers,
             fill=fill,
         )
@@ -184,14 +185,20 @@ def _pipeline(X, y, options):
     return make_pipeline(columns, classifier(classes=options.classes, **shared))
 
 
+def _found(X, options):
+    """Columns of which bins are found privately: those with bounds, too, unless they are scaled."""
+    named = {*options.categories, *(bounds_of(options, X) if options.numbers == "scaled" else ())}
+    return [name for name in columns_of(X) if name not in named] if options.private_bins else []
+
+
 def _introduce(X, y, options):
     kinds = "a number to predict" if options.target_bounds else f"{len(options.classes or set(y))} classes"
     print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {kinds}")
     print(_NOT_LISTED if options.classes is None and options.target_bounds is None else _LISTED)
-    unnamed = [name for name in columns_of(X) if name not in {**bounds_of(options, X), **options.categories}]
-    if unnamed:
-        names = [name for name in unnamed if X[name].dtype == object]
-        numbers = [name for name in unnamed if name not in names]
+    found = _found(X, options)
+    if found:
+        names = [name for name in found if X[name].dtype == object]
+        numbers = [name for name in found if name not in names]
         print("Bins of these columns are found privately; whether they hold numbers or names is taken to be public:")
         for kind, of_kind in (("numbers", numbers), ("names", names)):
             print(textwrap.fill(f"{kind}: {', '.join(of_kind) or 'none'}", 100, subsequent_indent="    "))

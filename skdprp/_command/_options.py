@@ -141,8 +141,8 @@ def add_columns(parser):
             "--bounds",
             _column_bounds,
             "COLUMN=LOW:HIGH",
-            "least and largest value of columns, not read off the file: they become -1/2 and 1/2, and values beyond are"
-            " clipped",
+            "least and largest value of columns, not read off the file: the model gets bins or numbers between them,"
+            " and values beyond count as the nearer one",
         ),
         (
             "--categories",

@@ -161,7 +161,10 @@ def columns_of(X, n_features, names, *, bounds, categories, n_cells, counts_list
     if isinstance(bounds, Mapping):
         limits = dict(zip(names, in_order(bounds, names, "bounds", of_all=False), strict=True))
         if wrong := [name for name in bounds if is_category[name]]:
-            raise ValueError(f"bounds are given for the columns {wrong}, which hold categories and no numbers.")
+            raise ValueError(
+                f"bounds are given for the columns {wrong}, which hold categories and no numbers: convert those of type"
+                " object."
+            )
     elif bounds is not None:
         limits = dict.fromkeys(names, bounds)
 

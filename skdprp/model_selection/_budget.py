@@ -8,12 +8,18 @@ from sklearn.frozen import FrozenEstimator
 
 from .._digits import with_python_numbers
 from .._lazy import is_lazy, stand_in
+from .._validation import warn_at_caller
+from ..guarantee import MAY_PROVE_LESS
 from ..report import report_before_fit
 from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, own_parts, rehearse
 from ..report._structure import is_of_library, is_private, may_release_more
 
 _DIGITS = 2.0**-20  # to which a total meets its target
 _MOST_ATTEMPTS = 20
+_BASIC = (
+    "The epsilons of all steps add up to the total, as dp-accounting is not installed: after 'python -m pip install"
+    " dp-accounting' each step gets more."
+)
 _KNOWN = "sklearn", "skdprp"  # libraries whose estimators are known to release nothing, or what they guarantee
 _NO_CHANGE = 1 - 2.0**-50  # of shares of a delta, which add up to no more than that
 
@@ -115,7 +121,8 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     make more rows wider, as ``PCA()`` does, and sampling more numbers costs a little more: give it a number of columns.
 
     Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
-    see :func:`~skdprp.compose`, reaches the target. Without ``skdprp[pld]``, losses that are not Gaussian add up to it.
+    see :func:`~skdprp.compose`, reaches the target. Without dp-accounting, losses that are not Gaussian add up to it,
+    and a warning says so.
 
     Examples
     --------
@@ -142,7 +149,10 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     delta = 1.0 / max(facts.n_samples, 2) ** 2 if delta is None else delta
     budget = Budget.of(estimator, facts)
     shared = budget.largest_target(epsilon, delta)
-    _check_total(estimator, budget.report(shared, delta), epsilon, delta)
+    report = budget.report(shared, delta)
+    _check_total(estimator, report, epsilon, delta)
+    if MAY_PROVE_LESS in report.private.method:
+        warn_at_caller(_BASIC, UserWarning)
     return budget.set_targets(estimator, shared, delta)
 
 

@@ -16,6 +16,7 @@ from ..histograms._release import NumberHistogram
 from ._binner import one_hot, places_between
 
 _LEAST_SHARE = 4.0  # standard deviations of the noise of a cumulative count, of which a bin has at least half
+_FEWEST = 5  # bins at quantiles between bounds, below which those of equal width are better: benchmarks/bench_bounds.py
 _TINY = np.finfo(np.float64).tiny  # where the cell of 0 ends
 
 
@@ -34,7 +35,8 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     ----------
     n_bins : int, default=20
         Largest number of bins of a column of numbers, as equally filled as noise lets them be. Fewer are used where
-        noise would decide where they begin, and where one value fills several.
+        noise would decide where they begin, and where one value fills several. A column with bounds that noise
+        would leave fewer than 5 has as many bins of equal width instead.
     bounds : tuple (low, high), dict or None, default=None
         Least and largest value of all columns of numbers, or of some by their names: public, never read from the data.
         None takes numbers of any size, see :class:`~skdprp.DPHistograms`.
@@ -251,7 +253,10 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
 def _edges_at_quantiles(histogram, n_bins):
     """Edges of bins that are as equally filled as noise lets them be, the outer ones infinite."""
     sums, deviation = histogram.cumulative(), histogram.deviation
-    share = sums[-1] / np.clip(np.floor(sums[-1] / (_LEAST_SHARE * deviation)), 1, n_bins)
+    most = np.floor(sums[-1] / (_LEAST_SHARE * deviation))
+    if most < _FEWEST and histogram.cells.bounds is not None:  # bins of equal width say more than so few
+        return np.concatenate([[-np.inf], np.linspace(*histogram.cells.bounds, n_bins + 1)[1:-1], [np.inf]])
+    share = sums[-1] / np.clip(most, 1, n_bins)
     levels = np.arange(share, sums[-1] - share / 2, share)
     places = np.searchsorted(sums[1:], levels)
     is_heavy = sums[places + 1] - sums[places] >= share

@@ -21,6 +21,8 @@ from ._scaler import PublicScaler
 # Of the longest row within bounds, where to clip rows of numbers: most are far shorter than that one, and shorter than
 # noise is made for: measured by benchmarks/bench_norms.py.
 SHARE_OF_LONGEST = 0.35
+# Half the range of scaled columns beside private bins: values then weigh about as much as the 1 of a bin.
+_HALF_BESIDE_BINS = 2.0
 _CHOICES = (
     "Give bounds, edges or categories of a column, not looked up in the table; drop it; or have all others found in"
     " private bins, by an epsilon."
@@ -33,7 +35,8 @@ def make_table_preprocessor(
     """Make the preprocessor of a table, by what is known of its columns without looking at them.
 
     Each column is named once: under `bounds` or `edges`, under `categories`, or under `drop`. All else is found
-    privately, for `epsilon`, or is an error that names all such columns. Rows that come out are made for the default
+    privately, for `epsilon`, or is an error that names all such columns. With an `epsilon`, bins between bounds are
+    found privately, too: bounds make the noise less, and the bins no worse. Rows that come out are made for the default
     ``max_norm=1.0`` of the linear models, so that nothing has to be computed by hand.
 
     Parameters
@@ -51,13 +54,15 @@ def make_table_preprocessor(
         Columns to leave out: identifiers, names, what no model needs.
     epsilon : float or None, default=None
         Bound on the privacy loss of one row in :class:`~skdprp.DPBinner`, which finds bins and frequent categories of
-        all columns that are not named. :func:`~skdprp.set_budget` sets it, together with that of the model. None
-        releases nothing: such columns are an error.
+        all columns that are not named, and bins of those with `bounds`, unless they are scaled.
+        :func:`~skdprp.set_budget` sets it, together with that of the model. None releases nothing: columns that are not
+        named are an error, and bins between bounds have equal width.
     numbers : {"bins", "scaled"}, default="bins"
         Whether columns with `bounds` become bins, of which a linear model learns a curve, or are scaled, which is
-        better for few rows (hundreds), and for :class:`~skdprp.DPRidge` as a rule.
+        better for few rows (hundreds), and for :class:`~skdprp.DPRidge` as a rule. With an `epsilon`, they are scaled
+        to -2 to 2, where they weigh about as much as a bin.
     n_bins : int, default=20
-        Number of bins between bounds, and the largest number of those that are found.
+        Number of bins of equal width between bounds, and the largest number of those that are found.
     fill : "middle", number or dict, default="middle"
         What stands for missing values of scaled columns: the middle of the bounds, or a number within them for all
         columns or by the names of some. Missing values of other columns have a bin of their own.
@@ -78,7 +83,7 @@ def make_table_preprocessor(
     See Also
     --------
     PublicBinner, PublicScaler : What it puts together, with more choices.
-    DPBinner : All columns privately, at less noise than some by this and others by that.
+    DPBinner : What finds bins and categories for `epsilon`.
     set_budget : One epsilon for what it finds and the model.
 
     Notes
@@ -127,12 +132,15 @@ def make_table_preprocessor(
     # Rows of numbers alone differ in length: longer ones are clipped by the model, see Notes.
     are_scaled = numbers == "scaled" and not edges and not categories and epsilon is None
     half = min(1 / (SHARE_OF_LONGEST * len(bounds) ** 0.5), 1.0) if are_scaled else 0.5
+    half = half if epsilon is None else _HALF_BESIDE_BINS
     filled = {name: fill.get(name, "middle") for name in bounds} if isinstance(fill, Mapping) else fill
     scaler = PublicScaler(bounds, feature_range=(-half, half), fill=filled)
     of_bounds = scaler if numbers == "scaled" else PublicBinner(bounds, n_bins=n_bins, sparse_output=False)
-    columns = transformer_of_columns(of_bounds, bounds, categories, edges)
+    # Bins of equal width may have most values in one of them: where bins are found, they are found between bounds.
+    are_found = bounds if numbers == "bins" and epsilon is not None else {}
+    columns = transformer_of_columns(of_bounds, {} if are_found else bounds, categories, edges)
     if epsilon is not None:
-        columns.remainder = DPBinner(n_bins, epsilon=epsilon, sparse_output=False)
+        columns.remainder = DPBinner(n_bins, bounds=are_found or None, epsilon=epsilon, sparse_output=False)
     table = TableColumns([*bounds, *edges], categories, drop=drop, others="error" if epsilon is None else "take")
     steps = [("table", table), ("columns", columns), ("norm", Normalizer())]
     return Pipeline(steps[:2] if are_scaled else steps)
