@@ -15,7 +15,7 @@ def test_fit_saves_a_private_model_and_prints_what_it_guarantees(points, folder,
     main([*FIT, *BOUNDS, "--epsilon", "20", "--delta", "1e-6", "--test", "more.csv", "--output", "out.npz"])
     out = capsys.readouterr().out
     assert "points.csv: 200 rows, 4 features, 2 classes" in out
-    assert "(20.0, 1e-06)-DP" in out and "one row" in out and "in one row and its label" in out
+    assert "(20.0, 1e-06)-DP" in out and "one row" in out and "in one row and its label or target" in out
     model, table = load_model(folder / "out.npz").estimator, pd.read_csv("points.csv")
     edges = model[0]["columns"].named_transformers_["numbers"].bin_edges_
     assert [(bins[0], bins[-1], len(bins)) for bins in edges] == [(-3, 7, 21)] * 2 + [(-4, 8, 21)] * 2

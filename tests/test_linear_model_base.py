@@ -455,8 +455,8 @@ def test_the_guarantee_is_stated_in_full(estimator, binary):
     assert (blank.adjacency, blank.given) == (Adjacency("add_remove"), "the set of labels")
     assert (listed.adjacency, listed.given) == (Adjacency("replace_one"), "")
     for guarantee, rows in ((blank, "the number of rows, blank ones included,"), (listed, "the number of rows")):
-        assert "coef_ and intercept_" in guarantee.released and "perturbation" in guarantee.mechanism
-        assert f"{rows} is public, and sets C_, delta_ and the noise" in guarantee.assumptions
+        assert "coef_, intercept_" in guarantee.released and "perturbation" in guarantee.mechanism
+        assert f"{rows} is public; delta_, the noise and other settings follow from it" in guarantee.assumptions
     assert "the labels listed in classes do not come from the data" in listed.assumptions
     with reproducible_noise(0):
         seeded = estimator().fit(*binary)

@@ -729,7 +729,7 @@ def test_what_is_hidden_of_one_coordinate_is_no_more():
     assert guarantee.hides == np.inf and "hides       any change of one coordinate, so well" in str(guarantee)
     report = privacy_report(make_pipeline(PublicScaler((0, 0.01)), DPOPORP(2)).fit(np.full((2, 4), 0.005)))
     text = " ".join(str(report.private).split())
-    assert "of rows as they leave publicscaler, so well that the best guess is right in at most 75 of 100" in text
+    assert "of rows as they leave publicscaler: the best guess is right in at most 75 of 100 cases" in text
 
 
 def test_where_no_row_is_one_of_zeros_none_is_said_to_be_lost():

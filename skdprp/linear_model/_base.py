@@ -15,11 +15,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._adjacency import Relation, Unit
+from .._adjacency import Unit
 from .._calibration import snapshot, take_over
 from .._label import GuaranteeDisplayMixin
 from .._lazy import by_chunks, computed, is_lazy, stand_in
-from .._persons import ASSUMED_OF_PERSONS, persons_of
+from .._persons import assumed_of_number, persons_of
 from .._validation import (
     FLOATS,
     POSITIVE,
@@ -34,7 +34,7 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..guarantee import Adjacency, Definition, PrivacyGuarantee
+from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, Definition, PrivacyGuarantee
 from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
 from ._passes import SAME_ROWS, Chunks, Partitions, StreamedRows
@@ -456,9 +456,6 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
 
     def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None, unit=Unit.ROW):
         """State what holds of one fit."""
-        units, of_persons = ("persons", ASSUMED_OF_PERSONS) if unit == Unit.PERSON else ("rows", ())
-        # A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
-        blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
         labels = () if self.classes is None else ("the labels listed in classes do not come from the data",)
         return PrivacyGuarantee(
             epsilon,
@@ -467,17 +464,16 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             adjacency=Adjacency(self.adjacency),
             per="fit",
             given="the set of labels" if self.classes is None else "",
-            released=f"{self._weights}; the parameters, scales and labels beside them",
+            released=f"{self._weights}, and the parameters, noise scales and labels of the classes",
             mechanism=mechanism,
             assumptions=(
-                f"the number of {units}{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
-                *of_persons,
+                *assumed_of_number(unit, self.adjacency),
                 *labels,
                 "parameters such as max_norm and class_weight do not come from the data",
-                "no step before was fitted on the rows without noise",
+                NO_STEP_FITTED,
                 *assumptions,
             ),
-            not_covered=(self._failures, "how long a fit took", "labels and rows shown to predict"),
+            not_covered=NOT_COVERED,
             source=source,
             loss=loss,
         )
@@ -522,9 +518,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
 class PrivateLinearClassifier(PrivateClassifier):
     """Fit a regularised linear classifier under a privacy guarantee, and predict with it."""
 
-    _weights = "coef_ and intercept_"
-    _set_by_rows = "C_"
-    _failures = "that a fit was refused, or that its solver failed"
+    _weights = "coef_, intercept_"
 
     def _log_probabilities(self, scores):
         if self._is_multinomial(len(self.coef_)):
