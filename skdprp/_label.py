@@ -143,7 +143,7 @@ def guarantee_facts(guarantee):
         "unit": unit_line(guarantee),
         "neighbours": neighbours_sentence(guarantee.adjacency, guarantee.unit) if guarantee.adjacency else "",
         "hides": _hidden(guarantee),
-        "given": guarantee.given,
+        "given": given_sentence(guarantee),
         "released": "; ".join(filter(None, [guarantee.released, RELEASED_AT.get(guarantee.per)])),
         "assumed": guarantee.assumptions or "nothing",
         "not covered": guarantee.not_covered,
@@ -160,6 +160,11 @@ def unit_line(guarantee):
     if adjacency is None or guarantee.unit != Unit.ROW:
         return guarantee.unit
     return "a bounded change within one row" if adjacency.is_distance else "one row with its label or target"
+
+
+def given_sentence(guarantee):
+    """Say in full what neighbours have in common besides; "" if nothing."""
+    return f"both neighbours have {guarantee.given} in common" if guarantee.given else ""
 
 
 def method_line(guarantee):

@@ -500,7 +500,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             for fact in ("assumptions", "not_covered")
         }
         # A trial that is fitted otherwise has failed.
-        assumed = [text for text in union["assumptions"] if text != AS_PLANNED]
+        assumed = [text for text in union["assumptions"] if text not in AS_PLANNED]
         trial_epsilon, trial_delta = printed_up(target[0]), printed_up(target[1])
         guarantee = PrivacyGuarantee(
             self.epsilon,
