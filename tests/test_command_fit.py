@@ -148,7 +148,10 @@ def test_bounds_may_be_given_in_several_options(points, capsys):
         (["a,b,kind,c", "1,2,yes,3"], "no column 'd', which points.csv has"),
         (["a,b,c,d", "1,2,3,4"], "no column 'kind' among the 4"),
         (["a,b,c,d,kind", "1,2,3,4,secret"], "some labels are not among those of points.csv"),
-        (["a,b,c,d,kind", "1,2,3,4,", "1,2,3,4,yes"], "some labels are missing: leave these rows out beforehand"),
+        (
+            ["a,b,c,d,kind", "1,2,3,4,", "1,2,3,4,yes"],
+            "some labels are missing: drop the rows without a label beforehand",
+        ),
         (["a,b,c,d,kind", "1,2,secret,4,yes"], "column 'c' holds text"),
         (["a,b,c,d,kind", "1,2,-inf,4,yes"], "column 'c' has infinite"),
         (["a,b,c,d,kind"], "there are no rows"),

@@ -105,7 +105,9 @@ def _labels(y):
     if y.dtype.kind in "OSVmM" and not all(issubclass(kind, str) for kind in set(map(type, y))):
         raise ValueError(_NO_LABELS)
     if y.dtype.kind == "f" and (y != np.trunc(y)).any():
-        raise ValueError("Unknown label type: continuous. A classifier takes no real numbers that are not whole.")
+        raise ValueError(
+            "Unknown label type: continuous. A classifier needs labels of classes; to predict a number use DPRidge."
+        )
     if y.dtype.kind == "O":  # text of a class of its own may hold more, and classes_ would take it from one row
         return np.array([str.__str__(label) for label in y], dtype=object)
     return _with_one_zero(y)
@@ -126,13 +128,18 @@ def _encode(y, public_classes):
     if listed is not y and len(classes) < len(listed):  # as y does: parameters would show the label of each row
         raise ValueError("`classes` lists a label more than once: list each label once, and do not take them from y.")
     if len(classes) < 2:
-        raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
+        raise ValueError(
+            "A classifier needs at least two classes: y has only one class, or `classes` does. List all possible "
+            "labels in `classes`, without looking at y."
+        )
     known = classes
     if classes.dtype != y.dtype and np.result_type(classes, y).kind == "f" and (np.abs(classes) >= 2.0**53).any():
         known, y = classes.astype(object), y.astype(object)  # floats, by which two types are compared, are too few
     codes = np.searchsorted(known, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below
     if not np.array_equal(known[codes], y):
-        raise ValueError("y has labels that are not among `classes`.")
+        raise ValueError(
+            "y has labels that are not among `classes`: list all possible labels, or drop the rows that have others."
+        )
     return classes, codes
 
 
@@ -150,8 +157,8 @@ def _weights_of_classes(class_weight, classes):
         return None
     if class_weight == "balanced":
         raise ValueError(
-            "class_weight='balanced' would read the sizes of the classes off the rows: give weights that do not come "
-            "from the data, such as {label: 0.1} for a label that is known to be ten times as frequent."
+            "class_weight='balanced' would be computed from the labels: give weights that do not come from the data, "
+            "such as {label: 0.1} for a label that is known to be ten times as frequent."
         )
     weights = list(class_weight.values())
     # Truth values are no weights; nan fails the comparison. Above 1 a row would weigh more than the noise is made for.
@@ -268,12 +275,14 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     def _fit(self, X, y, groups, unsupported):
         if "groups" in unsupported:
             raise TypeError(
-                "fit takes no groups: its mechanism hides one row, and not a person with several. Use DPSGDClassifier."
+                f"{type(self).__name__}.fit takes no groups: its guarantee is for one row. To protect persons with "
+                "several rows use DPSGDClassifier."
             )
         if unsupported:
             raise TypeError(
-                f"fit takes no {', '.join(unsupported)}. Weights of rows would let the data say how much noise hides a "
-                "row: use class_weight, a public weight for each label."
+                f"{type(self).__name__}.fit takes no {', '.join(unsupported)}. With weights of rows, the noise that is "
+                "needed would depend on the data: use class_weight, a weight of at most 1 for each label that does not "
+                "come from the data."
             )
         if is_lazy(X):
             if groups is not None:
