@@ -352,7 +352,7 @@ def test_the_accuracy_of_a_minimiser_covers_the_rounding_of_its_scores():
         except SolverError:
             continue
         gradient = true_gradient(rows, codes, found[0], penalty=penalty, linear=linear[0])
-        largest, n_checked = max(largest, gradient / problem.accuracy(penalty, public)), n_checked + 1
+        largest, n_checked = max(largest, gradient / problem.gradient_error(penalty, public)), n_checked + 1
     assert n_checked > 20
     assert largest <= 1
 
@@ -2184,7 +2184,7 @@ def test_the_accuracy_of_a_minimiser_covers_offsets_and_weights_of_rows():
             continue
         sizes = {"penalty": penalty, "linear": linear[0], "offset": offset, "row_weights": weights}
         gradient = true_gradient(rows, codes, found[0], **sizes)
-        largest, n_checked = max(largest, gradient / problem.accuracy(penalty, public)), n_checked + 1
+        largest, n_checked = max(largest, gradient / problem.gradient_error(penalty, public)), n_checked + 1
     assert 0.01 < largest <= 1
 
 

@@ -140,5 +140,5 @@ def test_what_is_said_of_the_rows_is_public(folder, capsys):
         lines = ["a,b,kind"] + [f"{i / 60},{scale * i / 60},{i % 2}" for i in range(60)]
         (folder / "table.csv").write_text("\n".join(lines))
         main(["table.csv", "--target", "kind", "--epsilon", "1"])
-        said.append(capsys.readouterr().out.partition("DPSGDClassifier")[0])
+        said.append(capsys.readouterr().out.partition("AMPClassifier")[0])
     assert said[0] == said[1] and "by --bounds" in said[0] and "keep them with the rows" in said[0]

@@ -77,7 +77,7 @@ def test_true_gradients_are_within_the_stated_accuracy(loss, multinomial, spread
     known = {"tol": 1e-9, "intercept": 0.3 * (seed == 2), "perturbation": perturbation}
     problem, weights, b = solve(loss, multinomial, X, codes, penalty, **known)
     found = exact_gradient_norm(problem, X, codes, weights, penalty, b)
-    assert found <= problem.accuracy(penalty, perturbation)
+    assert found <= problem.gradient_error(penalty, perturbation)
     assert np.linalg.norm(weights) <= problem.largest_weights(penalty, perturbation)
 
 
@@ -89,7 +89,7 @@ def test_true_gradients_are_within_the_stated_accuracy_from_any_offset(loss, off
     X, codes = rows_that_nearly_cancel(rng, 20, 5, 1.0), rng.integers(2, size=20)
     problem, weights, b = solve(loss, False, X, codes, 0.5, tol=1e-12, perturbation=2.0, offset=offset)
     found = exact_gradient_norm(problem, X, codes, weights, 0.5, b, offset)
-    assert found <= problem.accuracy(0.5, 2.0)
+    assert found <= problem.gradient_error(0.5, 2.0)
     assert np.linalg.norm(weights) <= problem.largest_weights(0.5, 2.0)
 
 
@@ -104,7 +104,7 @@ def test_rounding_of_scores_counts():
         X, codes = rows_that_nearly_cancel(rng, 8, 300, 1e-8), rng.integers(2, size=8)
         problem, weights, b = solve("log_loss", False, X, codes, 1e-17, tol=1e-10)
         found = exact_gradient_norm(problem, X, codes, weights, 1e-17, b)
-        assert found <= problem.accuracy(1e-17)
+        assert found <= problem.gradient_error(1e-17)
         assert np.linalg.norm(weights) > 1e8
         largest = max(largest, found / (problem.target_gradient + 8 * (8 + 300) * 2.0**-52))
     assert largest > 3
@@ -117,7 +117,7 @@ def test_rounding_costs_little_where_weights_are_as_usual(n_samples, n_features)
     problem = Problem(n_samples, n_features, 2, "log_loss", False, 1.0, 0.3, 1e-10)
     perturbation = 8.0 * (np.sqrt(n_features) + 10)
     sums = 2 * (n_samples + n_features + 40) * n_samples * 1.1 * 2.0**-52
-    assert problem.accuracy(5.0, perturbation) <= 1.5 * (problem.target_gradient + sums)
+    assert problem.gradient_error(5.0, perturbation) <= 1.5 * (problem.target_gradient + sums)
 
 
 @pytest.mark.parametrize(("loss", "multinomial"), EVERY)
@@ -158,7 +158,7 @@ def test_sparse_rows_are_as_accurate():
     rng = np.random.default_rng(0)
     X, codes = rows_that_nearly_cancel(rng, 20, 30, 1e-6), rng.integers(2, size=20)
     problem, weights, b = solve("log_loss", False, sp.csr_array(X), codes, 1e-12, tol=1e-10)
-    assert exact_gradient_norm(problem, X, codes, weights, 1e-12, b) <= problem.accuracy(1e-12)
+    assert exact_gradient_norm(problem, X, codes, weights, 1e-12, b) <= problem.gradient_error(1e-12)
 
 
 @pytest.mark.parametrize("max_norm", [1e-50, 1e-16, 1.0, 1e50])
@@ -206,7 +206,7 @@ def test_rounding_grows_with_the_rows_and_not_with_their_square():
 
     def hidden(n_samples):
         problem = Problem(n_samples, 20, 2, "capped_log_loss", False, 1.0, 0.3, 1e-15, 18.0)
-        return problem.accuracy(25.0, 50.0)
+        return problem.gradient_error(25.0, 50.0)
 
     assert hidden(10**8) < 10**1.5 * hidden(10**7) < 10**3 * hidden(10**6)
     assert hidden(10**7) < 2.0**-51 * 10**7 * 2**17

@@ -138,7 +138,7 @@ def test_true_gradients_of_chunks_are_within_the_stated_accuracy(loss, multinomi
         known = {"penalty": penalty, "perturbation": b, "largest": 3.0, "max_iter": 200, "n_jobs": None}
         weights = minimisers(problem, streamed, None, **known)
         found = exact_gradient_norm(problem, rows, codes, weights, penalty, b)
-        assert found <= problem.accuracy(penalty, 3.0)
+        assert found <= problem.gradient_error(penalty, 3.0)
 
 
 # One release

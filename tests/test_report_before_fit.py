@@ -163,7 +163,7 @@ def test_what_a_report_before_a_fit_does_not_know_is_an_error(binary):
         privacy_report(AMPClassifier(), n_samples=10)
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match="X is for what an estimator will release"):
         privacy_report(AMPClassifier(), X, y, ledger=ledger)
-    with pytest.raises(NotFittedError, match=r"is not fitted.*give X"):
+    with pytest.raises(NotFittedError, match=r"is not fitted.*privacy_report"):
         privacy_report(AMPClassifier())
 
 

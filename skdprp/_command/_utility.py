@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from ..inspection import PrivacyUtilityDisplay
+from ..linear_model import AMPClassifier
 from ..neural_network import DPSGDClassifier
 from ..release_file._file import replace_file
 from ..sketch import DPOPORP, DPSignOPORP
@@ -73,9 +74,10 @@ def run(options):
     X, y = _read(options)
     n_neighbors = min(_N_NEIGHBORS, X.shape[0] // 2)  # of the rows to learn from, which are more than half
     _introduce(X, y, n_neighbors, options)
+    classifier = AMPClassifier if len(set(y)) == 2 else DPSGDClassifier  # as `fit` chooses
     # Rows of norm 1, which is the default max_norm, whatever the units of the features are.
-    model = _curve(make_pipeline(Normalizer(), DPSGDClassifier()), None, X, y, options)
-    _print_table([[model]], ["DPSGDClassifier"], ["accuracy"])
+    model = _curve(make_pipeline(Normalizer(), classifier()), None, X, y, options)
+    _print_table([[model]], [classifier.__name__], ["accuracy"])
     sketches = [
         sketch(
             options.n_components or min(256, X.shape[1]),
@@ -93,7 +95,7 @@ def run(options):
         for learner, scoring in learners
     )
     _print_table(list(zip(learnt, found, strict=True)), [curve.label for curve in learnt], ["accuracy", "search"])
-    for private in (DPSGDClassifier(max_norm=1.0), *sketches):
+    for private in (classifier(max_norm=1.0), *sketches):
         private.set_params(epsilon=options.epsilon[0]).fit(X, y)
         print(f"\n{type(private).__name__} at epsilon = {options.epsilon[0]:g}\n{private.guarantee_}")
     change = f"a change of one column of a row by {options.max_change:g}"

@@ -9,7 +9,8 @@ from ._erm import SolverError
 from ._mutual_information import MIDPRegressor
 from ._objective import AMPClassifier
 from ._output import ProductNoiseOutputPerturbation
-from ._planning import (
+from ._ridge import DPRidge
+from ._sketch_error import (
     additive_error_bound,
     least_residual,
     perturbation_error_bound,
@@ -18,7 +19,6 @@ from ._planning import (
     regularisation_error_bound,
     relative_error,
 )
-from ._ridge import DPRidge
 
 __all__ = [
     "AMPClassifier",

@@ -193,8 +193,8 @@ def _rows_and_labels(model, X, y):
 
 
 @silent
-def _count_labels(model, X, y):
-    """Return the different labels of a part, and how many rows have each."""
+def _rows_of_each_label(model, X, y):
+    """Return the different labels of a part, and how many rows have each: exact numbers, which are never released."""
     return np.unique(_labels(_rows_and_labels(model, X, y)[1]), return_counts=True)
 
 
@@ -314,7 +314,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         parameters = model.get_params(deep=False)
         if like is not None:
             validate_data(model, like, accept_sparse="csr", dtype=FLOATS)
-        parts = [part for part in source.map(partial(_count_labels, model)) if len(part[0])]
+        parts = [part for part in source.map(partial(_rows_of_each_label, model)) if len(part[0])]
         if not parts:
             raise ValueError("There are no rows.")
         labels, counts = map(list, zip(*parts, strict=True))
@@ -538,7 +538,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         # Relative to the largest, so that scores far below zero do not become 0 / 0.
         return log_softmax(loss.log_probability(scores), axis=1)
 
-    def _problem(self, shape, dtype, n_classes):
+    def _problem(self, shape, dtype, n_classes):  # the dtype matters to networks alone
         multinomial, loss = self._is_multinomial(n_classes), self.loss
         if loss == "auto":  # the capped one, of which there is no softmax, and no paper
             loss = "capped_log_loss" if self.calibration == "exact" and not multinomial else "log_loss"
@@ -560,7 +560,7 @@ class PrivateLinearClassifier(PrivateClassifier):
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
 
     def _minimise(self, problem, X, codes, class_weights, *, penalty, perturbation, largest, offset=0.0):
-        """Clip the rows, without which no sensitivity is finite, and minimise on them."""
+        """Clip the rows, or a copy of them, without which no sensitivity is finite, and minimise on them."""
         row_weights = None if class_weights is None or codes is None else class_weights[codes]
         X = X.clipped(self.max_norm) if codes is None else clip_rows(X, self.max_norm, copy=False)
         return minimisers(

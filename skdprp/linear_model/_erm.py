@@ -92,7 +92,7 @@ class Problem:
         """Norm that the solver brings each gradient to."""
         return self.n_samples * self.max_norm * self.tol
 
-    def accuracy(self, penalty, largest=0.0):
+    def gradient_error(self, penalty, largest=0.0):
         """Bound on the norm of the true gradients of all outputs together, where the solver returns.
 
         `largest` bounds the norm of the linear term of one output.
@@ -179,7 +179,7 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
         else:
             risk = _risk_of_rows(X, codes, row_weights, k, problem, penalty=penalty, perturbation=linear, offset=offset)
         weights = minimise(risk, problem.target_gradient, max_iter)
-        # `accuracy` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
+        # `gradient_error` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
         if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
             raise SolverError("The weights are larger than the accuracy of the solver is known for: lower C.")
         return weights
@@ -236,7 +236,7 @@ class PerturbedRisk:
         return Point(weights, self.value(weights, scores), self.gradient(weights, scores), lambda: self.hessian(scores))
 
     def scores(self, weights):
-        """Scores of all rows, an array of shape (n_samples,) or (n_samples, n_outputs)."""
+        """Scores of all rows, an array of shape (n_samples,), or (n_samples, n_classes) for a softmax."""
         return self._products(weights) + self.offset
 
     def _products(self, weights):
@@ -294,7 +294,7 @@ class StreamedRisk:
     """A `PerturbedRisk` of class k, or of all, whose rows are read anew at each point.
 
     Where weights are few, one pass has the second derivative, too, as a matrix by which steps are solved for: Newton's
-    method needs the fewest passes. The rounding of sums is priced in whatever order, see `Problem.accuracy`.
+    method needs the fewest passes. The rounding of sums is priced in whatever order, see `Problem.gradient_error`.
     """
 
     def __init__(self, rows, k, problem, *, penalty, perturbation, offset):

@@ -44,18 +44,19 @@ _PRODUCT_PROOF = "proof in skdprp.mechanisms.product_perturbation_profile"
 class ObjectiveNoise:
     """The penalty, the linear term b, the noise of the release, and that of a count of labels beside it.
 
-    `scale` is a standard deviation if b is Gaussian, and `radius` None; otherwise `radius` has the shape and the power
-    of `_noise.spherical`, and `scale` is its scale. So is `release_scale`, with `release_radius`.
+    `scale` is a standard deviation if b is Gaussian, and `radius_law` None. Otherwise `radius_law` is a shape and a
+    power: the norm of b is scale Gamma(shape / power)^(1 / power), its direction uniform. So are `release_scale` and
+    `release_radius_law`.
 
     This is the `noise` of a `Calibration`; the parameters `noise` and `calibration` of the estimator are its choices.
     """
 
     penalty: float
     scale: float
-    radius: tuple[float, float] | None
+    radius_law: tuple[float, float] | None
     release_scale: float
     count: LabelCount | None = None
-    release_radius: tuple[float, float] | None = None
+    release_radius_law: tuple[float, float] | None = None
 
     def __post_init__(self):
         _noise.check_scale(self.scale)
@@ -105,8 +106,8 @@ class AMPClassifier(PrivateLinearClassifier):
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`. Without one, `intercept_`
         is 0, or where labels are counted the score of their shares.
     tol : float, default=1e-10
-        Largest norm of the gradient of the mean loss at the solution, in units of `max_norm`. The guarantee accounts
-        for it.
+        Largest norm of the gradient of the perturbed objective at the solution, divided by `n_samples`, in units of
+        `max_norm`. The guarantee accounts for it.
     max_iter : int, default=100
         Largest number of Newton steps.
     classes : array-like or None, default=None
@@ -150,7 +151,7 @@ class AMPClassifier(PrivateLinearClassifier):
     scale_ : float
         Scale of the linear term: standard deviation of Gaussian noise, scale of the radius of product noise.
     release_scale_ : float
-        Standard deviation of the noise on the minimiser.
+        Standard deviation of the noise on the minimiser; for published product noise, the scale of its radius.
     n_features_in_ : int
         Number of features seen in fit.
     feature_names_in_ : ndarray of str
@@ -253,7 +254,7 @@ class AMPClassifier(PrivateLinearClassifier):
         counts = self._counts(problem, delta) if can_count else {"gaussian": None, "product": None}
         kind, deviation = self._least_noise(problem, target, counts)
         count = counts[kind]
-        problem = _with_offset(problem, count)
+        problem = _with_largest_offset(problem, count)
         penalty = self._penalty(problem, kind, deviation)
         log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
         if kind == "product":
@@ -264,7 +265,7 @@ class AMPClassifier(PrivateLinearClassifier):
         # Neighbours with the same minimiser may release points that are 2 hidden gradients / penalty apart: the noise
         # of the release is such that this is the shift that b was calibrated for.
         release_scale = 2 * _hidden_gradient(problem, penalty, scale) / (penalty * shift)
-        loss = _loss(problem, profile, scale=scale, log_det=log_det, release_shift=shift, **sizes)
+        loss = _privacy_loss(problem, profile, scale=scale, log_det=log_det, release_shift=shift, **sizes)
         noise = ObjectiveNoise(penalty, scale, None, release_scale, count)
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
         return self._state(noise, "Gaussian", delta=delta, source=source, loss=loss)
@@ -343,7 +344,7 @@ class AMPClassifier(PrivateLinearClassifier):
         hidden = _hidden_gradient(problem, penalty, scale, radius) / np.sqrt(problem.n_outputs)  # of each problem
         noise = ObjectiveNoise(penalty, scale, radius, 2 * hidden / (penalty * shift), count)
         known = {"scale": scale, "log_det": log_det, "release_shift": shift, **sizes}
-        loss = _loss(problem, product_perturbation_profile, **known) if problem.n_outputs == 1 else None
+        loss = _privacy_loss(problem, product_perturbation_profile, **known) if problem.n_outputs == 1 else None
         return self._state(noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
 
     def _calibrate_as_published(self, problem, delta):
@@ -372,8 +373,8 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         radius = (1, 2) if self.noise == "product" else None
         largest = _largest_perturbation(problem, published.scale, radius)
-        release_scale = published.release_factor * problem.accuracy(penalty, largest) / penalty
-        noise = ObjectiveNoise(penalty, published.scale, radius, release_scale, release_radius=radius)
+        release_scale = published.release_factor * problem.gradient_error(penalty, largest) / penalty
+        noise = ObjectiveNoise(penalty, published.scale, radius, release_scale, release_radius_law=radius)
         if radius is not None:
             kind, source, paper = "half-normal radius", "none", "Liu et al., SIGMOD 2026"
             loss, true = None, (np.inf, 0.0)  # of which nothing is proved
@@ -382,7 +383,7 @@ class AMPClassifier(PrivateLinearClassifier):
             log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
             shift = 2 * _hidden_gradient(problem, penalty, noise.scale) / (penalty * release_scale)
             profile, _, sizes = self._gaussian_mechanism(problem)
-            loss = _loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **sizes)
+            loss = _privacy_loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **sizes)
             true = self.epsilon, reached_delta(self.epsilon, loss.profile(self.epsilon))
         claimed = self._claim(published.claimed_delta, paper)
         return self._state(noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
@@ -391,7 +392,7 @@ class AMPClassifier(PrivateLinearClassifier):
         """State what holds of a fit with this noise: (epsilon, `delta`), unless it is known that `true` does."""
         mechanism = (
             f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
-            f"{'half-normal radius' if noise.release_radius else 'Gaussian'} release noise, "
+            f"{'half-normal radius' if noise.release_radius_law else 'Gaussian'} release noise, "
             f"scale {printed_down(noise.release_scale, 6)} (hides the error of the solver)"
         )
         if noise.count:
@@ -402,7 +403,7 @@ class AMPClassifier(PrivateLinearClassifier):
             fitted={
                 "C_": 1.0 / noise.penalty,
                 "delta_": delta,
-                "noise_": "gaussian" if noise.radius is None else "product",
+                "noise_": "gaussian" if noise.radius_law is None else "product",
                 "scale_": noise.scale,
                 "release_scale_": noise.release_scale,
             },
@@ -420,7 +421,7 @@ class AMPClassifier(PrivateLinearClassifier):
 
     def _release(self, calibration, X, codes, class_weights):
         noise = calibration.noise
-        problem = _with_offset(calibration.problem, noise.count)
+        problem = _with_largest_offset(calibration.problem, noise.count)
         # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
         prior, share, offset = None, None, 0.0
         if noise.count:
@@ -431,10 +432,10 @@ class AMPClassifier(PrivateLinearClassifier):
             share = float(np.clip(shares[1] / shares.sum(), least, 1 - least))
             offset = problem.row_loss.score_of(share)
         # (1) The linear term b. It is drawn for all outputs at once, because the jobs that minimise draw nothing.
-        if noise.radius is None:
+        if noise.radius_law is None:
             perturbation = _noise.gaussian(problem.weights_shape, noise.scale)
         else:
-            shape, power = noise.radius
+            shape, power = noise.radius_law
             size, n_outputs = problem.n_weights, problem.n_outputs  # each with a radius and a direction of its own
             draws = [_noise.spherical(size, noise.scale, shape=shape, power=power) for _ in range(n_outputs)]
             perturbation = np.stack(draws).reshape(problem.weights_shape)
@@ -448,13 +449,13 @@ class AMPClassifier(PrivateLinearClassifier):
             offset=offset,
             penalty=noise.penalty,
             perturbation=perturbation,
-            largest=_largest_perturbation(problem, noise.scale, noise.radius),
+            largest=_largest_perturbation(problem, noise.scale, noise.radius_law),
         )
         # (3) The noise of the release, which hides how far the solver is from the minimiser.
-        if noise.release_radius is None:
+        if noise.release_radius_law is None:
             _noise.add_gaussian(weights, noise.release_scale)
         else:
-            shape, power = noise.release_radius
+            shape, power = noise.release_radius_law
             outputs = np.ascontiguousarray(weights).reshape(problem.n_outputs, -1)
             for of_output in outputs:  # each with a radius and a direction of its own
                 _noise.add_spherical(of_output, noise.release_scale, shape=shape, power=power)
@@ -489,7 +490,7 @@ def _share_of_each(problem, target):
     return target[0] / problem.n_outputs, target[1] / problem.n_outputs
 
 
-def _loss(problem, profile, **known):
+def _privacy_loss(problem, profile, **known):
     """Privacy loss at every epsilon, with what sampling costs."""
     return PrivacyLoss(profiles=(Profile.of(profile, **known),), sampling=_n_noisy(problem) * _noise.SAMPLING_LOSS)
 
@@ -499,7 +500,7 @@ def _n_noisy(problem):
     return problem.n_released + (problem.n_classes == 2)
 
 
-def _with_offset(problem, count):
+def _with_largest_offset(problem, count):
     """Bound the number that is added to all scores if labels are counted, by the score of the smallest share.
 
     Calibration and release both do: `_problem`, from which each begins, knows of no count.
@@ -543,4 +544,4 @@ def _hidden_gradient(problem, penalty, scale, radius=None):
     A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are.
     """
     largest = _largest_perturbation(problem, scale, radius)
-    return problem.accuracy(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest
+    return problem.gradient_error(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest

@@ -203,7 +203,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         else:
             penalty = 1.0 / self.C
         # Where the solver stops it is off by this gradient, of either neighbour: the sensitivity has room for both.
-        accuracy = problem.accuracy(penalty)
+        accuracy = problem.gradient_error(penalty)
         sensitivity = distance(penalty=penalty, accuracy=accuracy)
         claimed = None
         if self.calibration == "exact":
