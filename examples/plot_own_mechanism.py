@@ -53,8 +53,8 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
             adjacency=Adjacency("replace_one"),
             per="fit",
             released="the sums and the numbers of the rows of each class",
-            assumptions=("rows reach the classifier by a map that was not fitted on them",),
-            not_covered=("how long a fit took",),
+            assumptions=("no preceding step was fitted on the rows",),
+            not_covered=("the running time",),
         )
         with entry(guarantee, "DPNearestCentroid"):  # into the open ledgers, before any noise is drawn
             noisy = mechanism.transform(sums.reshape(1, -1)).reshape(sums.shape)

@@ -7,7 +7,7 @@ from ._validation import warn_at_caller
 from .guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
 
-_OUT_OF_REACH = "sampled noise does not reach as far as an epsilon so large, or a delta so small, asks for"
+_OUT_OF_REACH = "at so large an epsilon, or so small a delta, tails of the noise count that are never sampled"
 _LOG_OF_MOST_NUMBERS = 32 * math.log(2)  # of one release
 
 
@@ -47,7 +47,10 @@ class Calibration:
             setattr(estimator, name, value)
         estimator.guarantee_ = self.guarantee.mark_seeded() if seeded else self.guarantee
         if self.is_void:
-            warn_at_caller(f"This release has no guarantee: {_OUT_OF_REACH}.", PrivacyWarning)
+            warn_at_caller(
+                f"This release has no guarantee: {_OUT_OF_REACH}. Use a smaller epsilon or a larger delta.",
+                PrivacyWarning,
+            )
         if self.claimed is not None:
             estimator.claimed_ = self.claimed
             warn_at_caller(

@@ -14,10 +14,13 @@ _NEIGHBOURS = {
     Relation.COORDINATE: ("one coordinate changed by {}", "rows that differ in one coordinate, by at most {}"),
     Relation.L1: ("l1 change of {}", "rows at l1 distance at most {} (covers one coordinate changed by that much)"),
     Relation.L2: ("l2 change of {}", "rows at l2 distance at most {}"),
-    Relation.REPLACE_ONE: ("one row replaced", "data sets that differ in one row and its label, at the same place"),
+    Relation.REPLACE_ONE: (
+        "one row replaced",
+        "data sets that differ in one row and its label or target, in the same position",
+    ),
     Relation.ADD_REMOVE: (
         "one row blank or not",
-        "data sets that differ at one place: a row and its label in the one, a blank in the other",
+        "data sets that differ in one position: a row and its label or target in the one, a blank in the other",
     ),
     Relation.ENTRY: (
         "one entry of at most {}",
@@ -27,16 +30,17 @@ _NEIGHBOURS = {
 _NEIGHBOURS_OF_PERSONS = {
     Relation.REPLACE_ONE: (
         "one person replaced",
-        "data sets that differ in all rows of one person, of any number in each, and their labels",
+        "data sets that differ in all rows of one person, of any number in each, and their labels or targets",
     ),
     Relation.ADD_REMOVE: (
         "one person blank or not",
-        "data sets that differ in one person: all of its rows and their labels in the one, a blank in the other",
+        "data sets that differ in one person: all of its rows and their labels or targets in the one, a blank in the "
+        "other",
     ),
 }
 RELEASED_AT = {
-    "fit": "once for each call of fit",
-    "transform": "once for each row at each call of transform, or of lazy rows each time that they are computed",
+    "fit": "anew at each call of fit",
+    "transform": "anew at each call of transform (of lazy rows: each time that they are computed)",
 }
 _DIGEST = re.compile(r" \(map [0-9a-f]{12}\)")  # by which reports tell maps of one name apart: too long for one line
 _CELL = "text-align:left;vertical-align:top"
@@ -56,22 +60,37 @@ def wrap(text, indent):
 def as_html(title, facts):
     """Return a framed table of facts as HTML, in the colours of the page around it; names and texts are escaped."""
     rows = "".join(
-        f"<tr><th style='{_CELL};padding-right:1em'>{html.escape(name)}</th>"
-        f"<td style='{_CELL}'>{html.escape(fact)}</td></tr>"
+        f"<tr><th style='{_CELL};padding-right:1em'>{html.escape(name)}</th><td style='{_CELL}'>{_cell(fact)}</td></tr>"
         for name, fact in facts.items()
     )
     return f"<div style='{_FRAME}'><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
 
 
+def _cell(fact):
+    """Write a fact, or a list of facts, as HTML."""
+    if isinstance(fact, str):
+        return html.escape(fact)
+    items = "".join(f"<li>{html.escape(text)}</li>" for text in fact)
+    return f"<ul style='margin:0;padding-left:1.2em'>{items}</ul>"
+
+
 def as_markdown(facts):
     """Return facts as a table in Markdown, for model cards."""
-    escaped = {name: fact.replace("|", r"\|").replace("\n", " ") for name, fact in facts.items()}
+    joined = {name: fact if isinstance(fact, str) else "; ".join(fact) for name, fact in facts.items()}
+    escaped = {name: fact.replace("|", r"\|").replace("\n", " ") for name, fact in joined.items()}
     return "\n".join(["| Privacy | |", "| --- | --- |", *(f"| {name} | {fact} |" for name, fact in escaped.items())])
 
 
-def as_text(facts):
-    """Return facts as lines, each under its name."""
-    return "\n".join(wrap(f"{name:<12}{fact}", indent=12) for name, fact in facts.items())
+def as_text(facts, width=12):
+    """Return facts as lines, each beside its name of this width; those of a list go on lines of their own."""
+    return "\n".join(_lines(name.ljust(width), fact) for name, fact in facts.items())
+
+
+def _lines(beside, fact):
+    if isinstance(fact, str):
+        return wrap(beside + fact, indent=len(beside))
+    blank = " " * len(beside)
+    return beside + "\n".join(wrap(f"{blank}- {text}", indent=len(beside) + 2) for text in fact).removeprefix(blank)
 
 
 def _neighbours(relation, unit):
@@ -117,29 +136,35 @@ def void_marks(guarantee):
 
 
 def guarantee_facts(guarantee):
-    """Name every fact of a guarantee that is known."""
+    """Name every fact of a guarantee that is known, those first that say most to somebody who reads no further."""
     facts = {
         "guarantee": guarantee_line(guarantee),
+        "best guess": _best_guess(guarantee),
         "unit": unit_line(guarantee),
         "neighbours": neighbours_sentence(guarantee.adjacency, guarantee.unit) if guarantee.adjacency else "",
         "hides": _hidden(guarantee),
-        "given": guarantee.given,
-        "released": "; ".join(filter(None, [RELEASED_AT.get(guarantee.per), guarantee.released])),
-        "assumed": "; ".join(guarantee.assumptions) or "nothing",
-        "not covered": "; ".join(guarantee.not_covered),
+        "given": given_sentence(guarantee),
+        "released": "; ".join(filter(None, [guarantee.released, RELEASED_AT.get(guarantee.per)])),
+        "assumed": guarantee.assumptions or "nothing",
+        "not covered": guarantee.not_covered,
         "mechanism": ": ".join(filter(None, [method_line(guarantee), guarantee.mechanism])),
         "source": guarantee.source,
-        "best guess": _best_guess(guarantee),
         "audited": _audited(guarantee),
     }
     return {name: fact for name, fact in facts.items() if fact}
 
 
 def unit_line(guarantee):
-    """Name what is protected; of a row in which neighbours differ by a bounded change, that it is this change."""
+    """Name what is protected; of a row, whether all of it is or a bounded change."""
     adjacency = guarantee.adjacency
-    is_change = adjacency and adjacency.relation.is_distance and guarantee.unit == Unit.ROW
-    return "a bounded change within one row" if is_change else guarantee.unit
+    if adjacency is None or guarantee.unit != Unit.ROW:
+        return guarantee.unit
+    return "a bounded change within one row" if adjacency.is_distance else "one row with its label or target"
+
+
+def given_sentence(guarantee):
+    """Say in full what neighbours have in common besides; "" if nothing."""
+    return f"both neighbours have {guarantee.given} in common" if guarantee.given else ""
 
 
 def method_line(guarantee):
@@ -151,12 +176,12 @@ def _hidden(guarantee):
     if guarantee.hides is None:
         return ""
     adjacency = guarantee.adjacency
-    change = neighbours_in_short(adjacency.relation, printed_down(guarantee.hides))
+    change = neighbours_in_short(adjacency.relation, f"at most {printed_down(guarantee.hides)}")
     all_of_it = "any change of one coordinate" if adjacency.relation == Relation.COORDINATE else "any change"
     change = {0.0: "no change", math.inf: all_of_it}.get(guarantee.hides, change)
     leaving = f" of rows as they leave {_DIGEST.sub('', adjacency.after)}" if adjacency.after else ""
-    comma = "," if guarantee.hides else ""
-    return f"{change}{leaving}{comma} so well that the best guess is right in at most 75 of 100"
+    so_well = ":" if guarantee.hides else " so well that"
+    return f"{change}{leaving}{so_well} the best guess is right in at most 75 of 100 cases"
 
 
 def _best_guess(guarantee):
@@ -167,7 +192,7 @@ def _best_guess(guarantee):
     if guarantee.guess_probability is None:
         return "not bounded by this definition"
     tenths = math.ceil(1000 * Fraction(guarantee.guess_probability))
-    return f"right in at most {tenths / 10:.1f} of 100, between two neighbours of equal odds"
+    return f"an attacker who thinks both neighbours equally likely is right in at most {tenths / 10:.1f} of 100"
 
 
 def _audited(guarantee):

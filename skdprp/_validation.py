@@ -155,19 +155,20 @@ _MACHINERY = {"skdprp", "sklearn", "joblib", "contextlib", "functools", "threadi
 _CONVERTERS = {"skdprp", "sklearn", "numpy", "scipy", "pandas", "polars", "pyarrow"}
 
 _MISSING = (
-    "X contains NaN: fill missing values by constants that do not come from the data, for instance "
-    "SimpleImputer(strategy='constant', fill_value=0, keep_empty_features=True), before the private step."
+    "X contains NaN. Before the private step put SimpleImputer(strategy='constant', fill_value=0, "
+    "keep_empty_features=True) or, for tables, make_table_preprocessor; values filled in must not come from the data."
 )
 CURE_OF_LABELS = (
-    "leave these rows out beforehand, by nothing but their own labels; the guarantee then takes it as public how many "
-    "rows have one. Or, of classes, make 'missing' a class of its own."
+    "drop the rows without a label beforehand, and look only at the label of each row to do so; the number of rows "
+    "that have one is then assumed to be public. Or, for classes, make 'missing' a class of its own."
 )
 TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."
 _MOST_NAMES = 10  # that an error lists
-_TEXT = "{} has text where numbers should be: encode it by listed categories."
+_TEXT = "{} has text where numbers should be: encode it by categories that do not come from the data."
 _WITHHELD = "{} cannot be read ({}; what it says is withheld, for it may quote the data)."
 _QUOTES = ("Complex data not supported", "Expected 2D array")  # the rest of these is the array itself
 _RESHAPE = ": one row or one column? Reshape your data by .reshape(1, -1) or .reshape(-1, 1)."
+_LENGTHS = ": X, y and what else has an entry for each row need the same number of rows."
 _SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, types and columns, and no values
     r"Input (X |y )?contains infinity|Found (array|input variables) with|X has \d+ features|Feature names |"
     r"The feature names should match|Sparse data was passed|Only sparse matrices with|This \w+ estimator requires y|"
@@ -221,7 +222,11 @@ def _text_in(X):
     """Say which columns of a frame may hold the text: names and types are public, and only these are looked at."""
     names = [name for name, dtype in zip(X.columns, X.dtypes, strict=True) if not holds_numbers(dtype)]
     shown = ", ".join(map(repr, names[:_MOST_NAMES])) + ", ..." * (len(names) > _MOST_NAMES)
-    return _TEXT.format("X") + f" Columns that are not of a numeric type: {shown}."
+    return (
+        f"X has text where numbers should be. Columns that are not numeric: {shown}. Encode them by "
+        "make_table_preprocessor(categories=...) or OneHotEncoder(categories=...), by categories that do not come from "
+        "the data."
+    )
 
 
 def holds_numbers(dtype):
@@ -515,14 +520,14 @@ def _public(error, name):
         return withheld
     message = str(error)
     if missing := re.match(r"Input (\w+ )?contains NaN", message):  # what follows advises to learn from the rows
-        return _MISSING if missing[1] == "X " else f"y contains NaN, which are missing labels: {CURE_OF_LABELS}"
+        return _MISSING if missing[1] == "X " else f"y contains NaN: {CURE_OF_LABELS}"
     if "convert string" in message or "bytes/strings" in message:
         return _TEXT.format(name)
     if message.startswith(_QUOTES):
         first = re.split("[:\\n]", message)[0]
         return first + _RESHAPE * first.startswith("Expected")
     if message.startswith("Found input variables with"):  # and with how many rows each, which of persons are not public
-        return message.partition(":")[0]
+        return message.partition(":")[0] + _LENGTHS
     return message if _SAFE.match(message) or message == TIMES.format(name) else withheld
 
 

@@ -40,8 +40,11 @@ __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "com
 _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 # Scales and releases are of the type of the rows, which one value may change; an encoder keeps that of each column.
 TYPES_ARE_PUBLIC = (
-    "the types of the columns, or of the array that a list of rows becomes, are public, as the steps before give them"
+    "the data types of the columns, or of the array that a list of rows becomes, are public, as they reach a private "
+    "step"
 )
+NO_STEP_FITTED = "no preceding step was fitted on the rows without noise"
+NOT_COVERED = ("whether a fit raised an error", "the running time", "rows and labels passed to a fitted estimator")
 _DISJOINT = "no two releases saw the same unit ({}), and which rows each of them saw does not depend on what is in them"
 MAY_PROVE_LESS = " (dp-accounting is not installed: with it, pip install dp-accounting, epsilon may be smaller)"
 # What a file may name: never a function looked up by what the file says.

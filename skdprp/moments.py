@@ -11,12 +11,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import gen_batches
 
 from . import _noise
-from ._adjacency import Relation, Unit
+from ._adjacency import Unit
 from ._calibration import Calibration, snapshot, take_over
 from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
 from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
-from ._persons import ASSUMED_OF_PERSONS, persons_in_parts, persons_of, roots
+from ._persons import assumed_of_number, persons_in_parts, persons_of, roots
 from ._recording import in_plan
 from ._validation import (
     FLOATS,
@@ -34,7 +34,7 @@ from ._validation import (
     without_values,
 )
 from .composition import PrivacyLoss
-from .guarantee import Adjacency, PrivacyGuarantee, compose
+from .guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee, compose
 from .mechanisms import gaussian_scale, sampled_target
 from .sensitivity import moments_sensitivity
 
@@ -495,8 +495,6 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
 
     def _state(self, delta, scale, *, mechanism, source, loss, noise, unit, released=None):
         """State what holds of one fit."""
-        units, of_persons = ("persons", ASSUMED_OF_PERSONS) if unit == Unit.PERSON else ("rows", ())
-        blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
         guarantee = PrivacyGuarantee(
             self.epsilon,
             delta,
@@ -506,11 +504,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             released=self._released if released is None else released,
             mechanism=mechanism,
             assumptions=(
-                f"the number of {units}{blank} is public, and sets delta_ and the noise",
-                *of_persons,
-                "no step before was fitted on the rows without noise",
+                *assumed_of_number(unit, self.adjacency),
+                NO_STEP_FITTED,
             ),
-            not_covered=("that a fit was refused", "how long a fit took", "rows shown to the fitted estimator"),
+            not_covered=NOT_COVERED,
             source=source,
             loss=loss,
         )

@@ -999,7 +999,7 @@ def test_no_sensitivity_is_computed_for_neighbours_that_it_does_not_know(sensiti
 def test_the_loss_of_a_bit_is_not_printed_as_less_than_it_is(sketch):
     """Numbers that nobody asked for are rounded up, says the guide; of a seventh the mechanism printed 0.142857."""
     fitted = clone(sketch).fit(np.ones((1, 64)))
-    printed = re.search(r"loss (\S+) for each bit", fitted.guarantee_.mechanism)[1]
+    printed = re.search(r"loss (\S+) per bit", fitted.guarantee_.mechanism)[1]
     assert decimal.Decimal(printed) >= decimal.Decimal(fitted.flip_epsilon_)
 
 

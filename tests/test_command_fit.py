@@ -15,7 +15,7 @@ def test_fit_saves_a_private_model_and_prints_what_it_guarantees(points, folder,
     main([*FIT, *BOUNDS, "--epsilon", "20", "--delta", "1e-6", "--test", "more.csv", "--output", "out.npz"])
     out = capsys.readouterr().out
     assert "points.csv: 200 rows, 4 features, 2 classes" in out
-    assert "(20.0, 1e-06)-DP" in out and "one row" in out and "in one row and its label" in out
+    assert "(20.0, 1e-06)-DP" in out and "one row" in out and "in one row and its label or target" in out
     model, table = load_model(folder / "out.npz").estimator, pd.read_csv("points.csv")
     edges = model[0]["columns"].named_transformers_["numbers"].bin_edges_
     assert [(bins[0], bins[-1], len(bins)) for bins in edges] == [(-3, 7, 21)] * 2 + [(-4, 8, 21)] * 2
@@ -148,7 +148,10 @@ def test_bounds_may_be_given_in_several_options(points, capsys):
         (["a,b,kind,c", "1,2,yes,3"], "no column 'd', which points.csv has"),
         (["a,b,c,d", "1,2,3,4"], "no column 'kind' among the 4"),
         (["a,b,c,d,kind", "1,2,3,4,secret"], "some labels are not among those of points.csv"),
-        (["a,b,c,d,kind", "1,2,3,4,", "1,2,3,4,yes"], "some labels are missing: leave these rows out beforehand"),
+        (
+            ["a,b,c,d,kind", "1,2,3,4,", "1,2,3,4,yes"],
+            "some labels are missing: drop the rows without a label beforehand",
+        ),
         (["a,b,c,d,kind", "1,2,secret,4,yes"], "column 'c' holds text"),
         (["a,b,c,d,kind", "1,2,-inf,4,yes"], "column 'c' has infinite"),
         (["a,b,c,d,kind"], "there are no rows"),

@@ -103,7 +103,7 @@ def test_str_states_every_fact():
         "not_covered": ("labels",),
     }
     guarantee = PrivacyGuarantee(1.0, 1e-6, **facts, **more, audited_epsilon=0.25)
-    facts |= {"neighbours": "rows at l2 distance at most 0.5", "assumed": "n is public; W is public"}
+    facts |= {"neighbours": "rows at l2 distance at most 0.5", "assumed": "n is public", "": "W is public"}
     facts |= {"not covered": "labels", "guarantee": "(1.0, 1e-06)-DP"}
     for text in (str(guarantee), guarantee.to_markdown(), guarantee._repr_html_()):
         assert all(name in text and fact in text for name, fact in facts.items())
@@ -568,7 +568,7 @@ def test_how_long_it_took_is_not_covered(kind):
         found = [guarantee for estimator in variants(kind) for guarantee in guarantees_of(estimator)]
     assert found
     for guarantee in found:
-        assert guarantee.unit == "nothing" or any("how long" in fact for fact in guarantee.not_covered), guarantee
+        assert guarantee.unit == "nothing" or "the running time" in guarantee.not_covered, guarantee
 
 
 def test_what_a_release_hides_stays_with_it_and_no_total_has_it():
@@ -589,3 +589,24 @@ def test_what_a_release_hides_stays_with_it_and_no_total_has_it():
     assert replace(guarantee, adjacency=Adjacency("replace_one")).hides is None
     with pytest.warns(skdprp.PrivacyWarning, match="no guarantee"):
         assert DPOPORP(2, epsilon=600.0, noise="laplace").fit([[0.0, 1.0]]).guarantee_.hides is None
+
+
+def test_each_assumption_has_a_line_of_its_own():
+    """Also a text that looks like markup, or like several lines, is one line of a list."""
+    guarantee = PrivacyGuarantee(1.0, 0.0, assumptions=("n is <public>", "a\nb " * 30), not_covered=("the time",))
+    text = str(guarantee)
+    assert "\nassumed     - n is <public>\n            - a b a b" in text and text.endswith("\nnot covered - the time")
+    assert max(map(len, text.splitlines())) <= 100 and text.count("- ") == 3
+    assert "<li>n is &lt;public&gt;</li><li>a" in guarantee._repr_html_()
+    assert "| assumed | n is <public>; a b" in guarantee.to_markdown()
+    assert "\nassumed     nothing" in str(PrivacyGuarantee(1.0, 0.0))
+
+
+def test_what_says_most_is_printed_first():
+    text = str(PrivacyGuarantee(1.0, 0.0, adjacency=Adjacency("replace_one"), source="a proof"))
+    names = [line[:12].rstrip() for line in text.splitlines()]
+    assert names == ["guarantee", "best guess", "unit", "neighbours", "assumed", "source"]
+    assert (
+        "equally likely is right in at most 73.2 of 100\n" in text
+        and "\nunit        one row with its label or target\n" in text
+    )

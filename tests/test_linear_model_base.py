@@ -455,8 +455,8 @@ def test_the_guarantee_is_stated_in_full(estimator, binary):
     assert (blank.adjacency, blank.given) == (Adjacency("add_remove"), "the set of labels")
     assert (listed.adjacency, listed.given) == (Adjacency("replace_one"), "")
     for guarantee, rows in ((blank, "the number of rows, blank ones included,"), (listed, "the number of rows")):
-        assert "coef_ and intercept_" in guarantee.released and "perturbation" in guarantee.mechanism
-        assert f"{rows} is public, and sets C_, delta_ and the noise" in guarantee.assumptions
+        assert "coef_, intercept_" in guarantee.released and "perturbation" in guarantee.mechanism
+        assert f"{rows} is public; delta_, the noise and other settings follow from it" in guarantee.assumptions
     assert "the labels listed in classes do not come from the data" in listed.assumptions
     with reproducible_noise(0):
         seeded = estimator().fit(*binary)
@@ -544,7 +544,7 @@ def test_descent_multiplies_gradients_by_the_weights_of_classes(known, dtype, th
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ("balanced", "would read the sizes of the classes off the rows: give weights"),
+        ("balanced", "would be computed from the labels: give weights"),
         ({0: 1.5}, "weights from 0 to 1"),
         ({0: -0.1}, "weights from 0 to 1"),
         ({0: np.nan}, "weights from 0 to 1"),
@@ -585,7 +585,7 @@ def test_labels_of_weights_are_those_of_the_classes(estimator, silenced_noise, b
 @pytest.mark.parametrize("estimator", [*BOTH, DPSGDClassifier])
 def test_weights_of_rows_are_refused_with_the_reason(estimator, binary):
     X, y = binary
-    with pytest.raises(TypeError, match=r"fit takes no sample_weight\. Weights of rows .* use class_weight"):
+    with pytest.raises(TypeError, match=r"fit takes no sample_weight\. With weights of rows.* use class_weight"):
         estimator().fit(X, y, sample_weight=np.ones(len(y)))
     with pytest.raises(TypeError, match="use class_weight"):
         make_pipeline(estimator()).fit(X, y, **{f"{estimator.__name__.lower()}__sample_weight": np.ones(len(y))})

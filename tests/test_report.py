@@ -48,6 +48,7 @@ from sklearn.random_projection import GaussianRandomProjection
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPScaler,
     DPSignOPORP,
     MIDPRegressor,
     PublicBinner,
@@ -91,8 +92,8 @@ def assert_gaussians(total, n_releases):
 def test_a_private_model_alone():
     report = privacy_report(MODEL.fit(X, Y))
     assert statuses(report) == ["private"]
-    *assumptions, as_known = report.total.assumptions
-    assert MODEL.guarantee_.assumptions == tuple(assumptions) and "no search" in as_known
+    *assumptions, _, _, unchosen = report.total.assumptions
+    assert MODEL.guarantee_.assumptions == tuple(assumptions) and "no search" in unchosen
     stated = dataclasses.replace(MODEL.guarantee_, per=None, assumptions=report.total.assumptions)
     assert report.total == report.private == stated
 
@@ -232,20 +233,32 @@ def test_report_shows_as_text_html_and_frame():
     report = privacy_report(make_pipeline(Normalizer(), MODEL).fit(X, Y))
     for text in (repr(report), report._repr_html_(), report.frame().to_string()):
         assert "ampclassifier" in text and "(0.5, 1e-06)-DP" in text
-    assert "released: coef_ and intercept_" in unwrapped(report)
-    assert "that its solver failed" in unwrapped(report) and "given: the set of labels" in unwrapped(report)
+    assert "released coef_, intercept_" in unwrapped(report)
+    assert "given both neighbours have the set of labels in common" in unwrapped(report)
 
 
 def test_all_data_independent_steps_are_printed_in_one_line_with_what_is_to_be_known_of_them():
     steps = {f"step{number}": Normalizer() for number in range(3)} | {"scaler": PublicScaler((0, 1)), "model": MODEL}
     report = privacy_report(Pipeline(list(steps.items())).fit(X, Y))
     assert statuses(report) == ["data-independent"] * 4 + ["private"]
-    table, _, conclusions = repr(report).partition("\n\n")
+    _, table, details = repr(report).split("\n\n")
     assert len(table.splitlines()) == 2 and table.splitlines()[1].startswith("model")
-    assert " ".join(conclusions.split()).startswith(
-        f"data-independent: step0, step1, step2 (learns nothing from the rows{WARNS}{SPREADS}), "
-        "scaler (its bounds are trusted to be public) total:"
+    assert " ".join(details.split()).startswith(
+        f"data-independent - step0, step1, step2: learns nothing from the rows{WARNS}{SPREADS} "
+        "- scaler: you state that its bounds do not come from the rows neighbours "
     )
+
+
+def test_the_total_is_printed_first_and_nothing_twice():
+    """Of two private steps, each of which assumes and leaves out what the other does."""
+    report = privacy_report(make_pipeline(DPScaler(bounds=(-1, 1)), clone(MODEL)).fit(X, Y))
+    text, page = repr(report), report._repr_html_()
+    assert text.startswith(f"total {' ' * (text.index('(') - 6)}{report.total!r}\n")
+    assert page.index(">total</th>") < page.index(">step</th>") < page.index(">assumed</th>")
+    items = [" ".join(item.split()) for item in re.findall(r" - (.+(?:\n {4,}[^- ].*)*)", text)]
+    assert len(items) > 8 and len(set(items)) == len(items)
+    for once in ("is public", "raised an error", "the running time", "fitted on the rows without noise"):
+        assert sum(once in item for item in items if "types" not in item) == 1
 
 
 @pytest.mark.parametrize("step", [FunctionTransformer(np.square), PolynomialFeatures(2), Normalizer()])
@@ -465,9 +478,9 @@ SPREADS = "; one change before it may move several coordinates after it"
         (OneHotEncoder(categories=[[0, 1]]), "move several coordinates after it"),
         (FeatureHasher(), "move several coordinates after it"),
         (OrdinalEncoder(categories=[[0, 1]]), f"use handle_unknown='use_encoded_value'{WARNS}"),
-        (PublicScaler((0, 1)), "its bounds are trusted to be public"),
-        (PublicBinner((0, 1)), f"its edges are trusted to be public{SPREADS}"),
-        (PublicBinner((0, 1), encode="ordinal"), "its edges are trusted to be public"),
+        (PublicScaler((0, 1)), "you state that its bounds do not come from the rows"),
+        (PublicBinner((0, 1)), f"you state that its edges do not come from the rows{SPREADS}"),
+        (PublicBinner((0, 1), encode="ordinal"), "you state that its edges do not come from the rows"),
         (
             SimpleImputer(strategy="constant", keep_empty_features=True),
             f"the types of numbers that it gives, which a missing value may change, are trusted to be public{WARNS}",
@@ -490,9 +503,12 @@ def test_maps_of_what_was_released_move_nothing_private():
 def test_names_of_facts_are_those_of_the_guarantee():
     """What no step covers and what the guarantee leaves out stand under one name."""
     report = privacy_report(make_pipeline(StandardScaler(), MODEL).fit(X, Y))
-    facts, printed = report._conclusions(), repr(report).split("\n\n")[1]
-    assert set(facts) - {"total", "private steps alone", "counted"} <= set(guarantee_facts(report.private))
-    assert "standardscaler learns" in facts["not covered"] and "solver failed" in facts["not covered"]
+    facts, (totals, _, printed) = report._details(), repr(report).split("\n\n")
+    assert set(facts) - {"counted"} <= set(guarantee_facts(report.private))
+    assert "standardscaler learns from the rows without noise" in facts["not covered"]
+    assert "the running time" in facts["not covered"] and totals.startswith(
+        "total                none\nprivate steps alone  ("
+    )
     assert max(map(len, printed.splitlines())) <= 100
 
 

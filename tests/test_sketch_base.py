@@ -74,9 +74,9 @@ def test_every_published_variant_prints_its_own_guarantee(name):
     )
     text = " ".join(str(guarantee).split())
     assert ("one coordinate, by at most 1.0" if "SignOPORP-RR" in name else "l1 distance at most 1.0") in text
-    assert "once for each row at each call of transform" in text
+    assert "anew at each call of transform" in text
     assert "the projection is public and does not depend on the data" in text
-    assert "that a row is refused, because it is too large for float64 or outside an assumed bound" in text
+    assert "whether a row is refused (too large for float64, or outside an assumed bound)" in text
     assert ("includes the draw" in text) == (name.startswith("Analytic") or name.endswith("least norm"))
 
 

@@ -132,7 +132,10 @@ def test_text_is_not_quoted(estimator, form):
         ([NUMBER, 2.0], "Reshape your data"),
         (np.array([[NUMBER, 1j]] * 40), "^Complex data not supported$"),
         (pd.Series([NUMBER, 2.0]), "2-dimensional container"),
-        ([[NUMBER, np.nan]] * 40, r"^X contains NaN: fill missing values by constants.*keep_empty_features=True\)"),
+        (
+            [[NUMBER, np.nan]] * 40,
+            r"^X contains NaN. Before the private step put SimpleImputer.*must not come from the data",
+        ),
         ([[NUMBER, {}]] * 40, "argument must be a string or a real number"),
         ([[NUMBER, 10**400]] * 40, "withheld"),
         ([[NUMBER], [1.0, 2.0]] * 20, "inhomogeneous"),
@@ -213,8 +216,9 @@ def test_missing_values_bring_no_advice_that_looks_at_the_rows(estimator, form):
     for method, data in calls(clone(estimator).fit(ROWS, y), X, y):
         told = str(refusal(method, *data))
         assert told == (
-            "X contains NaN: fill missing values by constants that do not come from the data, for instance "
-            "SimpleImputer(strategy='constant', fill_value=0, keep_empty_features=True), before the private step."
+            "X contains NaN. Before the private step put SimpleImputer(strategy='constant', fill_value=0, "
+            "keep_empty_features=True) or, for tables, make_table_preprocessor; values filled in must not come from "
+            "the data."
         )
 
 
@@ -230,14 +234,14 @@ MISSING_LABELS = {
 @pytest.mark.parametrize("y", MISSING_LABELS.values(), ids=MISSING_LABELS)
 def test_missing_labels_bring_the_same_advice(y):
     told = str(refusal(AMPClassifier().fit, ROWS, y))
-    assert told.startswith("y contains NaN, which are missing labels: leave these rows out")
+    assert told.startswith("y contains NaN: drop the rows without a label")
 
 
 def test_missing_labels_and_targets_of_a_score_bring_the_same_advice():
     for estimator in (AMPClassifier(), MIDPRegressor()):
         for method in (estimator.fit(ROWS, labels(estimator)).score, estimator.fit):
             told = str(refusal(method, ROWS, MISSING_LABELS["floats"]))
-            assert told.startswith("y contains NaN, which are missing labels: leave these rows out")
+            assert told.startswith("y contains NaN: drop the rows without a label")
 
 
 @pytest.mark.parametrize(
@@ -466,6 +470,9 @@ def test_columns_of_text_are_named_where_rows_are_a_frame(dtype):
     model = AMPClassifier(classes=[0, 1]).fit(numbers, [0, 1] * 20)
     for method, data in ((AMPClassifier().fit, (rows, [0, 1] * 20)), (model.predict, (rows,))):
         told = str(refusal(method, *data))
-        assert told.endswith("Columns that are not of a numeric type: 'town'.") and SECRET not in told
+        assert (
+            "Columns that are not numeric: 'town'. Encode them by make_table_preprocessor" in told
+            and SECRET not in told
+        )
     many = pd.DataFrame({f"c{i}": rows["town"] for i in range(12)})
-    assert str(refusal(AMPClassifier().fit, many, [0, 1] * 20)).endswith("'c9', ....")
+    assert str(refusal(AMPClassifier().fit, many, [0, 1] * 20)).count("'c9', .... Encode") == 1

@@ -8,11 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from .. import _noise
-from .._adjacency import Relation
+from .._adjacency import Unit
 from .._calibration import Calibration, snapshot, take_over
 from .._digits import printed_down
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
+from .._persons import assumed_of_number
 from .._recording import in_plan
 from .._validation import (
     POSITIVE,
@@ -25,7 +26,7 @@ from .._validation import (
     validate_schema,
 )
 from ..composition import PrivacyLoss
-from ..guarantee import Adjacency, PrivacyGuarantee
+from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee
 from ..mechanisms import sampled_target
 from ..mechanisms.thresholded_counts import (
     add_thresholded_noise,
@@ -205,7 +206,6 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         target, n_unlisted = sampled_target(self.epsilon, delta, n_changed=n_changed), columns.count(Unlisted())
         scale, threshold = thresholded_counts_scale(*target, sensitivity=sensitivity, n_columns=n_unlisted)
         named = name_probability(scale=scale, threshold=threshold, n_columns=n_unlisted) if n_unlisted else 0.0
-        blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
         is_told = self.bounds is not None or any(type(one) is Listed for one in columns)
         above = f", categories above {printed_down(threshold, 6)}" * bool(n_unlisted)
         guarantee = PrivacyGuarantee(
@@ -216,11 +216,11 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             released=self._released,
             mechanism=f"Gaussian mechanism on counts of all columns, scale {printed_down(scale, 6)}{above}",
             assumptions=(
-                f"the number of rows{blank} is public, and sets delta_ and the noise",
-                "no step before was fitted on the rows without noise",
+                *assumed_of_number(Unit.ROW, self.adjacency),
+                NO_STEP_FITTED,
                 *["bounds and listed categories do not come from the data"] * is_told,
             ),
-            not_covered=("that a fit was refused", "how long a fit took", "rows shown to the fitted estimator"),
+            not_covered=NOT_COVERED,
             source="exact Gaussian profile; proofs in histograms_sensitivity and thresholded_counts_profile",
             loss=PrivacyLoss(
                 mu=sensitivity / scale,

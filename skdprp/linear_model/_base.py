@@ -15,11 +15,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._adjacency import Relation, Unit
+from .._adjacency import Unit
 from .._calibration import snapshot, take_over
 from .._label import GuaranteeDisplayMixin
 from .._lazy import by_chunks, computed, is_lazy, stand_in
-from .._persons import ASSUMED_OF_PERSONS, persons_of
+from .._persons import assumed_of_number, persons_of
 from .._validation import (
     FLOATS,
     POSITIVE,
@@ -34,7 +34,7 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..guarantee import Adjacency, Definition, PrivacyGuarantee
+from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, Definition, PrivacyGuarantee
 from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
 from ._passes import SAME_ROWS, Chunks, Partitions, StreamedRows
@@ -105,7 +105,9 @@ def _labels(y):
     if y.dtype.kind in "OSVmM" and not all(issubclass(kind, str) for kind in set(map(type, y))):
         raise ValueError(_NO_LABELS)
     if y.dtype.kind == "f" and (y != np.trunc(y)).any():
-        raise ValueError("Unknown label type: continuous. A classifier takes no real numbers that are not whole.")
+        raise ValueError(
+            "Unknown label type: continuous. A classifier needs labels of classes; to predict a number use DPRidge."
+        )
     if y.dtype.kind == "O":  # text of a class of its own may hold more, and classes_ would take it from one row
         return np.array([str.__str__(label) for label in y], dtype=object)
     return _with_one_zero(y)
@@ -126,13 +128,18 @@ def _encode(y, public_classes):
     if listed is not y and len(classes) < len(listed):  # as y does: parameters would show the label of each row
         raise ValueError("`classes` lists a label more than once: list each label once, and do not take them from y.")
     if len(classes) < 2:
-        raise ValueError("A classifier needs at least two classes: y has only one class, or `classes` does.")
+        raise ValueError(
+            "A classifier needs at least two classes: y has only one class, or `classes` does. List all possible "
+            "labels in `classes`, without looking at y."
+        )
     known = classes
     if classes.dtype != y.dtype and np.result_type(classes, y).kind == "f" and (np.abs(classes) >= 2.0**53).any():
         known, y = classes.astype(object), y.astype(object)  # floats, by which two types are compared, are too few
     codes = np.searchsorted(known, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below
     if not np.array_equal(known[codes], y):
-        raise ValueError("y has labels that are not among `classes`.")
+        raise ValueError(
+            "y has labels that are not among `classes`: list all possible labels, or drop the rows that have others."
+        )
     return classes, codes
 
 
@@ -150,8 +157,8 @@ def _weights_of_classes(class_weight, classes):
         return None
     if class_weight == "balanced":
         raise ValueError(
-            "class_weight='balanced' would read the sizes of the classes off the rows: give weights that do not come "
-            "from the data, such as {label: 0.1} for a label that is known to be ten times as frequent."
+            "class_weight='balanced' would be computed from the labels: give weights that do not come from the data, "
+            "such as {label: 0.1} for a label that is known to be ten times as frequent."
         )
     weights = list(class_weight.values())
     # Truth values are no weights; nan fails the comparison. Above 1 a row would weigh more than the noise is made for.
@@ -268,12 +275,14 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
     def _fit(self, X, y, groups, unsupported):
         if "groups" in unsupported:
             raise TypeError(
-                "fit takes no groups: its mechanism hides one row, and not a person with several. Use DPSGDClassifier."
+                f"{type(self).__name__}.fit takes no groups: its guarantee is for one row. To protect persons with "
+                "several rows use DPSGDClassifier."
             )
         if unsupported:
             raise TypeError(
-                f"fit takes no {', '.join(unsupported)}. Weights of rows would let the data say how much noise hides a "
-                "row: use class_weight, a public weight for each label."
+                f"{type(self).__name__}.fit takes no {', '.join(unsupported)}. With weights of rows, the noise that is "
+                "needed would depend on the data: use class_weight, a weight of at most 1 for each label that does not "
+                "come from the data."
             )
         if is_lazy(X):
             if groups is not None:
@@ -456,9 +465,6 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
 
     def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None, unit=Unit.ROW):
         """State what holds of one fit."""
-        units, of_persons = ("persons", ASSUMED_OF_PERSONS) if unit == Unit.PERSON else ("rows", ())
-        # A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
-        blank = ", blank ones included," * (self.adjacency == Relation.ADD_REMOVE)
         labels = () if self.classes is None else ("the labels listed in classes do not come from the data",)
         return PrivacyGuarantee(
             epsilon,
@@ -467,17 +473,16 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             adjacency=Adjacency(self.adjacency),
             per="fit",
             given="the set of labels" if self.classes is None else "",
-            released=f"{self._weights}; the parameters, scales and labels beside them",
+            released=f"{self._weights}, and the parameters, noise scales and labels of the classes",
             mechanism=mechanism,
             assumptions=(
-                f"the number of {units}{blank} is public, and sets {self._set_by_rows}, delta_ and the noise",
-                *of_persons,
+                *assumed_of_number(unit, self.adjacency),
                 *labels,
                 "parameters such as max_norm and class_weight do not come from the data",
-                "no step before was fitted on the rows without noise",
+                NO_STEP_FITTED,
                 *assumptions,
             ),
-            not_covered=(self._failures, "how long a fit took", "labels and rows shown to predict"),
+            not_covered=NOT_COVERED,
             source=source,
             loss=loss,
         )
@@ -522,9 +527,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
 class PrivateLinearClassifier(PrivateClassifier):
     """Fit a regularised linear classifier under a privacy guarantee, and predict with it."""
 
-    _weights = "coef_ and intercept_"
-    _set_by_rows = "C_"
-    _failures = "that a fit was refused, or that its solver failed"
+    _weights = "coef_, intercept_"
 
     def _log_probabilities(self, scores):
         if self._is_multinomial(len(self.coef_)):

@@ -34,7 +34,7 @@ from ..mechanisms.published import published_information_scale
 from ._sketched_least_squares import clip_entries, column_residual, noisy_blocks, project, to_unit_size, triangle
 
 _DELTA = 1e-5  # at which an epsilon is printed beside the bits
-_NOT_COVERED = ("that a call was refused", "how long it took", "targets, and rows shown to predict")
+_NOT_COVERED = ("whether a call raised an error", "the running time", "targets, and rows passed to predict or score")
 
 
 @dataclass(frozen=True)

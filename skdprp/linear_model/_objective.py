@@ -192,7 +192,7 @@ class AMPClassifier(PrivateLinearClassifier):
     (10.0, 3.1e-07)-DP, one row replaced
     """
 
-    _weights = "coef_ and intercept_, and class_prior_ where labels are counted"
+    _weights = "coef_, intercept_, class_prior_ (where labels are counted)"
 
     _parameter_constraints: dict = {
         **CLASSIFIER_CONSTRAINTS,
@@ -397,7 +397,7 @@ class AMPClassifier(PrivateLinearClassifier):
         mechanism = (
             f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
             f"{'half-normal radius' if noise.release_radius_law else 'Gaussian'} release noise, "
-            f"scale {printed_down(noise.release_scale, 6)}"
+            f"scale {printed_down(noise.release_scale, 6)} (hides the error of the solver)"
         )
         if noise.count:
             kind_of_count = "Gaussian" if noise.count.is_gaussian else "Laplace"

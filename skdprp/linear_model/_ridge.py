@@ -65,7 +65,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
 
     Parameters
     ----------
-    target_bounds : tuple (low, high) or array-like of shape (n_targets, 2)
+    target_bounds : tuple (low, high) or array-like of shape (n_targets, 2), required
         Least and largest value of the targets, one pair for all or one for each. A public choice, **never read from the
         data**: of house prices, what any house may cost.
     epsilon : float, default=1.0
@@ -169,7 +169,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
     def __init__(
         self,
         *,
-        target_bounds,
+        target_bounds=None,
         epsilon=1.0,
         delta=None,
         alpha="auto",
@@ -179,6 +179,11 @@ class DPRidge(RegressorMixin, PrivateMoments):
         mechanism="auto",
         n_components=5000,
     ):
+        if target_bounds is None:  # as if it had no default, but with the reason
+            raise TypeError(
+                "DPRidge needs target_bounds=(low, high), the least and the largest value that a target can have. Do "
+                "not read them from y."
+            )
         self.target_bounds = target_bounds
         self.epsilon = epsilon
         self.delta = delta
@@ -303,7 +308,9 @@ class DPRidge(RegressorMixin, PrivateMoments):
         """
         check_is_fitted(self)
         if self.mechanism_ == "descent":
-            raise ValueError('A descent does not release how far off it is: fit with mechanism="moments".')
+            raise ValueError(
+                'Error bars need mechanism="moments": a descent does not release what they are computed from.'
+            )
         if not 0 < level < 1:
             raise ValueError(f"level should be between 0 and 1, got {level}.")
         scores, width = self._scores(X), ndtri((1 + level) / 2) * self.residual_std_

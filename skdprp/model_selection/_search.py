@@ -69,7 +69,11 @@ _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
 _LOSSES = ("neg_log_loss", "neg_mean_squared_error")
 _LARGEST_LOG_LOSS = 4.0  # that of a probability of 0.02
 _THE_LABELS = "the set of labels"
-_NOT_COVERED = ("how long a fit took", "that a fit failed, of which candidate and by what error", "what steps print")
+_NOT_COVERED = (
+    "the running time",
+    "whether a fit raised an error, of which candidate and which error",
+    "what steps print",
+)
 
 
 @dataclass(frozen=True)
@@ -498,7 +502,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             for fact in ("assumptions", "not_covered")
         }
         # A trial that is fitted otherwise has failed.
-        assumed = [text for text in union["assumptions"] if text != AS_PLANNED]
+        assumed = [text for text in union["assumptions"] if text not in AS_PLANNED]
         trial_epsilon, trial_delta = printed_up(target[0]), printed_up(target[1])
         guarantee = PrivacyGuarantee(
             self.epsilon,

@@ -266,9 +266,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     [(64, 32), (32, 10)]
     """
 
-    _weights = "coefs_ and intercepts_, and the weights of every step"
-    _set_by_rows = "the batches"
-    _failures = "that a fit was refused"
+    _weights = "coefs_, intercepts_, the weights of every step"
 
     _parameter_constraints: dict = {
         "epsilon": POSITIVE,

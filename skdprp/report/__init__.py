@@ -16,13 +16,15 @@ __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
 
 _BESIDE = "gives rows out beside their sketches: leave them out of its transform, or sketch them as well"
 _AS_FITTED = (
-    "steps and their parameters are those of the fit, no step was handed anything of these rows but the rows and their "
-    "labels, and no search or cross-validation has chosen them or the rows: of one, report that"
+    "steps and their parameters have not changed since the fit",
+    "no step was handed anything that comes from these rows but the rows and their labels",
+    "no search or cross-validation has chosen steps, parameters or rows (if one has, report on that)",
 )
 AS_PLANNED = (
-    "steps and their parameters will be these at the fit, no step is handed anything of these rows but the rows and "
-    "their labels, which will be like those given and without groups, and rows are as wide after each step as a few of "
-    "them became"
+    "the fit has these steps and parameters",
+    "the fit is given rows and labels like those given here, and no groups",
+    "no step is handed anything that comes from these rows but the rows and their labels",
+    "rows have as many columns after each step as the few had that were tried for this report",
 )
 
 
@@ -137,7 +139,7 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
     >>> model = AMPClassifier(delta=1e-6, classes=[0, 1])
     >>> plan = privacy_report(model, X[:5], n_samples=1_000_000)
     >>> plan.private.epsilon, plan.counted
-    (1.0, 'as a fit will release it: nothing has been released for this report')
+    (1.0, 'what a fit will release; this report released nothing')
 
     A search by places, each row in two of three folds and in the refit:
 
@@ -187,7 +189,7 @@ def _report(estimator, as_known, *, ledger=None):
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None:
-        private = replace(private, assumptions=(*private.assumptions, *part.assumed, as_known))
+        private = replace(private, assumptions=(*private.assumptions, *part.assumed, *as_known))
     counted = INFERRED
     if ledger is not None:
         counted, disagreement = _compare(part.steps, ledger)

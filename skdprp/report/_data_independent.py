@@ -62,8 +62,8 @@ _TRUST = {
     FunctionTransformer: "is trusted to treat each row by itself",
     OneHotEncoder: _TYPES_OF_COLUMNS,
     OrdinalEncoder: _TYPES_OF_COLUMNS,
-    PublicBinner: "its edges are trusted to be public",
-    PublicScaler: "its bounds are trusted to be public",
+    PublicBinner: "you state that its edges do not come from the rows",
+    PublicScaler: "you state that its bounds do not come from the rows",
     # Small integers of polars are float32 with a missing value, and int8 without: noise may depend on the type.
     SimpleImputer: "the types of numbers that it gives, which a missing value may change, are trusted to be public",
 }

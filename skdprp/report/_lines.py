@@ -3,11 +3,11 @@
 import html
 from dataclasses import dataclass
 
-from .._label import as_html, method_line, neighbours_sentence, unit_line, wrap
+from .._label import as_html, as_text, given_sentence, method_line, neighbours_sentence, unit_line
 from ..guarantee import PrivacyGuarantee
 
-INFERRED = "inferred from what was fitted; a PrivacyLedger records what is released when it is released"
-PLANNED = "as a fit will release it: nothing has been released for this report"
+INFERRED = "inferred from the fitted object (a PrivacyLedger records releases as they happen)"
+PLANNED = "what a fit will release; this report released nothing"
 _DATA_INDEPENDENT = "data-independent"
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
 
@@ -67,7 +67,7 @@ class PrivacyReport:
         What all private steps cost one row together; None if there is none, or if that is not known.
     not_covered : tuple of str
         What is released besides, under no guarantee.
-    counted : str, default="inferred from what was fitted"
+    counted : str, default="inferred from the fitted object"
         How the releases were counted.
     """
 
@@ -96,8 +96,9 @@ class PrivacyReport:
         table = [_COLUMNS, *self._printed_cells()]
         widths = [max(len(cells[i]) for cells in table) for i in range(len(_COLUMNS))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table]
-        facts = [wrap(f"{name}: {fact}", indent=4) for name, fact in self._conclusions().items()]
-        return "\n".join(line.rstrip() for line in [*lines, "", *facts])
+        totals, facts = self._totals(), self._details()
+        width = max(map(len, totals | facts)) + 2
+        return "\n".join([as_text(totals, width), "", *map(str.rstrip, lines), "", as_text(facts, width)])
 
     def _repr_html_(self):
         head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in _COLUMNS)
@@ -106,34 +107,37 @@ class PrivacyReport:
             for cells in self._printed_cells()
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        return f"<table><tr>{head}</tr>{body}</table>" + as_html("Privacy of the whole", self._conclusions())
+        table = f"<table><tr>{head}</tr>{body}</table>"
+        return as_html("Privacy of the whole", self._totals()) + table + as_html("Details", self._details())
 
     def _printed_cells(self):
         """Lines of all steps but the data-independent ones, of which a wide table has dozens that say the same."""
         return [step.cells() for step in self.steps if step.status != _DATA_INDEPENDENT]
 
-    def _conclusions(self):
-        """What holds of the whole, under the names that a printed guarantee has for it."""
+    def _totals(self):
+        """What holds of the whole, above the table."""
+        totals = {"total": "none" if self.total is None else repr(self.total)}
+        if self.not_covered:
+            totals["private steps alone"] = "none" if self.private is None else repr(self.private)
+        return totals if self.private is None else totals | {"unit": unit_line(self.private)}
+
+    def _details(self):
+        """What else is to be known of the whole, under the names that a printed guarantee has for it."""
         maps = {}  # names of the data-independent steps, by what is to be known of them
         for step in self.steps:
             if step.status == _DATA_INDEPENDENT:
                 maps.setdefault(step.remark, []).append(step.step)
-        facts = {
-            _DATA_INDEPENDENT: ", ".join(f"{', '.join(names)} ({remark})" for remark, names in maps.items()),
-            "total": "none" if self.total is None else repr(self.total),
-        }
+        facts = {_DATA_INDEPENDENT: tuple(f"{', '.join(names)}: {remark}" for remark, names in maps.items())}
         uncovered = self.not_covered
-        if self.not_covered:
-            facts["private steps alone"] = "none" if self.private is None else repr(self.private)
         if self.private is not None:
-            facts["unit"] = unit_line(self.private)
             adjacency = self.private.adjacency
             facts["neighbours"] = neighbours_sentence(adjacency, self.private.unit) if adjacency else "not stated"
-            facts["given"] = self.private.given
+            facts["given"] = given_sentence(self.private)
             facts["released"] = self.private.released
-            facts["assumed"] = "; ".join(self.private.assumptions)
-            facts["mechanism"] = method_line(self.private) or self.private.mechanism
+            facts["assumed"] = self.private.assumptions
             uncovered += self.private.not_covered
+        facts["not covered"] = tuple(dict.fromkeys(uncovered))
+        if self.private is not None:
+            facts["mechanism"] = method_line(self.private) or self.private.mechanism
             facts["counted"] = self.counted
-        facts["not covered"] = "; ".join(uncovered)
         return {name: fact for name, fact in facts.items() if fact}

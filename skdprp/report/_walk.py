@@ -317,7 +317,10 @@ def _of_step(estimator, name, flow):
     if has_guarantee(estimator):
         return _of_private_step(estimator, name, flow)
     if is_of_library(estimator):
-        raise NotFittedError(f"{kind} is not fitted, or its last fit failed: for what a fit will release, give X.")
+        raise NotFittedError(
+            f"{kind} is not fitted, or its last fit failed. To see what a fit will release, pass the rows and, for a "
+            "model, y: privacy_report(model, X, y)."
+        )
     if writes_into_rows(estimator) and not flow.released:
         return replace(_uncovered(name, kind, _WRITES, "set copy=True"), is_known=False)
     if is_data_independent(estimator):
@@ -391,7 +394,7 @@ def _of_private_step(estimator, name, flow):
     if guarantee.violation:
         remark, reasons = _VIOLATED, (f"{name} is {_VIOLATED}: {guarantee.violation}",)
     elif flow.learned:
-        remark = f"assumes rows that no step was fitted on, but {flow.learned} was"
+        remark = f"its guarantee does not hold after {flow.learned}, which is not covered"
     # Neighbours at a distance are so as they leave the transformers, and one that is fitted moves with the rows; a row
     # replaced before it is a row replaced after it.
     elif flow.fitted_map and not (guarantee.adjacency and not guarantee.adjacency.is_distance):

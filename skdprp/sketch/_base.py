@@ -54,13 +54,13 @@ DRAW = (
 DENSITY = [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})]  # of a very sparse projection
 _ASSUMPTIONS = (
     "the projection is public and does not depend on the data",
-    "rows reach the sketch by a map that was not fitted on them",
+    "no preceding step was fitted on the rows",
 )
 _NOT_COVERED = (
     "rows that differ by more than max_change",
     "the labels and the number of rows",
-    "that a row is refused, because it is too large for float64 or outside an assumed bound",
-    "how long a transform took",
+    "whether a row is refused (too large for float64, or outside an assumed bound)",
+    "the running time",
 )
 
 
@@ -349,7 +349,7 @@ class BaseSketch(
             definition=definition,
             adjacency=Adjacency(adjacency, self.max_change),
             per="transform",
-            released=f"{released}; the projection",
+            released=f"projection_, and of each row {released}",
             mechanism=mechanism,
             assumptions=(*assumptions, *_ASSUMPTIONS),
             not_covered=_NOT_COVERED,

@@ -381,7 +381,7 @@ class DPSignRP(FlippedSignSketch):
         if self.method != "laplace":
             is_of_this_draw = one_coordinate and self.projection == "very_sparse"
             loss = None if is_of_this_draw else _loss_of_bits(n_bits, flip_epsilon)
-            mechanism = f"randomised response, {self.method}, loss {printed_up(flip_epsilon, 6)} for each bit"
+            mechanism = f"randomised response, {self.method}, privacy loss {printed_up(flip_epsilon, 6)} per bit"
             hidden = _changes_hidden_by_levels(self.method, n_bits, flip_epsilon)
             flips = self._levels_of_flips(projection, flip_epsilon)
             return self._stated(flips, self.delta, mechanism, source, loss, hidden=hidden)
@@ -406,7 +406,7 @@ class DPSignRP(FlippedSignSketch):
         return self._stated(
             self._levels_of_flips(projection, flip_epsilon),
             self.delta,
-            f"randomised response, rr, loss {printed_up(flip_epsilon, 6)} for each bit",
+            f"randomised response, rr, privacy loss {printed_up(flip_epsilon, 6)} per bit",
             "binomial mixture of randomised responses, exact for Gaussian projections",
             assumptions=(DRAW, f"every row has l2 norm at least {self.min_norm} (rows below are refused)"),
         )
@@ -573,7 +573,7 @@ class DPSignOPORP(FlippedSignSketch):
             # A coordinate goes to one bin of each repeat, and these bits share epsilon.
             flip_epsilon = float(self.epsilon) / self.n_repeats
             flips = self._levels_of_flips(projection, flip_epsilon)
-            each = f"loss {printed_up(flip_epsilon, 6)} for each bit; one coordinate reaches {self.n_repeats}"
+            each = f"privacy loss {printed_up(flip_epsilon, 6)} per bit; one coordinate affects {self.n_repeats}"
             mechanism, source = f"randomised response, {method}, {each}", _LL_4
             loss = _loss_of_bits(self.n_repeats, flip_epsilon)
             hidden = _changes_hidden_by_levels(method, self.n_repeats, flip_epsilon)
