@@ -65,7 +65,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
 
     Parameters
     ----------
-    target_bounds : tuple (low, high) or array-like of shape (n_targets, 2), required
+    target_bounds : tuple (low, high) or array-like of shape (n_targets, 2)
         Least and largest value of the targets, one pair for all or one for each. A public choice, **never read from the
         data**: of house prices, what any house may cost.
     epsilon : float, default=1.0
@@ -169,7 +169,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
     def __init__(
         self,
         *,
-        target_bounds=None,
+        target_bounds,
         epsilon=1.0,
         delta=None,
         alpha="auto",
@@ -179,11 +179,6 @@ class DPRidge(RegressorMixin, PrivateMoments):
         mechanism="auto",
         n_components=5000,
     ):
-        if target_bounds is None:  # as if it had no default, but with the reason
-            raise TypeError(
-                "DPRidge needs target_bounds=(low, high), the least and the largest value that a target can have. Do "
-                "not read them from y."
-            )
         self.target_bounds = target_bounds
         self.epsilon = epsilon
         self.delta = delta
