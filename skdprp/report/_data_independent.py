@@ -101,6 +101,10 @@ _OF_EACH_ROW = ("add_dummy_feature", "binarize", "normalize")  # of scikit-learn
 OWN_LABELS = ContextVar("own_labels")
 
 
+class TakenFromRows(int):
+    """A number that a step of a plan has in the place of a word, for what it would take from the number of rows."""
+
+
 def is_data_independent(estimator):
     """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
     kind = type(estimator)
@@ -187,7 +191,8 @@ def _has_given_gamma(sampler):
 
 def _has_given_width(projection):
     """Whether a projection is told its number of components, and was so: "auto" takes it from the number of rows."""
-    return projection.n_components == getattr(projection, "n_components_", projection.n_components) != "auto"
+    width = projection.n_components
+    return width == getattr(projection, "n_components_", width) != "auto" and not isinstance(width, TakenFromRows)
 
 
 def _has_given_knots(splines):

@@ -30,7 +30,7 @@ from .._recording import PlanBlock
 from .._validation import FLOATS, float_type, is_frame, validate_array, without_values
 from ..ledger._ledger import thrown_away
 from ..linear_model._base import _of_one_type
-from ._data_independent import PUBLIC
+from ._data_independent import PUBLIC, TakenFromRows
 from ._search import of_any_draw
 from ._structure import (
     all_steps,
@@ -165,7 +165,8 @@ def rehearse(estimator, facts):
             raise ValueError(f"{type(step).__name__} would cache the few rows that show its width: memory=None.")
         if isinstance(step, BaseRandomProjection) and step.n_components == "auto":
             # A width by the number of rows, which is not that of the few.
-            step.set_params(n_components=johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps))
+            width = johnson_lindenstrauss_min_dim(facts.n_samples, eps=step.eps)
+            step.set_params(n_components=TakenFromRows(width))
         getattr(step, "__dict__", {}).pop("_skl_callbacks", None)  # which would see what is thrown away
     with in_private(), thrown_away(), PlanBlock():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
