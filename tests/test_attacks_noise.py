@@ -188,7 +188,7 @@ def test_the_last_bits_of_a_release_do_not_tell_rows_apart(noise, monkeypatch):
     zero, one = np.zeros(1), np.ones(1)
     assert not low_bits(sketch.transform)(np.zeros((10_000, 1))).any()
 
-    standard = getattr(_noise, f"_standard_{noise}")
+    standard = {"gaussian": lambda size: _noise.gaussian(size, 1.0), "laplace": _noise._standard_laplace}[noise]
     monkeypatch.setattr(
         _noise, f"_rounded_to_{noise}", lambda fractions, steps: fractions + steps * standard(fractions.size)
     )

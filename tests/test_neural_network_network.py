@@ -280,12 +280,19 @@ def test_huge_rows_and_tiny_derivatives_are_clipped_too():
 def test_sparse_rows_are_never_densified(monkeypatch, three_classes):
     X, y = three_classes
 
+    def dense_sums(self, toarray=sp.csr_array.toarray):
+        """Sums of products of columns, which have no more rows than there are columns."""
+        if self.shape[0] > X.shape[1]:
+            raise AssertionError("densified")
+        return toarray(self)
+
     def refuse(self, *args, **kwargs):
         raise AssertionError("densified")
 
-    for kind in (sp.csr_matrix, sp.csr_array):
-        monkeypatch.setattr(kind, "toarray", refuse)
-        monkeypatch.setattr(kind, "todense", refuse)
+    assert len(X) > X.shape[1]
+    monkeypatch.setattr(sp.csr_array, "toarray", dense_sums)
+    for kind, name in ((sp.csr_matrix, "toarray"), (sp.csr_matrix, "todense"), (sp.csr_array, "todense")):
+        monkeypatch.setattr(kind, name, refuse)
     csr = sp.csr_matrix(X)
     for hidden in ((), (4,)):
         DPSGDClassifier(hidden_layer_sizes=hidden, n_epochs=2).fit(csr, y).predict(csr)

@@ -54,6 +54,7 @@ from ._lines import ReportedStep
 from ._search import NotKnown, is_search, is_watched, releases_of_search
 from ._structure import (
     COMPOSITES,
+    all_steps,
     branches,
     has_guarantee,
     holds_fitted,
@@ -91,7 +92,7 @@ _CURES = (
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
 _ROW_BY_ROW = "treats each row by itself, whatever types it converts, and lazy rows in one order"
-_WRITES = "may write over rows that other steps are yet to see"
+_WRITES = "may write over rows that other branches are yet to see: set copy=True"
 _MAY_LEARN = "may learn from the rows without noise"
 _WARNS = "; warnings and errors of it may tell of a row"
 _SPREADS = "; one change before it may move several coordinates after it"
@@ -243,6 +244,8 @@ def _of_branches(estimator, steps, name, flow):
         columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
         if added.charges and len(set(columns)) < len(columns):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
+        if not flow.released and any(writes_into_rows(one) for _, one in all_steps(step)):
+            added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_WRITES}"), is_known=False)
         part += added
         flows.append(part.flow)
     config = getattr(estimator, "_sklearn_output_config", {})
@@ -321,8 +324,6 @@ def _of_step(estimator, name, flow):
             f"{kind} is not fitted, or its last fit failed. To see what a fit will release, pass the rows and, for a "
             "model, y: privacy_report(model, X, y)."
         )
-    if writes_into_rows(estimator) and not flow.released:
-        return replace(_uncovered(name, kind, _WRITES, "set copy=True"), is_known=False)
     if is_data_independent(estimator):
         if holds_private(estimator):  # a function, or a method of one, that was fitted before
             return replace(_uncovered(name, kind, _APPLIES), is_known=False)
