@@ -179,7 +179,11 @@ class PrivacyLoss:
         ------
         ImportError
             If there is no closed form and dp-accounting is not installed.
+        ValueError
+            If delta is no probability.
         """
+        if not 0 <= delta <= 1:
+            raise ValueError(f"delta must be between 0 and 1, got {delta}.")
         return max(_least_epsilon(profile, delta) for profile in self._one_by_one())
 
     def _one_by_one(self):

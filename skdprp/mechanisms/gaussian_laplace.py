@@ -320,7 +320,7 @@ def classic_gaussian_scale(epsilon, delta, *, sensitivity=1.0):
     """
     require_positive_delta(delta)
     if epsilon >= 1:
-        raise ValueError(f"The classic calibration holds for epsilon < 1 only, got {epsilon}: use 'analytic'.")
+        raise ValueError(f"The classic calibration is proved for epsilon < 1 only, got {epsilon}: use 'analytic'.")
     return check_scale(float(sensitivity * np.sqrt(2 * np.log(1.25 / delta)) / epsilon))
 
 
