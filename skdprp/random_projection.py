@@ -116,7 +116,7 @@ class Projection(ABC):
         """Keep what defines W; what is computed from it comes back on use."""
         return {
             name: value
-            for name, value in vars(self).items()
+            for name, value in vars(self).copy().items()  # other threads may add to it
             if not isinstance(getattr(type(self), name, None), cached_property)
         }
 

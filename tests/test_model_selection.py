@@ -174,7 +174,7 @@ def test_without_a_total_there_is_no_budget(binary):
         set_budget(LogisticRegression(), *binary)
     with pytest.raises(TypeError, match="DPOPORP does not say before a fit"):
         set_budget(make_pipeline(DPOPORP(4), AMPClassifier()), *binary)
-    with pytest.raises(ValueError, match="No noise of these steps guarantees"):
+    with pytest.raises(ValueError, match="The budget cannot be set to"):
         set_budget(make_pipeline(DPPCA(4), AMPClassifier(noise="product", calibration="published")), *binary)
     for wrong in ({"epsilon": 0.0}, {"epsilon": np.nan}, {"delta": 1.0}):
         with pytest.raises(ValueError, match="No budget has"):

@@ -187,4 +187,6 @@ def _check_total(estimator, report, epsilon, delta):
         raise ValueError(f"{others[0]} is of no library that is known here: a fit of it may release anything.")
     total = report.private
     if total is None or total.epsilon > epsilon or total.delta > delta:
-        raise ValueError(f"No noise of these steps guarantees {(epsilon, delta)}: together they have {total!r}.")
+        asked = f"epsilon = {epsilon}" if delta == 1 else f"{(epsilon, delta)}"
+        found = "they would have no guarantee" if total is None else f"they would have {total!r}"
+        raise ValueError(f"The budget cannot be set to {asked}: together {found}. Set epsilon of each step by hand.")
