@@ -40,6 +40,8 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
     def fit(self, X, y):
         """Release the sum and the number of the rows of each class."""
         X, y = self._checked(X, y)
+        if len(set(self.classes)) < len(self.classes):
+            raise ValueError("classes lists a label more than once: its rows would be released as often.")
         norm = float(self.max_norm)
         with np.errstate(over="ignore"):  # a warning would tell of a row
             X = X * np.minimum(1, norm / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300))

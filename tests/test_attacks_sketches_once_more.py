@@ -1,7 +1,6 @@
 """Attacks on sketches: what goes on behind them, what pages say of changes, how well changes are hidden."""
 
 import itertools
-import re
 import subprocess
 import sys
 from collections import Counter
@@ -95,7 +94,7 @@ def test_rows_of_tiny_numbers_leave_a_normalizer_longer_than_one(dtype):
     longest = sp.linalg.norm(Normalizer().fit_transform(sp.csr_matrix(row)).astype(np.float64))
     if longest <= 1 + 1e-6:
         pytest.skip("This version of scikit-learn squares them in another way.")
-    assert re.search(r"numbers so small", PAGE.read_text()), f"a row of norm {longest:.1f} is not mentioned"
+    assert "numbers whose squares are too small" in PAGE.read_text(), f"a row of norm {longest:.1f} is not mentioned"
 
 
 @pytest.mark.parametrize("n", [2, 3, 5])

@@ -250,7 +250,7 @@ def test_words_in_place_of_steps_are_known_where_the_fit_kept_them(word):
     union = make_union(NOISY, SIGNS)
     for model in (make_pipeline(union, RIDGE), Pipeline([("dpoporp", SIGNS), ("b", RIDGE)])):
         fitted = clone(model).fit(X, Y)
-        assert any("of the fit" in text for text in privacy_report(fitted).total.assumptions)
+        assert any("since the fit" in text for text in privacy_report(fitted).total.assumptions)
         (fitted[0] if model[0] is union else fitted).set_params(dpoporp=word)
         report = privacy_report(fitted)
         assert report.private is None and "leave the step out and fit again" in reasons(report)
