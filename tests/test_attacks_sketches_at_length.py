@@ -129,6 +129,34 @@ def test_set_budget_does_not_say_that_no_noise_is_enough():
         assert privacy_report(model, rows, y).private.epsilon <= 1.0
 
 
+def test_a_projection_is_copied_while_another_thread_computes_with_it():
+    """What it computes on first use changed the dictionary that its state was made from: pickles of sketches failed."""
+    projection = DPOPORP(4, random_state=0).fit(X).projection_
+    errors, end = [], time.monotonic() + 2
+
+    def _copy():
+        while time.monotonic() < end and not errors:
+            try:
+                copy.copy(projection)
+            except RuntimeError as error:
+                errors.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        (thread := threading.Thread(target=_copy)).start()
+        while time.monotonic() < end and not errors:
+            projection = DPOPORP(4, random_state=0).fit(X).projection_
+            projection = copy.copy(projection)  # of which nothing is computed yet
+            projection.project(X)
+    except RuntimeError as error:
+        errors.append(error)
+    finally:
+        thread.join()
+        sys.setswitchinterval(before)
+    assert not errors
+
+
 # What holds
 
 
@@ -147,7 +175,7 @@ def test_threads_never_release_under_the_guarantee_of_another_fit():
             try:
                 own = copied(shared)
                 noise = own.transform(rows).std()
-            except ValueError:  # the last fit has not ended, or a parameter was set since
+            except (ValueError, RuntimeError):  # the last fit has not ended, or a parameter was set since
                 continue
             released[copied.__name__] += 1
             if not 0.7 < noise / scales[own.guarantee_.epsilon] < 1.4:  # beyond some 20 standard deviations
