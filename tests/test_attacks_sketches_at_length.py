@@ -130,6 +130,16 @@ def test_the_sum_of_the_page_on_own_mechanisms_moves_by_no_more_than_it_says():
     assert max(moved) <= 10 * (1 + 2**-20)
 
 
+@pytest.mark.parametrize("classes", [(0, 0, 1), (0, False, 1)])
+def test_the_example_of_an_own_mechanism_refuses_repeated_classes(classes):
+    """Rows of a class that is listed twice are in two sums: one row moves them by 2.8 max_norm, and not by 2."""
+    code = (GUIDE.parents[1] / "examples" / "plot_own_mechanism.py").read_text()
+    names = {}
+    exec(code[: code.index("# %%\n# It is an estimator like any other")], names)
+    with pytest.raises(ValueError, match="once|repeat|twice|distinct"):
+        names["DPNearestCentroid"](classes=classes).fit(X, [0, 0, 1, 1, 0, 1])
+
+
 def test_set_budget_does_not_say_that_no_noise_is_enough():
     """Three sketches of a third of epsilon each are within it; and any noise guarantees a delta of 1."""
     model = OneVsRestClassifier(make_pipeline(DPOPORP(4), LogisticRegression()))
