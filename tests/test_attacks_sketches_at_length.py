@@ -136,7 +136,7 @@ def test_the_example_of_an_own_mechanism_refuses_repeated_classes(classes):
     code = (GUIDE.parents[1] / "examples" / "plot_own_mechanism.py").read_text()
     names = {}
     exec(code[: code.index("# %%\n# It is an estimator like any other")], names)
-    with pytest.raises(ValueError, match="once|repeat|twice|distinct"):
+    with pytest.raises(ValueError, match=r"once|repeat|twice|distinct"):
         names["DPNearestCentroid"](classes=classes).fit(X, [0, 0, 1, 1, 0, 1])
 
 
