@@ -43,6 +43,7 @@ display.frame().groupby("epsilon")["score"].agg(["mean", "std"]).round(3)
 
 # %%
 # The noise on the solution has a random length and a random direction. With a Gamma distribution of the length it is
-# never more than Gaussian noise of the same guarantee, and with ``delta=0`` it is the classic one of pure epsilon-DP.
+# at most about as much as Gaussian noise of the same guarantee, if delta is far below epsilon. With ``delta=0`` it is
+# the classic one of pure epsilon-DP.
 model = ProductNoiseOutputPerturbation(epsilon=1.0, **known).fit(X, y)
 model.guarantee_

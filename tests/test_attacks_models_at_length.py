@@ -39,6 +39,9 @@ Y = (X[:, 0] > 0).astype(int)
 TARGETS = np.clip(X[:, 0], -1, 1)
 
 
+CONSTANT = "n_features_in_", "delta_", "mechanism_"  # the same in all fits
+
+
 class Interruption(BaseException):
     """What the handler of a signal raises, such as one that limits the time of a fit."""
 
@@ -112,7 +115,9 @@ def test_an_interrupted_fit_leaves_one_fit_and_no_way_around_the_ledger(model, y
         model.set_params(epsilon=0.5)
         with PrivacyLedger() as ledger:
             interrupt(lambda: model.fit(X, y), at=at)
-            fitted = [name for name in before if name.endswith("_") and name not in ("n_features_in_", "delta_", "mechanism_")]
+            fitted = [
+                name for name in before if name.endswith("_") and name not in ("n_features_in_", "delta_", "mechanism_")
+            ]
             kept = {vars(model).get(name) is before[name] for name in fitted if name in vars(model)}
             assert len(kept) == 1, at
             assert kept == {True} or len(ledger.entries) == 1

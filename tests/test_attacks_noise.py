@@ -68,9 +68,10 @@ def test_audit_stays_below_the_guarantee_and_finds_too_little_noise(sketch):
     delta, (first, second) = sketch.guarantee_.delta, rows(sketch)
     assert audit(sketch.transform, first, second, delta) <= sketch.guarantee_.epsilon
     if hasattr(sketch, "scale_"):
-        sketch.scale_ /= 4 if getattr(sketch, "calibration", "") == "kenthapadi" else 2
+        share = 4 if getattr(sketch, "calibration", "") == "kenthapadi" else 2
+        sketch.scale_ = sketch._noise_of_fit["scale_"] = sketch.scale_ / share
     else:
-        sketch.flip_thresholds_ = halved_flips(sketch)
+        sketch.flip_thresholds_ = sketch._noise_of_fit["flip_thresholds_"] = halved_flips(sketch)
     assert audit(sketch.transform, first, second, delta) > sketch.guarantee_.epsilon
 
 
@@ -93,7 +94,7 @@ def test_audit_of_flips_with_a_least_norm(calibration):
         def agreement(row):
             sketch = DPSignRP(32, epsilon=1.0, calibration=calibration, **parameters).fit(pair)
             if flip_less:
-                sketch.flip_thresholds_ = flip_thresholds(40.0)
+                sketch.flip_thresholds_ = sketch._noise_of_fit["flip_thresholds_"] = flip_thresholds(40.0)
             return (sketch.transform(row) * np.sign(sketch.projection_.project(pair[:1]))).sum()
 
         return audit(agreement, *pair, 0.05, n_trials=300, rows_are_trials=False)
@@ -167,7 +168,7 @@ def test_audit_finds_levels_without_margin():
     assert not jumps(sketch.component_change_[0])
     first, second = (0.1 * np.array(c) * signs for c in jumps(0.1)[0])
     assert audit(sketch.transform, first, second, 0.0) <= 1.0
-    sketch.component_change_ = np.array([0.1])
+    sketch.component_change_ = sketch._noise_of_fit["component_change_"] = np.array([0.1])
     assert audit(sketch.transform, first, second, 0.0) > 1.0
 
 

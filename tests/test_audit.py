@@ -453,7 +453,7 @@ def test_result_refutes_guarantees_of_its_kind_only():
 def audit_with_a_share_of_the_noise(share):
     """Audit of a sketch at a delta far above that of its guarantee: so many trials find half of the noise each time."""
     sketch = DPOPORP(1, delta=1e-6, random_state=0).fit(np.zeros((1, 1)))
-    sketch.scale_ *= share
+    sketch.scale_ = sketch._noise_of_fit["scale_"] = sketch.scale_ * share
     options = {"delta": 0.1, "n_trials": 200_000, "confidence": SURE, "distinguishers": ["likelihood"]}
     return audit_epsilon(sketch, *worst_neighbours(sketch, None), **options), sketch.guarantee_
 

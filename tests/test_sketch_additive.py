@@ -202,7 +202,7 @@ def test_gaussian_noise_hides_what_it_says(epsilon, projection, adjacency):
     moved = sketch.sensitivity_ * (reach / 0.3 + 2.0**-10)
     guess = stats.norm.cdf(moved / (2 * sketch.scale_))
     assert 0.75 - 1e-6 < guess <= 0.75
-    assert f"{adjacency} change of {reach:.3}"[:-1] in str(sketch.guarantee_)
+    assert f"{adjacency} change of at most {reach:.3}"[:-1] in str(sketch.guarantee_)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])

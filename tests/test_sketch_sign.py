@@ -169,7 +169,7 @@ def test_levels_on_a_grid_need_the_margin(states):
     first, second = neighbours_on_a_grid(rng, 20_000, 8, 0.1, np.float64, spread=False)
     sketch = DPSignOPORP(2, epsilon=1.0, max_change=0.1, random_state=0).fit(first)
     assert np.abs(np.abs(states(sketch, first)) - np.abs(states(sketch, second))).max() == 1
-    sketch.component_change_ = sketch.component_change_ / MARGIN
+    sketch.component_change_ = sketch._noise_of_fit["component_change_"] = sketch.component_change_ / MARGIN
     before, after = states(sketch, first), states(sketch, second)
     jumps = np.abs(np.abs(before) - np.abs(after)).max(axis=1) == 2
     assert jumps.any()

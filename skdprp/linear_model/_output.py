@@ -62,9 +62,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         One softmax for more than two classes, or one-vs-rest problems released jointly. "auto" is the softmax,
         unless the loss has none.
     radius : {"gamma", "chi1", "gaussian"}, default="gamma"
-        Distribution of the radius. "gamma" is the multivariate Laplace noise, never more than Gaussian noise and much
-        less for few weights; "gaussian" is Gaussian noise; "chi1" is the half-normal radius of [1]_, which for the same
-        true guarantee is far more noise.
+        Distribution of the radius. "gamma" is the multivariate Laplace noise: if delta is far below epsilon, it is at
+        most about as much as Gaussian noise, and much less for few weights. "gaussian" is Gaussian noise; "chi1" is the
+        half-normal radius of [1]_, which for the same true guarantee is far more noise.
     calibration : {"exact", "published"} or Published, default="exact"
         "published" reproduces the scale of [1]_ for "chi1", and the textbook one for "gaussian". What they claim is in
         `claimed_`; `guarantee_` has what is true, and fit warns. :class:`~skdprp.mechanisms.Published` has a tuning

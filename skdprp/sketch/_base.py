@@ -176,7 +176,9 @@ class BaseSketch(
         """Calibrate the noise for a projection and state the guarantee."""
         self.projection_ = self._calibrated_to = projection
         self._fit_name = uuid4().hex
-        self._calibrate(projection).publish(self, seeded=_noise.is_seeded())
+        calibration = self._calibrate(projection)
+        calibration.publish(self, seeded=_noise.is_seeded())
+        self._noise_of_fit = dict(calibration.fitted)
         self._calibrated_for = self._stated_for = self._private_parameters()
         _read_only_arrays(vars(self))
 
@@ -309,6 +311,9 @@ class BaseSketch(
             raise ValueError("The last fit failed, or a parameter was changed after it: no guarantee holds, fit again.")
         if self.projection_ is not self._calibrated_to:  # that of another sketch has another sensitivity
             raise ValueError("projection_ was set after the fit: no guarantee holds for it, fit again.")
+        for name, value in self._noise_of_fit.items():
+            if not np.array_equal(getattr(self, name, None), value):
+                raise ValueError(f"{name} was set after the fit: no guarantee holds for it, fit again.")
 
     def _private_parameters(self):
         """Parameters that the calibration and the guarantee depend on."""
