@@ -102,8 +102,8 @@ plt.show()
 # on a privacy loss that leaves out a Jacobian, M - 1 times the logarithm of the ratio of two norms. With it, the true
 # delta is above 0.1 from a hundred dimensions on, and the same noise calibrated to what it claims is some hundred
 # million times larger than Gaussian noise. The density of chi_1 noise is infinite at its centre, and that gives the
-# centre away. What does hold is modest: noise with a Gamma radius is hardly larger than Gaussian noise anywhere here, much
-# smaller in few dimensions, and the same in many.
+# centre away. What does hold is modest: noise with a Gamma radius is hardly larger than Gaussian noise anywhere here,
+# much smaller in few dimensions, and the same in many.
 for m in (4, 25, 784, 100_000):
     i = np.argmin(np.abs(np.log(dimensions / m)))
     base = by_dimension["Gaussian, analytic"][i]
