@@ -180,9 +180,9 @@ class PrivacyLoss:
         ImportError
             If there is no closed form and dp-accounting is not installed.
         ValueError
-            If delta is no probability.
+            If delta is nan or negative.
         """
-        if not 0 <= delta <= 1:
+        if not delta >= 0:  # nan as well
             raise ValueError(f"delta must be between 0 and 1, got {delta}.")
         return max(_least_epsilon(profile, delta) for profile in self._one_by_one())
 
