@@ -275,7 +275,7 @@ def test_a_budget_changes_no_row(binary):
 
 
 def mixed_table(X):
-    table = pd.DataFrame(X[:, :2], columns=["a", "b"])
+    table = pd.DataFrame(X[:, :2].copy(), columns=["a", "b"])  # before version 3 a cell that is set is one of X
     table["c"] = pd.Series(np.where(X[:, 0] > 0, "p", "q"), dtype=object)
     return table
 
@@ -315,7 +315,7 @@ BESIDE = [
 @pytest.mark.parametrize(("beside", "odd"), BESIDE)
 def test_a_row_that_what_stands_beside_a_private_step_lets_through_is_refused_before_any_trial(beside, odd, binary):
     """One missing value in a column that the scaler does not see failed all trials of the model behind both."""
-    table = pd.DataFrame(binary[0][:, :3], columns=["a", "b", "c"])
+    table = pd.DataFrame(binary[0][:, :3].copy(), columns=["a", "b", "c"])
     table.loc[train_test_split(np.arange(len(table)), test_size=0.2, random_state=0)[0][50], "c"] = odd
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match=r"NaN|infinity"):
         DPSearchCV(make_pipeline(beside, RIDGE), {}, n_trials=2, **FIT_RIDGE).fit(table, binary[1])

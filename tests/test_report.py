@@ -831,7 +831,7 @@ def test_a_sketch_that_was_fitted_again_alike_is_charged():
     assert privacy_report(pipeline).total.epsilon == 1.0
 
 
-@pytest.mark.parametrize(("function", "by_default"), [(special.softmax, False), (np.cumsum, False), (np.log1p, True)])
+@pytest.mark.parametrize(("function", "by_default"), [(special.softmax, False), (np.cumsum, False), (np.sort, True)])
 def test_functions_of_all_rows_are_known_and_may_be_told_to_go_along_each(function, by_default):
     assert is_data_independent(FunctionTransformer(function)) == by_default
     assert not is_data_independent(FunctionTransformer(function, kw_args={"axis": 0}))
