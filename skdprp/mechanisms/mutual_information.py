@@ -1,15 +1,17 @@
 """Gaussian noise measured in bits: what a release tells about one entry, given all else."""
 
 import numpy as np
-from scipy.special import gammainccinv
+from scipy.special import gammaincc, gammainccinv, gammaincinv, log_ndtr, ndtr
 
 from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS, check_scale
-from ._numerics import bisect
+from ._numerics import bisect, cached, rounded_up
 from .gaussian_laplace import gaussian_epsilon
 
 _LEAST_NOISE = 2.0**-30  # of the longest that a projected column can be
 _MOST_ROWS = 2**40
+_CELLS = 2**12  # of the grid of norms, which costs a part in 80 of delta at most
+_BEYOND = 2.0**-10  # share of delta that pays for norms beyond the grid
 
 
 @with_python_numbers
@@ -69,7 +71,7 @@ def pinsker_delta(epsilon):
     return float(min(1.0, np.sqrt(2 * epsilon * np.log(2))))
 
 
-@with_python_numbers
+@cached
 def projected_entry_epsilon(delta, *, scale, n_components, max_abs=1.0, min_residual=0.0):
     """Bound the epsilon of one entry, which moves by up to ``2 max_abs``, in a noisy Gaussian projection of its column.
 
@@ -77,12 +79,28 @@ def projected_entry_epsilon(delta, *, scale, n_components, max_abs=1.0, min_resi
     -----
     Given the column s of S that multiplies the entry, and all that the entry does not touch, the release is a Gaussian
     mechanism of sensitivity ``2 max_abs |s|`` and variance ``sigma^2 + min_residual^2`` at least. ``|s|^2`` is chi
-    squared with n' degrees of freedom: half of `delta` pays for its upper tail, half for the mechanism.
+    squared with n' degrees of freedom, so that delta is the mean of the Gaussian profile over |s|. The profile grows
+    with |s|: in each cell of a grid it is at most what it is at the end, and beyond the last cell at most 1.
     """
-    # The factor is what the quantile may be off by; it has to be an upper bound.
-    largest_norm = np.sqrt(2 * gammainccinv(n_components / 2, delta / 2)) * (1 + 2.0**-40)
     spread = np.hypot(scale, min_residual)
-    return gaussian_epsilon(delta / 2, scale=spread, sensitivity=2 * max_abs * largest_norm)
+    if spread == 0:
+        return float("inf")
+    k, beyond = n_components / 2, delta * _BEYOND
+    # The factors are what quantiles and shares may be off by.
+    norms = np.linspace(*np.sqrt([2 * gammaincinv(k, beyond), 2 * gammainccinv(k, beyond)]), _CELLS) * (1 + 2.0**-40)
+    longer = gammaincc(k, norms**2 / 2)
+    shares, mu = -np.diff(longer, prepend=1.0) * (1 + 2.0**-40), 2 * max_abs / spread * norms
+
+    def _is_enough(epsilon):
+        # As in gaussian_profile; the first term pays for digits that the difference loses.
+        error = (1 + epsilon) * 2.0**-45
+        profiles = (1 + error) * ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+        return rounded_up(shares @ profiles + longer[-1]) <= delta
+
+    # Half of delta for longer norms, and half for the noise at the longest other.
+    longest = np.sqrt(2 * gammainccinv(k, delta / 2)) * (1 + 2.0**-40)
+    enough = gaussian_epsilon(delta / 2, scale=spread, sensitivity=2 * max_abs * longest)
+    return 0.0 if _is_enough(0.0) else bisect(_is_enough, 0.0, enough, digits=2.0**-20)
 
 
 @with_python_numbers
