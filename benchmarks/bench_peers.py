@@ -74,7 +74,7 @@ class Problem:
 
     @property
     def delta(self):
-        """Failure probability of those who have one: as the defaults of this library."""
+        """Delta of those who have one: as the defaults of this library."""
         return len(self.columns[2]) ** -2.0
 
     @property

@@ -168,7 +168,7 @@ class PrivacyLoss:
         Parameters
         ----------
         delta : float
-            Failure probability.
+            Delta of (epsilon, delta)-DP.
 
         Returns
         -------

@@ -28,7 +28,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row.
     delta : float or None, default=None
-        Failure probability; None is 1 / n_samples**2.
+        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
     max_norm : float, default=1.0
         Norm to which longer rows are clipped, in fit and in transform. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"

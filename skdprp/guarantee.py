@@ -184,7 +184,7 @@ class PrivacyGuarantee:
     epsilon : float
         Bound on the privacy loss, in nats; of "MI-DP (bits)", a bound on mutual information, in bits.
     delta : float
-        Failure probability: how much more likely an output may be than epsilon allows; 0 for a pure guarantee.
+        How much more likely an event may be than epsilon allows; 0 for a pure guarantee.
     definition : Definition or str, default=Definition.DP
         What kind of privacy. Guarantees of different definitions never compose.
     unit : str, default="one row"
@@ -526,7 +526,7 @@ def compose(*guarantees, delta=None, disjoint=False):
     *guarantees : PrivacyGuarantee
         What holds of each release. A later one may depend on what the earlier ones released.
     delta : float or None, default=None
-        Failure probability at which the total is stated; None for the sum of all deltas. A larger one may give a much
+        Delta at which the total is stated; None for the sum of all deltas. A larger one may give a much
         smaller epsilon, also where all deltas are 0.
     disjoint : bool, default=False
         Whether each release has seen its own rows only, all rows of a unit among them, and which rows that

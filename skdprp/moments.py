@@ -535,7 +535,7 @@ class DPMoments(PrivateMoments):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row with its targets.
     delta : float or None, default=None
-        Failure probability; None is 1 / n_samples**2.
+        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
     max_norm : float, default=1.0
         Norm to which longer rows are clipped. A public choice, never read from the data.
     target_bounds : tuple (low, high), array-like of shape (n_targets, 2) or None, default=None

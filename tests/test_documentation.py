@@ -109,6 +109,11 @@ DIALECT = {
     r"shorten\w*": "clip",
     r"laws?": "distribution, or rule",
     r"slack": "failure probability, or margin",
+    # Events are more likely by delta, and the loss exceeds epsilon far more often: 2e-5 of Gaussian noise at 1e-6.
+    r"(bound by epsilon|\(ε, δ\)-DP) (may fail|fails)": "delta is added to the bound",
+    r"except with probability delta": "plus delta, of the probability of an event",
+    r"bound fails with a probability of at most one": "delta is added to the bound",
+    r"delta is (a|the) (failure )?probability": "delta is added to the bound",
     r"fixed maps?": "data-independent step",
     r"(take|takes|taking) (it|the noise) off": "subtract the noise",
     r"in full view": "without noise",

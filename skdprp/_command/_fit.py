@@ -64,7 +64,7 @@ def add_command(commands):
         "--epsilon", type=positive(float), default=1.0, help="privacy of all that is released (default: 1)"
     )
     parser.add_argument(
-        "--delta", type=positive(float, below=1), help="probability with which it may fail (default: 1 / n_rows**2)"
+        "--delta", type=positive(float, below=1), help="what is added to the bound by epsilon (default: 1 / n_rows**2)"
     )
     add_columns(parser)
     parser.add_argument(

@@ -49,7 +49,7 @@ def audit_epsilon(
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
         :func:`worst_neighbours` proposes some.
     delta : float or None, default=None
-        Failure probability at which epsilon is bounded. None takes that of the guarantee of an estimator, and is 0 for
+        Delta at which epsilon is bounded. None takes that of the guarantee of an estimator, and is 0 for
         functions.
     confidence : float, default=0.99
         Probability with which the bound holds.

@@ -61,7 +61,7 @@ class AuditResult:
     epsilon : float
         Lower bound on the epsilon of the release, at `delta`.
     delta : float
-        Failure probability at which epsilon is bounded.
+        Delta at which epsilon is bounded.
     confidence : float
         Probability that the bound holds, whatever the release, if its calls do not depend on each other.
     n_trials : int
@@ -133,7 +133,7 @@ class AuditResult:
         Parameters
         ----------
         delta : float
-            Failure probability.
+            Delta of (epsilon, delta)-DP.
 
         Returns
         -------

@@ -263,7 +263,7 @@ class DPHistograms(PrivateHistograms):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row.
     delta : float or None, default=None
-        Failure probability; None is 1 / n_samples**2.
+        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         Neighbours differ in one row, replaced by another at its place, or counting or blank there: a weaker guarantee
         at less noise. The number of places for rows is public in both.

@@ -397,7 +397,7 @@ class PrivacyLedger:
         Parameters
         ----------
         delta : float or None, default=None
-            Failure probability at which exact totals are stated; None for the sum of all deltas.
+            Delta at which exact totals are stated; None for the sum of all deltas.
 
         Returns
         -------

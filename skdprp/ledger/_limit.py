@@ -88,8 +88,8 @@ class Limit:
         mu, delta = math.sqrt(left[0]) * (1 - 2.0**-40), new.guarantee.delta or self.delta
         epsilon = _filter.epsilon_of_gaussian(mu, delta) if mu else 0.0
         as_epsilon = f"(epsilon = {printed_down(epsilon)} at delta = {delta:.6g})"
-        failure = f"a failure probability of {printed_down(left[1])}"
-        return f"Left are Gaussian noise of mu = {printed_down(mu)} {as_epsilon} and {failure}."
+        delta = printed_down(left[1])
+        return f"Left are Gaussian noise of mu = {printed_down(mu)} {as_epsilon} and a delta of {delta}."
 
     def _admits(self, guarantee):
         return same_neighbours(guarantee, self.guarantee) and not (guarantee.seeded or guarantee.violation)

@@ -49,7 +49,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row.
     delta : float or None, default=None
-        Failure probability; None is 1 / n_samples**2. With ``radius="gamma"`` it may be 0.
+        What is added to the bound by `epsilon`; None is 1 / n_samples**2. With ``radius="gamma"`` it may be 0.
     C : float or "auto", default="auto"
         Inverse of the penalty, as in LogisticRegression: the objective is the sum of the losses plus
         ``|w|**2 / (2 C)``, with the intercept penalised. "auto" depends on the numbers of rows, features and classes,

@@ -71,7 +71,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row with its targets.
     delta : float or None, default=None
-        Failure probability; None is 1 / n_samples**2.
+        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
     alpha : float or "auto", default="auto"
         Penalty, as in Ridge, of regressions on moments. "auto" is computed from the released moments and what is known
         of their noise; a descent stops early instead. A penalty that suits data without noise, such as the 1.0 of

@@ -95,7 +95,7 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in all steps together.
     delta : float or None, default=None
-        Failure probability of all together; None is 1 / n_samples**2, or what it was if the only step is a sketch.
+        What is added to the bound by `epsilon`; None is 1 / n_samples**2, or what it was if the only step is a sketch.
 
     Returns
     -------

@@ -193,7 +193,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in the search as a whole.
     delta : float or None, default=None
-        Failure probability; None is 1 / n_samples**2.
+        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
     scoring : {"accuracy", "neg_log_loss", "neg_mean_squared_error"} or None, default=None
         What is best. None is accuracy for classifiers and the squared error for regressors. Where one class is rare,
         a model that never predicts it has a high accuracy, and may win: take "neg_log_loss" then. It needs more rows,

@@ -111,7 +111,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row.
     delta : float or None, default=None
-        Failure probability; None is 1 / n_samples**2.
+        What is added to the bound by `epsilon`; None is 1 / n_samples**2.
     hidden_layer_sizes : int or array-like of int, default=()
         Widths of the hidden layers; none is a linear model, logistic or multinomial.
     activation : {"relu", "tanh", "logistic"}, default="relu"

@@ -120,7 +120,7 @@ class DPRandomProjection(AdditiveSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     delta : float, default=1e-6
-        Probability with which the bound may fail. Not used by Laplace noise, for which it is 0.
+        What is added to the bound by `epsilon`. Not used by Laplace noise, for which it is 0.
     max_change : float, default=1.0
         Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
         the data.
@@ -244,7 +244,7 @@ class DPOPORP(AdditiveSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     delta : float, default=1e-6
-        Probability with which the bound may fail. Not used by Laplace noise, for which it is 0.
+        What is added to the bound by `epsilon`. Not used by Laplace noise, for which it is 0.
     max_change : float, default=1.0
         Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
         the data.

@@ -29,7 +29,7 @@ class iDPSignRP(SignSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release, with the noise parameters held fixed.
     delta : float, default=1e-6
-        Probability with which the bound may fail. Not used by method "rr", for which it is 0.
+        What is added to the bound by `epsilon`. Not used by method "rr", for which it is 0.
     max_change : float, default=1.0
         Distance beta within which two rows cannot be told apart: l1, or the change of one coordinate for method "rr"
         with projection "oporp". A public choice, never read from the data.

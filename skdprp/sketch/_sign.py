@@ -232,7 +232,7 @@ class DPSignRP(FlippedSignSketch):
     epsilon : float, default=1.0
         Bound on the privacy loss of one row in one release.
     delta : float, default=0.0
-        Probability with which the bound may fail; with `min_norm`, at least 1e-9. A small one allows far fewer flips.
+        What is added to the bound by `epsilon`; with `min_norm`, at least 1e-9. A small one allows far fewer flips.
     max_change : float, default=1.0
         Distance beta within which two rows cannot be told apart: the unit of privacy. A public choice, never read from
         the data.

@@ -62,7 +62,7 @@ def _audits(case, estimator):
 
 
 def _deltas(guarantee):
-    """Failure probabilities to audit at: a small one hides much that attacks can show at smaller epsilons."""
+    """Deltas to audit at: a small one hides much that attacks can show at smaller epsilons."""
     if guarantee.definition is Definition.DP:
         return sorted({guarantee.profile(guarantee.epsilon / 4) if guarantee.delta else 0.0, guarantee.delta})
     if guarantee.definition is Definition.MI_DP:
