@@ -559,7 +559,7 @@ class PrivateLinearClassifier(PrivateClassifier):
             raise ValueError(f"multi_class='multinomial' needs loss='log_loss': use 'auto' or 'ovr' for {self.loss!r}.")
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
 
-    def _minimise(self, problem, X, codes, class_weights, *, penalty, perturbation, largest, offset=0.0):
+    def _clip_and_minimise(self, problem, X, codes, class_weights, *, penalty, perturbation, largest, offset=0.0):
         """Clip the rows, or a copy of them, without which no sensitivity is finite, and minimise on them."""
         row_weights = None if class_weights is None or codes is None else class_weights[codes]
         X = X.clipped(self.max_norm) if codes is None else clip_rows(X, self.max_norm, copy=False)
