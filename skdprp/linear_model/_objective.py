@@ -323,9 +323,10 @@ class AMPClassifier(PrivateLinearClassifier):
     def _penalty(self, problem, kind, deviation):
         """Penalty of `C`; if "auto", one that balances noise of this kind and size against shrinkage."""
         # One row may change the log-determinant of the second derivative, which is a part of the privacy loss that no
-        # noise hides. One-vs-rest problems pay for each; those that chain two halves, for both.
-        chained = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and kind == "gaussian"
-        times = problem.n_outputs * (2 if chained else 1)
+        # noise hides. One-vs-rest problems pay for each. A row replaced is one removed and another added, and
+        # the Gaussian profile of several problems pays for both halves, see `objective_perturbation_profile`.
+        pays_twice = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and kind == "gaussian"
+        times = problem.n_outputs * (2 if pays_twice else 1)
         least, usual = (
             penalty_for_log_det(problem.row_loss, max_norm=problem.row_norm, log_det=share * self.epsilon / times)
             for share in (_LARGEST_SHARE_OF_LOG_DET, _SHARE_OF_LOG_DET)
