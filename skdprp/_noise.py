@@ -70,7 +70,7 @@ class SeededBlock(Block):
 
 
 def _tape():
-    """Return the list for what noise is added to instead."""
+    """Return the list that takes what noise would be added to, which then gets none, or None: see `testing._tape`."""
     return next((block.tape for block in innermost(_SEEDED) if block.tape is not None), None)
 
 

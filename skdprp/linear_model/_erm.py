@@ -69,8 +69,8 @@ class Problem:
     @property
     def weights_shape(self):
         """Shape of all weights: one column for each class if multinomial, otherwise one row for each problem."""
-        n_weights = self.n_features + bool(self.intercept)
-        return (n_weights, self.n_classes) if self.multinomial else (self.n_outputs, n_weights)
+        n_columns = self.n_features + bool(self.intercept)
+        return (n_columns, self.n_classes) if self.multinomial else (self.n_outputs, n_columns)
 
     @property
     def n_weights(self):
