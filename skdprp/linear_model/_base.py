@@ -19,7 +19,7 @@ from .._adjacency import Unit
 from .._calibration import snapshot, take_over
 from .._label import GuaranteeDisplayMixin
 from .._lazy import by_chunks, computed, is_lazy, stand_in
-from .._persons import assumed_of_number, persons_of
+from .._persons import persons_of
 from .._validation import (
     FLOATS,
     POSITIVE,
@@ -34,7 +34,7 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, Definition, PrivacyGuarantee
+from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, Definition, PrivacyGuarantee, assumed_of_unit
 from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
 from ._passes import SAME_ROWS, Chunks, Partitions, StreamedRows
@@ -476,7 +476,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             released=f"{self._weights}, and the parameters, noise scales and labels of the classes",
             mechanism=mechanism,
             assumptions=(
-                *assumed_of_number(unit, self.adjacency),
+                *assumed_of_unit(unit, self.adjacency),
                 *labels,
                 "parameters such as max_norm and class_weight do not come from the data",
                 NO_STEP_FITTED,
