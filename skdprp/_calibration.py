@@ -26,7 +26,7 @@ class Calibration:
     claimed: PrivacyGuarantee | None = None
     problem: object = None
     in_memory: str = ""
-    is_void: bool = False  # which `replace` keeps
+    is_void: bool = False  # kept by `replace`: an infinite epsilon alone does not tell why it is
 
     def __post_init__(self):
         assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])

@@ -70,7 +70,7 @@ class SeededBlock(Block):
 
 
 def _tape():
-    """Return the list for what noise is added to instead."""
+    """Return the list that takes what noise would be added to, which then gets none, or None: see `testing._tape`."""
     return next((block.tape for block in innermost(_SEEDED) if block.tape is not None), None)
 
 
@@ -144,7 +144,7 @@ def _split(words):
     deep = np.flatnonzero(tail < _DEEP)
     if deep.size:  # once in 2**16: given this, the tail is uniform below 2**-17
         tail[deep] = 2 * _DEEP * _tail_and_sign(deep.size)[0]
-    return tail, words.view(np.float64)
+    return tail, words.view(np.float64)  # of which only the sign is used: the bit that the tail leaves out
 
 
 def _gaussian_quantile(tail, sign):

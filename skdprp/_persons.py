@@ -4,27 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ._adjacency import Relation, Unit
 from ._validation import without_values
 
 MOST_ROWS = 2**31  # up to which rounding is priced whatever their number is, which is not public
-
-_ASSUMED_OF_PERSONS = (
-    "all rows of one person have one label in groups, and no two persons the same",
-    "a row stays with its person: one that is given to another changes two",
-)
-
-
-def assumed_of_number(unit, adjacency):
-    """List what is assumed of the number of rows or persons: one text for all models, which a total says once.
-
-    A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
-    """
-    is_person = unit == Unit.PERSON
-    blank = ", blank ones included," * (adjacency == Relation.ADD_REMOVE)
-    units = "persons" if is_person else "rows"
-    is_public = f"the number of {units}{blank} is public; delta_, the noise and other settings follow from it"
-    return (is_public, *_ASSUMED_OF_PERSONS * is_person)
 
 
 @dataclass(frozen=True)

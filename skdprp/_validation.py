@@ -213,9 +213,22 @@ def validate_data(estimator, X, y="no_validation", **options):
         if found:  # here and not in the handler, as in without_values
             raise ValueError(found)
         if not isinstance(data, tuple):
-            return _as_numbers(data)
+            return _bools_as_floats(data)
         X, y = data
-        return _as_numbers(X), without_values(_numbers, y, name="y") if is_numeric else y
+        return _bools_as_floats(X), without_values(_numeric_targets, y, name="y") if is_numeric else y
+
+
+def _bools_as_floats(X):
+    """Convert the truth values of a frame of sparse columns, which scikit-learn returns as they are."""
+    return X.astype(np.float64) if X.dtype == bool else X
+
+
+def _numeric_targets(y):
+    if _has_times(_kinds_of_cells(y)):
+        raise TypeError(TIMES.format("y"))
+    y = y.astype(np.float64, copy=False)
+    validation.assert_all_finite(y, input_name="y")
+    return y
 
 
 def _text_in(X):
@@ -270,7 +283,7 @@ def validate_array(X, **options):
     """Validate rows that belong to no fitted width, as :func:`validate_data` does."""
     [X] = _loaded(X=X)
     with config_context(assume_finite=False):
-        return _as_numbers(without_values(validation.check_array, _canonical(X), input_name="X", **options))
+        return _bools_as_floats(without_values(validation.check_array, _canonical(X), input_name="X", **options))
 
 
 def _canonical(X):
@@ -347,11 +360,6 @@ def _has_times(kinds):
         or (isinstance(kind, type) and issubclass(kind, np.datetime64 | np.timedelta64))
         for kind in kinds
     )
-
-
-def _as_numbers(X):
-    """Convert the truth values of a frame of sparse columns, which scikit-learn returns as they are."""
-    return X.astype(np.float64) if X.dtype == bool else X
 
 
 def canonical_csr(X):
@@ -469,6 +477,15 @@ def float_type(X, rows):
     return np.dtype(np.float32) if sp.issparse(X) and X.dtype == np.float32 else rows.dtype
 
 
+def in_given_type(X, rows):
+    """Return validated rows in the type that they came in, on which the noise of a model may depend."""
+    if (dtype := float_type(X, rows)) == rows.dtype:
+        return rows
+    limits = np.finfo(dtype)  # which sums of repeated entries are cut to, as no row is refused for them
+    data = np.clip(rows.data, limits.min, limits.max).astype(dtype)
+    return type(rows)((data, rows.indices, rows.indptr), shape=rows.shape)
+
+
 def in_order(given, names, what, *, of_all=True):
     """Return values that are given by the names of columns in the order of the columns, None where there is none."""
     if names is None:
@@ -492,23 +509,6 @@ def low_and_high(pair, whose):
     if not 1e-100 < high - low < 1e100:
         raise ValueError(f"{whose} must be finite, low below high by 1e-100 to 1e100; got {low:g} and {high:g}.")
     return low, high
-
-
-def in_given_type(X, rows):
-    """Return validated rows in the type that they came in, on which the noise of a model may depend."""
-    if (dtype := float_type(X, rows)) == rows.dtype:
-        return rows
-    limits = np.finfo(dtype)  # which sums of repeated entries are cut to, as no row is refused for them
-    data = np.clip(rows.data, limits.min, limits.max).astype(dtype)
-    return type(rows)((data, rows.indices, rows.indptr), shape=rows.shape)
-
-
-def _numbers(y):
-    if _has_times(_kinds_of_cells(y)):
-        raise TypeError(TIMES.format("y"))
-    y = y.astype(np.float64, copy=False)
-    validation.assert_all_finite(y, input_name="y")
-    return y
 
 
 def _public(error, name):

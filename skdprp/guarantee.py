@@ -45,6 +45,10 @@ TYPES_ARE_PUBLIC = (
 )
 NO_STEP_FITTED = "no preceding step was fitted on the rows without noise"
 NOT_COVERED = ("whether a fit raised an error", "the running time", "rows and labels passed to a fitted estimator")
+_ASSUMED_OF_PERSONS = (
+    "all rows of one person have one label in groups, and no two persons the same",
+    "a row stays with its person: one that is given to another changes two",
+)
 _DISJOINT = "no two releases saw the same unit ({}), and which rows each of them saw does not depend on what is in them"
 MAY_PROVE_LESS = " (dp-accounting is not installed: with it, pip install dp-accounting, epsilon may be smaller)"
 # What a file may name: never a function looked up by what the file says.
@@ -66,6 +70,18 @@ _PROFILES = {
         subsampled_gaussian_profile,
     )
 }
+
+
+def assumed_of_unit(unit, adjacency):
+    """List what is assumed of the number of rows or persons: one text for all models, which a total says once.
+
+    A blank row stands where none counts, so that the number of places for rows is the same for neighbours.
+    """
+    is_person = unit == Unit.PERSON
+    blank = ", blank ones included," * (adjacency == Relation.ADD_REMOVE)
+    units = "persons" if is_person else "rows"
+    is_public = f"the number of {units}{blank} is public; delta_, the noise and other settings follow from it"
+    return (is_public, *_ASSUMED_OF_PERSONS * is_person)
 
 
 class Definition(StrEnum):

@@ -16,7 +16,7 @@ from ._calibration import Calibration, snapshot, take_over
 from ._digits import printed_down
 from ._label import GuaranteeDisplayMixin
 from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
-from ._persons import assumed_of_number, persons_in_parts, persons_of, roots
+from ._persons import persons_in_parts, persons_of, roots
 from ._recording import in_plan
 from ._validation import (
     FLOATS,
@@ -34,7 +34,7 @@ from ._validation import (
     without_values,
 )
 from .composition import PrivacyLoss
-from .guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee, compose
+from .guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee, assumed_of_unit, compose
 from .mechanisms import gaussian_scale, sampled_target
 from .sensitivity import moments_sensitivity
 
@@ -504,7 +504,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             released=self._released if released is None else released,
             mechanism=mechanism,
             assumptions=(
-                *assumed_of_number(unit, self.adjacency),
+                *assumed_of_unit(unit, self.adjacency),
                 NO_STEP_FITTED,
             ),
             not_covered=NOT_COVERED,

@@ -98,7 +98,7 @@ def test_a_release_without_a_guarantee_warns_whatever_else_is_assumed_of_it(fit)
 
 
 PACKAGE = Path(skdprp.__file__).parent
-ENDS = {"publish", "take_over", "_drop_others", "fit", "_fit", "_fit_as", "_fit_rows", "_fit_chunks", "sketch"}
+ENDS = {"publish", "take_over", "_drop_others", "fit", "_fit", "_fit_calibrated", "_fit_rows", "_fit_chunks", "sketch"}
 
 
 def is_interrupted_at(number, function):

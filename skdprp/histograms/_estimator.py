@@ -13,7 +13,6 @@ from .._calibration import Calibration, snapshot, take_over
 from .._digits import printed_down
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
-from .._persons import assumed_of_number
 from .._recording import in_plan
 from .._validation import (
     POSITIVE,
@@ -26,7 +25,7 @@ from .._validation import (
     validate_schema,
 )
 from ..composition import PrivacyLoss
-from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee
+from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee, assumed_of_unit
 from ..mechanisms import sampled_target
 from ..mechanisms.thresholded_counts import (
     add_thresholded_noise,
@@ -216,7 +215,7 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             released=self._released,
             mechanism=f"Gaussian mechanism on counts of all columns, scale {printed_down(scale, 6)}{above}",
             assumptions=(
-                *assumed_of_number(Unit.ROW, self.adjacency),
+                *assumed_of_unit(Unit.ROW, self.adjacency),
                 NO_STEP_FITTED,
                 *["bounds and listed categories do not come from the data"] * is_told,
             ),

@@ -19,7 +19,7 @@ from .._adjacency import Unit
 from .._calibration import snapshot, take_over
 from .._label import GuaranteeDisplayMixin
 from .._lazy import by_chunks, computed, is_lazy, stand_in
-from .._persons import assumed_of_number, persons_of
+from .._persons import persons_of
 from .._validation import (
     FLOATS,
     POSITIVE,
@@ -34,7 +34,7 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, Definition, PrivacyGuarantee
+from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, Definition, PrivacyGuarantee, assumed_of_unit
 from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
 from ._passes import SAME_ROWS, Chunks, Partitions, StreamedRows
@@ -293,7 +293,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             return self._fit_passes(Partitions(X, y), like=stand_in(X))
         model = snapshot(self)
         parameters = model.get_params(deep=False)  # asked now: a callback may set others
-        y = without_values(_of_one_type, y, name="y")
+        y = without_values(_of_one_type, y, name="y")  # whose errors would quote labels
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         X = in_given_type(X, rows)
         classes, codes = _encode(y, model.classes)
@@ -301,12 +301,12 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         data = X, codes, class_weights
         if groups is None:
             calibration = model._calibration_of(X.shape, X.dtype, len(classes))
-        else:  # Of persons all that is planned knows the number, and not of rows.
+        else:  # The number of persons is public, that of their rows is not: noise and guarantee follow from the first.
             persons = persons_of(groups, X.shape[0])
             calibration = model._calibration_of((persons.number, X.shape[1]), X.dtype, len(classes), Unit.PERSON)
             data = *data, persons
         _check_memory(calibration.problem)
-        return self._fit_as(model, parameters, calibration, classes, *data)
+        return self._fit_calibrated(model, parameters, calibration, classes, *data)
 
     def _fit_passes(self, source, like=None):
         """Fit rows that are read anew in each pass; all that is validated before the first is `like` them."""
@@ -330,9 +330,9 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             raise ValueError(calibration.in_memory)
         assumptions = (*calibration.guarantee.assumptions, SAME_ROWS)
         calibration = replace(calibration, guarantee=replace(calibration.guarantee, assumptions=assumptions))
-        return self._fit_as(model, parameters, calibration, classes, rows, None, class_weights)
+        return self._fit_calibrated(model, parameters, calibration, classes, rows, None, class_weights)
 
-    def _fit_as(self, model, parameters, calibration, classes, *data):
+    def _fit_calibrated(self, model, parameters, calibration, classes, *data):
         """Release by the data as it was calibrated, and take all over from a snapshot at once.
 
         `data` are what `_release` takes besides: rows, the index of the class of each, class weights, and for some also
@@ -476,7 +476,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             released=f"{self._weights}, and the parameters, noise scales and labels of the classes",
             mechanism=mechanism,
             assumptions=(
-                *assumed_of_number(unit, self.adjacency),
+                *assumed_of_unit(unit, self.adjacency),
                 *labels,
                 "parameters such as max_norm and class_weight do not come from the data",
                 NO_STEP_FITTED,
@@ -559,8 +559,9 @@ class PrivateLinearClassifier(PrivateClassifier):
             raise ValueError(f"multi_class='multinomial' needs loss='log_loss': use 'auto' or 'ovr' for {self.loss!r}.")
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
 
-    def _minimise(self, problem, X, codes, class_weights, *, penalty, perturbation, largest, offset=0.0):
+    def _clip_and_minimise(self, problem, X, codes, class_weights, *, penalty, perturbation, largest, offset=0.0):
         """Clip the rows, or a copy of them, without which no sensitivity is finite, and minimise on them."""
+        # Without codes, X are `StreamedRows`, which have codes and weights of their own.
         row_weights = None if class_weights is None or codes is None else class_weights[codes]
         X = X.clipped(self.max_norm) if codes is None else clip_rows(X, self.max_norm, copy=False)
         return minimisers(

@@ -23,7 +23,7 @@ BINARY_LOSSES = {"log_loss": LogisticLoss, "capped_log_loss": CappedLogisticLoss
 _RELATIVE_INTERCEPT = 0.3
 _UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for products of rounding errors
 _ARMIJO = 1e-4
-_FORCING = 0.1
+_FORCING = 0.1  # Newton steps are solved for to this share of the gradient norm, or closer
 _MOST_FOR_HESSIAN = 256  # weights, of rows that are read anew in each pass
 _NOISE_OF_VALUES = 2.0**-36  # share of the objective's value below which a decrease may be rounding
 
@@ -69,8 +69,8 @@ class Problem:
     @property
     def weights_shape(self):
         """Shape of all weights: one column for each class if multinomial, otherwise one row for each problem."""
-        n_weights = self.n_features + bool(self.intercept)
-        return (n_weights, self.n_classes) if self.multinomial else (self.n_outputs, n_weights)
+        n_columns = self.n_features + bool(self.intercept)
+        return (n_columns, self.n_classes) if self.multinomial else (self.n_outputs, n_columns)
 
     @property
     def n_weights(self):
@@ -205,7 +205,10 @@ def _risk_of_rows(X, codes, row_weights, k, problem, *, penalty, perturbation, o
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Weights, value and gradient of a risk there, and a function that returns one that multiplies by the Hessian."""
+    """Weights, with the value and the gradient of a risk there.
+
+    ``hessian()`` returns a function that multiplies by the second derivative: computed only where a step begins.
+    """
 
     weights: np.ndarray
     value: float
@@ -220,6 +223,8 @@ class PerturbedRisk:
     is penalised as they are; b is `perturbation`, of the shape of the weights.
     """
 
+    forcing = _FORCING
+
     def __init__(self, X, y, loss, *, penalty, intercept, perturbation, offset=0.0):
         self.X, self.y, self.loss, self.offset = X, y, loss, offset
         self.penalty, self.intercept, self.perturbation = penalty, intercept, perturbation
@@ -227,8 +232,6 @@ class PerturbedRisk:
         is_slow = sp.issparse(X) and perturbation.ndim > 1
         cuts = list(gen_batches(X.shape[0], LARGEST_BLOCK))
         self._blocks = [(rows, self._transposed(rows).tocsr() if is_slow else None) for rows in cuts]
-
-    forcing = _FORCING
 
     def at(self, weights):
         """Value and derivatives at `weights`."""
@@ -252,9 +255,9 @@ class PerturbedRisk:
     def _pull_back(self, change):
         """Multiply the transpose of the rows, with their constant feature, by one number for each score."""
         total = CompensatedSum()
-        for rows, kept in self._blocks:
+        for rows, transposed in self._blocks:
             part = change[rows]
-            product = (self._transposed(rows) if kept is None else kept) @ part
+            product = (self._transposed(rows) if transposed is None else transposed) @ part
             if self.intercept:
                 product = np.concatenate([product, self.intercept * part.sum(axis=0, keepdims=True)])
             total.add(product)

@@ -255,7 +255,7 @@ class AMPClassifier(PrivateLinearClassifier):
             return self._calibrate_as_published(problem, delta)
         # Sampling in floats costs a little, which is set aside first: ideal noise has to meet what is left.
         target = sampled_target(self.epsilon, delta, n_changed=_n_noisy(problem))
-        counts = self._counts(problem, delta) if can_count else {"gaussian": None, "product": None}
+        counts = self._label_counts(problem, delta) if can_count else {"gaussian": None, "product": None}
         kind, deviation = self._least_noise(problem, target, counts)
         count = counts[kind]
         problem = _with_largest_offset(problem, count)
@@ -263,18 +263,18 @@ class AMPClassifier(PrivateLinearClassifier):
         log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
         if kind == "product":
             return self._calibrate_product(problem, delta, target, penalty, log_det, count)
-        profile, calibrate, sizes = self._gaussian_mechanism(problem, count)
+        profile, calibrate, facts = self._gaussian_mechanism(problem, count)
         shift = min(_SHIFT_OF_RELEASE * self.epsilon, _LARGEST_SHIFT)
-        scale = calibrate(*target, log_det=log_det, release_shift=shift, **sizes)
+        scale = calibrate(*target, log_det=log_det, release_shift=shift, **facts)
         # Neighbours with the same minimiser may release points that are 2 hidden gradients / penalty apart: the noise
         # of the release is such that this is the shift that b was calibrated for.
         release_scale = 2 * _hidden_gradient(problem, penalty, scale) / (penalty * shift)
-        loss = _privacy_loss(problem, profile, scale=scale, log_det=log_det, release_shift=shift, **sizes)
+        loss = _privacy_loss(problem, profile, scale=scale, log_det=log_det, release_shift=shift, **facts)
         noise = ObjectiveNoise(penalty, scale, None, release_scale, count)
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
         return self._state(noise, "Gaussian", delta=delta, source=source, loss=loss)
 
-    def _counts(self, problem, delta):
+    def _label_counts(self, problem, delta):
         """Noise of a count of labels beside either kind of noise, or None where it does not pay."""
         counts = {
             "gaussian": gaussian_label_count(self.epsilon, delta, n_samples=problem.n_samples),
@@ -288,19 +288,19 @@ class AMPClassifier(PrivateLinearClassifier):
         """Kind of the noise, and the root mean square of a coordinate if no log-determinant took part of epsilon."""
         deviations = {}
         if self.noise != "product":
-            _, calibrate, sizes = self._gaussian_mechanism(problem, counts["gaussian"])
-            deviations["gaussian"] = calibrate(*target, log_det=0.0, **sizes)
+            _, calibrate, facts = self._gaussian_mechanism(problem, counts["gaussian"])
+            deviations["gaussian"] = calibrate(*target, log_det=0.0, **facts)
         # Several problems would have to share epsilon.
         may_be_product = problem.n_outputs == 1 and problem.n_weights <= _MOST_WEIGHTS_OF_PRODUCT
         if self.noise == "product" or (self.noise == "auto" and may_be_product):
-            sizes = self._product_sizes(problem, counts["product"])
-            scale = product_perturbation_scale(*_share_of_each(problem, target), **sizes)
+            facts = self._product_facts(problem, counts["product"])
+            scale = product_perturbation_scale(*_share_of_each(problem, target), **facts)
             # Its squared radius has the mean n (n + 1) scale^2, over n coordinates.
             deviations["product"] = np.sqrt(problem.n_weights + 1) * scale
         return min(deviations.items(), key=lambda item: item[1])
 
-    def _product_sizes(self, problem, count):
-        """Public sizes that profile and calibration of product noise take."""
+    def _product_facts(self, problem, count):
+        """Public facts that profile and calibration of product noise take."""
         return {
             "n_dims": problem.n_weights,
             "lipschitz": problem.row_loss.lipschitz * problem.row_norm,
@@ -310,22 +310,23 @@ class AMPClassifier(PrivateLinearClassifier):
         }
 
     def _gaussian_mechanism(self, problem, count=None):
-        """Profile and calibration of Gaussian noise in the objective, and the public sizes that both take."""
+        """Profile and calibration of Gaussian noise in the objective, and the public facts that both take."""
         if problem.multinomial:
-            sizes = {"adjacency": self.adjacency, "n_classes": problem.n_classes, "max_norm": problem.row_norm}
-            return softmax_perturbation_profile, softmax_perturbation_scale, sizes
+            facts = {"adjacency": self.adjacency, "n_classes": problem.n_classes, "max_norm": problem.row_norm}
+            return softmax_perturbation_profile, softmax_perturbation_scale, facts
         # The sensitivity: one row, which is clipped to `max_norm`, moves the gradient of an objective by this at most.
         lipschitz = problem.row_loss.lipschitz * problem.row_norm
-        sizes = {"adjacency": self.adjacency, "n_outputs": problem.n_outputs, "lipschitz": lipschitz}
-        sizes |= count.profile_argument if count else {}
-        return objective_perturbation_profile, objective_perturbation_scale, sizes
+        facts = {"adjacency": self.adjacency, "n_outputs": problem.n_outputs, "lipschitz": lipschitz}
+        facts |= count.profile_argument if count else {}
+        return objective_perturbation_profile, objective_perturbation_scale, facts
 
     def _penalty(self, problem, kind, deviation):
         """Penalty of `C`; if "auto", one that balances noise of this kind and size against shrinkage."""
         # One row may change the log-determinant of the second derivative, which is a part of the privacy loss that no
-        # noise hides. One-vs-rest problems pay for each; those that chain two halves, for both.
-        chained = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and kind == "gaussian"
-        times = problem.n_outputs * (2 if chained else 1)
+        # noise hides. One-vs-rest problems pay for each. A row replaced is one removed and another added, and
+        # the Gaussian profile of several problems pays for both halves, see `objective_perturbation_profile`.
+        pays_twice = problem.n_outputs > 1 and self.adjacency == Relation.REPLACE_ONE and kind == "gaussian"
+        times = problem.n_outputs * (2 if pays_twice else 1)
         least, usual = (
             penalty_for_log_det(problem.row_loss, max_norm=problem.row_norm, log_det=share * self.epsilon / times)
             for share in (_LARGEST_SHARE_OF_LOG_DET, _SHARE_OF_LOG_DET)
@@ -341,13 +342,13 @@ class AMPClassifier(PrivateLinearClassifier):
     def _calibrate_product(self, problem, delta, target, penalty, log_det, count):
         """Calibrate product noise; one-vs-rest problems share epsilon and delta in equal parts."""
         # No profile of several spherical draws together is known, so that each has its part of epsilon and of delta.
-        share, sizes = _share_of_each(problem, target), self._product_sizes(problem, count)
+        share, facts = _share_of_each(problem, target), self._product_facts(problem, count)
         shift = min(_SHIFT_BESIDE_PRODUCT * share[0], _LARGEST_SHIFT)
-        scale = product_perturbation_scale(*share, log_det=log_det, release_shift=shift, **sizes)
+        scale = product_perturbation_scale(*share, log_det=log_det, release_shift=shift, **facts)
         radius = (problem.n_weights, 1)
         hidden = _hidden_gradient(problem, penalty, scale, radius) / np.sqrt(problem.n_outputs)  # of each problem
         noise = ObjectiveNoise(penalty, scale, radius, 2 * hidden / (penalty * shift), count)
-        known = {"scale": scale, "log_det": log_det, "release_shift": shift, **sizes}
+        known = {"scale": scale, "log_det": log_det, "release_shift": shift, **facts}
         loss = _privacy_loss(problem, product_perturbation_profile, **known) if problem.n_outputs == 1 else None
         return self._state(noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
 
@@ -386,8 +387,8 @@ class AMPClassifier(PrivateLinearClassifier):
             kind, source, paper = "Gaussian", _BINARY_PROOF, "Iyengar et al., S&P 2019"
             log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
             shift = 2 * _hidden_gradient(problem, penalty, noise.scale) / (penalty * release_scale)
-            profile, _, sizes = self._gaussian_mechanism(problem)
-            loss = _privacy_loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **sizes)
+            profile, _, facts = self._gaussian_mechanism(problem)
+            loss = _privacy_loss(problem, profile, scale=noise.scale, log_det=log_det, release_shift=shift, **facts)
             true = self.epsilon, reached_delta(self.epsilon, loss.profile(self.epsilon))
         claimed = self._claim(published.claimed_delta, paper)
         return self._state(noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
@@ -445,7 +446,7 @@ class AMPClassifier(PrivateLinearClassifier):
             perturbation = np.stack(draws).reshape(problem.weights_shape)
         # (2) The minimiser for rows that are clipped to `max_norm`, to the accuracy that the guarantee assumes: in
         # floats, and so not quite a function of b.
-        weights = self._minimise(
+        weights = self._clip_and_minimise(
             problem,
             X,
             codes,

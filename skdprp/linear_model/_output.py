@@ -261,7 +261,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     def _release(self, calibration, X, codes, class_weights):
         problem, noise = calibration.problem, calibration.noise
         zero = np.zeros(problem.weights_shape)
-        weights = self._minimise(
+        weights = self._clip_and_minimise(
             problem, X, codes, class_weights, penalty=noise.penalty, perturbation=zero, largest=0.0
         )
         if noise.radius is None:

@@ -132,7 +132,7 @@ def objective_perturbation_profile(
     left, half = epsilon - log_det - shift**2, hypot(release_shift / 2, count_shift)
     delta = 1.0  # where the log-determinant leaves nothing; the bound near epsilon = 0 does without
     if left >= 0:  # twice epsilon1, the first part of the split
-        delta = _gaussian_delta(epsilon - log_det, 2 * shift, beside) + _tail(left, beside)
+        delta = _gaussian_delta(epsilon - log_det, 2 * shift, beside) + _probability_beyond(left, beside)
     if epsilon >= 0 and delta > _gaussian_delta(0.0, shift, half):  # the other bound is no less than that
         removed = partial(_one_row_removed, shift=shift, release_shift=half)
         delta = min(delta, _without_row(epsilon, (shift**2 + half**2) / 2, removed, removed))
@@ -155,7 +155,7 @@ def _without_row(epsilon, half_square, first, last):
     return -np.expm1(low) + np.exp(low) * (first(-low) + last(epsilon - low))
 
 
-def _tail(loss, shift, log_factor=0.0):
+def _probability_beyond(loss, shift, log_factor=0.0):
     """Probability that the privacy loss of a Gaussian mechanism exceeds `loss`, times a factor."""
     if shift == 0:
         return 0.0
@@ -318,7 +318,7 @@ def softmax_perturbation_profile(
     delta = 1.0
     if left >= 0:
         delta = _largest_of_normals_profile(left - split, ratio, n_classes, shift=release_shift, log_factor=split)
-        delta += _tail(left - split, release_shift, log_factor=split)
+        delta += _probability_beyond(left - split, release_shift, log_factor=split)
         delta += _largest_of_normals_profile(split, ratio, n_classes) if is_replaced else 0.0
 
     def _with_release(epsilon):
