@@ -907,7 +907,7 @@ def test_maps_are_not_told_apart_by_where_they_lie_in_memory():
     """What cannot be pickled was named by its address, which is free for another map once it is gone."""
     labels = set()
     for factor in range(20):
-        function = FunctionTransformer(np.vectorize(lambda value, by=float(factor): value * by))
+        function = FunctionTransformer(np.vectorize(lambda value, by=float(factor): value * by, otypes=[float]))
         labels.add(privacy_report(make_pipeline(function, sketch()).fit(X[:2])).total.adjacency.after)
         del function
     assert len(labels) == 20

@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from scipy.signal import detrend
+from scipy.special import expit, softmax
 from scipy.stats import zscore
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -37,10 +39,14 @@ from sklearn.preprocessing import (
     OrdinalEncoder,
     PolynomialFeatures,
     SplineTransformer,
+    StandardScaler,
+    normalize,
+    quantile_transform,
     scale,
 )
 
 from skdprp import DPOPORP, PublicBinner, PublicScaler, privacy_report
+from skdprp.report._data_independent import is_data_independent
 
 X = np.random.default_rng(0).uniform(size=(12, 4))
 Y = np.arange(12) % 2
@@ -126,20 +132,64 @@ def test_steps_that_learn_nothing_give_other_rows_the_same_numbers(step, changed
     np.testing.assert_array_equal(one[:-1], two[:-1])
 
 
-@pytest.mark.parametrize(
-    "function",
-    [
-        FunctionTransformer(np.sort, kw_args={"axis": 0}),
-        FunctionTransformer(np.sort, kw_args={"axis": -2}),
-        FunctionTransformer(scale),
-        FunctionTransformer(partial(scale)),
-        FunctionTransformer(zscore),
-        FunctionTransformer(partial(zscore, axis=0)),
-    ],
-    ids=["axis 0", "axis -2", "scale", "part of scale", "zscore", "part of zscore"],
-)
-def test_functions_of_libraries_that_look_down_columns_are_named_however_they_are_written(function):
-    assert privacy_report(make_pipeline(function, clone(SKETCH)).fit(X)).total is None
+DOWN = [
+    (np.sort, {"axis": 0}),
+    (np.sort, {"axis": -2}),
+    (np.nancumsum, {"axis": -2}),
+    (np.rot90, {"k": 2}),
+    (np.random.permutation, {}),
+    (np.linalg.pinv, {}),
+    (np.unique, {"axis": 1}),
+    (np.add.accumulate, {}),
+    (np.maximum.accumulate, {"axis": 0}),
+    (np.ndarray.cumsum, {"axis": 0}),
+    (np.vectorize(abs), {}),  # of the type that the first row gives
+    (scale, {}),
+    (partial(scale), {}),
+    (partial(quantile_transform, n_quantiles=10), {}),
+    (StandardScaler().fit_transform, {}),
+    (zscore, {}),
+    (partial(zscore, axis=0), {}),
+    (detrend, {"axis": -2}),
+    (pd.DataFrame.transform, {"func": "rank"}),
+    (pd.DataFrame.apply, {"func": "rank", "axis": "index"}),
+    (pd.DataFrame.fillna, {"method": "ffill"}),
+]
+
+
+@pytest.mark.parametrize(("function", "known"), DOWN, ids=range(len(DOWN)))
+def test_functions_of_libraries_that_make_rows_of_others_are_named_however_they_are_written(function, known):
+    assert not is_data_independent(FunctionTransformer(function, kw_args=known))
+
+
+def test_a_report_says_what_to_do_about_a_function_that_may_look_at_all_rows():
+    report = privacy_report(make_pipeline(FunctionTransformer(partial(scale)), clone(SKETCH)).fit(X))
+    assert report.total is None
+    assert "may make a row of other rows" in repr(report) and "axis=1" in repr(report)
+
+
+ALONG = [
+    (None, {}),
+    (np.log1p, {}),
+    (expit, {}),
+    (np.clip, {"a_min": 0, "a_max": 1}),
+    (partial(np.clip, a_min=0, a_max=1), {}),
+    (np.nan_to_num, {}),
+    (np.sort, {}),
+    (np.cumsum, {"axis": 1}),
+    (partial(np.cumsum, axis=-1), {}),
+    (softmax, {"axis": 1}),
+    (normalize, {}),
+    (pd.DataFrame.abs, {}),
+    (pd.DataFrame.fillna, {"value": 0}),
+    (np.vectorize(abs, otypes=[float]), {}),
+    (lambda rows: rows, {}),
+]
+
+
+@pytest.mark.parametrize(("function", "known"), ALONG, ids=range(len(ALONG)))
+def test_functions_that_treat_each_row_by_itself_are_known(function, known):
+    assert is_data_independent(FunctionTransformer(function, kw_args=known))
 
 
 ROWS = np.array([[1.0, 0.0, 2.5], [3.0, -1.0, 0.0], [0.0, 0.0, 7.0]])

@@ -6,8 +6,10 @@ import io
 import marshal
 import pickle
 import sys
+import warnings
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from numbers import Number
 from operator import attrgetter
 from types import CellType, CodeType, FunctionType
@@ -70,33 +72,33 @@ _TRUST = {
 _PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
+_DEFAULT = object()
+_FROM_OTHER_ROWS = ("limit", "method")  # parameters of fillna
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
 # What their functions and classes do follows from their names; all others may be defined anew under the same name, and
 # functions may do what a file says.
 _LIBRARIES = ("builtins", "functools", "math", "numpy", "operator", "pandas", "re", "scipy", "skdprp", "sklearn")
-# Functions of libraries that look at all rows, which a FunctionTransformer may call: the common ones, and of
-# scikit-learn all but a few.
-_OF_ALL_ROWS = {
-    "numpy": {"cumprod", "cumsum", "fft2", "fftn", "flip", "flipud", "gradient", "ifft2", "ifftn", "roll"},
-    "pandas": {
-        *("bfill", "cummax", "cummin", "cumprod", "cumsum", "diff", "drop_duplicates", "dropna", "ffill"),
-        *("get_dummies", "interpolate", "pct_change", "rank", "sample", "shift", "sort_values"),
+# Functions of libraries that treat each row by itself, beside universal functions. All others may look at all rows.
+_OF_EACH_ROW = {
+    "builtins": {"abs", "round"},
+    "numpy": {
+        *("angle", "around", "array", "asanyarray", "asarray", "ascontiguousarray", "asfortranarray", "astype", "clip"),
+        *("copy", "fix", "i0", "imag", "nan_to_num", "real", "round", "sinc"),
     },
-    "scipy": {
-        *(
-            "gaussian_filter",
-            "gzscore",
-            "log_softmax",
-            "logsumexp",
-            "rankdata",
-            "softmax",
-            "whiten",
-            "winsorize",
-            "zscore",
-        ),
-    },
+    "operator": {"abs", "neg", "pos"},
+    "pandas": {"abs", "clip", "copy", "fillna", "isna", "isnull", "notna", "notnull", "round"},
+    "scipy": {"csc_array", "csc_matrix", "csr_array", "csr_matrix"},
+    "sklearn": {"add_dummy_feature", "binarize", "normalize"},
 }
-_OF_EACH_ROW = ("add_dummy_feature", "binarize", "normalize")  # of scikit-learn
+# So do these along the axis of columns: those before by default, all if it is given.
+_ALONG_ROWS = {
+    "numpy": {"argsort", "diff", "fft", "ifft", "irfft", "rfft", "sort", "unwrap"},
+    "scipy": {"dct", "dst", "fft", "gaussian_filter1d", "idct", "idst", "ifft", "irfft", "rfft", "savgol_filter"},
+}
+_ALONG_ROWS_IF_TOLD = {
+    "numpy": {"cumprod", "cumsum", "flip", "gradient", "nancumprod", "nancumsum", "roll"},
+    "scipy": {"detrend", "gzscore", "log_softmax", "rankdata", "softmax", "zscore"},
+}
 # Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.
 OWN_LABELS = ContextVar("own_labels")
 
@@ -109,7 +111,7 @@ def is_data_independent(estimator):
     """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
     kind = type(estimator)
     return (
-        (kind in _ROW_BY_ROW and not (kind is FunctionTransformer and _looks_at_all_rows(estimator)))
+        (kind in _ROW_BY_ROW and not (kind is FunctionTransformer and _may_look_at_all_rows(estimator)))
         # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
         or (kind in PUBLIC and _does_as_told(estimator))
         or (kind is RBFSampler and _has_given_gamma(estimator))
@@ -171,17 +173,34 @@ def _does_as_told(estimator):
         return False
 
 
-def _looks_at_all_rows(transformer):
-    """Whether a function is one of a library that is known to make each row of all of them."""
-    library = str(getattr(transformer.func, "__module__", "")).partition(".")[0]
-    name = getattr(transformer.func, "__name__", "")
-    axis = (transformer.kw_args or {}).get("axis")
-    is_down_columns, is_along_rows = axis == 0, type(axis) is int and axis in (1, -1)
-    if library == "sklearn":
-        return is_down_columns or name not in _OF_EACH_ROW
-    if is_along_rows and library in ("numpy", "scipy"):  # columns that pandas drops depend on all rows
+def _may_look_at_all_rows(transformer):
+    """Whether a function is one of a library that is not known to make each row of that row alone."""
+    function, known = transformer.func, transformer.kw_args or {}
+    while type(function) is partial and not function.args:
+        function, known = function.func, function.keywords | known
+    library, name, axis = _library_of(function), getattr(function, "__name__", ""), known.get("axis", _DEFAULT)
+    # Own functions are trusted, and the report says so; of this library, a report asks what they hold.
+    if function is None or library not in _LIBRARIES or library == "skdprp":
         return False
-    return name in _OF_ALL_ROWS.get(library, ()) or (is_down_columns and library in _OF_ALL_ROWS)
+    if type(function) is np.vectorize:  # which takes the type of all rows from the first one, unless it is told
+        return function.otypes is None
+    if isinstance(function, np.ufunc) and function.signature is None:
+        return axis is not _DEFAULT
+    if axis is _DEFAULT:
+        is_known = name in _OF_EACH_ROW.get(library, ()) or name in _ALONG_ROWS.get(library, ())
+        is_known &= known.keys().isdisjoint(_FROM_OTHER_ROWS)
+    else:
+        along = _ALONG_ROWS.get(library, set()) | _ALONG_ROWS_IF_TOLD.get(library, set())
+        is_known = type(axis) is int and axis in (1, -1) and name in along
+    return not is_known
+
+
+def _library_of(function):
+    """Name of the package of a function; of a method without a module, that of the class or object it is of."""
+    for one in (function, getattr(function, "__objclass__", None), getattr(function, "__self__", None), type(function)):
+        if isinstance(module := getattr(one, "__module__", None), str):
+            return module.partition(".")[0]
+    return ""
 
 
 def _has_given_gamma(sampler):
@@ -354,7 +373,9 @@ class _Pickler(pickle.Pickler):
 def _pickled(thing, *, owner=None):
     written = io.BytesIO()
     try:
-        _Pickler(written, protocol=4).dump(thing)
+        with warnings.catch_warnings():  # of modules in which a function is looked for that names none
+            warnings.simplefilter("ignore")
+            _Pickler(written, protocol=4).dump(thing)
     except (pickle.PicklingError, AttributeError, RecursionError, TypeError, ValueError):
         return _own_label(thing if owner is None else owner)
     return hashlib.sha256(written.getvalue()).hexdigest()

@@ -80,6 +80,7 @@ _CURES = (
         (MaxAbsScaler, MinMaxScaler, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler),
         "use PublicScaler or DPScaler",
     ),
+    (FunctionTransformer, "give axis=1, or a function of your own that treats each row by itself"),
     (SimpleImputer, 'set strategy="constant", keep_empty_features=True'),
     (CountVectorizer, "use HashingVectorizer"),
     (KBinsDiscretizer, "use PublicBinner or DPBinner"),
@@ -94,6 +95,7 @@ _LEARNED = "learns from the rows without noise"
 _ROW_BY_ROW = "treats each row by itself, whatever types it converts, and lazy rows in one order"
 _WRITES = "may write over rows that other branches are yet to see: set copy=True"
 _MAY_LEARN = "may learn from the rows without noise"
+_MAY_MIX = "may make a row of other rows, too"
 _WARNS = "; warnings and errors of it may tell of a row"
 _SPREADS = "; one change before it may move several coordinates after it"
 _CHOOSES = "chooses columns in view of the rows: list them"
@@ -324,7 +326,8 @@ def _of_step(estimator, name, flow):
             f"{kind} is not fitted, or its last fit failed. To see what a fit will release, pass the rows and, for a "
             "model, y: privacy_report(model, X, y)."
         )
-    if is_data_independent(estimator):
+    # A function learns nothing: rows that were released may be mixed by it.
+    if is_data_independent(estimator) or (flow.released and type(estimator) is FunctionTransformer):
         if holds_private(estimator):  # a function, or a method of one, that was fitted before
             return replace(_uncovered(name, kind, _APPLIES), is_known=False)
         if is_fitted:  # and what it sees was not released
@@ -345,6 +348,7 @@ def _of_step(estimator, name, flow):
     if type(estimator) is RFE and holds_private(estimator):  # ranks are of weights that were released
         return replace(_uncovered(name, kind, _ELIMINATES), is_known=False)
     learned = _LEARNED if type(estimator).__module__.startswith("sklearn.") else _MAY_LEARN
+    learned = _MAY_MIX if type(estimator) is FunctionTransformer else learned
     part = _uncovered(name, kind, learned, _cure(estimator))
     if holds_private(estimator):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_HIDES}"), is_known=False)
