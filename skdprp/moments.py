@@ -34,7 +34,7 @@ from ._validation import (
     without_values,
 )
 from .composition import PrivacyLoss
-from .guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee, compose
+from .guarantee import NO_STEP_FITTED, NOT_COVERED, PARAMETERS_ARE_PUBLIC, Adjacency, PrivacyGuarantee, compose
 from .mechanisms import gaussian_scale, sampled_target
 from .sensitivity import moments_sensitivity
 
@@ -505,6 +505,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             mechanism=mechanism,
             assumptions=(
                 *assumed_of_number(unit, self.adjacency),
+                PARAMETERS_ARE_PUBLIC,
                 NO_STEP_FITTED,
             ),
             not_covered=NOT_COVERED,
