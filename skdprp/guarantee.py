@@ -44,6 +44,8 @@ TYPES_ARE_PUBLIC = (
     "step"
 )
 NO_STEP_FITTED = "no preceding step was fitted on the rows without noise"
+# In one wording for all estimators, so that a total prints it once.
+PARAMETERS_ARE_PUBLIC = "parameters such as bounds, max_norm, max_change and class_weight do not come from the data"
 NOT_COVERED = ("whether a fit raised an error", "the running time", "rows and labels passed to a fitted estimator")
 _ASSUMED_OF_PERSONS = (
     "all rows of one person have one label in groups, and no two persons the same",

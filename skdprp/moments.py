@@ -34,7 +34,15 @@ from ._validation import (
     without_values,
 )
 from .composition import PrivacyLoss
-from .guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee, assumed_of_unit, compose
+from .guarantee import (
+    NO_STEP_FITTED,
+    NOT_COVERED,
+    PARAMETERS_ARE_PUBLIC,
+    Adjacency,
+    PrivacyGuarantee,
+    assumed_of_unit,
+    compose,
+)
 from .mechanisms import gaussian_scale, sampled_target
 from .sensitivity import moments_sensitivity
 
@@ -505,6 +513,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             mechanism=mechanism,
             assumptions=(
                 *assumed_of_unit(unit, self.adjacency),
+                PARAMETERS_ARE_PUBLIC,
                 NO_STEP_FITTED,
             ),
             not_covered=NOT_COVERED,

@@ -18,12 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import make_pipeline
 
 import skdprp
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
     DPRandomProjection,
+    DPRidge,
     DPSignOPORP,
     DPSignRP,
     MIDPRegressor,
@@ -33,9 +36,10 @@ from skdprp import (
     composition,
     iDPSignRP,
     mechanisms,
+    privacy_report,
 )
 from skdprp.composition import PrivacyLoss, Profile
-from skdprp.guarantee import _PROFILES, Adjacency
+from skdprp.guarantee import _PROFILES, PARAMETERS_ARE_PUBLIC, Adjacency
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
 from skdprp.mechanisms.gaussian_laplace import laplace_profile
 from skdprp.mechanisms.mutual_information import information_delta
@@ -569,6 +573,28 @@ def test_how_long_it_took_is_not_covered(kind):
     assert found
     for guarantee in found:
         assert guarantee.unit == "nothing" or "the running time" in guarantee.not_covered, guarantee
+
+
+BOUNDED = [kind for kind in KINDS if {"max_norm", "max_change", "max_abs"} & kind._parameter_constraints.keys()]
+
+
+@pytest.mark.parametrize("kind", BOUNDED, ids=lambda kind: kind.__name__)
+def test_who_takes_a_bound_assumes_that_it_does_not_come_from_the_data(kind):
+    """Only classifiers said so; of a bound that is the norm of the longest row, nothing that they state is true."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = [guarantee for estimator in variants(kind) for guarantee in guarantees_of(estimator)]
+    assert found
+    for guarantee in found:
+        assert guarantee.unit == "nothing" or PARAMETERS_ARE_PUBLIC in guarantee.assumptions, guarantee
+
+
+def test_a_total_says_once_that_bounds_do_not_come_from_the_data():
+    steps = DPPCA(2, delta=1e-6), AMPClassifier(delta=1e-6)
+    printed = " ".join(str(privacy_report(make_pipeline(*steps).fit(ROWS, LABELS))).split())
+    assert printed.count(PARAMETERS_ARE_PUBLIC) == 1
+    guarantees = [DPRidge(target_bounds=(0, 1), delta=1e-6).fit(ROWS, LABELS).guarantee_, steps[1].guarantee_]
+    assert compose(*guarantees).assumptions.count(PARAMETERS_ARE_PUBLIC) == 1
 
 
 def test_what_a_release_hides_stays_with_it_and_no_total_has_it():

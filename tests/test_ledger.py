@@ -517,6 +517,8 @@ def test_a_total_is_the_exact_composition():
     printed = " ".join(repr(ledger).split())
     assert "fixed before the first release" in printed
     assert "say nothing of these neighbours" in printed
+    assert printed.count("not counted") == ledger.total()._repr_html_().count("not counted") == 1
+    assert "on other machines" in printed.partition("not counted")[2] and "scores" in printed
     assert ledger.total(delta=1e-3)[1].guarantee.epsilon == compose(*guarantees, sketch.guarantee_, delta=1e-3).epsilon
 
 

@@ -1,6 +1,7 @@
 """DPRidge: what it learns, with noise and without, at which price, and what it refuses."""
 
 import pickle
+import re
 from functools import partial
 
 import numpy as np
@@ -215,6 +216,19 @@ def test_no_row_moves_a_sum_of_gradients_by_more_than_the_clipping_norm(monkeypa
         assert lengths.max() > 0.999 * clip
         together = _descent._clipped_gradients(X, norms, targets, 0.6, weights, clip)
         assert np.linalg.norm(together - sum(gradients)) <= accuracy(500, 5, clip)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_the_guarantee_of_a_descent_can_be_recomputed_from_what_it_prints(adjacency):
+    """It named the scale alone, of gradients clipped to an unknown norm, and a proof that no page shows."""
+    model = DPRidge(target_bounds=BOUNDS, adjacency=adjacency, mechanism="descent", delta=1e-6).fit(*table())
+    found = re.search(r"on (\d+) sums of gradients clipped to norm (\S+), scale (\S+)$", model.guarantee_.mechanism)
+    n_steps, clip, scale = map(float, found.groups())
+    assert 0.2 < clip < 1 and scale == pytest.approx(model.scale_, rel=1e-5)
+    mu = (2 if adjacency == "replace_one" else 1) * np.sqrt(n_steps) * clip / scale
+    assert mu == pytest.approx(model.guarantee_.loss.mu, rel=1e-5)
+    assert gaussian_profile(1.0, scale=1.0, sensitivity=mu) == pytest.approx(1e-6, rel=1e-3)
+    assert "skdprp.DPRidge" in model.guarantee_.source and "sqrt(T)" in DPRidge.__doc__
 
 
 def test_weights_stay_where_the_rounding_of_gradients_is_priced(monkeypatch):

@@ -1,5 +1,7 @@
 """Descent with a private Gram matrix: what it computes, how much all its releases cost together, where it is taken."""
 
+import re
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -136,6 +138,21 @@ def test_all_of_it_is_one_entry_of_a_ledger(binary):
         model = DPSGDClassifier(preconditioner=True, n_epochs=2, delta=1e-6).fit(*binary)
     assert [entry.guarantee for entry in ledger.entries] == [model.guarantee_]
     assert "sums of products of columns" in model.guarantee_.mechanism
+
+
+@pytest.mark.parametrize("adjacency", BOTH)
+def test_the_guarantee_can_be_recomputed_from_what_it_prints(adjacency, binary):
+    """It printed two noises, and not that the first is free where a row is replaced."""
+    model = DPSGDClassifier(preconditioner=True, delta=1e-6, adjacency=adjacency).fit(*binary)
+    steps = r"(\d+) steps of .* deviation (\S+) on sums of gradients of norm at most (\S+), "
+    sums = r"after Gaussian noise of (\S+) on sums of products of columns of rows of norm at most 1 \((.*)\)"
+    *numbers, together = re.fullmatch(steps + sums, model.guarantee_.mechanism).groups()
+    n_steps, scale, bound, gram = map(float, numbers)
+    squares = [n_steps * (bound / scale) ** 2, gram**-2.0]
+    assert together == {"replace_one": "which adds nothing to mu", "add_remove": "mu^2 of both add up"}[adjacency]
+    mu = 2 * np.sqrt(squares[0]) if adjacency == "replace_one" else np.sqrt(sum(squares))
+    assert mu == pytest.approx(model.guarantee_.loss.mu, rel=1e-5)
+    assert "skdprp.DPSGDClassifier" in model.guarantee_.source and "sqrt(T)" in DPSGDClassifier.__doc__
 
 
 def test_where_it_is_taken():

@@ -12,6 +12,10 @@ from ..guarantee import Definition, PrivacyGuarantee, compose
 _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
 _AS_NO_FLOAT = Fraction(2) ** 1024  # what an infinite cost counts as: no float is as large
 _NOTHING_YET = "Nothing was released within its blocks; lazy sketches are when they are computed."
+_NOT_COUNTED = (
+    "releases outside of its blocks or on other machines, noise of other libraries that has no entry, and what is "
+    "computed from the rows without noise, such as scores or steps before a release that are fitted on them"
+)
 _BASIC = "all epsilons and all deltas added up, the largest over disjoint rows"
 _AS_THEY_REACH_IT = "as they reach each release"
 _COMPARED_THERE = f"neighbours are rows {_AS_THEY_REACH_IT}: maps before it may move them further apart"
@@ -174,10 +178,15 @@ class Totals(tuple):
     """Totals by definition and neighbours, which print as text and HTML."""
 
     def __repr__(self):
-        return "\n\n".join(as_text(total.facts()) for total in self) or _NOTHING_YET
+        return "\n\n".join(map(as_text, self._facts())) or _NOTHING_YET
 
     def _repr_html_(self):
-        return "".join(as_html("Spent", total.facts()) for total in self) or _NOTHING_YET
+        return "".join(as_html("Spent", facts) for facts in self._facts()) or _NOTHING_YET
+
+    def _facts(self):
+        """Facts of each total, and at the end, once, what none of them counts."""
+        facts = [total.facts() for total in self]
+        return [*facts[:-1], *(last | {"not counted": _NOT_COUNTED} for last in facts[-1:])]
 
 
 def totals(entries, delta, limit):

@@ -34,7 +34,15 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, Definition, PrivacyGuarantee, assumed_of_unit
+from ..guarantee import (
+    NO_STEP_FITTED,
+    NOT_COVERED,
+    PARAMETERS_ARE_PUBLIC,
+    Adjacency,
+    Definition,
+    PrivacyGuarantee,
+    assumed_of_unit,
+)
 from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
 from ._passes import SAME_ROWS, Chunks, Partitions, StreamedRows
@@ -478,7 +486,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             assumptions=(
                 *assumed_of_unit(unit, self.adjacency),
                 *labels,
-                "parameters such as max_norm and class_weight do not come from the data",
+                PARAMETERS_ARE_PUBLIC,
                 NO_STEP_FITTED,
                 *assumptions,
             ),

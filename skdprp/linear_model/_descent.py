@@ -65,10 +65,7 @@ def plan_descent(epsilon, delta, *, n_samples, n_weights, n_targets, adjacency, 
 
     Notes
     -----
-    Each step releases the sum of n clipped gradients: it moves by the clipping norm where a row counts or is blank, and
-    by twice that where one is replaced. T such steps with Gaussian noise, each at weights that the last ones have
-    released, are one Gaussian mechanism of sqrt(T) times that sensitivity. So it is for a person, whose rows have
-    weights that add up to 1 at most: see :func:`~skdprp.sensitivity.moments_sensitivity`.
+    The proof is in the notes of :class:`~skdprp.DPRidge`.
 
     The rest are choices that cost no privacy, which did best on simulated tables of many kinds. Gradients are clipped
     less where rows are many, as that bends the mean of a skewed target. Of the distance `travel` that the steps add up

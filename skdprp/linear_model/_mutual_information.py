@@ -26,7 +26,7 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..guarantee import Adjacency, Definition, PrivacyGuarantee
+from ..guarantee import PARAMETERS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee
 from ..mechanisms import information_scale
 from ..mechanisms.gaussian_laplace import gaussian_epsilon
 from ..mechanisms.mutual_information import information_delta, projected_entry_epsilon, sampled_information
@@ -385,6 +385,7 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         assumptions = (
             "y is not protected, and what it says about X by itself is not counted",
             "the number of rows is public",
+            PARAMETERS_ARE_PUBLIC,
         )
         if n_components is not None:
             mechanism = f"secret projection to {n_components} rows, {mechanism}"

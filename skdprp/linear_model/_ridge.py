@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import _noise
 from .._adjacency import Unit
 from .._calibration import snapshot, take_over
-from .._digits import printed_down
+from .._digits import printed_down, printed_up
 from .._lazy import by_chunks, computed, is_lazy
 from .._persons import persons_of
 from .._validation import (
@@ -118,7 +118,8 @@ class DPRidge(RegressorMixin, PrivateMoments):
     delta_ : float
         The value used.
     scale_ : float
-        Standard deviation of the noise, in units in which no row or gradient is longer than 1.
+        Standard deviation of the noise, in units in which no row is longer than 1. Of a descent, that of each sum of
+        gradients, which are clipped to the norm that `guarantee_.mechanism` names: mostly less than 1.
     guarantee_ : PrivacyGuarantee
         What holds of this release.
     n_features_in_ : int
@@ -134,6 +135,12 @@ class DPRidge(RegressorMixin, PrivateMoments):
     Notes
     -----
     ``GridSearchCV`` over `alpha` pays for every fit. With ``mechanism="moments"``, `path` costs nothing.
+
+    The proof of a descent: a sum of gradients that are clipped to norm c moves by c where a row counts or is blank, and
+    by 2 c where one is replaced. Each of T sums is at weights that earlier noisy ones have released, so that all are
+    one Gaussian release of sqrt(T) times that sensitivity, with ``mu = 2 c sqrt(T) / scale_``, without the 2 where a
+    row counts or is blank. The gradients of a person's rows have weights that add up to 1 at most, and so move a sum no
+    further. The noise also pays for what floats round off, a share of `scale_` that is far below what is printed.
 
     References
     ----------
@@ -365,8 +372,9 @@ class DPRidge(RegressorMixin, PrivateMoments):
             self._delta(n_samples),
             plan.scale,
             released="coef_ and intercept_, and the noisy sums of gradients that they were computed from",
-            mechanism=f"Gaussian mechanism on {N_STEPS} sums of clipped gradients, scale {printed_down(plan.scale, 6)}",
-            source="exact profile of the Gaussian mechanism; proof in skdprp.linear_model._descent.plan_descent",
+            mechanism=f"Gaussian mechanism on {N_STEPS} sums of gradients clipped to norm {printed_up(plan.clip, 6)}, "
+            f"scale {printed_down(plan.scale, 6)}",
+            source="exact profile of the Gaussian mechanism; proof in the notes of skdprp.DPRidge",
             loss=plan.loss,
             noise=plan,
             unit=unit,

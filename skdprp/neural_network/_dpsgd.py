@@ -214,11 +214,21 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
 
     - With all rows at each step, T Gaussian releases are one with noise multiplier sigma / sqrt(T), and
       ``delta(epsilon) = dG(epsilon, 2 sqrt(T) / sigma)`` exactly, without the 2 where a row counts or not.
-    - With a preconditioner, the sum of products of columns is one more Gaussian release before them, and the squares of
-      moves over scales add up. A row that counts or not moves all of them by as much as it can at once. Of a row that
-      is replaced, opposite rows move the sums of gradients furthest and the products not at all, rows at a right angle
-      the products furthest and the gradients less: with an eighth of a square of moves for the products and a quarter
-      for the gradients, of rows and gradients of norm 1, opposite rows are the worst pair, and the products are free.
+    - With a preconditioner, the sums ``sum u u'`` of products of columns, of rows u of norm 1 at most, are one more
+      Gaussian release before them, of scale s. Each release is at weights that only earlier ones decide, so that the
+      squares of moves over scales add up to mu^2. Let t be the scale of a sum of gradients ``d u'``, where d is the
+      derivative by the scores, of norm 1 at most in units of its bound.
+
+      A row u that counts or is blank moves the products by ``|u|^2`` and a sum by ``|u|``, both 1 at most, so that
+      ``mu^2 = 1 / s^2 + T / t^2``, of which the products have a fifth.
+
+      A row u for another row v moves the products by the root of ``|u u' - v v'|^2 = a^2 + b^2 - 2 c^2 a b``, with
+      ``a = |u|^2``, ``b = |v|^2`` and c the size of their cosine, and a sum by that of
+      ``|d u' - e v'|^2 <= a + b + 2 c sqrt(a b)``, whatever d and e are at that step. With ``s = sqrt(8) k`` and
+      ``t = 2 sqrt(T) k``, ``k^2 mu^2`` is ``f = (a^2 + b^2 - 2 c^2 a b) / 8 + (a + b + 2 c sqrt(a b)) / 4``. It grows
+      with b, by ``(b - c^2 a) / 4 + (1 + c sqrt(a / b)) / 4 >= (1 - c^2) / 4``, and so with a: the longest rows are the
+      worst. For them ``f = (1 - c^2) / 4 + (1 + c) / 2``, which grows up to c = 1, where it is 1. So the rows that move
+      sums furthest are opposite, their products are equal, and ``mu = 2 sqrt(T) / t``: the products are free.
     - With samples, the privacy losses of T steps are composed numerically, rounded up.
     - Product noise: exact profile of a step, amplification by sampling, composition of (epsilon, delta) pairs.
 
@@ -554,7 +564,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     def _guarantee_of_steps(self, problem, plan, steps, scale):
         """State what holds of steps with noise of this scale."""
         noise = "Gaussian noise of standard deviation"
-        source = "exact composition of Gaussian releases" if plan.rate == 1 else "composed privacy losses"
+        source = "exact composition of Gaussian releases; proof in the notes of skdprp.DPSGDClassifier"
+        if plan.rate < 1:
+            source = "composed privacy losses; proof in skdprp.mechanisms.subsampled_gaussian_profile"
         assumptions = (
             "linear algebra rounds a row in one way wherever it lies, as it did in trials, unless noise pays for that",
         )
@@ -567,7 +579,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         before = ""
         if steps.preconditioner is not None:
             gram = printed_down(steps.preconditioner.scale, 6)
-            before = f", after Gaussian noise of {gram} on sums of products of columns"
+            replaced = self.adjacency == Relation.REPLACE_ONE
+            together = "which adds nothing to mu" if replaced else "mu^2 of both add up"
+            products = "sums of products of columns of rows of norm at most 1"
+            before = f", after Gaussian noise of {gram} on {products} ({together})"
         of_persons = problem.unit == Unit.PERSON
         one, means = ("person", ", means over the rows of a person") if of_persons else ("row", "")
         sample = f"a secret sample, each {one} at probability {printed_up(plan.rate, 6)}"

@@ -30,20 +30,8 @@ def relative_scales(adjacency, n_steps):
 
     Notes
     -----
-    One after the other, at weights that only earlier ones decide, all are one Gaussian mechanism for each pair of
-    neighbours: the squares of their moves over scales add up. Let s be the scale of the Gram matrix and t that of a
-    sum. A gradient is ``d u'`` with a derivative d by the scores that has a norm of at most 1 (in units of its bound).
-
-    - A row u that counts or is blank moves the matrix by ``|u|^2`` and a sum by ``|u|``, both 1 at most: with
-      ``1 / s^2 = 1 / 5`` and ``T / t^2 = 4 / 5`` their squares add up to 1.
-    - A row u for another row v moves the matrix by ``|u u' - v v'|^2 = a^2 + b^2 - 2 c^2 a b``, with
-      ``a = |u|^2``, ``b = |v|^2`` and c the size of their cosine, and a sum by
-      ``|d u' - e v'|^2 <= a + b + 2 c sqrt(a b)``, whatever d and e are at that step. With ``1 / s^2 = 1 / 8`` and
-      ``T / t^2 = 1 / 4`` the squares add up to ``f = (a^2 + b^2 - 2 c^2 a b) / 8 + (a + b + 2 c sqrt(a b)) / 4``. It
-      grows with b, by ``(b - c^2 a) / 4 + (1 + c sqrt(a / b)) / 4 >= (1 - c^2) / 4``, and so with a: the longest rows
-      are the worst. For them ``f = (1 - c^2) / 4 + (1 + c) / 2``, which grows up to c = 1, where it is 1. So the steps
-      have all of the budget, and the matrix is free: the rows that move sums furthest are opposite, and their products
-      are equal.
+    Where a row counts or is blank, the squares of moves over scales add up to 1; where one is replaced, the steps have
+    all of the budget, and the matrix is free. The proof is in the notes of :class:`~skdprp.DPSGDClassifier`.
 
     A person, the weights of whose rows add up to 1 at most, moves all of them together no further than a row does, see
     :func:`~skdprp.sensitivity.moments_sensitivity`.

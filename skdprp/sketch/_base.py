@@ -35,7 +35,7 @@ from .._validation import (
     validate_data,
     warn_at_caller,
 )
-from ..guarantee import Adjacency, Definition, PrivacyGuarantee
+from ..guarantee import PARAMETERS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee
 from ..ledger._ledger import Release
 from ._dask import RELEASED_LAZILY, release_lazily
 
@@ -54,6 +54,7 @@ DRAW = (
 DENSITY = [Interval(Real, 0, 1, closed="right"), StrOptions({"auto"})]  # of a very sparse projection
 _ASSUMPTIONS = (
     "the projection is public and does not depend on the data",
+    PARAMETERS_ARE_PUBLIC,
     "no preceding step was fitted on the rows",
 )
 _NOT_COVERED = (
