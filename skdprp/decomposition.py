@@ -32,8 +32,8 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
     max_norm : float, default=1.0
         Norm to which longer rows are clipped, in fit and in transform. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row, replaced by another at its place, or counting or blank there: a weaker guarantee
-        at less noise. The number of places for rows is public in both.
+        With "replace_one", neighbours differ in one row, which another one replaces. With "add_remove", it is
+        present or blank: a weaker guarantee at less noise. The number of places for rows is public in both.
 
     Attributes
     ----------

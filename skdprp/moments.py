@@ -551,8 +551,8 @@ class DPMoments(PrivateMoments):
         Least and largest value of the targets, one pair for all or one for each. Public: never read from the data.
         None leaves the targets out.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row and its targets, replaced by others at their place, or counting or blank there: a
-        weaker guarantee at less noise. The number of places for rows is public in both.
+        With "replace_one", neighbours differ in one row and its targets, which another one replaces. With "add_remove",
+        it is present or blank: a weaker guarantee at less noise. The number of places for rows is public in both.
     fit_intercept : bool, default=True
         Whether a constant column is part of the table, which gives the means; targets are then centred on the middle
         of their bounds.

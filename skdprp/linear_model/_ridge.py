@@ -79,8 +79,8 @@ class DPRidge(RegressorMixin, PrivateMoments):
     max_norm : float, default=1.0
         Norm to which longer rows are clipped, in fit and in predict. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row and its targets, replaced by others at their place, or counting or blank there: a
-        weaker guarantee at less noise. The number of places for rows is public in both.
+        With "replace_one", neighbours differ in one row and its targets, which another one replaces. With "add_remove",
+        it is present or blank: a weaker guarantee at less noise. The number of places for rows is public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
     mechanism : {"auto", "descent", "moments", "projection"}, default="auto"

@@ -205,7 +205,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     test_size : float, default=0.2
         Share of the rows that models are scored on, and not fitted on.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row and its label, replaced by another at its place, or counting or blank there.
+        With "replace_one", neighbours differ in one row and its label, which another one replaces. With "add_remove",
+        it is present or blank.
     classes : array-like or None, default=None
         All labels that there may be, if they do not come from the data. None takes those of the model; if it lists none
         either, the guarantee holds given the set of labels in y.

@@ -156,8 +156,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         gradients, so that none is clipped, and the derivative of a row's loss by its scores is capped at the length
         that it has at the start: half the noise for two classes. Probabilities allow for the cap.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row and its label, replaced by others at their place, or counting or blank there: a
-        weaker guarantee at half the noise. The number of places for rows is public in both.
+        With "replace_one", neighbours differ in one row and its label, which another one replaces. With "add_remove",
+        it is present or blank: a weaker guarantee at half the noise. The number of places for rows is public in both.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.

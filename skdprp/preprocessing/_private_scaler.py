@@ -35,8 +35,8 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
     delta : float or None, default=None
         What is added to the bound by `epsilon`; None is 1 / n_samples**2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
-        Neighbours differ in one row, replaced by another at its place, or counting or blank there: a weaker guarantee
-        at less noise. The number of places for rows is public in both.
+        With "replace_one", neighbours differ in one row, which another one replaces. With "add_remove", it is
+        present or blank: a weaker guarantee at less noise. The number of places for rows is public in both.
     n_cells : int, default=4096
         Largest number of cells between bounds, at which ranges may begin and end.
 
