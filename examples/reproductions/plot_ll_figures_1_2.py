@@ -85,8 +85,8 @@ curves = {
 
 fig, axes = plt.subplots(2, 3, figsize=(15, 9), layout="constrained")
 for s, curve in by_epsilon.items():
-    axes[0, 0].plot(epsilons, curve, label=f"sensitivity {s:g}")
-axes[0, 0].set(xscale="log", yscale="log", xlabel="epsilon", ylabel="sigma", title="Figure 1, left")
+    axes[0, 0].plot(epsilons, curve, label=f"sensitivity s = {s:g}")
+axes[0, 0].set(xscale="log", yscale="log", xlabel="epsilon, l2 change of s", ylabel="sigma", title="Figure 1, left")
 for epsilon, curve in by_sensitivity.items():
     axes[0, 1].plot(sensitivities, curve, label=f"epsilon = {epsilon:g}")
 axes[0, 1].set(yscale="log", xlabel="sensitivity", ylabel="sigma", title="Figure 1, right")
@@ -97,7 +97,7 @@ for k, ax in zip((256, 512), axes[1], strict=False):
     ax.set(xscale="log", xlabel="features p", ylabel="l2 sensitivity to an l1 change of 1", title=f"Figure 2, k = {k}")
 for (name, curve), style in zip(curves.items(), ["-.", "-", ":", "--", "-", "-"], strict=True):
     axes[0, 2].plot(epsilons, curve, style, linewidth=2, label=name)
-axes[0, 2].set(xscale="log", yscale="log", xlabel="epsilon", ylabel="standard deviation of the noise")
+axes[0, 2].set(xscale="log", yscale="log", xlabel="epsilon, l1 change of 1", ylabel="standard deviation of the noise")
 axes[0, 2].set_title("Calibrations, p = 1000, k = 256")
 axes[1, 2].axis("off")
 for ax in axes.flat[:5]:

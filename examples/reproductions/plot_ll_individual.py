@@ -117,7 +117,7 @@ for k, row in zip(sizes, axes, strict=True):
         ax.set(xscale="log", ylabel=MEASURES[measure], ylim=(0.45 if measure == "accuracy" else 0, 1))
         ax.set_title(f"{text_name if measure == 'accuracy' else digits}, k = {k}")
 for ax in axes[-1]:
-    ax.set_xlabel("epsilon (solid: individual DP, dashed: DP)")
+    ax.set_xlabel("epsilon, one coordinate (solid: individual DP, dashed: DP)")
 fig.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
 unprotected = [{"k": k, "method": "signs of RP", "epsilon": np.inf, **values} for k, values in reference.items()]
 save(options, "ll_individual", fig, [*results, *unprotected])

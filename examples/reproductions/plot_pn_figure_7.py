@@ -122,13 +122,13 @@ STYLES = ["C1x--", "C1o--", "C0v-", "C2D-", "k:"]
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.6), layout="constrained")
 left.plot(epsilons_of_a_step, true, "C1o-", label="exact")
 left.plot(epsilon, published_product_noise_delta(epsilon, k=k, n_dims=M), "C1X", markersize=10, label="as claimed")
-left.set(xscale="log", yscale="log", xlabel="epsilon of one step", ylabel="delta of one step", ylim=(1e-8, 3))
+left.set(xscale="log", yscale="log", xlabel="epsilon of one step, one row", ylabel="delta of one step", ylim=(1e-8, 3))
 left.set_title(f"One step of product noise, MNIST, M = {M}")
 left.legend()
 for (name, curve), style in zip(curves.items(), STYLES, strict=True):
     right.plot(epochs, curve, style, label=name)
-right.set(xlabel="epochs", ylabel=f"epsilon at delta = {DELTA:g}", title="All steps, MNIST", ylim=(0, None))
-right.legend()
+right.set(xlabel="epochs", ylabel=f"epsilon of one row at delta = {DELTA:g}", title="All steps, MNIST", ylim=(0, 2.8))
+right.legend(loc="upper left")
 exact = {"epsilon of one step": epsilons_of_a_step, "delta": true}
 save(options, "pn_figure_7", fig, {"epochs": epochs} | curves, step=exact)
 plt.show()

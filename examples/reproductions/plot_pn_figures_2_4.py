@@ -80,7 +80,13 @@ for name, style in styles.items():
 left.set(
     xscale="log", yscale="log", xlabel="dimension M", ylabel="expected squared norm of the noise", title="epsilon = 1"
 )
-middle.set(xscale="log", yscale="log", xlabel="epsilon", ylabel="expected squared norm of the noise", title=f"M = {M}")
+middle.set(
+    xscale="log",
+    yscale="log",
+    xlabel="epsilon, l2 change of 1",
+    ylabel="expected squared norm of the noise",
+    title=f"M = {M}",
+)
 for (epsilon, curve), marker in zip(deltas.items(), "osD", strict=True):
     right.plot(dimensions, curve, marker=marker, label=f"true delta, epsilon = {epsilon:g}")
 right.axhline(DELTA, color="black", linestyle=":", label="delta as claimed")
@@ -158,7 +164,9 @@ for (name, curve), style in zip(
     figure_2.items(), [f"{c}{line}" for c in ("C0", "C2", "C1") for line in ("-", "--", ":")], strict=True
 ):
     axes[0, 0].plot(below_1, curve, style, label=name)
-axes[0, 0].set(xscale="log", yscale="log", xlabel="epsilon", ylabel="expected squared norm", title="Figure 2")
+axes[0, 0].set(
+    xscale="log", yscale="log", xlabel="epsilon, l2 change of 1", ylabel="expected squared norm", title="Figure 2"
+)
 axes[0, 0].legend(fontsize="x-small")
 for (name, squares), color in zip(figure_3.items(), ("C1", "C0", "C2"), strict=True):
     axes[0, 1].hist(squares, bins=200, density=True, histtype="stepfilled", alpha=0.6, color=color, label=name)
