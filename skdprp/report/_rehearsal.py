@@ -47,8 +47,8 @@ _FEW_ROWS = 64  # which show how wide rows are after a step
 _SAMPLE = f"The sample of at most {_FEW_ROWS} rows that shows the width after {{}}"
 LAZY = "X is a dask collection, of which the number of rows is not known here: compute it, or give an array."
 _NOT_PRICED = (
-    "does not say before a fit what it will guarantee for rows: of this library, DP models and DP transformers do, but "
-    "no sketches, which are of single rows."
+    "does not say before a fit what it will guarantee for rows. DP models and DP transformers of this library do; a "
+    "sketch hides a change within a row. Sketch once, then search and learn on the sketches, which costs nothing more."
 )
 _RECORDED = (
     "{} is reported after its fit, which records folds and candidates: before, nobody knows what it will cost, and no "
