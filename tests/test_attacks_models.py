@@ -2311,6 +2311,17 @@ def test_a_function_that_is_handed_means_of_columns_in_a_dictionary_is_assumed_n
     assert all(any("handed nothing" in text for text in total.assumptions) for total in totals if total is not None)
 
 
+def test_a_partial_that_holds_ends_of_columns_is_assumed_not_to():
+    """What `kw_args` hold was seen, and what the function itself holds was not, nor the one that undoes it."""
+    ends = partial(np.clip, a_min=X.min(axis=0), a_max=X.max(axis=0))
+    clips = [FunctionTransformer(ends), FunctionTransformer(inverse_func=partial(ends), check_inverse=False)]
+    totals = [privacy_report(make_pipeline(clip, model()).fit(X, Y)).total for clip in clips]
+    assert all(any("handed nothing" in text for text in total.assumptions) for total in totals if total is not None)
+    given = FunctionTransformer(partial(np.clip, a_min=0, a_max=1))
+    of_numbers = privacy_report(make_pipeline(given, model()).fit(X, Y)).total.assumptions
+    assert not any("handed nothing" in text for text in of_numbers)
+
+
 def test_a_budget_of_a_search_without_a_delta_is_the_one_that_is_documented():
     """It is no sketch, whose delta stays: that of the search was .01 before, and still was."""
     search = DPSearchCV(model(), {"max_norm": [1.0]}, n_trials=1, delta=0.01)

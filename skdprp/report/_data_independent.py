@@ -246,8 +246,18 @@ def calls_own_function(estimator):
 def is_handed_arrays(estimator):
     """Whether a function is called with arrays beside the rows, which may be of the same rows."""
     held = [getattr(estimator, name, None) or {} for name in ("kw_args", "inv_kw_args")]
-    values = [value for one in held for value in one.values()]
+    functions = [getattr(estimator, name, None) for name in ("func", "inverse_func")]
+    values = [value for one in held for value in one.values()] + [one for held in functions for one in _bound_to(held)]
     return any(isinstance(value, list | tuple | dict) or hasattr(value, "shape") for value in values)
+
+
+def _bound_to(function):
+    """Values that a partial of a function is given beside the rows."""
+    values = []
+    while isinstance(function, partial):
+        values += [*function.args, *function.keywords.values()]
+        function = function.func
+    return values
 
 
 def _is_plain(value):
