@@ -53,8 +53,8 @@ for row, epsilon in zip(axes, (10.0, 100.0), strict=True):
         ax.set_title(f"{kind.__name__}, epsilon = {epsilon:g}", fontsize="medium")
         error = np.sqrt(np.mean((estimate - np.cos(angle)) ** 2))
         print(f"{kind.__name__:<20} epsilon {epsilon:>5g}  error {error:.3f}  {1000 * seconds:6.1f} ms")
-fig.supxlabel("cosine of the rows")
-fig.supylabel("from the sketches")
+fig.supxlabel("cosine of two rows")
+fig.supylabel("cosine estimated from their sketches")
 
 # %%
 # Noise on sums shrinks the cosines: it adds to the length of every sketch, and not to the agreement of two

@@ -1013,7 +1013,8 @@ def opens_interrupted(line):
     return n_lines >= line
 
 
-def is_open_everywhere_or_nowhere():
+def is_open_everywhere_or_nowhere(folder):
+    tempfile.tempdir = str(folder)  # an interrupted ledger leaves its file
     line = 1
     while opens_interrupted(line):
         publish()
@@ -1028,9 +1029,9 @@ def is_open_everywhere_or_nowhere():
     os._exit(0 if line > 20 else 2)
 
 
-def test_no_interruption_of_opening_or_closing_a_ledger_refuses_what_follows():
+def test_no_interruption_of_opening_or_closing_a_ledger_refuses_what_follows(tmp_path):
     """It was closed in one place and open in another, without a file: nothing was released any more."""
-    assert in_fork(is_open_everywhere_or_nowhere, seconds=20) == 0
+    assert in_fork(is_open_everywhere_or_nowhere, tmp_path, seconds=20) == 0
 
 
 def opens_and_closes_at(line):
