@@ -37,9 +37,9 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     Raises
     ------
     ValueError
-        If the sketch refuses a chunk, there are no chunks, or `out` has another shape or dtype than the sketches. The
-        rows before, whose number a note on the error tells, are then in `out`: go on after them, for a second sketch of
-        a row is a second release of it.
+        If the sketch refuses a chunk, there are no chunks, `chunks` is one table, or `out` has another shape or dtype
+        than the sketches. The rows before, whose number a note on the error tells, are then in `out`: go on after them,
+        for a second sketch of a row is a second release of it.
 
     Examples
     --------
@@ -52,6 +52,11 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     >>> transform_chunks(sketch, (X[rows] for rows in gen_batches(len(X), 500))).shape
     (1797, 8)
     """
+    if len(getattr(chunks, "shape", ())) == 2:
+        raise ValueError(
+            "These are rows, and not chunks of them: sketch.transform(X) takes all at once, and transform_chunks(sketch, "
+            "(X[rows] for rows in sklearn.utils.gen_batches(len(X), 10_000))) some at a time."
+        )
     release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
     # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
     own = (lambda chunk: chunk) if release.n_jobs == 1 else _own_copy

@@ -156,6 +156,13 @@ def test_an_output_of_the_wrong_size_is_refused(chunks, out, message, rows):
         transform_chunks(sketch, [rows] * chunks, out=out)
 
 
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, pd.DataFrame])
+def test_one_table_is_told_from_chunks(form, rows):
+    """Its rows were taken for chunks, and the error said to reshape them."""
+    with pytest.raises(ValueError, match="These are rows, and not chunks"):
+        transform_chunks(DPOPORP(4, random_state=0).fit(rows), form(rows))
+
+
 def test_chunks_under_a_stale_guarantee_are_refused(rows):
     sketch = DPOPORP(4, random_state=0).fit(rows).set_params(epsilon=9.0)
     with pytest.raises(ValueError, match="no guarantee holds"):

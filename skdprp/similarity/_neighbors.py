@@ -117,6 +117,10 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     deviation of what one coordinate that changes by `max_change` may move. A component that no feature reaches does not
     count.
 
+    Bits say on which side of 0 a component is. Of dense rows, subtract the middles of the columns' bounds before the
+    sketch: where each component has about one feature and 0 is near an end of its bounds, bits say little, and
+    :class:`HammingNeighbors` with sketches of the queries may find more.
+
     The distance is 1 minus the cosine of a query's projection and the posterior means. That is a score to rank by, and
     no estimate of the rows' own cosine: see :func:`cosines` for that. A query of zeros has the distance 1 to all rows.
 
