@@ -54,8 +54,8 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     """
     if len(getattr(chunks, "shape", ())) == 2:
         raise ValueError(
-            "These are rows, and not chunks of them: sketch.transform(X) takes all at once, and transform_chunks(sketch, "
-            "(X[rows] for rows in sklearn.utils.gen_batches(len(X), 10_000))) some at a time."
+            "These are rows, and not chunks of them: sketch.transform(X) takes all at once, and "
+            "transform_chunks(sketch, (X[rows] for rows in sklearn.utils.gen_batches(len(X), 10_000))) some at a time."
         )
     release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
     # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
