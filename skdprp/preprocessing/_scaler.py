@@ -1,6 +1,7 @@
 """Scaling of columns by public bounds: bounds that do not come from the data."""
 
 from collections.abc import Mapping
+from functools import partial
 from numbers import Real
 
 import numpy as np
@@ -170,7 +171,7 @@ class PublicScaler(DataIndependentTransformer):
         if rows.shape[1] != self.n_features_in_:
             raise ValueError(f"X has {rows.shape[1]} columns where {self.n_features_in_} were scaled.")
         self._check_zeros(rows)
-        return _on_values(self._unscale, rows, float_type(X, rows))
+        return _on_values(_unscale, (self.scale_, self.offset_), rows, float_type(X, rows))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -185,19 +186,10 @@ class PublicScaler(DataIndependentTransformer):
 
     def _of_rows(self, rows, dtype):
         self._check_rows(rows)
-        return _on_values(self._scale, rows, dtype)
-
-    def _scale(self, values, column, dtype):
-        scaled = np.clip(values, *self.bounds_[column].T)  # of float64, as the bounds are
-        if not np.isnan(self.fill_).all():
-            scaled = np.where(np.isnan(scaled), self.fill_[column], scaled)
-        scaled *= self.scale_[column]
-        scaled += self.offset_[column]
         # Rounding overshoots, here and again in float32, and what follows counts on the range.
-        return np.clip(scaled, *_rounded_inward(self.feature_range_, dtype), out=scaled)
-
-    def _unscale(self, values, column, dtype):
-        return (values - self.offset_[column]) / self.scale_[column]
+        interval, fills = _rounded_inward(self.feature_range_, dtype), not np.isnan(self.fill_).all()
+        scale = partial(_scale, fills=fills, interval=interval)
+        return _on_values(scale, (*self.bounds_.T, self.scale_, self.offset_, self.fill_), rows, dtype)
 
     def _matches_parameters(self):
         if not self.__sklearn_is_fitted__():
@@ -222,17 +214,39 @@ class PublicScaler(DataIndependentTransformer):
             )
 
 
-def _on_values(function, X, dtype):
-    """Apply a function of values and their columns to each value of X, or each that is stored."""
+def _scale(values, low, high, scale, offset, fill, *, out, fills, interval):
+    np.minimum(np.maximum(values, low, out=out), high, out=out)  # in float64, as the bounds are; of nan it is nan
+    if fills:
+        np.copyto(out, fill, where=np.isnan(out))
+    out *= scale
+    out += offset
+    np.clip(out, *interval, out=out)
+
+
+def _unscale(values, scale, offset, *, out):
+    np.subtract(values, offset, out=out)
+    out /= scale
+
+
+def _on_values(function, parameters, X, dtype):
+    """Apply a function of values and the parameters of their columns to each value of X, or each that is stored."""
     values, columns = (X.data, X.indices) if sp.issparse(X) else (X, None)
-    scaled = np.empty_like(values, dtype=dtype)
+    changed = np.empty(values.shape, dtype)
     step = max(1, _BLOCK // max(1, values[:1].size))
+    if columns is None:  # as many rows of them as a block has: numpy is slow where it begins anew in each row
+        parameters = [np.tile(parameter, (min(step, len(values)), 1)) for parameter in parameters]
     for block in (slice(start, start + step) for start in range(0, len(values), step)):
-        scaled[block] = function(values[block], slice(None) if columns is None else columns[block], dtype)
+        part, out = values[block], changed[block]
+        of_part = [known[: len(part)] if columns is None else known[columns[block]] for known in parameters]
+        if dtype == np.float64:
+            function(part, *of_part, out=out)
+        else:
+            function(part, *of_part, out=(wide := np.empty(part.shape)))
+            out[...] = wide
     if columns is None:
-        return scaled
+        return changed
     # The zeros in between stay zero: all others are refused before.
-    return type(X)((scaled, columns.copy(), X.indptr.copy()), shape=X.shape)
+    return type(X)((changed, columns.copy(), X.indptr.copy()), shape=X.shape)
 
 
 def _rounded_inward(interval, dtype):
