@@ -77,7 +77,13 @@ def map_rows(function, X, nothing):
     nothing = _of_dask(nothing)
     on_chunk = _OnChunk(function, nothing)
     if is_frame(X):
-        return X.map_partitions(on_chunk, meta=nothing)
+        import dask.array as da
+
+        # Not by map_partitions, which optimises: targets of the same table would be read from its files once more.
+        task, shape = sys.modules["dask"].delayed(on_chunk, pure=True), (np.nan, *nothing.shape[1:])
+        parts = X.to_delayed(optimize_graph=False)
+        chunks = [da.from_delayed(task(part), shape, dtype=nothing.dtype, meta=nothing) for part in parts]
+        return da.concatenate(chunks, allow_unknown_chunksizes=True)
     rows = X.rechunk({1: -1})
     chunks = (rows.chunks[0], *((width,) for width in nothing.shape[1:]))
     dropped = 1 if nothing.ndim == 1 else None

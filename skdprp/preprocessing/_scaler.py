@@ -214,18 +214,18 @@ class PublicScaler(DataIndependentTransformer):
             )
 
 
-def _scale(values, low, high, scale, offset, fill, *, out, fills, interval):
-    np.minimum(np.maximum(values, low, out=out), high, out=out)  # in float64, as the bounds are; of nan it is nan
+def _scale(values, low, high, scale, offset, fill, *, fills, interval):
+    np.minimum(np.maximum(values, low, out=values), high, out=values)  # of nan it is nan
     if fills:
-        np.copyto(out, fill, where=np.isnan(out))
-    out *= scale
-    out += offset
-    np.clip(out, *interval, out=out)
+        np.copyto(values, fill, where=np.isnan(values))
+    values *= scale
+    values += offset
+    np.clip(values, *interval, out=values)
 
 
-def _unscale(values, scale, offset, *, out):
-    np.subtract(values, offset, out=out)
-    out /= scale
+def _unscale(values, scale, offset):
+    values -= offset
+    values /= scale
 
 
 def _on_values(function, parameters, X, dtype):
@@ -236,13 +236,12 @@ def _on_values(function, parameters, X, dtype):
     if columns is None:  # as many rows of them as a block has: numpy is slow where it begins anew in each row
         parameters = [np.tile(parameter, (min(step, len(values)), 1)) for parameter in parameters]
     for block in (slice(start, start + step) for start in range(0, len(values), step)):
-        part, out = values[block], changed[block]
-        of_part = [known[: len(part)] if columns is None else known[columns[block]] for known in parameters]
-        if dtype == np.float64:
-            function(part, *of_part, out=out)
-        else:
-            function(part, *of_part, out=(wide := np.empty(part.shape)))
-            out[...] = wide
+        # In float64, as the parameters are, and row by row, whichever way the rows lie in memory.
+        part = changed[block] if dtype == np.float64 else np.empty_like(changed[block], np.float64)
+        part[...] = values[block]
+        function(part, *(known[: len(part)] if columns is None else known[columns[block]] for known in parameters))
+        if dtype != np.float64:
+            changed[block] = part
     if columns is None:
         return changed
     # The zeros in between stay zero: all others are refused before.
