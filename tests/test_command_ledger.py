@@ -38,8 +38,18 @@ def test_private_bins_are_not_paid_for_a_fit_that_is_refused(points, capsys, mon
     monkeypatch.setattr(AMPClassifier, "fit", lambda *_: pytest.fail("fitted"))
     given = [*FIT, "--private-bins", *LEDGER, "--epsilon", "1", "--limit", "0.5:1e-4"]
     for _ in range(2):
-        assert "DPBinner and AMPClassifier are not released" in refused(capsys, given)
+        assert "DPBinner + AMPClassifier is not released" in refused(capsys, given)
     assert PrivacyLedger("spent.jsonl").entries == ()
+
+
+def test_bins_and_model_take_from_a_limit_what_both_cost_together(points, capsys):
+    """They took the sum of their epsilons, 1.22, as if one had been chosen after the other was seen."""
+    main([*FIT, "--private-bins", *LEDGER, "--epsilon", "1", "--limit", "1:1e-6"])
+    ledger = PrivacyLedger("spent.jsonl")
+    [released] = ledger.entries
+    assert released.guarantee.n_releases == 2
+    assert 0.999 < released.guarantee.epsilon <= 1.0
+    assert "Left are" in refused(capsys, [*FIT, *BOUNDS, *LEDGER, "--epsilon", "0.01"])
 
 
 def test_a_refusal_by_a_ledger_that_is_open_around_is_one_line(points, capsys):

@@ -13,6 +13,7 @@ from sklearn.metrics import r2_score, roc_auc_score, root_mean_squared_error
 from sklearn.pipeline import make_pipeline
 
 from ..guarantee import PrivacyWarning
+from ..ledger import entry
 from ..ledger._ledger import thrown_away
 from ..linear_model import AMPClassifier, DPRidge
 from ..model_selection import set_budget
@@ -124,9 +125,11 @@ def run(options):
     test = options.test and _read(options.test, options, **_labels_of(y, options), like=X)
     model = set_budget(_pipeline(X, y, options), X, y, epsilon=options.epsilon, delta=options.delta)
     _introduce(X, y, options)
-    with ledger_of(options) as ledger:
-        if ledger is not None:  # as a whole: bins are not paid for a model that is refused
-            ledger.check(privacy_report(model, X, y))
+    plan = privacy_report(model, X, y)
+    names = " + ".join(step.estimator for step in plan.steps if step.guarantee is not None)
+    # One entry: epsilons of bins and model are fixed before, so that their exact total counts, and a ledger that cannot
+    # know it would add them up. And bins are not paid for a model that is refused.
+    with ledger_of(options) as ledger, entry(plan.total, names):
         model.fit(X, y)
     with writing(options.output):  # at once: what fails below must not cost the release
         save_model(options.output, model)
