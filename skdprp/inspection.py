@@ -324,7 +324,7 @@ class PrivacyUtilityDisplay:
             scikit-learn's own; where there are several private steps, it varies the total of all of them, in the ratio
             of the epsilons that they have, by :func:`~skdprp.set_budget` for as many rows as each fold is fitted to.
         delta : float or None, default=None
-            Delta of that total, as :func:`~skdprp.set_budget` takes it; for several private steps only.
+            Delta of that total, as :func:`~skdprp.set_budget` takes it, or of the only private step. None leaves it to them.
         reference : "auto", estimator or None, default="auto"
             What stands for no privacy. "auto" leaves a private transformer out, and puts LogisticRegression on columns
             scaled by their largest values, or LinearRegression, in the place of a private model. Where the total of
@@ -347,7 +347,7 @@ class PrivacyUtilityDisplay:
             If `estimator` is none, such as a list of several.
         ValueError
             If there is no such parameter, or several steps whose total :func:`~skdprp.set_budget` cannot set; if
-            `delta` is given and no total is varied; or if an epsilon or `n_repeats` is not positive.
+            `delta` is given and the private step has none; or if an epsilon or `n_repeats` is not positive.
 
         Examples
         --------
@@ -380,7 +380,10 @@ class PrivacyUtilityDisplay:
         names, epsilons = [param_name] if param_name else _private_parameters(estimator), _increasing(epsilons)
         owners, is_total = [_owner(estimator, name) for name in names], len(names) > 1
         if delta is not None and not is_total:
-            raise ValueError(f"delta is for the total of several private steps: set that of {names[0]} in its step.")
+            of_step = names[0].removesuffix("epsilon") + "delta"
+            if of_step not in estimator.get_params():
+                raise ValueError(f"delta is of no use: {type(owners[0]).__name__} has none.")
+            estimator = clone(estimator).set_params(**{of_step: delta})
         label = label or ", ".join(type(owner).__name__ for owner in owners)
         hidden = {_hidden(owner) for owner in owners}
         splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))

@@ -142,8 +142,23 @@ def test_finds_the_private_step(two_digits):
     assert named.label == "AMPClassifier"
     with pytest.raises(ValueError, match="no step"):
         PrivacyUtilityDisplay.from_estimator(HuberRegressor(), X, y, **options)
-    with pytest.raises(ValueError, match=r"delta is for the total .* ampclassifier__epsilon"):
-        PrivacyUtilityDisplay.from_estimator(both, X, y, param_name="ampclassifier__epsilon", delta=1e-6, **options)
+    with pytest.raises(ValueError, match="delta is of no use: HomeMade has none"):
+        PrivacyUtilityDisplay.from_estimator(both, X, y, param_name="homemade__epsilon", delta=1e-6, **options)
+
+
+def test_delta_of_the_only_private_step_is_set(two_digits, monkeypatch):
+    """Of several steps it was that of their total, and of one it was refused."""
+    deltas, score = set(), inspection._fold_scores
+
+    def _spy(model, *arguments, **options):
+        deltas.add(getattr(model, "delta", None))
+        return score(model, *arguments, **options)
+
+    monkeypatch.setattr(inspection, "_fold_scores", _spy)
+    given = AMPClassifier(delta=1e-4)
+    options = {"epsilons": [1.0], "cv": 2, "n_repeats": 1, "reference": None, "chance": False}
+    PrivacyUtilityDisplay.from_estimator(given, *two_digits, delta=1e-7, **options)
+    assert deltas == {1e-7} and given.delta == 1e-4
 
 
 def test_of_several_private_steps_the_total_is_varied(monkeypatch, capsys):
