@@ -34,9 +34,14 @@ def read_labels(path, cells, classes=None, listed_by="--classes"):
         raise ValueError(f"{path}: some labels are missing: {CURE_OF_LABELS.rstrip('.')}")
     cells = list(map(str, cells))
     written = sorted(set(cells))
-    labels = _by_themselves(written) if classes is None else _as_classes(written, classes)
-    if labels is None:
-        raise ValueError(f"{path}: some labels are not among {listed_by}")
+    if classes is None:
+        labels = _by_themselves(written)
+    else:  # by what they mean as classes of that type
+        meaning = {int: whole_number, bool: str.lower, str: str}[type(classes[0])]
+        known = {meaning(str(label)): label for label in classes}
+        if not {*map(meaning, written)} <= set(known):
+            raise ValueError(f"{path}: some labels are not among {listed_by}")
+        labels = {cell: known[meaning(cell)] for cell in written}
     return np.array([labels[cell] for cell in cells])
 
 
@@ -50,13 +55,6 @@ def _by_themselves(written):
     if set(written) <= _TRUTH_VALUES:
         return {cell: cell.lower() == "true" for cell in written}
     return {cell: cell for cell in written}
-
-
-def _as_classes(written, classes):
-    """Return labels by what they mean as classes of that type, or None if some are no class."""
-    meaning = {int: whole_number, bool: str.lower, str: str}[type(classes[0])]
-    known = {meaning(str(label)): label for label in classes}
-    return {cell: known[meaning(cell)] for cell in written} if {*map(meaning, written)} <= set(known) else None
 
 
 def check_labels(path, y, rows_of_each_class=1):

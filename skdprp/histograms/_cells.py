@@ -56,7 +56,16 @@ class Cells:
 
 @lru_cache(maxsize=64)
 def _edges(cells):
-    edges = _edges_of_floats() if cells.bounds is None else _edges_between(*cells.bounds, cells.n_cells)
+    if cells.bounds is None:
+        edges = _edges_of_floats()
+    else:
+        (low, high), n_cells = cells.bounds, cells.n_cells
+        width = np.ldexp(1.0, int(np.ceil(np.log2((high - low) / n_cells))))
+        while np.floor(high / width) - np.floor(low / width) >= n_cells:
+            width *= 2
+        edges = np.arange(np.floor(low / width), np.floor(high / width) + 1) * width
+        if not (np.diff(edges) > 0).all():
+            raise ValueError(f"Between the bounds {low:g} and {high:g} floats have no {n_cells} cells: choose fewer.")
     edges.setflags(write=False)
     return edges
 
@@ -90,16 +99,6 @@ def _places_of_floats(values):
     places = of_bits[is_below.view(np.int8), np.clip(keys, 0, of_bits.shape[1] - 1)]
     places[~is_below & (sizes < _LEAST)] = of_zero
     return places
-
-
-def _edges_between(low, high, n_cells):
-    width = np.ldexp(1.0, int(np.ceil(np.log2((high - low) / n_cells))))
-    while np.floor(high / width) - np.floor(low / width) >= n_cells:
-        width *= 2
-    edges = np.arange(np.floor(low / width), np.floor(high / width) + 1) * width
-    if not (np.diff(edges) > 0).all():
-        raise ValueError(f"Between the bounds {low:g} and {high:g} floats have no {n_cells} cells: choose fewer.")
-    return edges
 
 
 @lru_cache(maxsize=64)
