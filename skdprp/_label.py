@@ -59,19 +59,17 @@ def wrap(text, indent):
 
 def as_html(title, facts):
     """Return a framed table of facts as HTML, in the colours of the page around it; names and texts are escaped."""
-    rows = "".join(
-        f"<tr><th style='{_CELL};padding-right:1em'>{html.escape(name)}</th><td style='{_CELL}'>{_cell(fact)}</td></tr>"
-        for name, fact in facts.items()
-    )
+    rows = ""
+    for name, fact in facts.items():
+        if isinstance(fact, str):
+            cell = html.escape(fact)
+        else:
+            items = "".join(f"<li>{html.escape(text)}</li>" for text in fact)
+            cell = f"<ul style='margin:0;padding-left:1.2em'>{items}</ul>"
+        rows += (
+            f"<tr><th style='{_CELL};padding-right:1em'>{html.escape(name)}</th><td style='{_CELL}'>{cell}</td></tr>"
+        )
     return f"<div style='{_FRAME}'><strong>{html.escape(title)}</strong><table>{rows}</table></div>"
-
-
-def _cell(fact):
-    """Write a fact, or a list of facts, as HTML."""
-    if isinstance(fact, str):
-        return html.escape(fact)
-    items = "".join(f"<li>{html.escape(text)}</li>" for text in fact)
-    return f"<ul style='margin:0;padding-left:1.2em'>{items}</ul>"
 
 
 def as_markdown(facts):

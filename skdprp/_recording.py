@@ -79,21 +79,15 @@ _LINEAGE = set()
 _USERS = set()  # that this process and its ancestors were ever seen to be
 
 
-def _users_of(pid):
-    """Users that Linux says a process is, or can become again."""
-    with suppress(OSError):
-        status = Path(f"/proc/{pid}/status").read_bytes().decode(errors="replace")
-        return next((line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")), [])
-    return []
-
-
 @lru_cache(maxsize=1)
 def _lineage(pid, parent):
     """Return a process and all that were ever seen among its ancestors, for those may have ended."""
     seen = []
     while pid > 0 and (process := _process(pid)) not in seen:
         seen.append(process)
-        _USERS.update(_users_of(pid))
+        with suppress(OSError):  # users that Linux says it is, or can become again
+            status = Path(f"/proc/{pid}/status").read_bytes().decode(errors="replace")
+            _USERS.update(next((line.split()[1:] for line in status.splitlines() if line.startswith("Uid:")), []))
         pid, parent = parent, int((_facts_of(parent) or ["", 0])[1])  # elsewhere than on Linux, the parent is the last
     _LINEAGE.update(seen)
     return _LINEAGE
@@ -268,16 +262,11 @@ def _mark(marker, journal):
             raise PermissionError(f"{directory} belongs to somebody else, who could say which ledgers are open.")
         with suppress(FileNotFoundError):
             os.chmod(directory, 0o755)  # descendants that are other users by now look for markers, too
-            _sweep(directory)
+            for name in os.listdir(directory):
+                with suppress(OSError, ValueError):
+                    if not _lives(_owner(name)):  # it was killed
+                        os.unlink(f"{directory}/{name}")
             return os.symlink(f"{device} {inode} {path}", marker)
-
-
-def _sweep(directory):
-    """Remove the markers of owners that were killed."""
-    for name in os.listdir(directory):
-        with suppress(OSError, ValueError):
-            if not _lives(_owner(name)):
-                os.unlink(f"{directory}/{name}")
 
 
 def _unmark(marker, is_left_to_children=False):

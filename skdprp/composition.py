@@ -246,7 +246,10 @@ def _distribution(loss):
         from dp_accounting.pld import privacy_loss_distribution
     except ImportError as error:
         raise ImportError('Exact composition needs dp-accounting: python -m pip install "skdprp[pld]"') from error
-    reaches = [_reach(profile) for profile in loss.profiles]
+    reaches = []
+    for profile in loss.profiles:  # an epsilon from which on it is constant, or negligible, or where we stop to look
+        floor = max(_NEGLIGIBLE, profile(_LARGEST_REACH) * (1 + 1e-9))  # above the limit, or it were never reached
+        reaches.append(min(PrivacyLoss(profiles=(profile,)).epsilon(floor) * (1 + 1e-9), _LARGEST_REACH))
     gaussian_reach = gaussian_epsilon(_NEGLIGIBLE, scale=1.0, sensitivity=loss.mu) if loss.mu else 0.0
     # Next to no privacy: a grid would need more points than memory has, and delta = 1 is all that is worth saying.
     if gaussian_reach > _LARGEST_REACH or any(profile(_LARGEST_REACH) > 1 - _FFT_ERROR for profile in loss.profiles):
@@ -267,12 +270,6 @@ def _grid_step(reaches):
     # Mean of losses of +-reach under epsilon-DP, and Hoeffding's bound on how far beyond it their sum gets.
     likely = reaches @ np.tanh(reaches / 2) + np.sqrt(-2 * np.log(_NEGLIGIBLE) * (reaches @ reaches))
     return max(_FINEST * positive.min(initial=1.0), _COARSEST * min(reaches.sum(), likely))
-
-
-def _reach(profile):
-    """Return an epsilon from which on the profile is constant, or negligible, or where we stop to look."""
-    floor = max(_NEGLIGIBLE, profile(_LARGEST_REACH) * (1 + 1e-9))  # above the limit, or it were never reached
-    return min(PrivacyLoss(profiles=(profile,)).epsilon(floor) * (1 + 1e-9), _LARGEST_REACH)
 
 
 @lru_cache(maxsize=64)

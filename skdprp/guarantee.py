@@ -598,9 +598,15 @@ def compose(*guarantees, delta=None, disjoint=False):
         return guarantees[0]
     if delta is not None and not 0 <= delta <= 1:
         raise ValueError(f"delta must be between 0 and 1, got {delta}.")
-    _check_same_kind(guarantees)
+    if not guarantees:
+        raise ValueError("A composition needs at least one guarantee.")
+    definitions = {guarantee.definition for guarantee in guarantees}
+    if len(definitions) > 1:
+        raise ValueError(f"Guarantees of different definitions do not compose: {', '.join(sorted(definitions))}.")
+    if not guarantees[0].definition.composes:
+        raise ValueError(f"Guarantees of this definition do not compose: {guarantees[0].definition}.")
     unit = _common_unit(guarantees)
-    total = _disjoint_total(guarantees, delta) if disjoint else _sequential_total(guarantees, delta)
+    total = _total(guarantees, delta, disjoint=disjoint)
     return replace(
         guarantees[0],
         unit=unit,
@@ -628,16 +634,6 @@ def _given(guarantees, *, disjoint):
         of_each = " of each part" if disjoint else " of each release"
         facts = [fact.removesuffix(of_each) + of_each for fact in facts]
     return _joined(facts, " and ")
-
-
-def _check_same_kind(guarantees):
-    if not guarantees:
-        raise ValueError("A composition needs at least one guarantee.")
-    definitions = {guarantee.definition for guarantee in guarantees}
-    if len(definitions) > 1:
-        raise ValueError(f"Guarantees of different definitions do not compose: {', '.join(sorted(definitions))}.")
-    if not guarantees[0].definition.composes:
-        raise ValueError(f"Guarantees of this definition do not compose: {guarantees[0].definition}.")
 
 
 def _common_unit(guarantees):
@@ -673,24 +669,19 @@ def loss_of(guarantee):
     return PrivacyLoss(profiles=(profile,), failure_probability=guarantee.delta)
 
 
-def _sequential_total(guarantees, delta):
-    basic_epsilon = sum_up(guarantee.epsilon for guarantee in guarantees)
+def _total(guarantees, delta, *, disjoint):
+    add_up, basic = (max, "disjoint rows") if disjoint else (sum_up, "basic composition")
+    basic_epsilon = add_up(guarantee.epsilon for guarantee in guarantees)
     if guarantees[0].definition is not Definition.DP:
-        return {"epsilon": basic_epsilon, "delta": 0.0, "loss": None, "method": "basic composition"}
-    basic_delta = min(1.0, sum_up(guarantee.delta for guarantee in guarantees))
-    loss = sum((loss_of(guarantee) for guarantee in guarantees), start=PrivacyLoss())
-    return _stated(basic_epsilon, basic_delta, loss, at=delta, method=loss.method, basic="basic composition")
-
-
-def _disjoint_total(guarantees, delta):
-    weakest_epsilon = max(guarantee.epsilon for guarantee in guarantees)
-    if guarantees[0].definition is not Definition.DP:
-        return {"epsilon": weakest_epsilon, "delta": 0.0, "loss": None, "method": "disjoint rows"}
-    weakest_delta = max(guarantee.delta for guarantee in guarantees)
+        return {"epsilon": basic_epsilon, "delta": 0.0, "loss": None, "method": basic}
+    basic_delta = min(1.0, add_up(guarantee.delta for guarantee in guarantees))
+    if not disjoint:
+        loss = sum((loss_of(guarantee) for guarantee in guarantees), start=PrivacyLoss())
+        return _stated(basic_epsilon, basic_delta, loss, at=delta, method=loss.method, basic=basic)
     losses = tuple(dict.fromkeys(map(loss_of, guarantees)))
     # A neighbour changes one of the releases, and nobody knows which: of each epsilon counts the weakest at it.
     loss = losses[0] if len(losses) == 1 else PrivacyLoss(profiles=(Profile.of(largest_profile, losses=losses),))
-    return _stated(weakest_epsilon, weakest_delta, loss, at=delta, method="disjoint rows", basic="disjoint rows")
+    return _stated(basic_epsilon, basic_delta, loss, at=delta, method=basic, basic=basic)
 
 
 def _stated(basic_epsilon, basic_delta, loss, *, at, method, basic):

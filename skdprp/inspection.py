@@ -192,14 +192,6 @@ def _increasing(epsilons):
     return epsilons
 
 
-def _split_scores(results, scoring):
-    """Scores of a search, of shape (n_candidates, n_folds)."""
-    folds = [key for key in results if key.startswith("split") and key.endswith(f"_test_{scoring}")]
-    if not folds:
-        raise ValueError(f"The results have no scores of folds named {scoring!r}.")
-    return np.column_stack([results[key] for key in folds])
-
-
 class PrivacyUtilityDisplay:
     """How well an estimator does at each epsilon, over folds and draws of noise.
 
@@ -474,7 +466,10 @@ class PrivacyUtilityDisplay:
             param_name = _only(private, "The search varied {} with a parameter `epsilon`")
         epsilons = np.ma.filled(np.ma.asarray(results[f"param_{param_name}"]).astype(np.float64), np.nan)
         private = ~np.isnan(epsilons)  # of several grids, some may have candidates without an epsilon
-        epsilons, scores = epsilons[private], _split_scores(results, scoring)[private]
+        folds = [key for key in results if key.startswith("split") and key.endswith(f"_test_{scoring}")]
+        if not folds:
+            raise ValueError(f"The results have no scores of folds named {scoring!r}.")
+        epsilons, scores = epsilons[private], np.column_stack([results[key] for key in folds])[private]
         # Of candidates with the same epsilon the one with the best mean counts, in all folds.
         best_first = np.argsort(-np.nan_to_num(scores.mean(axis=1), nan=-np.inf), kind="stable")
         epsilons, first = np.unique(epsilons[best_first], return_index=True)

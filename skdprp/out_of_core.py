@@ -58,11 +58,13 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
             "transform_chunks(sketch, (X[rows] for rows in sklearn.utils.gen_batches(len(X), 10_000))) some at a time."
         )
     release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
-    # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
-    own = (lambda chunk: chunk) if release.n_jobs == 1 else _own_copy
+    if release.n_jobs != 1:
+        # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
+        # A deep copy of a frame of polars, or of pandas over Arrow, is another view of the same memory.
+        chunks = (pickle.loads(pickle.dumps(chunk)) for chunk in chunks)
     run, rows = f"transform_chunks {uuid4().hex}", current_rows()
     places = ((*rows, ("", run, str(place))) for place in count())
-    tasks = (delayed(_transform)(sketch, own(chunk), place) for chunk, place in zip(chunks, places, strict=False))
+    tasks = (delayed(_transform)(sketch, chunk, place) for chunk, place in zip(chunks, places, strict=False))
     sketches = (np.asarray(part) for part in release(tasks))
     if verbose:
         sketches = _show_progress(sketches, n_rows=None if out is None else len(out))
@@ -72,11 +74,6 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     if not parts:
         raise ValueError("There are no chunks.")
     return np.concatenate(parts)
-
-
-def _own_copy(chunk):
-    # A deep copy of a frame of polars, or of pandas over Arrow, is another view of the same memory.
-    return pickle.loads(pickle.dumps(chunk))
 
 
 def _fill(out, sketches):

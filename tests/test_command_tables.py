@@ -12,7 +12,7 @@ from command import BOUNDS, FIT, SPARSE_FIT
 
 from skdprp import load_model
 from skdprp._command import _tables, main
-from skdprp._command._tables import read_file
+from skdprp._command._tables import check_features, read_file
 
 
 def test_column_of_row_numbers_is_no_feature(points, folder, capsys):
@@ -189,5 +189,5 @@ def test_no_cell_decides_how_the_numbers_of_other_rows_are_read(folder, other):
         X, _ = read_file(folder / "table.csv", target="kind", classes=["a", "b"])
         for read in (_tables._numbers(X["size"]), _tables._coerced(X["size"])):
             assert read is None or np.array_equal(read[:-1], np.array(cells, dtype=object).astype(float))
-        listed = _tables._as_categories(X["size"].astype(str), [float(2**60)])
-        assert listed[0] == 2.0**60
+        listed = check_features("table.csv", X[["size"]].astype(str), {"size": [float(2**60)]}, ())
+        assert listed["size"][0] == 2.0**60

@@ -121,8 +121,12 @@ def run(options):
     if options.fill and options.numbers == "bins":
         raise ValueError("--fill goes with --numbers scaled: bins have one for missing values")
     X, y = _read(options.file, options, classes=options.classes)
-    # Before the fit: a mistake in there costs no release.
-    test = options.test and _read(options.test, options, **_labels_of(y, options), like=X)
+    test = None
+    if options.test:  # before the fit: a mistake in there costs no release
+        labels = {"classes": options.classes}
+        if not (options.classes or options.target_bounds):  # in the type of the classes, whatever their own cells are
+            labels = {"classes": np.unique(y).tolist(), "listed_by": f"those of {options.file}"}
+        test = _read(options.test, options, **labels, like=X)
     model = set_budget(_pipeline(X, y, options), X, y, epsilon=options.epsilon, delta=options.delta)
     _introduce(X, y, options)
     plan = privacy_report(model, X, y)
@@ -157,13 +161,6 @@ def _read(path, options, **labels):
             )
         check_labels(path, y)
     return X, y
-
-
-def _labels_of(y, options):
-    """Say in what type labels of other rows are read, whatever their own cells are: that of the classes."""
-    if options.classes or options.target_bounds:
-        return {"classes": options.classes}
-    return {"classes": np.unique(y).tolist(), "listed_by": f"those of {options.file}"}
 
 
 def _pipeline(X, y, options):

@@ -34,29 +34,23 @@ def read_labels(path, cells, classes=None, listed_by="--classes"):
         raise ValueError(f"{path}: some labels are missing: {CURE_OF_LABELS.rstrip('.')}")
     cells = list(map(str, cells))
     written = sorted(set(cells))
-    labels = _by_themselves(written) if classes is None else _as_classes(written, classes)
-    if labels is None:
-        raise ValueError(f"{path}: some labels are not among {listed_by}")
-    return np.array([labels[cell] for cell in cells])
-
-
-def _by_themselves(written):
-    """Return labels by how they are written: whole or real numbers, truth values as tables have them, or names."""
     numbers = {cell: whole_number(cell) for cell in written}
-    if None not in numbers.values():
-        return numbers
-    if all(_NUMBER.fullmatch(cell.strip()) for cell in written):
-        return {cell: float(cell) for cell in written}
-    if set(written) <= _TRUTH_VALUES:
-        return {cell: cell.lower() == "true" for cell in written}
-    return {cell: cell for cell in written}
-
-
-def _as_classes(written, classes):
-    """Return labels by what they mean as classes of that type, or None if some are no class."""
-    meaning = {int: whole_number, bool: str.lower, str: str}[type(classes[0])]
-    known = {meaning(str(label)): label for label in classes}
-    return {cell: known[meaning(cell)] for cell in written} if {*map(meaning, written)} <= set(known) else None
+    if classes is not None:  # by what they mean as classes of that type
+        meaning = {int: whole_number, bool: str.lower, str: str}[type(classes[0])]
+        known = {meaning(str(label)): label for label in classes}
+        if not {*map(meaning, written)} <= set(known):
+            raise ValueError(f"{path}: some labels are not among {listed_by}")
+        labels = {cell: known[meaning(cell)] for cell in written}
+    # Or else by how they are written: whole or real numbers, truth values as tables have them, or names.
+    elif None not in numbers.values():
+        labels = numbers
+    elif all(_NUMBER.fullmatch(cell.strip()) for cell in written):
+        labels = {cell: float(cell) for cell in written}
+    elif set(written) <= _TRUTH_VALUES:
+        labels = {cell: cell.lower() == "true" for cell in written}
+    else:
+        labels = {cell: cell for cell in written}
+    return np.array([labels[cell] for cell in cells])
 
 
 def check_labels(path, y, rows_of_each_class=1):

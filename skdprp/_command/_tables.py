@@ -112,7 +112,12 @@ def _read_csv(path, as_text, target=None):
         if columns[0] == "Unnamed: 0":
             print(f"{path}: the first column has no name, so it numbers the rows and is left out")
             columns = columns[1:]
-        _check_header(path, columns, target)
+        # The first line may be a row, which would go into the model and into messages as names of columns.
+        if not (_are_names(columns) or _are_names([column for column in columns if column != target])):
+            told = f"the first line must hold the names of the {len(columns)} columns, and some of it is no name"
+            raise ValueError(f"{path}: {told} but a number or empty")
+        if target is not None and target not in columns:
+            raise ValueError(f"{path}: no column {target!r} among the {len(columns)}")
         with warnings.catch_warnings():
             # Rows with more cells than the header has warn, and would say how many columns there are, and which.
             warnings.simplefilter("error", pd.errors.ParserWarning)
@@ -130,15 +135,6 @@ def _read_csv(path, as_text, target=None):
     if len(table) == 0:
         raise ValueError(f"{path}: there are no rows")
     return table
-
-
-def _check_header(path, columns, target):
-    """Refuse a first line that may be a row: it would go into the model and into messages as names of columns."""
-    if not (_are_names(columns) or _are_names([column for column in columns if column != target])):
-        told = f"the first line must hold the names of the {len(columns)} columns, and some of it is no name"
-        raise ValueError(f"{path}: {told} but a number or empty")
-    if target is not None and target not in columns:
-        raise ValueError(f"{path}: no column {target!r} among the {len(columns)}")
 
 
 def _are_names(columns):
@@ -176,7 +172,9 @@ def check_features(path, X, categories, bounded, *, unnamed="refuse", faults=())
     for name, column in X.items():
         try:
             if name in categories:
-                checked[name] = _as_categories(column, categories[name])
+                checked[name] = _as_listed(column, categories[name])
+                if not checked[name].isin(categories[name]).any():
+                    raise ValueError(f"column {name!r} holds none of its --categories")
             elif name in bounded:
                 checked[name] = _as_numbers(column, takes_missing=unnamed != "keep")
             elif unnamed == "find":
@@ -192,14 +190,6 @@ def check_features(path, X, categories, bounded, *, unnamed="refuse", faults=())
 def _raise(path, faults):
     if faults:
         raise ValueError("\n".join(f"{path}: {fault}" for fault in faults))
-
-
-def _as_categories(column, listed):
-    """Return a column of categories, of which some have to be there."""
-    cells = _as_listed(column, listed)
-    if not cells.isin(listed).any():
-        raise ValueError(f"column {column.name!r} holds none of its --categories")
-    return cells
 
 
 def _as_listed(column, listed):

@@ -80,19 +80,17 @@ def classifier(a, b):
     return lambda outputs: forest.decision_function(_flat(outputs))
 
 
-def _log_odds(a, b):
-    """Values of one column that occur more than once, and the logarithm of the odds of b when they are seen."""
-    values, index = np.unique(np.concatenate([a, b]), return_inverse=True)
-    seen_a, seen_b = (np.bincount(part, minlength=len(values)) for part in (index[: len(a)], index[len(a) :]))
-    repeated = seen_a + seen_b > 1  # a value seen once says nothing of the next output
-    return values[repeated], np.log((seen_b[repeated] + 0.5) / (seen_a[repeated] + 0.5))
-
-
 def _exact_values(features):
     """Make a distinguisher that recognises values of some features which come back exactly."""
 
     def _distinguisher(a, b):
-        tables = [_log_odds(*columns) for columns in zip(features(a).T, features(b).T, strict=True)]
+        tables = []  # of each column: values, and the logarithm of the odds of b when they are seen
+        for of_a, of_b in zip(features(a).T, features(b).T, strict=True):
+            values, index = np.unique(np.concatenate([of_a, of_b]), return_inverse=True)
+            sides = index[: len(of_a)], index[len(of_a) :]
+            seen_a, seen_b = (np.bincount(side, minlength=len(values)) for side in sides)
+            repeated = seen_a + seen_b > 1  # a value seen once says nothing of the next output
+            tables.append((values[repeated], np.log((seen_b[repeated] + 0.5) / (seen_a[repeated] + 0.5))))
 
         def _score(outputs):
             score = np.zeros(len(outputs))
@@ -107,21 +105,21 @@ def _exact_values(features):
     return _distinguisher
 
 
-def _lowest_bits(outputs):
+@_exact_values
+def lowest_bits(outputs):
     """Exponent of the lowest bit that is set in each float: finer where floating-point addition has left it finer."""
     fraction, exponent = np.frexp(_flat(outputs))
     mantissa = np.ldexp(fraction, 53).astype(np.int64)
     return np.where(mantissa == 0, 9999, exponent + np.frexp((mantissa & -mantissa).astype(float))[1])
 
 
-def _differences(outputs):
+@_exact_values
+def differences(outputs):
     """Differences of adjacent rows, which are all that is left of the data where rows share their noise."""
     return _flat(np.diff(outputs, axis=1).astype(np.float32))  # less exact than any rounding of the sums
 
 
 values = _exact_values(_flat)
-lowest_bits = _exact_values(_lowest_bits)
-differences = _exact_values(_differences)
 
 BATTERY = {
     "nearer centre": nearer_centre,

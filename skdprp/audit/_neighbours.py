@@ -115,19 +115,6 @@ def _largest_row(projection, size):
     return unit
 
 
-def _leading_direction(projection, noise):
-    """Unit l2 vector that moves the projection most, in the norm of the noise; for l1, by alternating signs."""
-    W = np.concatenate([rows for _, rows in _rows_of(projection)])
-    # Largest in l2 is the first singular vector; in l1, signs s and direction W s in turn, which only ever grow.
-    direction = np.linalg.svd(W, full_matrices=False)[0][:, 0]
-    for _ in range(_SIGN_STEPS if noise == "laplace" else 0):
-        moved = W @ np.sign(direction @ W)
-        if not moved.any():
-            raise ValueError("The projection is zero everywhere: no neighbours differ in what is released.")
-        direction = moved / np.linalg.norm(moved)
-    return direction
-
-
 def _both_sides(step):
     return step[None] / 2, -step[None] / 2
 
@@ -135,7 +122,14 @@ def _both_sides(step):
 def _longest_step(estimator, noise):
     """Change of a row that moves the projection most, in the norm of the noise."""
     if getattr(estimator, "adjacency", Relation.L1) == Relation.L2:
-        direction = _leading_direction(estimator.projection_, noise)
+        W = np.concatenate([rows for _, rows in _rows_of(estimator.projection_)])
+        # Largest in l2 is the first singular vector; in l1, signs s and direction W s in turn, which only ever grow.
+        direction = np.linalg.svd(W, full_matrices=False)[0][:, 0]
+        for _ in range(_SIGN_STEPS if noise == "laplace" else 0):
+            moved = W @ np.sign(direction @ W)
+            if not moved.any():
+                raise ValueError("The projection is zero everywhere: no neighbours differ in what is released.")
+            direction = moved / np.linalg.norm(moved)
     else:
         order = 1 if noise == "laplace" else 2
         direction = _largest_row(estimator.projection_, lambda rows: np.linalg.norm(rows, ord=order, axis=1))

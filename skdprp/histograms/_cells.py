@@ -44,9 +44,15 @@ class Cells:
 
     def place(self, values):
         """Return the number of the cell of each value; values are no nan."""
+        if self.bounds is None:  # looked up, which is several times as fast as to search for the edges
+            of_bits, of_zero = _tables()
+            is_below, sizes = values < 0, np.abs(values)
+            # Cells begin at their edge: numbers below 0 share a cell up to the one with other leading bits.
+            keys = (sizes.view(np.int64) - is_below >> _TRAILING) - _LEAST_KEY
+            places = of_bits[is_below.view(np.int8), np.clip(keys, 0, of_bits.shape[1] - 1)]
+            places[~is_below & (sizes < _LEAST)] = of_zero
+            return places
         edges = _edges(self)
-        if self.bounds is None:
-            return _places_of_floats(values)
         width = edges[1] - edges[0]  # a power of two, so that quotients are exact
         values = np.clip(values, edges[0], edges[-1])
         places = np.floor(values / width)
@@ -56,7 +62,16 @@ class Cells:
 
 @lru_cache(maxsize=64)
 def _edges(cells):
-    edges = _edges_of_floats() if cells.bounds is None else _edges_between(*cells.bounds, cells.n_cells)
+    if cells.bounds is None:
+        edges = _edges_of_floats()
+    else:
+        (low, high), n_cells = cells.bounds, cells.n_cells
+        width = np.ldexp(1.0, int(np.ceil(np.log2((high - low) / n_cells))))
+        while np.floor(high / width) - np.floor(low / width) >= n_cells:
+            width *= 2
+        edges = np.arange(np.floor(low / width), np.floor(high / width) + 1) * width
+        if not (np.diff(edges) > 0).all():
+            raise ValueError(f"Between the bounds {low:g} and {high:g} floats have no {n_cells} cells: choose fewer.")
     edges.setflags(write=False)
     return edges
 
@@ -79,27 +94,6 @@ def _tables():
     edges = _edges_of_floats()[1:]
     tables = [edges.searchsorted(numbers, side="right") for numbers in (above, -below, [0.0])]
     return np.stack(tables[:2]), tables[2][0]
-
-
-def _places_of_floats(values):
-    """Look the cells of numbers up, which is several times as fast as to search for their edges."""
-    of_bits, of_zero = _tables()
-    is_below, sizes = values < 0, np.abs(values)
-    # Cells begin at their edge: numbers below 0 share a cell up to the one with other leading bits.
-    keys = (sizes.view(np.int64) - is_below >> _TRAILING) - _LEAST_KEY
-    places = of_bits[is_below.view(np.int8), np.clip(keys, 0, of_bits.shape[1] - 1)]
-    places[~is_below & (sizes < _LEAST)] = of_zero
-    return places
-
-
-def _edges_between(low, high, n_cells):
-    width = np.ldexp(1.0, int(np.ceil(np.log2((high - low) / n_cells))))
-    while np.floor(high / width) - np.floor(low / width) >= n_cells:
-        width *= 2
-    edges = np.arange(np.floor(low / width), np.floor(high / width) + 1) * width
-    if not (np.diff(edges) > 0).all():
-        raise ValueError(f"Between the bounds {low:g} and {high:g} floats have no {n_cells} cells: choose fewer.")
-    return edges
 
 
 @lru_cache(maxsize=64)

@@ -167,14 +167,14 @@ def columns_of(X, n_features, names, *, bounds, categories, n_cells, counts_list
             )
     elif bounds is not None:
         limits = dict.fromkeys(names, bounds)
-
-    def _column(name):
-        if is_category[name]:
-            return Unlisted() if listed[name] is None else Listed(_names(listed[name], name), counts_listed)
-        pair = None if limits[name] is None else low_and_high(limits[name], f"bounds of column {name!r}")
-        return Numbers(Cells(pair, n_cells))
-
-    return tuple(map(_column, names))
+    columns = []
+    for name in names:
+        if not is_category[name]:
+            pair = None if limits[name] is None else low_and_high(limits[name], f"bounds of column {name!r}")
+            columns.append(Numbers(Cells(pair, n_cells)))
+        else:
+            columns.append(Unlisted() if listed[name] is None else Listed(_names(listed[name], name), counts_listed))
+    return tuple(columns)
 
 
 def holds_times(dtype):

@@ -165,7 +165,14 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             given = stand_in(chunk) if is_lazy(chunk) else chunk
             validate_schema(self, given, reset=columns is None)
             columns = self._columns(given) if columns is None else columns
-            for n_rows, counts in _count_parts(chunk, columns):
+            if is_lazy(chunk):  # each partition, on the scheduler in use
+                import dask
+
+                tasks = (dask.delayed(_count_partition)(part, columns) for part in partitions(chunk)[0])
+                parts = filter(None, dask.compute(*tasks))
+            else:
+                parts = [count(chunk, columns)]
+            for n_rows, counts in parts:
                 n_samples += n_rows
                 total = counts if total is None else [one + more for one, more in zip(total, counts, strict=True)]
         if total is None:
@@ -345,15 +352,6 @@ def values_of(X, histograms):
         Numbers(one.cells) if isinstance(one, NumberHistogram) else Listed(one.categories) for one in histograms.columns
     )
     return read(X, tuple(columns))[1]
-
-
-def _count_parts(X, columns):
-    """Count rows of a table, or of each partition of a dask collection, on the scheduler in use."""
-    if not is_lazy(X):
-        return [count(X, columns)]
-    import dask
-
-    return filter(None, dask.compute(*(dask.delayed(_count_partition)(part, columns) for part in partitions(X)[0])))
 
 
 @silent

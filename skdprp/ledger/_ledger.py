@@ -44,7 +44,12 @@ class _Book:
         for index in range(len(self._known), len(lines) - 1):
             try:
                 facts = json.loads(lines[index + 1])
-                one = Limit.from_dict(facts["limit"]) if not index and "limit" in facts else _entry_of(facts)
+                if not index and "limit" in facts:
+                    one = Limit.from_dict(facts["limit"])
+                else:
+                    guarantee = PrivacyGuarantee.from_dict(facts["guarantee"])
+                    known = facts["id"], facts["time"], str(facts["estimator"])
+                    one = Entry(*known, guarantee, tuple(map(tuple, facts["rows"])))
             except (KeyError, TypeError, ValueError, OverflowError) as error:
                 raise self.journal.damaged(index + 2, repr(error)) from None
             self._known[index : index + 1] = [one]  # once, even if what interrupted this did so
@@ -119,11 +124,6 @@ def _readable(guarantee):
     except (TypeError, ValueError, OverflowError) as error:
         why = str(error)
     raise LedgerError(f"{guarantee!r} cannot be written to a ledger ({why}): nothing is released.")
-
-
-def _entry_of(facts):
-    guarantee = PrivacyGuarantee.from_dict(facts["guarantee"])
-    return Entry(facts["id"], facts["time"], str(facts["estimator"]), guarantee, tuple(map(tuple, facts["rows"])))
 
 
 _BOOKS = {}  # marker -> book: what was read is kept while a ledger is open, and read anew when it is opened again

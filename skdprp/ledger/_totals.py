@@ -102,20 +102,19 @@ def _rounded_up(cost):
 
 def _terms(releases):
     """Guarantees that add up: of releases of all rows, and of all parts of each division."""
-    own = [guarantee for rows, guarantee in releases if not rows]
+    terms = [guarantee for rows, guarantee in releases if not rows]
     divisions = {}
     for rows, guarantee in releases:
         if rows:
             division, part = rows[0]
             divisions.setdefault(division, {}).setdefault(part, []).append((rows[1:], guarantee))
-    return own + [_of_disjoint([compose(*_terms(part)) for part in parts.values()]) for parts in divisions.values()]
-
-
-def _of_disjoint(totals):
-    if len(totals) == 1:
-        return totals[0]
-    total = compose(*totals, disjoint=True)
-    return replace(total, assumptions=(*dict.fromkeys([*total.assumptions, _NO_ROW_IN_COMMON]),))
+    for parts in divisions.values():
+        totals = [compose(*_terms(part)) for part in parts.values()]
+        if len(totals) > 1:
+            total = compose(*totals, disjoint=True)
+            totals = [replace(total, assumptions=(*dict.fromkeys([*total.assumptions, _NO_ROW_IN_COMMON]),))]
+        terms += totals
+    return terms
 
 
 def same_neighbours(guarantee, other):

@@ -255,9 +255,7 @@ class AMPClassifier(PrivateLinearClassifier):
             return self._calibrate_as_published(problem, delta)
         # Sampling in floats costs a little, which is set aside first: ideal noise has to meet what is left.
         target = sampled_target(self.epsilon, delta, n_changed=_n_noisy(problem))
-        counts = self._label_counts(problem, delta) if can_count else {"gaussian": None, "product": None}
-        kind, deviation = self._least_noise(problem, target, counts)
-        count = counts[kind]
+        kind, deviation, count = self._least_noise(problem, target, delta, can_count)
         problem = _with_largest_offset(problem, count)
         penalty = self._penalty(problem, kind, deviation)
         log_det = hessian_log_det(problem.row_loss, max_norm=problem.row_norm, penalty=penalty)
@@ -274,19 +272,20 @@ class AMPClassifier(PrivateLinearClassifier):
         source = _SOFTMAX_PROOF if problem.multinomial else _BINARY_PROOF
         return self._state(noise, "Gaussian", delta=delta, source=source, loss=loss)
 
-    def _label_counts(self, problem, delta):
-        """Noise of a count of labels beside either kind of noise, or None where it does not pay."""
-        counts = {
-            "gaussian": gaussian_label_count(self.epsilon, delta, n_samples=problem.n_samples),
-            "product": laplace_label_count(self.epsilon, n_samples=problem.n_samples),
-        }
-        wanted = self.count_labels is True or self.threshold == "prior"
-        may_pay = self.count_labels is not False
-        return {kind: count if wanted or (may_pay and count.pays) else None for kind, count in counts.items()}
+    def _least_noise(self, problem, target, delta, can_count):
+        """Kind of the noise, the root mean square of a coordinate if no log-determinant took part of epsilon, a count.
 
-    def _least_noise(self, problem, target, counts):
-        """Kind of the noise, and the root mean square of a coordinate if no log-determinant took part of epsilon."""
-        deviations = {}
+        The last is the noise of a count of labels beside it, or None where that does not pay.
+        """
+        counts, deviations = {"gaussian": None, "product": None}, {}
+        if can_count:
+            possible = {
+                "gaussian": gaussian_label_count(self.epsilon, delta, n_samples=problem.n_samples),
+                "product": laplace_label_count(self.epsilon, n_samples=problem.n_samples),
+            }
+            wanted = self.count_labels is True or self.threshold == "prior"
+            may_pay = self.count_labels is not False
+            counts = {kind: count if wanted or (may_pay and count.pays) else None for kind, count in possible.items()}
         if self.noise != "product":
             _, calibrate, facts = self._gaussian_mechanism(problem, counts["gaussian"])
             deviations["gaussian"] = calibrate(*target, log_det=0.0, **facts)
@@ -297,7 +296,8 @@ class AMPClassifier(PrivateLinearClassifier):
             scale = product_perturbation_scale(*_share_of_each(problem, target), **facts)
             # Its squared radius has the mean n (n + 1) scale^2, over n coordinates.
             deviations["product"] = np.sqrt(problem.n_weights + 1) * scale
-        return min(deviations.items(), key=lambda item: item[1])
+        kind = min(deviations, key=deviations.get)
+        return kind, deviations[kind], counts[kind]
 
     def _product_facts(self, problem, count):
         """Public facts that profile and calibration of product noise take."""

@@ -39,19 +39,18 @@ def least_residual(X, y, *, fit_intercept=False):
     True
     """
     table = np.column_stack([X, np.ones((len(X), int(fit_intercept))), y]).astype(np.float64)
-    return float(np.sqrt(min(_least_squared_residual(table, column) for column in range(X.shape[1]))))
-
-
-def _least_squared_residual(table, column):
-    """Least squared residual of one column on the others, over the rows that may be left out."""
-    others, target = np.delete(table, column, axis=1), table[:, column]
-    U, singular, _ = np.linalg.svd(others, full_matrices=False)
-    U = U[:, singular > singular.max(initial=0.0) * max(table.shape) * np.finfo(float).eps]  # others are rounding alone
-    residual = target - U @ (U.T @ target)
-    residual -= U @ (U.T @ residual)  # once more: rounding leaves a part in the span
-    free = 1 - np.einsum("ij,ij->i", U, U)
-    drop = np.divide(residual**2, free, out=np.zeros_like(free), where=free > 1e-9)
-    return max(0.0, residual @ residual - drop.max())
+    squares = []  # of the residuals of each column on the others, over the rows that may be left out
+    for column in range(X.shape[1]):
+        others, target = np.delete(table, column, axis=1), table[:, column]
+        U, singular, _ = np.linalg.svd(others, full_matrices=False)
+        # The other columns of U are rounding alone.
+        U = U[:, singular > singular.max(initial=0.0) * max(table.shape) * np.finfo(float).eps]
+        residual = target - U @ (U.T @ target)
+        residual -= U @ (U.T @ residual)  # once more: rounding leaves a part in the span
+        free = 1 - np.einsum("ij,ij->i", U, U)
+        drop = np.divide(residual**2, free, out=np.zeros_like(free), where=free > 1e-9)
+        squares.append(max(0.0, residual @ residual - drop.max()))
+    return float(np.sqrt(min(squares)))
 
 
 def projection_expected_error(X, y, *, n_components, scale):

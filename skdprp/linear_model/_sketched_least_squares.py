@@ -76,10 +76,15 @@ def project(X, public, *, n_components, max_abs, scale):
     of ``n' n``. R is computed without X, so that no bit of ``S public``, which gets no noise, depends on X.
     """
     n_samples, n_features = X.shape
-    if n_features + public.shape[1] <= n_components:
-        projected = _project_factors(X, public, n_components=n_components, max_abs=max_abs)
+    n_public = public.shape[1]
+    if n_features + n_public <= n_components:  # [G1 A + G2 B, G1 R] of the factors with the public columns first
+        R = _without_signs(triangle(public[rows] for rows in _row_blocks(public)))
+        blocks = noisy_blocks(X, public, max_abs=max_abs, scale=0.0)
+        joint = _without_signs(triangle(np.roll(block, n_public, axis=1) for block in blocks))
+        G = _secret_columns(n_components, 0, len(joint))
+        projected = np.hstack([G @ joint[:, n_public:], G[:, :n_public] @ R])
     else:
-        projected = np.zeros((n_components, n_features + public.shape[1]))
+        projected = np.zeros((n_components, n_features + n_public))
         for rows in gen_batches(n_samples, max(1, _BLOCK_ENTRIES // n_components)):
             S = _secret_columns(n_components, rows.start, rows.stop)
             projected[:, :n_features] += S @ clip_entries(X[rows], max_abs)
@@ -88,16 +93,6 @@ def project(X, public, *, n_components, max_abs, scale):
     _noise.add_gaussian(noisy, scale)  # a scale of 0 is that of the published calibration alone
     projected[:, :n_features] = noisy
     return projected
-
-
-def _project_factors(X, public, *, n_components, max_abs):
-    """``[G1 A + G2 B, G1 R]`` of the factors of the table with its public columns first."""
-    n_public = public.shape[1]
-    R = _without_signs(triangle(public[rows] for rows in _row_blocks(public)))
-    blocks = noisy_blocks(X, public, max_abs=max_abs, scale=0.0)
-    joint = _without_signs(triangle(np.roll(block, n_public, axis=1) for block in blocks))
-    G = _secret_columns(n_components, 0, len(joint))
-    return np.hstack([G @ joint[:, n_public:], G[:, :n_public] @ R])
 
 
 def _without_signs(R):

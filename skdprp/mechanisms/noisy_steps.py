@@ -102,34 +102,6 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
 @lru_cache(maxsize=8)
 def _composed_losses(multiplier, rate, n_steps, adjacency):
     """Privacy loss distribution of all steps, rounded up."""
-    from_gaussian_mechanism, relation = _privacy_loss_distributions()
-    step = from_gaussian_mechanism(
-        multiplier,
-        sampling_prob=rate,
-        value_discretization_interval=_grid_step(multiplier, rate, n_steps, adjacency),
-        pessimistic_estimate=True,
-        neighboring_relation=relation.REPLACE_ONE if rows_that_differ(adjacency) == 2 else relation.ADD_OR_REMOVE_ONE,
-    )
-    return step.self_compose(n_steps)
-
-
-def _grid_step(multiplier, rate, n_steps, adjacency):
-    """A share of the size of all losses, but not so small that the losses of a step fill the memory."""
-    largest = np.logaddexp(np.log1p(-rate), np.log(rate) + 0.5 / multiplier**2 + _REACH / multiplier)
-    if rows_that_differ(adjacency) == 2:  # the same value under the other row
-        largest -= np.logaddexp(np.log1p(-rate), np.log(rate) - 1.5 / multiplier**2 - _REACH / multiplier)
-    return float(max(_likely_mu(multiplier, rate, n_steps, adjacency) / _INTERVALS, largest / _MOST_INTERVALS))
-
-
-def _likely_mu(multiplier, rate, n_steps, adjacency):
-    """Sensitivity of the one Gaussian release that many steps are like: the size of their privacy losses."""
-    square = multiplier**-2.0
-    rows = rows_that_differ(adjacency)
-    of_a_step = min(square, rate**2 * (np.sinh if rows == 2 else np.expm1)(min(square, 100.0)))
-    return rows * float(np.sqrt(n_steps * of_a_step))
-
-
-def _privacy_loss_distributions():
     try:
         from dp_accounting import NeighboringRelation
         from dp_accounting.pld import privacy_loss_distribution
@@ -138,7 +110,27 @@ def _privacy_loss_distributions():
             'Accounting for random batches needs dp-accounting: python -m pip install "skdprp[pld]"; all rows at each '
             "step, batch_size=None, do without."
         ) from error
-    return privacy_loss_distribution.from_gaussian_mechanism, NeighboringRelation
+    is_replaced = rows_that_differ(adjacency) == 2
+    step = privacy_loss_distribution.from_gaussian_mechanism(
+        multiplier,
+        sampling_prob=rate,
+        value_discretization_interval=_grid_step(multiplier, rate, n_steps, adjacency),
+        pessimistic_estimate=True,
+        neighboring_relation=NeighboringRelation.REPLACE_ONE if is_replaced else NeighboringRelation.ADD_OR_REMOVE_ONE,
+    )
+    return step.self_compose(n_steps)
+
+
+def _grid_step(multiplier, rate, n_steps, adjacency):
+    """A share of the size of all losses, but not so small that the losses of a step fill the memory."""
+    rows, square = rows_that_differ(adjacency), multiplier**-2.0
+    # Many steps are like one Gaussian release of this sensitivity, which is the size of their privacy losses.
+    of_a_step = min(square, rate**2 * (np.sinh if rows == 2 else np.expm1)(min(square, 100.0)))
+    mu = rows * float(np.sqrt(n_steps * of_a_step))
+    largest = np.logaddexp(np.log1p(-rate), np.log(rate) + 0.5 / multiplier**2 + _REACH / multiplier)
+    if rows == 2:  # the same value under the other row
+        largest -= np.logaddexp(np.log1p(-rate), np.log(rate) - 1.5 / multiplier**2 - _REACH / multiplier)
+    return float(max(mu / _INTERVALS, largest / _MOST_INTERVALS))
 
 
 @with_python_numbers

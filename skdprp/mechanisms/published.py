@@ -401,17 +401,13 @@ def published_product_descent(epsilon, delta, *, rate=1.0, n_steps=1, n_dims, st
         claimed_of_step = published_product_noise_delta(step_epsilon, k=k, n_dims=n_dims)
     scale = float(np.sqrt(2) * sigma)
     true_of_step = spherical_profile(step_epsilon, scale=scale, sensitivity=2.0, n_dims=n_dims, shape=1, power=2)
-    true, claimed = (
-        _composed_delta(epsilon, *amplified(step_epsilon, of_step, rate=rate), n_steps)
-        for of_step in (true_of_step, claimed_of_step)
-    )
+    deltas = []  # of all steps, rounded up
+    for of_step in (true_of_step, claimed_of_step):
+        epsilon_of_rows, delta_of_rows = amplified(step_epsilon, of_step, rate=rate)
+        step = {"step_epsilon": epsilon_of_rows * (1 + 2.0**-40), "step_delta": rounded_up(delta_of_rows)}
+        deltas.append(rounded_up(composed_profile(epsilon, **step, n_steps=n_steps)))
+    true, claimed = deltas
     return scale, true, claimed if k is not None else delta
-
-
-def _composed_delta(epsilon, step_epsilon, step_delta, n_steps):
-    """Delta of many steps, rounded up."""
-    step = {"step_epsilon": step_epsilon * (1 + 2.0**-40), "step_delta": rounded_up(step_delta)}
-    return rounded_up(composed_profile(epsilon, **step, n_steps=n_steps))
 
 
 @with_python_numbers

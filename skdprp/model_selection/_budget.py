@@ -144,7 +144,14 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     if len(private) == 1 and not hasattr(step, "_calibration_of"):
         if hasattr(step, "calibrate_for") and delta is None:  # a search, and no sketch
             delta = 1.0 / max(PublicFacts.of(X, y).n_samples, 2) ** 2
-        return _set_budget_of_one(estimator, path, X, y, epsilon, delta)
+        prefix = f"{path}__" if path else ""
+        params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
+        planned = clone(estimator).set_params(**params)
+        facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y)
+        report = report_before_fit(rehearse(planned, facts))
+        # The delta of a sketch may have to be what it is.
+        _check_total(estimator, report, epsilon, 1.0 if delta is None else delta)
+        return estimator.set_params(**params)
     facts = PublicFacts.of(X, y)
     delta = 1.0 / max(facts.n_samples, 2) ** 2 if delta is None else delta
     budget = Budget.of(estimator, facts)
@@ -167,16 +174,6 @@ def _private_parts(estimator):
         if is_private(part) or isinstance(part, FrozenEstimator):
             closed.append(f"{name}__" if name else "")
     return parts
-
-
-def _set_budget_of_one(estimator, path, X, y, epsilon, delta):
-    """Set epsilon of the only private step, a search or a sketch, whose delta may have to be what it is."""
-    prefix = f"{path}__" if path else ""
-    params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
-    planned = clone(estimator).set_params(**params)
-    facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y)
-    _check_total(estimator, report_before_fit(rehearse(planned, facts)), epsilon, 1.0 if delta is None else delta)
-    return estimator.set_params(**params)
 
 
 def _check_total(estimator, report, epsilon, delta):

@@ -1,6 +1,7 @@
 """A private search for the best of several pipelines."""
 
 import math
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass, replace
 from functools import reduce
@@ -132,20 +133,17 @@ class _Score:
         try:
             return self._of_rows(model, own_copy(X), y)
         except Exception:  # of some rows: each moves the sum by 1 at most
-            is_scored = np.array([self._scores_one(model, X, y, place) for place in range(len(y))])
+            is_scored = np.zeros(len(y), dtype=bool)
+            for place in range(len(y)):
+                with suppress(Exception):
+                    self._of_rows(model, _taken(X, [place]), y[[place]])
+                    is_scored[place] = True
         # With another row in their places, as the others would be rounded in another way one by one.
         places = np.where(is_scored, np.arange(len(y)), is_scored.argmax())
         try:
             return np.where(is_scored, self._of_rows(model, _taken(X, places), y[places]), 0.0)
         except Exception:
             return np.zeros(len(y))
-
-    def _scores_one(self, model, X, y, place):
-        try:
-            self._of_rows(model, _taken(X, [place]), y[[place]])
-        except Exception:
-            return False
-        return True
 
     def _of_rows(self, model, X, y):
         if self.scoring == "accuracy":
@@ -426,8 +424,18 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def _plan(self, facts, n_held_out, delta):
         """Calibrate a search for rows to fit to and rows to score on; return what fit needs, too."""
-        target, candidates, score = self._spend(delta, self._candidates(facts), self._score())
-        return self._calibrate(delta, target, candidates, score, n_held_out), candidates, score
+        candidates, score, distance = self._candidates(facts), self._score(), None
+        while True:
+            target = private_search_trial(self.epsilon, delta, n_trials=self.n_trials, trial_distance=distance)
+            candidates = [candidate.with_target(*target[:2]) for candidate in candidates]
+            score = score.with_target(*target[:2])
+            # A trial draws one of the candidates: its distance is their mean, of a row that is fitted on.
+            distances = [candidate.total.profile(0.0) for candidate in candidates]
+            needed = max(sum_up(distances) / len(distances) * _ROUND_UP, score.loss.profile(0.0))
+            if needed <= target[2]:
+                return self._calibrate(delta, target, candidates, score, n_held_out), candidates, score
+            # The longer the distance, the less epsilon is left to a trial, and the shorter the distance that it needs.
+            distance = float(np.sqrt(target[2] * needed)) * _STEP
 
     def _candidates(self, facts):
         """All candidates, which are public."""
@@ -449,7 +457,12 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 step.set_params(adjacency=self.adjacency)
                 if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
                     step.set_params(noise="gaussian")
-                _check_classes(step, getattr(self, "classes_", self.classes))
+                listed, classes = getattr(step, "classes", None), getattr(self, "classes_", self.classes)
+                is_known = listed is not None and classes is not None
+                if is_known and not set(np.asarray(classes).tolist()) <= set(listed):
+                    # A row with another label would decide that its fits fail.
+                    kind = type(step).__name__
+                    raise ValueError(f"A candidate lists fewer classes than the search: {kind} of {list(listed)}.")
                 if self.classes is not None and getattr(step, "classes", self) is None:
                     step.set_params(classes=self.classes)
             budget = Budget.of(candidate, facts)
@@ -474,21 +487,6 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         if scoring == "neg_mean_squared_error" and max_loss is None:
             raise ValueError("max_loss is needed: the largest squared error of one row that counts, a public bound.")
         return _Score(scoring, _LARGEST_LOG_LOSS if max_loss is None else max_loss)
-
-    def _spend(self, delta, candidates, score):
-        """Find what a trial may cost, and give that to all candidates and to the score."""
-        distance = None
-        while True:
-            target = private_search_trial(self.epsilon, delta, n_trials=self.n_trials, trial_distance=distance)
-            candidates = [candidate.with_target(*target[:2]) for candidate in candidates]
-            score = score.with_target(*target[:2])
-            # A trial draws one of the candidates: its distance is their mean, of a row that is fitted on.
-            distances = [candidate.total.profile(0.0) for candidate in candidates]
-            needed = max(sum_up(distances) / len(distances) * _ROUND_UP, score.loss.profile(0.0))
-            if needed <= target[2]:
-                return target, candidates, score
-            # The longer the distance, the less epsilon is left to a trial, and the shorter the distance that it needs.
-            distance = float(np.sqrt(target[2] * needed)) * _STEP
 
     def _calibrate(self, delta, target, candidates, score, n_held_out):
         """State what holds of the search."""
@@ -630,13 +628,6 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         tags.target_tags.required = True
         tags.non_deterministic = True
         return tags
-
-
-def _check_classes(step, classes):
-    """Refuse a candidate that does not take all labels: a row with another one would decide that its fits fail."""
-    listed = getattr(step, "classes", None)
-    if listed is not None and classes is not None and not set(np.asarray(classes).tolist()) <= set(listed):
-        raise ValueError(f"A candidate lists fewer classes than the search: {type(step).__name__} of {list(listed)}.")
 
 
 def _plain(estimator):

@@ -170,8 +170,15 @@ class PublicBinner(PythonNumbersMixin, DataIndependentTransformer):
         encode, missing = self._fitted_as
         if encode == "ordinal":
             return names
-        bins = [_names_of_bins(edges) + ["nan"] * (missing == "bin") for edges in self.bin_edges_]
-        named = [f"{name}_{values}" for name, of_column in zip(names, bins, strict=True) for values in of_column]
+        named = []
+        for name, edges in zip(names, self.bin_edges_, strict=True):
+            for n_digits in range(6, 18):  # as many as tell the edges apart
+                inner = [f"{edge:.{n_digits}g}" for edge in edges[1:-1]]
+                if len(set(inner)) == len(inner):
+                    break
+            opening = ["(-inf", *(f"[{edge}" for edge in inner)]
+            bins = [f"{begin}, {end})" for begin, end in zip(opening, [*inner, "inf"], strict=True)]
+            named += [f"{name}_{values}" for values in bins + ["nan"] * (missing == "bin")]
         return np.array(named, dtype=object)
 
     def __sklearn_tags__(self):
@@ -257,13 +264,3 @@ def _increasing(edges, whose):
     if len(values) < 2 or not (np.diff(values) > 0).all() or np.isinf(values[1:-1]).any():
         raise ValueError(f"{whose} must be two or more numbers that increase; got {list(map(float, values))}.")
     return values
-
-
-def _names_of_bins(edges):
-    """Name bins by the values in them, with as many digits as tell the edges apart."""
-    for n_digits in range(6, 18):
-        inner = [f"{edge:.{n_digits}g}" for edge in edges[1:-1]]
-        if len(set(inner)) == len(inner):
-            break
-    opening = ["(-inf", *(f"[{edge}" for edge in inner)]
-    return [f"{begin}, {end})" for begin, end in zip(opening, [*inner, "inf"], strict=True)]

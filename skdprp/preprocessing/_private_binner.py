@@ -233,7 +233,12 @@ class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
         for name, edges, categories, (n_used, n_unused) in zip(
             names, self.bin_edges_, self.categories_, self._n_used(), strict=True
         ):
-            bins = _names_of_categories(categories) if edges is None else _names_between(edges)
+            if edges is None:
+                bins = [*map(str, categories), "infrequent", "nan"]
+                if len(set(bins)) < len(bins) or any(values.startswith("unused_") for values in bins):
+                    bins = [*map(repr, categories), "infrequent", "nan"]  # in quotes they differ
+            else:
+                bins = _names_between(edges)
             bins[n_used:n_used] = [f"unused_{place}" for place in range(n_used, n_used + n_unused)]
             named += [f"{name}_{values}" for values in bins]
         return np.array(named, dtype=object)
@@ -266,22 +271,16 @@ def _edges_at_quantiles(histogram, n_bins):
         # Where any number would do, as far as noise tells, the roundest is taken.
         first, place, after = np.searchsorted(sums[:-1], level + deviation * np.array([-1, 0, 1]))
         found.add(_roundest(*cells[np.clip([first, place, max(after - 1, place)], 0, len(cells) - 1)]))
-    kept = _well_filled(sorted(found), cells, sums, share / 2)
+    kept, below = [], 0.0
+    for edge in sorted(found):  # but for those that would leave too few values on either side
+        sum_here = sums[np.searchsorted(cells, edge)]
+        if sum_here - below >= share / 2 and sums[-1] - sum_here >= share / 2:
+            kept.append(edge)
+            below = sum_here
     while len(kept) >= n_bins:  # where single values that fill a bin each have two edges
         below = np.array([0.0, *sums[np.searchsorted(cells, kept)], sums[-1]])
         kept.pop(int(np.argmin(below[2:] - below[:-2])))
     return np.concatenate([[-np.inf], kept, [np.inf]])
-
-
-def _well_filled(edges, cells, sums, least):
-    """Leave out edges that would leave less than so many values on either side."""
-    kept, below = [], 0.0
-    for edge in edges:
-        sum_here = sums[np.searchsorted(cells, edge)]
-        if sum_here - below >= least and sums[-1] - sum_here >= least:
-            kept.append(edge)
-            below = sum_here
-    return kept
 
 
 def _roundest(low, middle, high):
@@ -305,10 +304,3 @@ def _names_between(edges):
     closing = ["0]" if edge == _TINY else f"{text})" for edge, text in zip(inner, texts, strict=True)]
     names = [f"{begin}, {end}" for begin, end in zip(opening, [*closing, "inf)"], strict=True)]
     return [*("0" if name == "[0, 0]" else name for name in names), "nan"]
-
-
-def _names_of_categories(categories):
-    """Name categories, in quotes where names would be alike, then those that are infrequent and missing."""
-    names = [*map(str, categories), "infrequent", "nan"]
-    are_clear = len(set(names)) == len(names) and not any(name.startswith("unused_") for name in names)
-    return names if are_clear else [*map(repr, categories), "infrequent", "nan"]

@@ -212,7 +212,14 @@ class TableColumns(TransformerMixin, BaseEstimator):
         cure = "if its values are not known, give it as a column of missing values (None)"
         missing = [f"{name}: there is no such column; {cure}" for name in self.columns_ if name not in types]
         _raise(missing or [self._fault(name, types[name]) for name in self.columns_])
-        return _with_floats(X[self.columns_], [name for name in self.columns_ if name in self.categories])
+        X = X[self.columns_]
+        # Of whole numbers or truth values, as encoders take them, one that is missing would decide whether the others
+        # are floats, and which of them are equal.
+        listed = [name for name in self.columns_ if name in self.categories]
+        whole = {name for name, dtype in zip(X.columns, X.dtypes, strict=True) if name in listed and _may_miss(dtype)}
+        if hasattr(X, "iloc"):
+            return X.astype(dict.fromkeys(whole, "float64")) if whole else X
+        return X.with_columns(X[name].cast(sys.modules["polars"].Float64) for name in whole)
 
     def get_feature_names_out(self, input_features=None):
         """Name the columns that were taken."""
@@ -256,17 +263,6 @@ def _types(X):
     names = list(X.columns)
     _raise([f"{name}: there are several columns of this name" for name in names if names.count(name) > 1])
     return dict(zip(names, X.dtypes, strict=True))
-
-
-def _with_floats(X, names):
-    """Return a frame whose columns of whole numbers or truth values that may be missing, of these names, are float64.
-
-    As encoders take them, one that is missing would decide whether the others are floats, and which of them are equal.
-    """
-    whole = {name for name, dtype in zip(X.columns, X.dtypes, strict=True) if name in names and _may_miss(dtype)}
-    if hasattr(X, "iloc"):
-        return X.astype(dict.fromkeys(whole, "float64")) if whole else X
-    return X.with_columns(X[name].cast(sys.modules["polars"].Float64) for name in whole)
 
 
 def _may_miss(dtype):

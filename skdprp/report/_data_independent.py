@@ -110,13 +110,21 @@ class TakenFromRows(int):
 def is_data_independent(estimator):
     """Whether an estimator is a map that was not fitted on the rows; subclasses may fit what they like."""
     kind = type(estimator)
+    if kind in _ROW_BY_ROW:
+        return not (kind is FunctionTransformer and _may_look_at_all_rows(estimator))
+    # Fitted, the others do as their attributes say, which may have been set to what was read off the rows.
+    if kind in PUBLIC:
+        try:
+            return estimator._matches_parameters()
+        except ValueError:  # the parameters have been changed to nonsense
+            return False
+    if kind is RBFSampler:
+        return estimator.gamma != "scale" and getattr(estimator, "_gamma", estimator.gamma) == estimator.gamma
+    if kind in _PROJECTIONS:  # "auto" takes the width from the number of rows
+        width = estimator.n_components
+        return width == getattr(estimator, "n_components_", width) != "auto" and not isinstance(width, TakenFromRows)
     return (
-        (kind in _ROW_BY_ROW and not (kind is FunctionTransformer and _may_look_at_all_rows(estimator)))
-        # Fitted, they do as their attributes say, which may have been set to what was read off the rows.
-        or (kind in PUBLIC and _does_as_told(estimator))
-        or (kind is RBFSampler and _has_given_gamma(estimator))
-        or (kind in _PROJECTIONS and _has_given_width(estimator))
-        or (kind is SplineTransformer and _has_given_knots(estimator))
+        (kind is SplineTransformer and _has_given_knots(estimator))
         or (kind is SimpleImputer and _fills_with_a_constant(estimator))
         or (kind in _SAFER_UNKNOWN and _encodes_given_categories(estimator))
     )
@@ -165,20 +173,16 @@ def remark_on(estimator):
     return _TRUST.get(kind, "learns nothing from the rows")
 
 
-def _does_as_told(estimator):
-    """Whether a transformer of this library does what its parameters say, which may have been changed to nonsense."""
-    try:
-        return estimator._matches_parameters()
-    except ValueError:
-        return False
-
-
 def _may_look_at_all_rows(transformer):
     """Whether a function is one of a library that is not known to make each row of that row alone."""
     function, known = transformer.func, transformer.kw_args or {}
     while type(function) is partial and not function.args:
         function, known = function.func, function.keywords | known
-    library, name, axis = _library_of(function), getattr(function, "__name__", ""), known.get("axis", _DEFAULT)
+    # A method without a module is of the library of the class or object that it is of.
+    owners = function, getattr(function, "__objclass__", None), getattr(function, "__self__", None), type(function)
+    modules = (getattr(one, "__module__", None) for one in owners)
+    library = next((module.partition(".")[0] for module in modules if isinstance(module, str)), "")
+    name, axis = getattr(function, "__name__", ""), known.get("axis", _DEFAULT)
     # Own functions are trusted, and the report says so; of this library, a report asks what they hold.
     if function is None or library not in _LIBRARIES or library == "skdprp":
         return False
@@ -193,25 +197,6 @@ def _may_look_at_all_rows(transformer):
         along = _ALONG_ROWS.get(library, set()) | _ALONG_ROWS_IF_TOLD.get(library, set())
         is_known = type(axis) is int and axis in (1, -1) and name in along
     return not is_known
-
-
-def _library_of(function):
-    """Name of the package of a function; of a method without a module, that of the class or object it is of."""
-    for one in (function, getattr(function, "__objclass__", None), getattr(function, "__self__", None), type(function)):
-        if isinstance(module := getattr(one, "__module__", None), str):
-            return module.partition(".")[0]
-    return ""
-
-
-def _has_given_gamma(sampler):
-    """Whether a sampler of random features is told their scale, and was so when it was fitted."""
-    return sampler.gamma != "scale" and getattr(sampler, "_gamma", sampler.gamma) == sampler.gamma
-
-
-def _has_given_width(projection):
-    """Whether a projection is told its number of components, and was so: "auto" takes it from the number of rows."""
-    width = projection.n_components
-    return width == getattr(projection, "n_components_", width) != "auto" and not isinstance(width, TakenFromRows)
 
 
 def _has_given_knots(splines):
@@ -246,18 +231,13 @@ def calls_own_function(estimator):
 def is_handed_arrays(estimator):
     """Whether a function is called with arrays beside the rows, which may be of the same rows."""
     held = [getattr(estimator, name, None) or {} for name in ("kw_args", "inv_kw_args")]
-    functions = [getattr(estimator, name, None) for name in ("func", "inverse_func")]
-    values = [value for one in held for value in one.values()] + [one for held in functions for one in _bound_to(held)]
+    values = [value for one in held for value in one.values()]
+    for name in ("func", "inverse_func"):
+        function = getattr(estimator, name, None)
+        while isinstance(function, partial):
+            values += [*function.args, *function.keywords.values()]
+            function = function.func
     return any(isinstance(value, list | tuple | dict) or hasattr(value, "shape") for value in values)
-
-
-def _bound_to(function):
-    """Values that a partial of a function is given beside the rows."""
-    values = []
-    while isinstance(function, partial):
-        values += [*function.args, *function.keywords.values()]
-        function = function.func
-    return values
 
 
 def _is_plain(value):

@@ -158,8 +158,13 @@ def rehearse(estimator, facts):
             step._validate_params()  # whose errors are of public parameters
         elif is_private(step) and not hasattr(step, "_calibration_of"):  # would release numbers of the few rows
             raise not_priced(step)
-        if type(step) is ColumnTransformer:
-            _check_columns(step)
+        if type(step) is ColumnTransformer and any(map(is_private, own_parts(step))):
+            # A function that chooses by the rows may choose other columns of the few rows.
+            chosen = [columns for _, _, columns in step.transformers]
+            if any(callable(columns) and type(columns) is not make_column_selector for columns in chosen):
+                raise ValueError(
+                    "A function chooses columns by the rows, of which a plan sees a few: name the columns."
+                )
         # The steps of an outermost pipeline are passed one by one, by its memory.
         if getattr(step, "memory", None) is not None and not (step is model and type(step) is Pipeline):
             raise ValueError(f"{type(step).__name__} would cache the few rows that show its width: memory=None.")
@@ -170,14 +175,6 @@ def rehearse(estimator, facts):
         getattr(step, "__dict__", {}).pop("_skl_callbacks", None)  # which would see what is thrown away
     with in_private(), thrown_away(), PlanBlock():  # of what is fitted only widths are kept
         return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
-
-
-def _check_columns(transformer):
-    """Refuse columns for private steps that a function chooses by the rows: it may choose others of the few rows."""
-    chosen = [columns for _, _, columns in transformer.transformers]
-    by_rows = any(callable(columns) and type(columns) is not make_column_selector for columns in chosen)
-    if by_rows and any(map(is_private, own_parts(transformer))):
-        raise ValueError("A function chooses columns by the rows, of which a plan sees a few: name the columns.")
 
 
 def own_parts(thing):

@@ -341,7 +341,14 @@ def _guarantee_in_a_fold(step, refitted, cv):
         raise NotKnown(_UNKNOWN)
     if known.epsilon == np.inf:  # whatever the folds have, there is no guarantee
         return replace(known, **shown)
-    delta = _largest_delta(refitted, cv) if step.delta is None else step.delta
+    delta = step.delta
+    if delta is None:  # the largest 1 / n^2 of any fold; the refit knows the number of rows if its own was chosen so
+        folds = (GroupKFold, KFold, RepeatedKFold, LeaveOneOut)
+        if refitted._calibrated_for["delta"] is not None or type(cv) not in folds:
+            raise NotKnown(_N_UNKNOWN)
+        n_samples = round(known.delta**-0.5)
+        held_out = 1 if type(cv) is LeaveOneOut else -(-n_samples // (cv.get_n_splits() // getattr(cv, "n_repeats", 1)))
+        delta = 1.0 / max(n_samples - held_out, 2) ** 2
     stated = {"epsilon": step.epsilon, "delta": delta, "adjacency": Adjacency(step.adjacency)}
     stated = replace(known, **stated, **shown, loss=None, audited_epsilon=None)
     return within_reach(stated) if hasattr(refitted, "scale_") else stated
@@ -353,13 +360,3 @@ def of_any_draw(guarantee):
     is_of_any_draw = loss is not None and (loss.mu > 0 or loss.profiles)
     loss = replace(loss, mu=loss.mu * (1 + 2.0**-30)) if is_of_any_draw else None
     return replace(guarantee, loss=loss, hidden_changes=None)
-
-
-def _largest_delta(refitted, cv):
-    """Largest delta = 1 / n^2 of any fold; the refit knows the number of rows if its own was chosen so."""
-    folds = (GroupKFold, KFold, RepeatedKFold, LeaveOneOut)
-    if refitted._calibrated_for["delta"] is not None or type(cv) not in folds:
-        raise NotKnown(_N_UNKNOWN)
-    n_samples = round(refitted.guarantee_.delta**-0.5)
-    held_out = 1 if type(cv) is LeaveOneOut else -(-n_samples // (cv.get_n_splits() // getattr(cv, "n_repeats", 1)))
-    return 1.0 / max(n_samples - held_out, 2) ** 2

@@ -194,7 +194,12 @@ def walk(estimator, name, flow, *, passes_on=False):
 
 def _of_estimator(estimator, name, flow, *, passes_on):
     if type(estimator) is FrozenEstimator:
-        return _of_frozen(estimator.estimator, name, flow)
+        if not flow.released:
+            return walk(estimator.estimator, name, flow)
+        # After a sketch, too, it may have been fitted on the rows themselves.
+        part = walk(estimator.estimator, name, Flow())
+        saw_labels = name if part.charges or part.not_covered else ""
+        return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or saw_labels))
     if type(estimator) is Pipeline:
         return _of_pipeline(estimator, name, flow, passes_on=passes_on)
     name = name or type(estimator).__name__.lower()
@@ -202,15 +207,6 @@ def _of_estimator(estimator, name, flow, *, passes_on):
         return _of_search(estimator, name, flow)
     steps = branches(estimator)
     return _of_branches(estimator, steps, name, flow) if steps else _of_step(estimator, name, flow)
-
-
-def _of_frozen(estimator, name, flow):
-    """Report on what was fitted before: after a sketch, too, it may have been fitted on the rows themselves."""
-    if not flow.released:
-        return walk(estimator, name, flow)
-    part = walk(estimator, name, Flow())
-    saw_labels = name if part.charges or part.not_covered else ""
-    return replace(part, flow=replace(flow, labels_used_by=flow.labels_used_by or saw_labels))
 
 
 def _of_member(step, name, flow, *, passes_on):
@@ -262,7 +258,9 @@ def _of_branches(estimator, steps, name, flow):
     columns = [columns for _, _, columns in getattr(estimator, "transformers", [])]
     if not all(chooses_by_name(one, are_public=not flow.fitted_map) for one in columns):
         return replace(part, not_covered=(*part.not_covered, f"{name} {_CHOOSES}"), flow=Flow(learned=name))
-    if _keeps_density(estimator, steps, flows):
+    # The share of zeros in the rows decides if a column transformer gives sparse output, now and later.
+    unreleased = [step for (_, step), out in zip(steps, flows, strict=True) if not out.released]
+    if getattr(estimator, "sparse_threshold", 0) != 0 and any(map(_may_be_sparse, unreleased)):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_DENSITY}"))
     maps = tuple(dict.fromkeys(step for out in flows for step in out.maps))
     if isinstance(estimator, FeatureUnion | ColumnTransformer):  # weights and repeated columns change distances
@@ -290,13 +288,6 @@ def _given_the_labels(guarantee, ensemble):
     return replace(
         guarantee, given=" and ".join(f"{fact}{of_output}" for fact in given), assumptions=tuple(assumptions)
     )
-
-
-def _keeps_density(estimator, steps, flows):
-    """Whether the share of zeros in the rows decides if a column transformer gives sparse output, now and later."""
-    if getattr(estimator, "sparse_threshold", 0) == 0:
-        return False
-    return any(not out.released and _may_be_sparse(step) for (_, step), out in zip(steps, flows, strict=True))
 
 
 def _may_be_sparse(step):
@@ -463,18 +454,16 @@ def of_cross_validation(results):
     if not results.get("estimator"):
         raise ValueError("A cross-validation is reported from its estimators: cross_validate(return_estimator=True).")
     name, folds = "cross-validation", [walk(estimator, "", Flow()) for estimator in results["estimator"]]
-    lines = [_worst([fold.steps[i] for fold in folds if i < len(fold.steps)]) for i in range(len(folds[-1].steps))]
+    lines = []
+    for i in range(len(folds[-1].steps)):
+        fits = [fold.steps[i] for fold in folds if i < len(fold.steps)]
+        # The last of the worst, violated or uncovered: max keeps the first of equals.
+        worst = max(
+            reversed(fits),
+            key=lambda line: (bool(line.guarantee and line.guarantee.violation), line.status == "not covered"),
+        )
+        remark = worst.remark + _DIFFER * (len({line.guarantee for line in fits}) > 1)
+        lines.append(replace(worst, releases=0, remark=remark))
     head = ReportedStep(name, f"{len(folds)} folds", "not covered", _UNRECORDED)
     uncovered = (text for fold in folds for text in fold.not_covered)
     return Part((head, *lines), (), (*uncovered, f"{name}: {_UNRECORDED}", f"{name}: {_SCORES}"), is_known=False)
-
-
-def _worst(lines):
-    """Line of a violated or uncovered fit of a step, or of its last fit, without a number of releases."""
-    # The last of the worst: max keeps the first of equals.
-    worst = max(
-        reversed(lines),
-        key=lambda line: (bool(line.guarantee and line.guarantee.violation), line.status == "not covered"),
-    )
-    remark = worst.remark + _DIFFER * (len({line.guarantee for line in lines}) > 1)
-    return replace(worst, releases=0, remark=remark)

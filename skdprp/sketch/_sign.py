@@ -396,13 +396,26 @@ class DPSignRP(FlippedSignSketch):
         return self._stated({"flip_scale_": scale}, self.delta, mechanism, source, hidden=hidden)
 
     def _calibrate_for_distant_rows(self, projection):
+        """Calibrate for rows far from zero, which seldom change a sign.
+
+        A sign may also differ by rounding, when the projection of either row is within margin / 4 * max_change times
+        the largest entry of W of zero, on either side: its density there is at most 0.4 / min_norm.
+        """
         if self.method != "rr" or self.projection != "gaussian" or self.delta == 0:
             raise ValueError(
                 "min_norm needs method='rr', projection='gaussian' and delta > 0: of other projections, how many "
                 "signs differ depends on the rows."
             )
         check_delta_of_a_draw(self.delta)
-        flip_epsilon = self._flip_epsilon_of_distant_rows(projection)
+        relative_change, k = self.max_change / self.min_norm, projection.n_components
+        rounding = 0.4 * _MARGIN_OF_DISTANT_ROWS * projection.max_entry * relative_change
+        changed = min(1.0, sign_change_probability(relative_change) + rounding)
+        flip_epsilon = binomial_flip_epsilon(self.epsilon, self.delta, n_components=k, changed=changed)
+        if self.calibration != "exact":  # for the published N_+ is no bound on short rows
+            published = published_sign_changes(
+                self.delta, relative_change=relative_change, n_features=projection.n_features, n_components=k
+            )
+            flip_epsilon = min(flip_epsilon, self.epsilon / published)
         return self._stated(
             self._levels_of_flips(projection, flip_epsilon),
             self.delta,
@@ -410,23 +423,6 @@ class DPSignRP(FlippedSignSketch):
             "binomial mixture of randomised responses, exact for Gaussian projections",
             assumptions=(DRAW, f"every row has l2 norm at least {self.min_norm} (rows below are refused)"),
         )
-
-    def _flip_epsilon_of_distant_rows(self, projection):
-        """Loss of one bit, where rows far from zero seldom change a sign.
-
-        A sign may also differ by rounding, when the projection of either row is within margin / 4 * max_change times
-        the largest entry of W of zero, on either side: its density there is at most 0.4 / min_norm.
-        """
-        relative_change, k = self.max_change / self.min_norm, projection.n_components
-        rounding = 0.4 * _MARGIN_OF_DISTANT_ROWS * projection.max_entry * relative_change
-        changed = min(1.0, sign_change_probability(relative_change) + rounding)
-        exact = binomial_flip_epsilon(self.epsilon, self.delta, n_components=k, changed=changed)
-        if self.calibration == "exact":
-            return exact
-        published = published_sign_changes(
-            self.delta, relative_change=relative_change, n_features=projection.n_features, n_components=k
-        )
-        return min(exact, self.epsilon / published)  # for the published N_+ is no bound on short rows
 
     def _check_domain(self, X):
         if self.min_norm is None:

@@ -119,10 +119,12 @@ def flat(thing, names):
 
 def fingerprints(thing):
     """Everything that an object holds, by name, as values that can be compared."""
-    return {name: _fingerprint(value) for part in (of_class(thing), thing) for name, value in _leaves(part)}
-
-
-def _fingerprint(value):
-    if isinstance(value, np.ndarray):
-        return value.dtype.str, value.shape, value.tolist() if value.dtype.hasobject else value.tobytes()
-    return type(value).__name__, repr(value)
+    found = {}
+    for part in (of_class(thing), thing):
+        for name, value in _leaves(part):
+            if isinstance(value, np.ndarray):
+                entries = value.tolist() if value.dtype.hasobject else value.tobytes()
+                found[name] = value.dtype.str, value.shape, entries
+            else:
+                found[name] = type(value).__name__, repr(value)
+    return found

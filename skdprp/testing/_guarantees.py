@@ -41,11 +41,6 @@ def _guarantee_states_its_facts(case):
             stated, wanted = getattr(guarantee, name), case.estimator.get_params(deep=False).get(name)
             if isinstance(wanted, Real) and stated > wanted:
                 return f"guarantees {name}={stated} where {wanted} was asked for: calibrate, or warn (PrivacyWarning)."
-    return _unfit_profile(guarantee)
-
-
-def _unfit_profile(guarantee):
-    """Say what is wrong with the deltas of a guarantee at other epsilons, if anything."""
     if guarantee.definition is not Definition.DP or not math.isfinite(guarantee.epsilon):
         return ""
     deltas = [guarantee.profile(share * guarantee.epsilon) for share in (0.0, 0.5, 1.0, 2.0)]

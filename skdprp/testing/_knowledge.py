@@ -20,7 +20,10 @@ _N_STEPS = 10_000  # fits: where these prove nothing, neither would any number t
 def _attributes_hold_nothing_of_the_rows(case):
     ends = case.data, _nearly_all_alike(case)
     # What differs between fits on the same data is noise, or time; what does not must not differ between neighbours.
-    steady = [_steady(_state(case, data) for _ in range(_N_ALIKE)) for data in ends]
+    steady = []
+    for data in ends:
+        first, *others = (_state(case, data) for _ in range(_N_ALIKE))
+        steady.append({name: one for name, one in first.items() if all(other.get(name) == one for other in others)})
     # A name that one of them does not have is no less a difference: keys of a dictionary may be values of rows.
     suspects = [name for name in steady[0] | steady[1] if steady[0].get(name) != steady[1].get(name)]
     if not suspects:
@@ -67,11 +70,15 @@ def _nearest(case, here, there, is_kept):
 
 def _halfway(case, here, there):
     """Data between two, with half of the rows that differ, or of the entries; None if the two are neighbours."""
-    if case.by_distance:
-        ends = here[0].ravel(), there[0].ravel()
-        X = _half_of(*([end] for end in ends)) or _mean_if_far(*ends, case.fitted.guarantee_.adjacency.bound)
-        return (X[0].reshape(here[0].shape), *here[1:]) if X else None
-    return _half_of(here, there)
+    if not case.by_distance:
+        return _half_of(here, there)
+    one, other = here[0].ravel(), there[0].ravel()
+    X = _half_of([one], [other])
+    if not X:  # the mean, if they differ by more than a bound and have numbers between them
+        mean = (one + other) / 2
+        is_between = np.any((mean != one) & (mean != other))
+        X = (mean,) if is_between and np.abs(one - other).max() > case.fitted.guarantee_.adjacency.bound else None
+    return (X[0].reshape(here[0].shape), *here[1:]) if X else None
 
 
 def _half_of(here, there):
@@ -87,13 +94,6 @@ def _half_of(here, there):
     return middle
 
 
-def _mean_if_far(here, there, bound):
-    """Mean of two vectors, if they differ by more than a bound and have numbers between them."""
-    mean = (here + there) / 2
-    is_between = np.any((mean != here) & (mean != there))
-    return (mean,) if is_between and np.abs(here - there).max() > bound else None
-
-
 def _state(case, data):
     """Everything that a fitted estimator holds, and says of itself."""
     fitted = case.new(**case.public_seed).fit(*data)
@@ -105,12 +105,6 @@ def _state(case, data):
         "its report": repr(privacy_report(fitted)),
     }
     return fingerprints(fitted) | {name: ("str", text) for name, text in texts.items()}
-
-
-def _steady(states):
-    """What all of some states have in common."""
-    first, *others = states
-    return {name: value for name, value in first.items() if all(other.get(name) == value for other in others)}
 
 
 def _fits_that_prove(guarantee):
