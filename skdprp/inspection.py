@@ -316,7 +316,8 @@ class PrivacyUtilityDisplay:
             scikit-learn's own; where there are several private steps, it varies the total of all of them, in the ratio
             of the epsilons that they have, by :func:`~skdprp.set_budget` for as many rows as each fold is fitted to.
         delta : float or None, default=None
-            Delta of that total, as :func:`~skdprp.set_budget` takes it, or of the only private step. None leaves it to them.
+            Delta of that total, as :func:`~skdprp.set_budget` takes it, or of the only private step. None leaves it to
+            them.
         reference : "auto", estimator or None, default="auto"
             What stands for no privacy. "auto" leaves a private transformer out, and puts LogisticRegression on columns
             scaled by their largest values, or LinearRegression, in the place of a private model. Where the total of
