@@ -137,7 +137,7 @@ def guarantee_facts(guarantee):
     """Name every fact of a guarantee that is known, those first that say most to somebody who reads no further."""
     facts = {
         "guarantee": guarantee_line(guarantee),
-        "best guess": _best_guess(guarantee),
+        "best guess": best_guess_line(guarantee),
         "unit": unit_line(guarantee),
         "neighbours": neighbours_sentence(guarantee.adjacency, guarantee.unit) if guarantee.adjacency else "",
         "hides": _hidden(guarantee),
@@ -182,7 +182,8 @@ def _hidden(guarantee):
     return f"{change}{leaving}{so_well} the best guess is right in at most 75 of 100 cases"
 
 
-def _best_guess(guarantee):
+def best_guess_line(guarantee):
+    """Say how often somebody who tries to tell two neighbours apart is right."""
     if guarantee.seeded:
         return "always right: the noise can be drawn again from its seed"
     if guarantee.violation:

@@ -3,7 +3,7 @@
 import html
 from dataclasses import dataclass
 
-from .._label import as_html, as_text, given_sentence, method_line, neighbours_sentence, unit_line
+from .._label import as_html, as_text, best_guess_line, given_sentence, method_line, neighbours_sentence, unit_line
 from ..guarantee import PrivacyGuarantee
 
 INFERRED = "inferred from the fitted object (a PrivacyLedger records releases as they happen)"
@@ -119,6 +119,8 @@ class PrivacyReport:
         totals = {"total": "none" if self.total is None else repr(self.total)}
         if self.not_covered:
             totals["private steps alone"] = "none" if self.private is None else repr(self.private)
+        if self.total is not None:
+            totals["best guess"] = best_guess_line(self.total)
         return totals if self.private is None else totals | {"unit": unit_line(self.private)}
 
     def _details(self):
