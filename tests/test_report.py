@@ -332,7 +332,7 @@ def test_the_guarantee_of_a_model_after_a_sketch_is_for_labels_if_they_may_diffe
 def test_a_trusted_function_is_an_assumption():
     report = privacy_report(make_pipeline(FunctionTransformer(np.sqrt), MODEL).fit(X, Y))
     assert (
-        "functiontransformer: transforms each row by itself: types depend on no single row, and lazy rows have one order"
+        "functiontransformer: transforms each row by itself; types depend on no single row; lazy rows have one order"
         in report.total.assumptions
     )
 

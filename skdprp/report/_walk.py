@@ -92,9 +92,7 @@ _CURES = (
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
-_ROW_BY_ROW = (
-    "transforms each row by itself: types depend on no single row, and lazy rows have one order"
-)
+_ROW_BY_ROW = "transforms each row by itself; types depend on no single row; lazy rows have one order"
 _WRITES = "may write over rows that other branches are yet to see: set copy=True"
 _MAY_LEARN = "may learn from the rows without noise"
 _MAY_MIX = "may make a row of other rows, too"
