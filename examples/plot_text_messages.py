@@ -56,7 +56,7 @@ else:
 # Which words a message has is hashed to 4096 columns: a hash does not depend on the data, and a vocabulary would. One
 # word more or less is one column changed by 1, ``max_change=1``, and a word for another is two of them. Of trigrams of
 # characters, which find words that are misspelt, a letter for another would be six (:ref:`one-change`).
-words = HashingVectorizer(n_features=4096, binary=True, norm=None)
+words = HashingVectorizer(n_features=4096, binary=True, norm=None, lowercase=False)
 X = words.transform(messages)
 order = rng.permutation(X.shape[0])
 queries, rows = X[order[:500]], X[order[500:]]
