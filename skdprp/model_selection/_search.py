@@ -54,6 +54,7 @@ from ..report._rehearsal import (
     own_parts,
 )
 from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
+from ..report._walk import FITTED_AS_COUNTED
 from ._budget import Budget
 
 _ROUND_UP = 1 + 2.0**-50
@@ -71,7 +72,7 @@ _LARGEST_LOG_LOSS = 4.0  # that of a probability of 0.02
 _THE_LABELS = "the set of labels"
 _NOT_COVERED = (
     "the running time",
-    "whether a fit raised an error, of which candidate and which error",
+    "which error a fit raised, and of which candidate",
     "what steps print",
 )
 
@@ -502,8 +503,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             fact: tuple(dict.fromkeys(text for total in totals for text in getattr(total, fact)))
             for fact in ("assumptions", "not_covered")
         }
-        # A trial that is fitted otherwise has failed.
-        assumed = [text for text in union["assumptions"] if text not in AS_PLANNED]
+        # A trial that is fitted otherwise has failed, and fits each step once.
+        assumed = [text for text in union["assumptions"] if text not in (*AS_PLANNED, FITTED_AS_COUNTED)]
         trial_epsilon, trial_delta = printed_up(target[0]), printed_up(target[1])
         guarantee = PrivacyGuarantee(
             self.epsilon,
