@@ -36,13 +36,13 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..composition import PrivacyLoss, Profile, searched_profile
+from ..composition import PrivacyLoss, Profile
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
 from ..histograms import PrivateHistograms
 from ..ledger import LedgerError, entry
 from ..ledger._ledger import thrown_away
 from ..linear_model._base import _encode, _of_one_type
-from ..mechanisms import gaussian_scale, private_search_trial, sampled_target
+from ..mechanisms import gaussian_scale, private_search_trial, sampled_target, searched_profile
 from ..report import AS_PLANNED
 from ..report._rehearsal import (
     LAZY,
