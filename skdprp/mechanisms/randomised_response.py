@@ -126,8 +126,8 @@ def flip_probability(level, epsilon):
     is a fair coin exactly, so that rounding only makes the loss between levels 0 and 1 less, as it does between the two
     signs at level 1. Between the levels L and L + 1, with u = L e, the loss of a flip is below e by
     ``e expit(-u - e)`` at least, and that of a sign that stays by e / 2. Rounding adds less: at most
-    ``2^-45 + 2^-63 exp(u)``, as u + e is at most 16, levels are below 2^16, and all signs are fair coins where e is
-    below 2^-40.
+    ``2^-45 + 2^-63 exp(u)``, as u + e is at most 16, levels are below 2^16, and all signs are random where e is below
+    2^-40.
 
     References
     ----------

@@ -513,8 +513,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             per="fit",
             given=" and ".join(dict.fromkeys(given)),
             released="best_estimator_, best_params_ and best_score_",
-            mechanism=f"best of a secret number of trials of {len(candidates)} candidates, of mean {self.n_trials:g}; "
-            f"each ({trial_epsilon}, {trial_delta})-DP, its score with Gaussian noise, "
+            mechanism=f"best of a secret number of trials of {len(candidates)} candidates, Poisson of mean "
+            f"{self.n_trials:g} given that it is not 0; each ({trial_epsilon}, {trial_delta})-DP, its score with Gaussian noise, "
             f"scale {printed_down(score.scale, 6)}",
             assumptions=(
                 *assumed,
