@@ -10,7 +10,6 @@ import numpy as np
 from ._digits import to_python, with_python_numbers
 from .mechanisms._numerics import bisect, rounded_up
 from .mechanisms.gaussian_laplace import gaussian_epsilon, gaussian_profile
-from .mechanisms.private_search import private_search_profile
 
 __all__ = ["PrivacyLoss", "Profile"]
 
@@ -208,18 +207,6 @@ class PrivacyLoss:
 def largest_profile(epsilon, *, losses):
     """Profile of releases of which a neighbour changes one at most: the largest of all."""
     return max(loss.profile(epsilon) for loss in losses)
-
-
-@with_python_numbers
-def searched_profile(epsilon, *, n_trials, trial_distance, losses):
-    """Profile of a private search whose trials release one of several things, see :func:`private_search_profile`.
-
-    A trial draws which, so that its delta is a mean of theirs at every epsilon, and no more than the largest;
-    `trial_distance` bounds the one at 0.
-    """
-    left = max(epsilon - n_trials * trial_distance, 0.0)
-    trial = {"trial_epsilon": left, "trial_delta": largest_profile(left, losses=losses)}
-    return private_search_profile(epsilon, n_trials=n_trials, trial_distance=trial_distance, **trial)
 
 
 def _mirrored(epsilon, delta):

@@ -17,9 +17,11 @@ from ._label import (
     neighbours_sentence,
     violation_line,
 )
-from .composition import PrivacyLoss, Profile, approximate_profile, largest_profile, searched_profile
+from .composition import PrivacyLoss, Profile, approximate_profile, largest_profile
 from .mechanisms import (
     gaussian_profile,
+    randomised_response_profile,
+    searched_profile,
     secret_projection_profile,
     spherical_profile,
     subsampled_gaussian_profile,
@@ -32,7 +34,6 @@ from .mechanisms.objective_perturbation import (
     product_perturbation_profile,
     softmax_perturbation_profile,
 )
-from .mechanisms.randomised_response import randomised_response_profile
 
 __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "compose"]
 

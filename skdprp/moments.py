@@ -13,7 +13,7 @@ from sklearn.utils import gen_batches
 from . import _noise
 from ._adjacency import Unit
 from ._calibration import Calibration, snapshot, take_over
-from ._digits import printed_down
+from ._digits import printed_down, printed_up
 from ._label import GuaranteeDisplayMixin
 from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
 from ._persons import persons_in_parts, persons_of, roots
@@ -491,7 +491,8 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         return self._state(
             delta,
             scale,
-            mechanism=f"Gaussian mechanism on sums of products of columns, scale {printed_down(scale, 6)}",
+            mechanism=f"Gaussian mechanism on sums of products of columns, scale {printed_down(scale, 6)}, "
+            f"sensitivity {printed_up(sensitivity, 6)}",
             source="exact profile of the Gaussian mechanism; proof of the sensitivity in moments_sensitivity",
             loss=PrivacyLoss(mu=sensitivity / scale, sampling=columns.n_released * _noise.SAMPLING_LOSS),
             noise=GaussianNoise(scale),

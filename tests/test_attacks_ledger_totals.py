@@ -27,13 +27,13 @@ from skdprp import (
     privacy_report,
     transform_chunks,
 )
-from skdprp.composition import PrivacyLoss, Profile, searched_profile
+from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import Entry, LedgerError, _filter, _ledger, entry
 from skdprp.ledger._filter import budget, price
 from skdprp.ledger._limit import Limit
 from skdprp.ledger._totals import Spent, basic_sums, totals
-from skdprp.mechanisms import add_laplace
+from skdprp.mechanisms import add_laplace, searched_profile
 from skdprp.testing import reproducible_noise
 
 X = np.random.default_rng(0).normal(size=(12, 4))

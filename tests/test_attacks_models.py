@@ -84,14 +84,20 @@ from skdprp import (
 from skdprp._command import main
 from skdprp._command._tables import check_features, read_file
 from skdprp._validation import clip_rows
-from skdprp.composition import PrivacyLoss, Profile, searched_profile
+from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency, PrivacyGuarantee
 from skdprp.linear_model import SolverError
 from skdprp.linear_model._erm import Problem, minimisers
 from skdprp.linear_model._objective import _largest_perturbation
 from skdprp.linear_model._sketched_least_squares import noisy_blocks, triangle
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
-from skdprp.mechanisms import gaussian_scale, private_search_profile, private_search_trial, spherical_profile
+from skdprp.mechanisms import (
+    gaussian_scale,
+    private_search_profile,
+    private_search_trial,
+    searched_profile,
+    spherical_profile,
+)
 from skdprp.mechanisms.mutual_information import information_delta
 from skdprp.mechanisms.noisy_steps import composed_profile
 from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile, product_perturbation_profile

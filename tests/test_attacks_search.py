@@ -54,9 +54,15 @@ from skdprp import (
     privacy_report,
     set_budget,
 )
-from skdprp.composition import PrivacyLoss, Profile, searched_profile
+from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency, PrivacyGuarantee
-from skdprp.mechanisms import gaussian_profile, gaussian_scale, private_search_profile, private_search_trial
+from skdprp.mechanisms import (
+    gaussian_profile,
+    gaussian_scale,
+    private_search_profile,
+    private_search_trial,
+    searched_profile,
+)
 from skdprp.testing import reproducible_noise
 
 MODEL = AMPClassifier(classes=[0, 1])

@@ -23,6 +23,7 @@ NAMES = [module.name for module in pkgutil.iter_modules(skdprp.__path__) if not 
 MODULES = [importlib.import_module(f"skdprp.{name}") for name in NAMES]
 PAGES = [*ROOT.glob("doc/*.rst"), *ROOT.glob("doc/guide/*.rst"), *ROOT.glob("examples/**/*.py"), ROOT / "README.rst"]
 SOURCES = re.findall(r"proof in skdprp[\w.]+", "".join(path.read_text() for path in ROOT.glob("skdprp/**/*.py")))
+ESTIMATORS_CODE = "".join(path.read_text() for path in ROOT.glob("skdprp/*/**/*.py"))
 LESSONS = " ".join([page.read_text() for page in PAGES if page.stem not in ("api", "architecture")] + SOURCES)
 CLASSIFIERS = {"AMPClassifier", "DPSGDClassifier", "ProductNoiseOutputPerturbation"}
 # Returned by what is taught, or facts of a guarantee.
@@ -55,6 +56,12 @@ def test_every_public_name_is_taught(module):
     taught = {name for name in public_names(module) if re.search(rf"\b{name}\b", LESSONS)}
     untaught = set(public_names(module)) - taught - MET_ELSEWHERE
     assert not untaught, "leave them out of __all__, write about them in doc/guide, or have a source say where they are"
+
+
+@pytest.mark.parametrize("profile", sorted(set(re.findall(r"Profile\.of\(\s*(\w+_profile)", ESTIMATORS_CODE))))
+def test_a_profile_of_a_guarantee_is_found_by_its_name(profile):
+    """As doc/review.rst says, where it computes delta from ``to_dict``."""
+    assert getattr(skdprp.mechanisms, profile).__name__ in skdprp.mechanisms.__all__
 
 
 @pytest.mark.parametrize("source", sorted(set(SOURCES)))

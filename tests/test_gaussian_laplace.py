@@ -9,7 +9,7 @@ from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss, Laplac
 from hypothesis import given
 from profiles import DELTA, assert_bounds, loss_of, precise_gaussian_profile, sizes
 
-from skdprp import DPOPORP, composition
+from skdprp import DPOPORP, DPRandomProjection, composition
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.mechanisms import classic_gaussian_scale, gaussian_profile, gaussian_scale, kenthapadi_scale, laplace_scale
 from skdprp.mechanisms.gaussian_laplace import (
@@ -212,6 +212,10 @@ def test_analytic_bound_of_a_thousand_features():
     known = {"max_change": 1.0, "n_features": 1000, "n_components": 256}
     scales = [scale(1.0, 1e-6, **known) for scale in (analytic_bound_scale, kenthapadi_bound_scale)]
     assert [round(scale, 2) for scale in scales] == [5.49, 7.19]
+    options = {"projection": "gaussian", "epsilon": 1.0, "delta": 1e-6}
+    for calibration, scale, printed in zip(("analytic_bound", "kenthapadi_bound"), scales, (5.49, 7.2), strict=True):
+        sketch = DPRandomProjection(256, calibration=calibration, **options).fit(np.zeros((1, 1000)))
+        assert scale < sketch.scale_ < scale * (1 + 2**-9) and round(sketch.scale_, 2) == printed  # with its margin
 
 
 @pytest.mark.parametrize("calibrate", [gaussian_scale, kenthapadi_scale, classic_gaussian_scale])

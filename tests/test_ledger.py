@@ -1,6 +1,7 @@
 """A ledger has an entry of every release, of all processes, and no limit is passed."""
 # ruff: noqa: D101, D102
 
+import itertools
 import json
 import multiprocessing
 import os
@@ -517,6 +518,8 @@ def test_a_total_is_the_exact_composition():
     printed = " ".join(repr(ledger).split())
     assert "fixed before the first release" in printed
     assert "say nothing of these neighbours" in printed
+    assumed = printed.partition("assumed - ")[2].partition(" not counted")[0].split(" - ")
+    assert assumed == list(dict.fromkeys([*guarantees[0].assumptions, *sketch.guarantee_.assumptions, once]))
     assert printed.count("not counted") == ledger.total()._repr_html_().count("not counted") == 1
     assert "on other machines" in printed.partition("not counted")[2] and "scores" in printed
     assert ledger.total(delta=1e-3)[1].guarantee.epsilon == compose(*guarantees, sketch.guarantee_, delta=1e-3).epsilon
@@ -596,6 +599,25 @@ def test_a_basic_limit_adds_up_epsilons(epsilon, limit, allowed):
         ledger.limit(limit)
         assert spent_at_most(ledger, PrivacyGuarantee(epsilon, 0.0, adjacency=Adjacency("replace_one"))) == allowed
         assert len(ledger.entries) == allowed
+
+
+def test_a_limit_holds_where_each_epsilon_depends_on_the_bits_before():
+    """The loss of randomised responses, on every path of bits: 1 is released as it is with odds of exp(epsilon)."""
+    losses = {}
+    for bits in itertools.product((0, 1), repeat=5):
+        granted = []
+        with PrivacyLedger() as ledger:
+            ledger.limit(1.0)
+            for bit, before in zip(bits, (1, *bits), strict=False):
+                epsilon = 0.5 if before else 0.25
+                try:
+                    with entry(PrivacyGuarantee(epsilon, 0.0, adjacency=Adjacency("replace_one"))):
+                        granted.append((bit, epsilon))
+                except LedgerError:
+                    break
+        losses[tuple(granted)] = sum(epsilon if bit else -epsilon for bit, epsilon in granted)
+    assert {len(path) for path in losses} == {2, 3}  # when it stops depends on the bits, too
+    assert (min(losses.values()), max(losses.values())) == (-1.0, 1.0)
 
 
 def test_a_basic_limit_adds_up_deltas():

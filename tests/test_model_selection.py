@@ -194,6 +194,9 @@ def test_a_search_is_one_release_that_states_one_guarantee(binary):
     assert (guarantee.epsilon, guarantee.delta, guarantee.given) == (2.0, 1e-5, "the set of labels")
     assert 1e-5 * (1 - 1e-4) <= guarantee.loss.profile(2.0) <= 1e-5 and guarantee.per == "fit"
     assert PrivacyGuarantee.from_dict(json.loads(json.dumps(guarantee.to_dict()))) == guarantee
+    errors = [text for text in guarantee.not_covered if "a fit raised" in text]
+    assert errors == ["whether a fit raised an error", "which error a fit raised, and of which candidate"]
+    assert not any("further fit" in text for text in guarantee.assumptions)  # a search fits as often as it will
     report = privacy_report(search, ledger=ledger)
     assert report.total.epsilon == 2.0 and [step.releases for step in report.steps] == [1]
     # A part of what was chosen has no guarantee of its own.

@@ -75,12 +75,6 @@ ARGUMENTS = {
     composition: {
         "approximate_profile": {"epsilon": 0.5, "epsilon0": EPSILON, "delta0": DELTA},
         "largest_profile": {"epsilon": EPSILON, "losses": (LOSS,)},
-        "searched_profile": {
-            "epsilon": A,
-            "n_trials": 3.30078125,
-            "trial_distance": 0.0999755859375,
-            "losses": (LOSS,),
-        },
     },
     mechanisms: {
         "amplified": TARGET | {"rate": 0.0999755859375},
@@ -173,6 +167,8 @@ ARGUMENTS = {
         "sampled_information": {"epsilon": EPSILON, "n_changed": 100},
         "sampled_steps_target": TARGET | {"n_changed": 100},
         "sampled_target": TARGET | {"n_changed": 100},
+        "searched_profile": {"epsilon": A, "n_trials": 3.30078125, "trial_distance": 0.0999755859375}
+        | {"losses": (LOSS,)},
         "secret_projection_scale": TARGET | {"n_components": 100, "max_norm": A, "min_eigenvalue": B},
         "shift_of_epsilon": {"probability": DELTA},
         "sign_change_probability": {"relative_change": 0.0999755859375},

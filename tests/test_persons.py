@@ -21,7 +21,9 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit,
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
+import skdprp
 from skdprp import (
+    DPOPORP,
     DPPCA,
     AMPClassifier,
     DPBinner,
@@ -30,6 +32,8 @@ from skdprp import (
     DPScaler,
     DPSearchCV,
     DPSGDClassifier,
+    DPSignOPORP,
+    MIDPRegressor,
     PrivacyGuarantee,
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
@@ -637,6 +641,35 @@ def test_mechanisms_that_hide_one_row_refuse_groups(model):
     with PrivacyLedger() as ledger, pytest.raises(TypeError, match="takes no groups"):
         model.fit(X, y, groups=groups)
     assert not ledger.entries
+
+
+PRIVATE = {name: getattr(skdprp, name) for name in skdprp.__all__}
+PRIVATE = {name: kind for name, kind in PRIVATE.items() if "epsilon" in getattr(kind, "_parameter_constraints", ())}
+
+
+@pytest.mark.parametrize("name", sorted(PRIVATE.keys() - {"DPMoments", "DPPCA", "DPRidge", "DPSGDClassifier"}))
+def test_all_others_refuse_groups(name):
+    X, y, _, groups = table()
+    options = {"estimator": AMPClassifier(), "param_grid": {}} if name == "DPSearchCV" else {}
+    with PrivacyLedger() as ledger, pytest.raises(TypeError, match="groups"):
+        PRIVATE[name](**options).fit(X, y, groups=groups)
+    assert not ledger.entries
+
+
+def test_units_compose_where_one_includes_the_other():
+    """A person and a row of it, a row and a change within it, and of changes the narrower one."""
+    X, y, _, groups = table()
+    person, row = DPMoments(delta=1e-6).fit(X, groups=groups), DPMoments(delta=1e-6).fit(X)
+    assert compose(person.guarantee_, row.guarantee_).unit == "one row"
+    spread, coordinate = DPOPORP(4, delta=1e-6).fit(X), DPSignOPORP(4).fit(X)
+    for wider, narrower in ((person, spread), (row, spread), (row, coordinate), (spread, coordinate)):
+        total = compose(wider.guarantee_, narrower.guarantee_)
+        assert (total.unit, total.adjacency) == ("one row", narrower.guarantee_.adjacency)
+    blank = DPMoments(delta=1e-6, adjacency="add_remove").fit(X)
+    entry = MIDPRegressor().fit(X, y)
+    for other in (blank, entry):
+        with pytest.raises(ValueError, match="do not compose"):
+            compose(row.guarantee_, other.guarantee_)
 
 
 def test_what_cannot_hide_a_person_refuses_groups():

@@ -130,6 +130,8 @@ def test_bad_bounds(options, message):
 def test_bounds_have_no_default():
     with pytest.raises(TypeError, match="bounds"):
         PublicScaler()
+    with pytest.raises(ValueError, match="Give either bounds"):
+        PublicBinner().fit(TABLE)
 
 
 def test_errors_name_columns_without_names_by_their_number():

@@ -1,6 +1,7 @@
 """DPBinner and DPScaler: bins and ranges that follow from private histograms, and pipelines that begin with them."""
 
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -24,10 +25,12 @@ from skdprp import (
     DPScaler,
     PrivacyLedger,
     PublicBinner,
+    _noise,
     audit_epsilon,
     compose,
     privacy_report,
 )
+from skdprp.mechanisms import thresholded_counts_profile
 from skdprp.preprocessing._private_binner import _roundest
 
 SURE = {"epsilon": 50.0, "delta": 0.1}
@@ -43,6 +46,23 @@ def table(n_rows=4000):
     frame.loc[::5, "town"] = None
     frame.loc[3, "town"] = "Atlantis"
     return frame
+
+
+@pytest.mark.parametrize("estimator", [DPHistograms(), DPBinner(4), DPScaler()], ids=repr)
+@pytest.mark.parametrize("columns", [["age", "income"], ["age", "income", "gain", "town"]])
+def test_a_printed_guarantee_has_the_numbers_of_its_profile(estimator, columns):
+    """Recomputed from them delta is what is printed, but for what sampling costs and for their six digits."""
+    X = table()[columns[: 2 if isinstance(estimator, DPScaler) else None]]
+    guarantee = clone(estimator).set_params(delta=1e-6).fit(X).guarantee_
+    numbers = re.search(
+        r"scale (\S+), sensitivity ([\d.]+)(?:, unlisted .* of (\d) .* above (\S+))?$", guarantee.mechanism
+    )
+    scale, sensitivity, n_columns, threshold = (float(number or "inf") for number in numbers.groups())
+    assert sensitivity >= guarantee.loss.mu * scale * (1 - 1e-12)
+    assert (threshold < np.inf) == ("town" in X)
+    known = {"scale": scale, "sensitivity": sensitivity, "threshold": threshold}
+    n_columns = int(n_columns) if "town" in X else 1
+    assert thresholded_counts_profile(1.0, n_columns=n_columns, **known) == pytest.approx(1e-6, rel=0.05)
 
 
 # Bins
@@ -212,6 +232,27 @@ def test_bins_follow_from_histograms_that_were_released():
         scaler.fit_histograms(release.histograms_)
     with pytest.raises(TypeError, match="Expected Histograms"):
         binner.fit_histograms(release)
+
+
+@pytest.mark.parametrize("kind", [DPBinner, DPScaler])
+def test_no_bound_is_read_without_noise(kind, monkeypatch):
+    """With other counts behind the same released numbers a fit learns the same: of the rows it reads nothing else."""
+    numbers = [np.random.default_rng(0).normal(size=(500, 2)), np.full((500, 2), 1e6)]
+    released = np.random.default_rng(1).normal(1000, 300, 10**5)
+
+    def replaced(values, scale):
+        values[...] = released[: values.size]
+
+    monkeypatch.setattr(_noise, "add_gaussian", replaced)
+    fits = [kind(delta=1e-6).fit(X) for X in numbers]
+    states = [
+        {name: value for name, value in vars(fit).items() if isinstance(value, np.ndarray | list | tuple)}
+        for fit in fits
+    ]
+    assert states[0].keys() == states[1].keys() and states[0]
+    for name in states[0]:
+        for one, other in zip(states[0][name], states[1][name], strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_binners_are_copied_with_all_that_they_learned():

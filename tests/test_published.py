@@ -28,11 +28,23 @@ from skdprp.mechanisms.published import (
 
 
 def test_published_sign_changes_golden_values():
-    """The published bound as a formula, and the pair of rows that its lemma does not cover."""
+    """The published bound as a formula."""
     n_plus = published_sign_changes(1e-6, relative_change=0.1, n_features=1000, n_components=256)
     assert 1 / n_plus == pytest.approx(0.0083, abs=5e-5)
     assert published_sign_changes(1e-6, relative_change=1.9, n_features=1000, n_components=8) == 8
-    assert published_sign_change_probability(0.999, 2) == pytest.approx(0.666, abs=5e-4)
+
+
+def test_published_sign_change_probability_is_no_bound():
+    """Of a row with two equal entries beta can flip a sign more often than F says: .749 is more than .666.
+
+    For w at the angle t from the row, |u| |cos t| <= beta max_i |w_i| fails for cos t > r cos(pi / 4 - t) only.
+    """
+    r, n = 0.999, 10**6
+    t = (np.arange(n) + 0.5) * np.pi / n
+    largest = np.maximum(abs(np.cos(t + np.pi / 4)), abs(np.sin(t + np.pi / 4)))
+    exact = 1 - 2 / np.pi * np.arctan(np.sqrt(2) / r - 1)
+    assert np.mean(abs(np.cos(t)) <= r * largest) == pytest.approx(exact, abs=4 / n)
+    assert (round(exact, 3), round(published_sign_change_probability(r, 2), 3)) == (0.749, 0.666)
 
 
 @pytest.mark.parametrize("n_features", [1, 2, 50, 10**7])

@@ -683,6 +683,16 @@ def files_of_all_kinds(folder):
     return {folder / f"{name}.npz": read for name, read in readers.items()}
 
 
+def test_no_row_is_in_a_file_of_any_kind(tmp_path):
+    """Rows of few digits would be there by chance: these have all of theirs."""
+    for path in files_of_all_kinds(tmp_path):
+        with zipfile.ZipFile(path) as file:
+            content = b"".join(file.read(name) for name in file.namelist())
+        assert path.stat().st_size > 1000
+        for value in X.ravel():
+            assert value.tobytes() not in content and repr(float(value)).encode("utf-32-le") not in content
+
+
 def test_a_file_of_another_kind_is_refused_by_the_name_of_what_reads_it(tmp_path):
     """Also those of moments and histograms, whose arrays have the same name."""
     files = files_of_all_kinds(tmp_path)

@@ -47,6 +47,7 @@ from sklearn.random_projection import GaussianRandomProjection
 
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
     DPScaler,
     DPSignOPORP,
@@ -92,10 +93,22 @@ def assert_gaussians(total, n_releases):
 def test_a_private_model_alone():
     report = privacy_report(MODEL.fit(X, Y))
     assert statuses(report) == ["private"]
-    *assumptions, _, _, unchosen = report.total.assumptions
+    *assumptions, once, _, _, unchosen = report.total.assumptions
+    assert "each further fit is one release more" in once
     assert MODEL.guarantee_.assumptions == tuple(assumptions) and "no search" in unchosen
     stated = dataclasses.replace(MODEL.guarantee_, per=None, assumptions=report.total.assumptions)
     assert report.total == report.private == stated
+
+
+def test_a_total_says_once_that_further_fits_are_releases():
+    """A second fit leaves no trace: the same total was stated for both. Sketches release at transform, and say that."""
+    again = "each further fit is one release more"
+    model = make_pipeline(DPPCA(2, epsilon=0.5, delta=1e-6), clone(MODEL))
+    for report in (privacy_report(model, X, Y), privacy_report(model.fit(X, Y).fit(X, Y))):
+        assert report.total.epsilon <= 1.0 and " ".join(repr(report).split()).count(again) == 1
+        assert report.total.to_markdown().count(again) == 1
+    sketched = privacy_report(make_pipeline(NOISY, RidgeClassifier()).fit(X, Y)).total.to_markdown()
+    assert again not in sketched and sketched.count("is one release more") == 1
 
 
 def test_a_fixed_map_before_a_private_model_costs_nothing():
@@ -202,6 +215,7 @@ def test_a_search_over_epsilon_adds_up_every_candidate():
     report = privacy_report(search.fit(X, Y))
     assert report.private.epsilon == pytest.approx(4 * 0.1 + 4 * 0.4 + 0.4, rel=1e-12) and report.private.delta == 0
     assert "differ" in report.steps[1].remark
+    assert report.total is None and any("scores" in reason for reason in report.not_covered)
 
 
 def test_an_unknown_meta_estimator_is_not_covered():

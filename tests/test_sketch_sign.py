@@ -27,7 +27,8 @@ from sklearn.exceptions import DataDimensionalityWarning
 from sklearn.pipeline import make_pipeline
 
 from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, iDPSignRP, privacy_report
-from skdprp.guarantee import Adjacency, Definition
+from skdprp.guarantee import Adjacency, Definition, PrivacyWarning
+from skdprp.mechanisms.randomised_response import randomised_response_profile, sign_change_probability
 from skdprp.random_projection import make_projection
 from skdprp.report._search import of_any_draw
 from skdprp.testing import reproducible_noise
@@ -284,6 +285,19 @@ def test_published_bound_on_short_rows_is_no_licence():
         published = DPSignRP(400, calibration="published", **options).fit(np.ones((1, 1)))
         exact = DPSignRP(400, **options).fit(np.ones((1, 1)))
     assert published.flip_epsilon_ == exact.flip_epsilon_
+
+
+@pytest.mark.parametrize("min_norm", [0.5, 10.0])
+def test_published_bound_needs_no_warning(min_norm):
+    """Its bits meet the stated guarantee by the exact distribution: it is no mere claim."""
+    options = {"method": "rr", "projection": "gaussian", "min_norm": min_norm, "delta": 1e-6}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyWarning)
+        sketch = DPSignRP(16, calibration="published", **options).fit(np.ones((1, 100)))
+    exact = DPSignRP(16, **options).fit(np.ones((1, 100)))
+    assert not hasattr(sketch, "claimed_") and repr(sketch.guarantee_) == repr(exact.guarantee_)
+    bits = {"n_bits": 16, "changed": sign_change_probability(1 / min_norm)}
+    assert randomised_response_profile(1.0, epsilon0=sketch.flip_epsilon_, **bits) <= 1e-6
 
 
 FLIPPED = [s for s in EVERY if isinstance(s, DPSignRP | DPSignOPORP)]

@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator
 from .. import _noise
 from .._adjacency import Unit
 from .._calibration import Calibration, snapshot, take_over
-from .._digits import printed_down
+from .._digits import printed_down, printed_up
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
 from .._recording import in_plan
@@ -213,14 +213,15 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         scale, threshold = thresholded_counts_scale(*target, sensitivity=sensitivity, n_columns=n_unlisted)
         named = name_probability(scale=scale, threshold=threshold, n_columns=n_unlisted) if n_unlisted else 0.0
         is_told = self.bounds is not None or any(type(one) is Listed for one in columns)
-        above = f", categories above {printed_down(threshold, 6)}" * bool(n_unlisted)
+        above = f", unlisted categories of {n_unlisted} columns above {printed_down(threshold, 6)}" * bool(n_unlisted)
         guarantee = PrivacyGuarantee(
             self.epsilon,
             delta,
             adjacency=Adjacency(self.adjacency),
             per="fit",
             released=self._released,
-            mechanism=f"Gaussian mechanism on counts of all columns, scale {printed_down(scale, 6)}{above}",
+            mechanism=f"Gaussian mechanism on counts of all columns, scale {printed_down(scale, 6)}, "
+            f"sensitivity {printed_up(sensitivity, 6)}{above}",
             assumptions=(
                 *assumed_of_unit(Unit.ROW, self.adjacency),
                 NO_STEP_FITTED,

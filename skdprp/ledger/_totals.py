@@ -167,10 +167,7 @@ class Total:
         if self.adaptive is not None:
             how = self.adaptive.mechanism
             facts["adaptive"] = f"{self.adaptive!r}, where they depended on earlier releases ({how})"
-        own = [
-            text for text in (_EACH_ONCE, _EACH_PERSON_ONCE, _NO_ROW_IN_COMMON) if text in self.guarantee.assumptions
-        ]
-        return facts | {"assumed": "; ".join(own)}
+        return facts
 
 
 class Totals(tuple):
@@ -183,9 +180,13 @@ class Totals(tuple):
         return "".join(as_html("Spent", facts) for facts in self._facts()) or _NOTHING_YET
 
     def _facts(self):
-        """Facts of each total, and at the end, once, what none of them counts."""
+        """Facts of each total, and at the end, each once, what they assume and what none of them counts."""
         facts = [total.facts() for total in self]
-        return [*facts[:-1], *(last | {"not counted": _NOT_COUNTED} for last in facts[-1:])]
+        assumed = dict.fromkeys(text for total in self if total.guarantee for text in total.guarantee.assumptions)
+        for said_above in (_FIXED_BEFORE, _COMPARED_THERE):
+            assumed.pop(said_above, None)
+        last = {"assumed": (*assumed,)} if assumed else {}
+        return [*facts[:-1], *(of_last | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:])]
 
 
 def totals(entries, delta, limit):

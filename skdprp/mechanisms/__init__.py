@@ -21,10 +21,10 @@ from .objective_perturbation import (
     product_perturbation_profile,
     softmax_perturbation_profile,
 )
-from .private_search import private_search_profile, private_search_trial
+from .private_search import private_search_profile, private_search_trial, searched_profile
 from .published import Published, published_product_noise_delta, published_product_noise_scale
 from .radial import add_spherical, spherical_profile, spherical_scale
-from .randomised_response import flip_probability
+from .randomised_response import flip_probability, randomised_response_profile
 from .secret_projection import secret_projection_profile, secret_projection_scale
 from .thresholded_counts import thresholded_counts_profile, thresholded_counts_scale
 
@@ -48,7 +48,9 @@ __all__ = [
     "product_perturbation_profile",
     "published_product_noise_delta",
     "published_product_noise_scale",
+    "randomised_response_profile",
     "sampled_target",
+    "searched_profile",
     "secret_projection_profile",
     "secret_projection_scale",
     "softmax_perturbation_profile",

@@ -81,6 +81,44 @@ def private_search_profile(epsilon, *, n_trials, trial_epsilon, trial_delta, tri
     return float(min(1.0, either, n_trials / -np.expm1(-n_trials) * trial))
 
 
+@with_python_numbers
+def searched_profile(epsilon, *, n_trials, trial_distance, losses):
+    """Privacy profile of a search whose trials release one of several things, such as one of several models.
+
+    Parameters
+    ----------
+    epsilon : float
+        Bound on the privacy loss, in nats, at least 0.
+    n_trials : float
+        Mean of the Poisson variable, see :func:`private_search_profile`.
+    trial_distance : float
+        Total variation distance of a trial on two neighbours, at most.
+    losses : tuple of PrivacyLoss
+        Of each thing that a trial may release.
+
+    Returns
+    -------
+    float
+        A delta such that the search is (epsilon, delta)-DP.
+
+    Notes
+    -----
+    A trial draws which of them it releases, so that its delta is a mean of theirs at every epsilon, and no more than
+    the largest. The rest is :func:`private_search_profile`, with ``epsilon - n_trials * trial_distance`` as the epsilon
+    of a trial.
+
+    Examples
+    --------
+    >>> from skdprp.composition import PrivacyLoss
+    >>> from skdprp.mechanisms import searched_profile
+    >>> f"{searched_profile(1.0, n_trials=10, trial_distance=0.045, losses=(PrivacyLoss(mu=0.11),)):.1e}"
+    '7.7e-08'
+    """
+    left = max(epsilon - n_trials * trial_distance, 0.0)
+    trial = {"trial_epsilon": left, "trial_delta": max(loss.profile(left) for loss in losses)}
+    return private_search_profile(epsilon, n_trials=n_trials, trial_distance=trial_distance, **trial)
+
+
 @cached
 def private_search_trial(epsilon, delta, *, n_trials, trial_distance=None):
     """Calibrate a search: what each of its trials may cost.

@@ -37,13 +37,13 @@ from .._validation import (
     validate_data,
     without_values,
 )
-from ..composition import PrivacyLoss, Profile, searched_profile
+from ..composition import PrivacyLoss, Profile
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
 from ..histograms import PrivateHistograms
 from ..ledger import LedgerError, entry
 from ..ledger._ledger import thrown_away
 from ..linear_model._base import _encode, _of_one_type
-from ..mechanisms import gaussian_scale, private_search_trial, sampled_target
+from ..mechanisms import gaussian_scale, private_search_trial, sampled_target, searched_profile
 from ..report import AS_PLANNED
 from ..report._rehearsal import (
     LAZY,
@@ -55,6 +55,7 @@ from ..report._rehearsal import (
     own_parts,
 )
 from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
+from ..report._walk import FITTED_AS_COUNTED
 from ._budget import Budget
 
 _ROUND_UP = 1 + 2.0**-50
@@ -72,7 +73,7 @@ _LARGEST_LOG_LOSS = 4.0  # that of a probability of 0.02
 _THE_LABELS = "the set of labels"
 _NOT_COVERED = (
     "the running time",
-    "whether a fit raised an error, of which candidate and which error",
+    "which error a fit raised, and of which candidate",
     "what steps print",
 )
 
@@ -500,8 +501,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             fact: tuple(dict.fromkeys(text for total in totals for text in getattr(total, fact)))
             for fact in ("assumptions", "not_covered")
         }
-        # A trial that is fitted otherwise has failed.
-        assumed = [text for text in union["assumptions"] if text not in AS_PLANNED]
+        # A trial that is fitted otherwise has failed, and fits each step once.
+        assumed = [text for text in union["assumptions"] if text not in (*AS_PLANNED, FITTED_AS_COUNTED)]
         trial_epsilon, trial_delta = printed_up(target[0]), printed_up(target[1])
         guarantee = PrivacyGuarantee(
             self.epsilon,
@@ -510,9 +511,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             per="fit",
             given=" and ".join(dict.fromkeys(given)),
             released="best_estimator_, best_params_ and best_score_",
-            mechanism=f"best of a secret number of trials of {len(candidates)} candidates, of mean {self.n_trials:g}; "
-            f"each ({trial_epsilon}, {trial_delta})-DP, its score with Gaussian noise, "
-            f"scale {printed_down(score.scale, 6)}",
+            mechanism=f"best of a secret number of trials of {len(candidates)} candidates, Poisson of mean "
+            f"{self.n_trials:g} given that it is not 0; each ({trial_epsilon}, {trial_delta})-DP, its score with "
+            f"Gaussian noise, scale {printed_down(score.scale, 6)}",
             assumptions=(
                 *assumed,
                 "candidates, bounds and random_state were not chosen in view of the rows",

@@ -136,6 +136,9 @@ _ONCE = (
     "also that in the fit_transform of an ensemble, a search or what is frozen, and so is each time that lazy sketches "
     "are computed"
 )
+FITTED_AS_COUNTED = (
+    "each step was fitted to these rows as often as is counted here: each further fit is one release more"
+)
 _DIFFER = "; guarantees differ, this is the last"
 
 
@@ -397,9 +400,9 @@ def _of_private_step(estimator, name, flow):
         remark, is_known = _MOVING.format(flow.fitted_map), False
         reasons = (f"{name} {remark}",)
     status = "not covered" if reasons or flow.learned else "private"
-    charge = guarantee
+    once = _ONCE if per == "transform" else FITTED_AS_COUNTED
+    charge = replace(guarantee, assumptions=(*guarantee.assumptions, once))
     if per == "transform":
-        charge = replace(guarantee, assumptions=(*guarantee.assumptions, _ONCE))
         flow = flow if flow.learned else Flow(released=True)
     elif transforms:  # once fitted, it is a map that later rows pass as they pass any other
         flow = replace(flow, maps=(*flow.maps, (name, estimator)), fitted_map=flow.fitted_map or name)

@@ -21,21 +21,20 @@ from .._validation import (
     warn_at_caller,
 )
 from ..composition import PrivacyLoss, Profile
-from ..mechanisms import laplace_scale, sampled_target
+from ..mechanisms import laplace_scale, randomised_response_profile, sampled_target
 from ..mechanisms.published import published_sign_changes
 from ..mechanisms.randomised_response import (
     binomial_flip_epsilon,
     flip_thresholds,
     hidden_flip_epsilon,
     laplace_flip_thresholds,
-    randomised_response_profile,
     sign_change_probability,
 )
 from ..random_projection import make_projection
 from ..sensitivity import component_sensitivity, l1_sensitivity
 from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, changes_hidden_by_noise, check_delta_of_a_draw
 
-_LL_4 = "Li and Li, arXiv:2306.01751, Section 4"
+_LL_4 = "Li and Li, arXiv:2306.01751, Section 4; in floating point: proof in skdprp.mechanisms.flip_probability"
 _SIGNS_OF_LAPLACE = "Dwork et al. 2006, of the signs of the noisy projection"
 _MARGIN_OF_DISTANT_ROWS = ROUNDING_MARGIN / 64  # so little that it hardly adds to the probability that a sign changes
 SIGN_CONSTRAINTS = {
