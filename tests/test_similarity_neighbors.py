@@ -188,6 +188,17 @@ def test_posterior_means_find_far_more_than_noisy_inner_products_and_cosines(noi
     assert recall(exact, found) > 1.3 * max(plain) > 0.1
 
 
+def test_posterior_means_that_explain_little_give_way_to_the_released_numbers():
+    """In short texts at small epsilon they found a row itself among 2000 in 15 of 100 cases, and plain products in 95."""
+    rng = np.random.default_rng(0)
+    rows = sp.csr_array(sparse_rows(rng, (2000, 4000), np.minimum(0.3, 1.5 / np.arange(1, 4001))))
+    sketch = DPOPORP(4000, epsilon=2.5, noise="laplace", random_state=0).fit(rows)
+    with reproducible_noise(0):
+        S = sketch.transform(rows)
+    found = SketchNeighbors(10).fit(S, sketch=sketch).kneighbors(rows[:200], return_distance=False)
+    assert (found == np.arange(200)[:, None]).any(axis=1).mean() > 0.9
+
+
 def test_without_noise_that_matters_the_nearest_are_those_of_the_projections(texts):
     rows, queries, _ = texts
     sketch = DPOPORP(100, epsilon=100.0, max_change=1e-3, noise="laplace", random_state=0).fit(rows)

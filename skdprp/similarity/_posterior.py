@@ -13,6 +13,7 @@ _FINER = 16  # cells of released numbers for each such point: the posterior mean
 _FARTHEST = 30  # logarithm of the number of scales beyond which numbers count alike
 _POOLED_STEPS, _STEPS = 300, 5
 _PRIOR_ROWS = 100.0  # by how many rows the density of all components counts in that of one
+_BY_CHANCE = 3.0  # log likelihood that the density of one gains even if it is that of all
 _BLOCK_ENTRIES = 2**21
 _TINY = np.finfo(float).tiny
 
@@ -33,10 +34,20 @@ def _maximise(density, counts, likelihood, n_steps, prior_rows=0.0):
     return weights
 
 
-def _means_of_cells(density, counts, likelihood, points):
-    """Posterior mean of each component (rows) given each cell (columns), from a density of all components."""
-    weights = _maximise(density, counts, likelihood, _STEPS, _PRIOR_ROWS)
+def _means_of_cells(weights, likelihood, points):
+    """Posterior mean of each component (rows) given each cell (columns), from the density of each."""
     return (weights * points) @ likelihood / np.maximum(weights @ likelihood, _TINY)
+
+
+def _own_densities(density, counts, likelihood):
+    """Density of each component: its own as far as its releases are more likely under it than by chance.
+
+    Else it is that of all components, or where there is much noise each would be weighed by chance.
+    """
+    own = _maximise(density, counts, likelihood, _STEPS, _PRIOR_ROWS)
+    gains = counts * np.log(np.maximum(own @ likelihood, _TINY) / np.maximum(density @ likelihood, _TINY))
+    shares = 1 - _BY_CHANCE / np.maximum(gains.sum(axis=1, keepdims=True), _BY_CHANCE)
+    return shares * own + (1 - shares) * density
 
 
 def _counts_of_cells(cells, n_cells):
@@ -68,8 +79,8 @@ def means_of_numbers(S, *, noise, scale):
     means = np.empty(S.shape, np.float32)
     for block in columns:
         own = cells[:, block]
-        table = _means_of_cells(density, _counts_of_cells(own, len(values)), likelihood, points)
-        means[:, block] = table[np.arange(own.shape[1]), own]
+        densities = _own_densities(density, _counts_of_cells(own, len(values)), likelihood)
+        means[:, block] = _means_of_cells(densities, likelihood, points)[np.arange(own.shape[1]), own]
     return means
 
 
@@ -84,5 +95,7 @@ def means_of_bits(positive, *, positive_probability, unit):
     plus = positive_probability(points[:, None] * unit).T
     n_positive = positive.sum(axis=0)
     counts = np.stack([len(positive) - n_positive, n_positive], axis=1)[:, None]
-    table = unit * _means_of_cells(density, counts, np.stack([1 - plus, plus], axis=2), points)[:, 0]
+    likelihood = np.stack([1 - plus, plus], axis=2)
+    weights = _maximise(density, counts, likelihood, _STEPS, _PRIOR_ROWS)
+    table = unit * _means_of_cells(weights, likelihood, points)[:, 0]
     return np.where(positive, table[:, 1], table[:, 0]).astype(np.float32)
