@@ -104,6 +104,6 @@ for epsilon in (2.0, 5.0, 20.0):
 
 # %%
 # Among the real messages, where 41 of the 500 queries are nearly the same as a released one, plain queries find .73,
-# .95 and 1.00 of these, and bits .04, .36 and .73, on average over three draws. What is found here an attacker finds too: who guesses a whole
-# message sees whether one like it was released. What is hidden is any one word of it:
+# .95 and 1.00 of these, and bits .04, .36 and .73, on average over three draws. What is found here an attacker finds
+# too: who guesses a whole message sees whether one like it was released. What is hidden is any one word of it:
 print(repr(numbers.guarantee_))

@@ -189,7 +189,7 @@ def test_posterior_means_find_far_more_than_noisy_inner_products_and_cosines(noi
 
 
 def test_posterior_means_that_explain_little_give_way_to_the_released_numbers():
-    """In short texts at small epsilon they found a row itself among 2000 in 15 of 100 cases, and plain products in 95."""
+    """In short texts at small epsilon they found a row itself in 15 of 100 cases, and plain products in 95."""
     rng = np.random.default_rng(0)
     rows = sp.csr_array(sparse_rows(rng, (2000, 4000), np.minimum(0.3, 1.5 / np.arange(1, 4001))))
     sketch = DPOPORP(4000, epsilon=2.5, noise="laplace", random_state=0).fit(rows)
