@@ -327,6 +327,28 @@ def test_guarantees_of_sketches_that_saw_differently_scaled_rows_have_no_total_f
     assert re.search("as they (reach|leave)", neighbours_in(total))
 
 
+# Attributes that were set after the fit
+
+
+def test_no_release_is_recorded_under_the_guarantee_of_another_sketch():
+    """Noise, projection and parameters that were set after the fit are refused; the guarantee, set by audits, is not.
+
+    With the guarantee of a sketch of epsilon 0.01, one of epsilon 50 was reported, and entered into a ledger, at 0.01.
+    """
+    strong, weak = (DPOPORP(4, epsilon=epsilon).fit(X) for epsilon in (0.01, 50.0))
+    mu = weak.sensitivity_ / weak.scale_
+    weak.guarantee_ = strong.guarantee_
+    totals = []
+    try:
+        with PrivacyLedger() as ledger:
+            weak.transform(X)
+        totals.append(ledger.total()[0].guarantee)
+        totals.append(privacy_report(weak).private)
+    except ValueError:
+        pass
+    assert all(total is None or gaussian_delta(total.epsilon, mu) <= total.delta * (1 + 1e-6) for total in totals)
+
+
 # Files
 
 
