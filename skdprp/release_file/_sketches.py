@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, gen_batches
 
 from .. import _noise, random_projection, sketch
+from .._calibration import state
 from .._digits import to_python
 from .._validation import FLOATS
 from ..guarantee import PrivacyGuarantee
@@ -243,7 +244,7 @@ def _rebuild(header, sketches, probe, *, largest):
     guarantee = PrivacyGuarantee.from_dict(header["guarantee"])
     _check_guarantee(guarantee, header["fitted"], estimator)
     known = {name: getattr(guarantee, name) for name in ("audited_epsilon", "violation")}
-    estimator.guarantee_ = replace(estimator.guarantee_, **known)
+    state(estimator, replace(estimator.guarantee_, **known))
     guarantee = replace(estimator.guarantee_, seeded=guarantee.seeded)
     estimator._came_with_seeded_sketches = guarantee.seeded
     _check_sketches(sketches, estimator)

@@ -33,6 +33,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
+from .._calibration import is_as_stated
 from .._label import RELEASED_AT
 from ..guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
 from ..preprocessing import PublicBinner
@@ -109,6 +110,7 @@ _LABELS = "sees what was released; labels, if it uses any, as they are"
 _VIOLATED = "VIOLATED by an audit"
 _INHERITS = "inherits a guarantee and may release more: hold the private estimator inside, do not derive from it"
 _PER_WHAT = 'releases at each fit or at each transform, it does not say at which: state per="fit" or per="transform"'
+_SET_LATER = "has a guarantee_ that was set after the fit, and is not what was stated of its noise: fit it again"
 _FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
 _LAZY = "released lazy rows, anew at each computation: compute or persist the sketches, then learn from those"
 _TWICE = "is given a column several times, so that one change is several: list each column once"
@@ -374,6 +376,8 @@ def _cure(estimator):
 def _of_private_step(estimator, name, flow):
     """Charge a private step once: each of its fits, or each of its transforms, is a release."""
     kind, guarantee, transforms = type(estimator).__name__, estimator.guarantee_, hasattr(estimator, "transform")
+    if not is_as_stated(estimator):
+        return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
         return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow)

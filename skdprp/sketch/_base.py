@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._calibration import snapshot, take_over
+from .._calibration import is_as_stated, snapshot, state, take_over
 from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
@@ -230,9 +230,9 @@ class BaseSketch(
             sketches = _public_numbers(rows.shape[0], sketch.projection_.n_components, dtype)
         else:
             if _noise.is_seeded() and not stated.seeded:  # before a release that whoever has the seed can undo
-                sketch.guarantee_ = stated.mark_seeded()
+                state(sketch, stated.mark_seeded())
                 if self.guarantee_ is stated:
-                    self.guarantee_ = sketch.guarantee_
+                    state(self, sketch.guarantee_)
             with Release(sketch.guarantee_, type(self).__name__):
                 sketches = sketch._release(rows, dtype)
         if sketch._container() != "pandas":
@@ -315,6 +315,8 @@ class BaseSketch(
         for name, value in self._noise_of_fit.items():
             if not np.array_equal(getattr(self, name, None), value):
                 raise ValueError(f"{name} was set after the fit: no guarantee holds for it, fit again.")
+        if not is_as_stated(self):
+            raise ValueError("guarantee_ was set after the fit, and is not what was stated of its noise: fit again.")
 
     def _private_parameters(self):
         """Parameters that the calibration and the guarantee depend on."""
