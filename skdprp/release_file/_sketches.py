@@ -24,6 +24,7 @@ _PROJECTIONS = {
 }
 _BY_FEATURE = ("OPORPProjection", "CountSketchProjection", "IdentityProjection")  # one entry for each feature
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
+_N_OF_BOTH_PARITIES = 128  # numbers with noise, all of which are even multiples of the grid once in 2^128
 _FITTED = ("scale_", "sensitivity_", "flip_epsilon_", "flip_scale_")
 
 
@@ -301,8 +302,13 @@ def _can_be_released(values, estimator):
     if values.dtype == np.uint8:
         unused = -estimator.projection_.n_components % 8
         return not (values[:, -1] & ((1 << unused) - 1)).any()
-    # Noise puts every release on a public grid: plain projections, which nobody should publish, are off it.
+    # Noise puts every release on a public grid: plain projections, which nobody should publish, are off it mostly.
     if estimator.scale_ == 0:  # no noise is needed where W is zero, and then so are all sketches
         return not values.any()
     grid = _noise._grid(estimator.scale_)
-    return np.isfinite(values).all() and not (values.astype(np.float64) % grid).any()
+    if not np.isfinite(values).all() or (values.astype(np.float64) % grid).any():
+        return False
+    # Those of whole numbers lie on it, and take even steps only, which noise does once in two numbers. Rounding to the
+    # type of the release makes steps even as well, where numbers are large.
+    numbers = values[np.spacing(np.abs(values)) <= grid].astype(np.float64)
+    return numbers.size < _N_OF_BOTH_PARITIES or bool((numbers % (2 * grid)).any())
