@@ -1,5 +1,6 @@
 """Releases in files: what goes in, what comes back, and what is refused."""
 
+import copy
 import dataclasses
 import json
 import os
@@ -537,6 +538,18 @@ def test_released_numbers_are_saved_whatever_their_type_leaves_of_the_noise(step
     assert released.dtype == np.float32 and least <= (released.astype(float) % (2 * grid) != 0).mean() <= most
     save_release(tmp_path / "release.npz", released, sketch)
     assert (load_release(tmp_path / "release.npz").sketches == released).all()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda sketch: pickle.loads(pickle.dumps(sketch))])
+def test_seeded_sketches_of_a_copy_are_saved_as_such(copied, tmp_path):
+    """They have the noise of a seed, whichever copy of the fit is given beside them; another fit is another one."""
+    sketch, rows = DPOPORP(2).fit(np.eye(4)), np.eye(4)
+    with reproducible_noise(0):
+        seeded = copied(sketch).transform(rows)
+    save_release(tmp_path / "release.npz", seeded, sketch)
+    assert load_release(tmp_path / "release.npz").guarantee.seeded
+    save_release(tmp_path / "release.npz", sketch.fit(rows).transform(rows), sketch)
+    assert not load_release(tmp_path / "release.npz").guarantee.seeded
 
 
 X, TARGETS = RNG.uniform(-0.5, 0.5, (120, 4)), RNG.uniform(-1, 1, 120)

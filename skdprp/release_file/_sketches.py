@@ -14,6 +14,7 @@ from .._calibration import state
 from .._digits import to_python
 from .._validation import FLOATS
 from ..guarantee import PrivacyGuarantee
+from ..sketch._base import RELEASED_SEEDED
 from ._file import agree, check_description, read, write
 
 _SKETCHES = {name: getattr(sketch, name) for name in sketch.__all__}
@@ -165,7 +166,8 @@ def _describe(estimator):
     """All but the arrays, as plain values."""
     parameters = estimator.get_params(deep=False) | {"random_state": None}
     names, stated = getattr(estimator, "feature_names_in_", None), estimator.guarantee_
-    was_seeded = getattr(estimator, "_came_with_seeded_sketches", False)  # which are those that may be saved again
+    # The sketches may be of a copy, which does not mark this one, or those of the file that this one came from.
+    was_seeded = estimator._fit_name in RELEASED_SEEDED or getattr(estimator, "_came_with_seeded_sketches", False)
     return {
         "sketch": type(estimator).__name__,
         "parameters": parameters,

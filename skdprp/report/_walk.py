@@ -125,6 +125,10 @@ _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
 _HANDED_NONE = "{}: is handed nothing that comes from these rows"
 _AS_WIDE = "{}: how many columns come out does not depend on what was released before"
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
+_JOINS = (
+    "joins sketches, whose rows are numbered from 0, to columns of other rows where the index of a frame says so: "
+    'set_output(transform="default")'
+)
 _ELIMINATES = "fits its estimator anew at each elimination, and keeps the last: a PrivacyLedger counts them all"
 _APPLIES = (
     "applies private estimators, and on which rows they were fitted is not known: let them see the rows before, report"
@@ -252,6 +256,9 @@ def _of_branches(estimator, steps, name, flow):
     are_frames = config.get("transform", get_config()["transform_output"]) == "pandas"  # with the index of those given
     if are_frames and any(charge.per == "transform" for group in part.charges for charge in group):
         part = replace(part, assumed=(*part.assumed, _INDEX.format(name)))
+        # Where some labels are in common, which makes more rows than there were: a ColumnTransformer refuses them.
+        if isinstance(estimator, FeatureUnion) and not all(out.released for out in flows):
+            part = replace(part, not_covered=(*part.not_covered, f"{name} {_JOINS}"), is_known=False)
     if isinstance(estimator, _KEEP_LABELS):
         charges = tuple(tuple(_given_the_labels(charge, estimator) for charge in group) for group in part.charges)
         part = replace(part, charges=charges)

@@ -43,6 +43,7 @@ _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost mor
 _NORM_ENTRIES = 2**16
 # Share of `max_change` by which rounding may move two neighbours further apart, and for which the noise is calibrated.
 ROUNDING_MARGIN = 2.0**-10
+RELEASED_SEEDED = set()  # names of fits of which a copy, too, has released with seeded noise in this process
 # W is one of those that seeds give: 2**32 for an integer random_state, and nobody knows how a RandomState was seeded.
 # Of rows that happen to be the worst for one of them, delta is up to 2**-32 = 2.3e-10, whatever is computed of a draw.
 # Whoever tries seeds makes rows of p numbers that are the worst for about p / k of them: these the assumption excludes.
@@ -209,8 +210,9 @@ class BaseSketch(
         Raises
         ------
         ValueError
-            If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, or if a
-            parameter was changed after fit. Nothing is released then.
+            If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, if a
+            parameter was changed after fit, or if a frame is asked for and the index of X numbers its rows in another
+            order: a union would join their sketches to other rows. Nothing is released then.
         """
         sketch = object.__new__(type(self))  # as a fit in another thread would change the noise of rows still to come
         vars(sketch).update(vars(self))
@@ -225,11 +227,14 @@ class BaseSketch(
             self._was_given_lazy_rows = True  # which goes with it into another process
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
+        if sketch._container() == "pandas":
+            _check_order_of(X)
         stated = sketch.guarantee_  # of this noise: that of `self` may be of another fit by now
         if in_plan():  # what follows may keep or print what it sees
             sketches = _public_numbers(rows.shape[0], sketch.projection_.n_components, dtype)
         else:
-            if _noise.is_seeded() and not stated.seeded:  # before a release that whoever has the seed can undo
+            if _noise.is_seeded():  # before a release that whoever has the seed can undo
+                RELEASED_SEEDED.add(sketch._fit_name)
                 state(sketch, stated.mark_seeded())
                 if self.guarantee_ is stated:
                     state(self, sketch.guarantee_)
@@ -422,6 +427,22 @@ class BaseSketch(
     @abstractmethod
     def _randomise(self, x):
         """Turn unscaled projections, a float64 array that may be overwritten, into a release."""
+
+
+def _check_order_of(X):
+    """Refuse a frame whose index has the numbers of its rows in another order.
+
+    pandas joins frames by their index, without a word where both have the same labels: sketches, whose rows are
+    numbered from 0, would stand beside other rows.
+    """
+    import pandas as pd
+
+    places = pd.RangeIndex(X.shape[0]) if isinstance(X, pd.DataFrame) else None
+    if places is not None and not X.index.equals(places) and places.isin(X.index).all():
+        raise ValueError(
+            "The index of X numbers its rows in another order, and the rows of sketches are numbered from 0: pandas "
+            "would join them to other rows. Call X.reset_index(drop=True) first."
+        )
 
 
 def _public_numbers(n_rows, n_components, dtype):
