@@ -378,9 +378,9 @@ class PrivacyGuarantee:
     def hides(self):
         """Distance within which the best guess between two rows is right with probability 3/4 at most.
 
-        In the units of the rows, and of the kind that `adjacency` names: what a release hides, where `epsilon` says how
-        well it hides a change of one size. 0 if it hides none so well; None if nobody said, or neighbours are not
-        close to each other, or the guarantee is void.
+        In the units of the rows as they reach the release, and of the kind that `adjacency` names: what is hidden,
+        where `epsilon` says how well a change of one size is. 0 if nothing is hidden so well; None if nobody said, or
+        neighbours are not close to each other, or the guarantee is void.
 
         Examples
         --------
