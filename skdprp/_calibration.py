@@ -45,7 +45,7 @@ class Calibration:
         """Set on an estimator what holds of it from now on; warn where less holds than was published."""
         for name, value in self.fitted.items():
             setattr(estimator, name, value)
-        estimator.guarantee_ = self.guarantee.mark_seeded() if seeded else self.guarantee
+        state(estimator, self.guarantee.mark_seeded() if seeded else self.guarantee)
         if self.is_void:
             warn_at_caller(
                 f"This release has no guarantee: {_OUT_OF_REACH}. Use a smaller epsilon or a larger delta.",
@@ -58,6 +58,29 @@ class Calibration:
                 "guarantee_.",
                 PrivacyWarning,
             )
+
+
+def state(estimator, guarantee):
+    """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
+    estimator.guarantee_ = estimator._stated_guarantee = guarantee
+
+
+def is_as_stated(estimator):
+    """Whether `guarantee_` is what was stated, but for what audits and seeds add; others keep nothing to compare."""
+    stated = getattr(estimator, "_stated_guarantee", None)
+    if stated is None:
+        return True
+    found = getattr(estimator, "guarantee_", None)
+    if not isinstance(found, PrivacyGuarantee):
+        return False
+    marks = [
+        (bool(one.seeded), bool(one.violation), -1.0 if one.audited_epsilon is None else one.audited_epsilon)
+        for one in (stated, found)
+    ]
+    is_kept = all(before <= now for before, now in zip(*marks, strict=True))
+    return is_kept and stated == replace(
+        found, seeded=stated.seeded, violation=stated.violation, audited_epsilon=stated.audited_epsilon
+    )
 
 
 def within_reach(guarantee):

@@ -38,6 +38,8 @@ _NEIGHBOURS_OF_PERSONS = {
         "other",
     ),
 }
+# Whoever states a distance may not know the maps before: a change of 1 in what enters a scaler may leave it as 100.
+AS_THEY_REACH_IT = "as they reach each release"
 RELEASED_AT = {
     "fit": "anew at each call of fit",
     "transform": "anew at each call of transform (of lazy rows: each time that they are computed)",
@@ -97,9 +99,13 @@ def _neighbours(relation, unit):
 
 
 def neighbours_sentence(adjacency, unit=Unit.ROW):
-    """Say in full which data sets are neighbours."""
-    leaving = f", as they leave {adjacency.after}" if adjacency.after else ""
-    return _neighbours(adjacency.relation, unit)[1].format(adjacency.bound) + leaving
+    """Say in full which data sets are neighbours; of those at a distance, where it is measured."""
+    compared = f", {_where_compared(adjacency.after)}" if adjacency.is_distance else ""
+    return _neighbours(adjacency.relation, unit)[1].format(adjacency.bound) + compared
+
+
+def _where_compared(maps):
+    return f"as they leave {maps}" if maps else AS_THEY_REACH_IT
 
 
 def neighbours_in_short(relation, bound, unit=Unit.ROW):
@@ -173,13 +179,14 @@ def method_line(guarantee):
 def _hidden(guarantee):
     if guarantee.hides is None:
         return ""
+    right = "the best guess is right in at most 75 of 100 cases"
+    if guarantee.hides == 0:
+        return f"no change so well that {right}"
     adjacency = guarantee.adjacency
     change = neighbours_in_short(adjacency.relation, f"at most {printed_down(guarantee.hides)}")
-    all_of_it = "any change of one coordinate" if adjacency.relation == Relation.COORDINATE else "any change"
-    change = {0.0: "no change", math.inf: all_of_it}.get(guarantee.hides, change)
-    leaving = f" of rows as they leave {_DIGEST.sub('', adjacency.after)}" if adjacency.after else ""
-    so_well = ":" if guarantee.hides else " so well that"
-    return f"{change}{leaving}{so_well} the best guess is right in at most 75 of 100 cases"
+    if guarantee.hides == math.inf:
+        change = "any change of one coordinate" if adjacency.relation == Relation.COORDINATE else "any change"
+    return f"{change} of rows {_where_compared(_DIGEST.sub('', adjacency.after))}: {right}"
 
 
 def best_guess_line(guarantee):

@@ -131,7 +131,8 @@ class Adjacency:
     bound : float, default=inf
         By how much at most.
     after : str, default=""
-        Data-independent transformers that rows pass before they are compared; "" for none.
+        Data-independent transformers that rows pass before they are compared. "" if nobody said: rows at a distance are
+        compared as they reach the release, whatever they passed before.
 
     Raises
     ------
@@ -142,7 +143,7 @@ class Adjacency:
     --------
     >>> from skdprp.guarantee import Adjacency
     >>> print(Adjacency("coordinate", 0.5))
-    rows that differ in one coordinate, by at most 0.5
+    rows that differ in one coordinate, by at most 0.5, as they reach each release
     >>> Adjacency("l1", 1.0).narrower(Adjacency("coordinate", 0.5))
     Adjacency(relation='coordinate', bound=0.5, after='')
     """
@@ -261,6 +262,14 @@ class PrivacyGuarantee:
     >>> PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)", adjacency=Adjacency("entry", 1.0))
     0.2-MI-DP (bits), one entry of at most 1.0
 
+    A line names the size of a change, and not the rows in which it is one; the text in full says where they are
+    compared:
+
+    >>> print(Adjacency("l2", 1.0))
+    rows at l2 distance at most 1.0, as they reach each release
+    >>> print(Adjacency("l2", 1.0, after="publicscaler"))
+    rows at l2 distance at most 1.0, as they leave publicscaler
+
     Long numbers are printed with few digits, rounded up; the attributes keep them all:
 
     >>> PrivacyGuarantee(1.4032566772702921, 2e-6)
@@ -370,9 +379,9 @@ class PrivacyGuarantee:
     def hides(self):
         """Distance within which the best guess between two rows is right with probability 3/4 at most.
 
-        In the units of the rows, and of the kind that `adjacency` names: what a release hides, where `epsilon` says how
-        well it hides a change of one size. 0 if it hides none so well; None if nobody said, or neighbours are not
-        close to each other, or the guarantee is void.
+        In the units of the rows as they reach the release, and of the kind that `adjacency` names: what is hidden,
+        where `epsilon` says how well a change of one size is. 0 if nothing is hidden so well; None if nobody said, or
+        neighbours are not close to each other, or the guarantee is void.
 
         Examples
         --------
@@ -564,6 +573,10 @@ def compose(*guarantees, delta=None, disjoint=False):
     Which rows are released may depend on earlier releases, unless a guarantee assumes otherwise; the parameters of the
     mechanisms may not: they are fixed before the first one. Deltas that include the draw of a public projection are
     added up, for several sketches may share one.
+
+    A sketch does not know which maps its rows passed before. So neighbours at a distance are rows as they reach each
+    release: behind a scaler that multiplies by 100, a change of 1 is one of 0.01 of what enters it. A total for rows as
+    they enter a pipeline is that of :func:`~skdprp.privacy_report`, which knows the maps.
 
     Raises
     ------

@@ -12,7 +12,7 @@ from sklearn.utils import gen_batches
 
 from . import _noise
 from ._adjacency import Unit
-from ._calibration import Calibration, snapshot, take_over
+from ._calibration import Calibration, snapshot, state, take_over
 from ._digits import printed_down, printed_up
 from ._label import GuaranteeDisplayMixin
 from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
@@ -364,7 +364,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         model._calibrated_for = None  # the release was calibrated for parameters of another
         model._learn(moments)
         model.moments_, model.delta_ = moments, moments.guarantee.delta
-        model.guarantee_ = replace(moments.guarantee, per="fit")  # of a sum it says nothing
+        state(model, replace(moments.guarantee, per="fit"))  # of a sum it says nothing
         model.n_features_in_ = moments.columns.n_features
         if moments.columns.names:
             model.feature_names_in_ = np.array(moments.columns.names, dtype=object)

@@ -1,17 +1,22 @@
 """A fit stands on the parameters that it began with, and what it leaves belongs together wherever it is interrupted."""
 
+import copy
+import pickle
 import sys
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
 
 import skdprp
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPBinner,
     DPHistograms,
     DPMoments,
     DPRidge,
@@ -21,6 +26,11 @@ from skdprp import (
     MIDPRegressor,
     PrivacyWarning,
     ProductNoiseOutputPerturbation,
+    PublicScaler,
+    load_release,
+    privacy_report,
+    save_model,
+    save_release,
 )
 from skdprp.linear_model import _mutual_information, _objective, _output
 from skdprp.neural_network import _dpsgd
@@ -183,3 +193,86 @@ def test_weights_that_are_set_one_by_one_are_caught(monkeypatch):
     monkeypatch.setattr(__name__ + ".PACKAGE", Path(__file__).parent)
     found, _ = mixtures(AMPClassifier(), lambda one: one.fit(ROWS, ROWS[:, 0] > 0), step=7)
     assert found
+
+
+def audited(guarantee):
+    return replace(guarantee, audited_epsilon=0.5, violation="it leaks")
+
+
+def fitted_privately(kind):
+    """An estimator that states a guarantee, by each of the ways in which one is stated."""
+    y = (ROWS[:, 0] > 0).astype(int)
+    columns = {"bounds": (-1, 1), "epsilon": 9.0}
+    if kind == "moments":
+        return DPRidge(target_bounds=(0, 1)).fit_moments(
+            DPMoments(target_bounds=(0, 1), epsilon=9.0).fit(ROWS, y).moments_
+        )
+    if kind == "histograms":
+        return DPBinner().fit_histograms(DPHistograms(**columns).fit(ROWS).histograms_)
+    if kind == "search":
+        candidates = {"max_norm": [1.0, 2.0]}
+        return DPSearchCV(AMPClassifier(classes=[0, 1]), candidates, epsilon=9.0, delta=1e-3).fit(ROWS, y)
+    return {
+        "sketch": DPOPORP(4, epsilon=9.0),
+        "model": AMPClassifier(epsilon=9.0, classes=[0, 1]),
+        "counts": DPHistograms(**columns),
+    }[kind].fit(ROWS, y)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["sketch", "model", "moments", "histograms", "counts", "search"])
+def test_only_audits_and_seeds_change_what_is_stated_of_a_fit(kind, tmp_path):
+    """A guarantee that is set to any other is in no total and no file; nothing that voids it is lost."""
+    fitted, path = fitted_privately(kind), tmp_path / "file.npz"
+    stated = fitted.guarantee_
+
+    def save(estimator):
+        if kind == "sketch":
+            return save_release(path, estimator.transform(ROWS), estimator)
+        return save_model(path, estimator)
+
+    for same in (fitted, pickle.loads(pickle.dumps(fitted)), copy.deepcopy(fitted)):
+        save(same)
+        assert privacy_report(same).private is not None
+    for marked in (audited(stated), stated.mark_seeded()):
+        fitted.guarantee_ = marked
+        save(fitted)
+        assert privacy_report(fitted).private.violation or privacy_report(fitted).private.seeded
+    for other in (replace(stated, epsilon=0.1), replace(stated, per=None), replace(audited(stated), delta=1e-9), None):
+        fitted.guarantee_ = other
+        with pytest.raises(ValueError, match=r"was set after the fit|no private model"):
+            save(fitted)
+        if other is not None:
+            report = privacy_report(fitted)
+            assert report.private is None and "was set after the fit" in report.not_covered[0]
+            assert privacy_report(make_pipeline(PublicScaler((0, 1)), fitted)).private is None
+    fitted.guarantee_ = stated
+    assert privacy_report(fitted).private is not None
+
+
+def test_no_mark_that_a_file_or_a_seed_left_is_taken_off(tmp_path):
+    sketch = DPOPORP(2).fit(ROWS)
+    with reproducible_noise(0):
+        sketch.transform(ROWS)
+    sketch.guarantee_ = replace(sketch.guarantee_, seeded=False)
+    with pytest.raises(ValueError, match="was set after the fit"):
+        sketch.transform(ROWS)
+    sketch = DPOPORP(2).fit(ROWS)
+    sketch.guarantee_ = audited(sketch.guarantee_)
+    save_release(tmp_path / "release.npz", sketch.transform(ROWS), sketch)
+    loaded = load_release(tmp_path / "release.npz").estimator
+    assert loaded.guarantee_.violation and len(loaded.transform(ROWS)) == len(ROWS)
+    loaded.guarantee_ = replace(loaded.guarantee_, violation="", audited_epsilon=None)
+    with pytest.raises(ValueError, match="was set after the fit"):
+        loaded.transform(ROWS)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_states_anew_whatever_stood_there():
+    """Nothing of an earlier fit is compared with what the next one states, also from a release of another."""
+    y = (ROWS[:, 0] > 0).astype(int)
+    moments = DPMoments(target_bounds=(0, 1), epsilon=9.0).fit(ROWS, y).moments_
+    model = DPRidge(target_bounds=(0, 1), epsilon=1.0).fit(ROWS, y)
+    model.guarantee_ = replace(model.guarantee_, epsilon=0.1)
+    assert privacy_report(model.fit(ROWS, y)).private.epsilon == 1.0
+    assert privacy_report(model.fit_moments(moments)).private.epsilon == 9.0

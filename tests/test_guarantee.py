@@ -636,3 +636,15 @@ def test_what_says_most_is_printed_first():
         "equally likely is right in at most 73.2 of 100\n" in text
         and "\nunit        one row with its label or target\n" in text
     )
+
+
+@pytest.mark.parametrize("relation", ["coordinate", "l1", "l2", "entry"])
+def test_distances_say_where_they_are_measured_and_replaced_rows_need_not(relation):
+    """A scaler before a release moves rows apart, whoever states the distance; a row replaced before is one after."""
+    adjacency = Adjacency(relation, 1.0)
+    stated = dataclasses.replace(PURE, adjacency=adjacency, hidden_changes=0.5)
+    assert str(adjacency).endswith(", as they reach each release")
+    assert "rows as they reach each release: the best guess" in " ".join(str(stated).split())
+    assert str(dataclasses.replace(adjacency, after="scaler")).endswith(", as they leave scaler")
+    for place in ("replace_one", "add_remove"):
+        assert "as they" not in str(Adjacency(place))

@@ -1,5 +1,6 @@
 """Releases in files: what goes in, what comes back, and what is refused."""
 
+import copy
 import dataclasses
 import json
 import os
@@ -38,6 +39,7 @@ from skdprp import (
     MIDPRegressor,
     ProductNoiseOutputPerturbation,
     __version__,
+    _noise,
     iDPSignRP,
     load_histograms,
     load_model,
@@ -524,6 +526,32 @@ def test_parts_of_histograms_that_do_not_match_are_refused(path, change):
 # Models
 
 RNG = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("noise", ["gaussian", "laplace"])
+@pytest.mark.parametrize(("steps", "least", "most"), [(0, 0.3, 0.7), (2**24, 0.05, 0.45), (2**25, 0, 0)])
+def test_released_numbers_are_saved_whatever_their_type_leaves_of_the_noise(steps, least, most, noise, tmp_path):
+    """In float32, numbers above 2^24 steps of the grid are even multiples of it, as those of whole numbers are."""
+    sketch = DPRandomProjection(projection="identity", noise=noise).fit(np.zeros((1, 8), np.float32))
+    grid = _noise._grid(sketch.scale_)
+    released = sketch.transform(np.full((64, 8), steps * grid, np.float32))
+    assert released.dtype == np.float32 and least <= (released.astype(float) % (2 * grid) != 0).mean() <= most
+    save_release(tmp_path / "release.npz", released, sketch)
+    assert (load_release(tmp_path / "release.npz").sketches == released).all()
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda sketch: pickle.loads(pickle.dumps(sketch))])
+def test_seeded_sketches_of_a_copy_are_saved_as_such(copied, tmp_path):
+    """They have the noise of a seed, whichever copy of the fit is given beside them; another fit is another one."""
+    sketch, rows = DPOPORP(2).fit(np.eye(4)), np.eye(4)
+    with reproducible_noise(0):
+        seeded = copied(sketch).transform(rows)
+    save_release(tmp_path / "release.npz", seeded, sketch)
+    assert load_release(tmp_path / "release.npz").guarantee.seeded
+    save_release(tmp_path / "release.npz", sketch.fit(rows).transform(rows), sketch)
+    assert not load_release(tmp_path / "release.npz").guarantee.seeded
+
+
 X, TARGETS = RNG.uniform(-0.5, 0.5, (120, 4)), RNG.uniform(-1, 1, 120)
 LABELS = np.where(X[:, 0] > 0, "yes", "no")
 PEOPLE = pd.DataFrame(X, columns=["a", "b", "c", "d"]).assign(town=["Hull", "York"] * 60)

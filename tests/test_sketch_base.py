@@ -23,7 +23,18 @@ from sklearn.exceptions import DataDimensionalityWarning, NotFittedError
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import StandardScaler
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PublicScaler, _noise, iDPSignRP
+from skdprp import (
+    DPOPORP,
+    DPHistograms,
+    DPRandomProjection,
+    DPSignOPORP,
+    DPSignRP,
+    PrivacyLedger,
+    PublicScaler,
+    _noise,
+    iDPSignRP,
+    privacy_report,
+)
 from skdprp import sketch as sketch_module
 from skdprp.mechanisms.randomised_response import flip_thresholds
 from skdprp.sketch import _base
@@ -137,6 +148,31 @@ def test_the_index_of_the_rows_is_not_released(form, index, asked):
             assert released.index.equals(pd.RangeIndex(5))
             assert released.index.name is None and released.attrs == {}
             assert released.notna().all(axis=None) and len(released.columns) in (4, 8)
+
+
+@pytest.mark.parametrize("index", [[1, 0, 2, 3, 4], [4.0, 1.0, 2.0, 3.0, 0.0]], ids=str)
+def test_sketches_that_a_union_would_put_beside_other_rows_are_refused(index):
+    """Frames with the same labels are joined by them, in whatever order."""
+    X = pd.DataFrame(np.full((5, 9), 2.0), columns=list("abcdefghi"), index=index)
+    sketch = DPOPORP(4).fit(X)
+    assert sketch.transform(X).shape == (5, 4)
+    sketch.set_output(transform="pandas")
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="in another order"):
+        sketch.transform(X)
+    assert not ledger.entries
+    for same in (X.reset_index(drop=True), X.sort_index(), X.iloc[1:4]):
+        assert sketch.transform(same).index.equals(pd.RangeIndex(len(same)))
+
+
+def test_a_report_has_no_total_where_a_union_may_join_sketches_to_other_rows():
+    """Frames that have some labels in common are joined there, and there only: rows 3 to 5 had other rows' sketches."""
+    X = pd.DataFrame(np.full((6, 9), 2.0), columns=list("abcdefghi"), index=range(3, 9))
+    union, rows = make_union(DPOPORP(4), PublicScaler((0, 4))), X.reset_index(drop=True)
+    assert len(clone(union).set_output(transform="pandas").fit_transform(X)) == 9
+    for container, are_joined in (("pandas", True), ("default", False)):
+        model = make_pipeline(clone(union).set_output(transform=container), DPHistograms(bounds=(-9, 9)))
+        report = privacy_report(model.fit(rows))
+        assert (report.total is None) == are_joined == ("numbered from 0" in str(report))
 
 
 @every

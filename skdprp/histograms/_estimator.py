@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from .. import _noise
 from .._adjacency import Unit
-from .._calibration import Calibration, snapshot, take_over
+from .._calibration import Calibration, snapshot, state, take_over
 from .._digits import printed_down, printed_up
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
@@ -132,7 +132,7 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         model._calibrated_for = None  # the release was calibrated for parameters of another
         model._learn(histograms)
         model.histograms_, model.delta_ = histograms, histograms.guarantee.delta
-        model.guarantee_ = replace(histograms.guarantee, per="fit")
+        state(model, replace(histograms.guarantee, per="fit"))
         model.n_features_in_ = len(histograms.columns)
         if histograms.names is not None:
             model.feature_names_in_ = np.array(histograms.names, dtype=object)

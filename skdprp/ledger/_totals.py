@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from .._adjacency import Unit
-from .._label import as_html, as_text, neighbours_sentence
+from .._label import AS_THEY_REACH_IT, as_html, as_text, neighbours_sentence
 from ..guarantee import Definition, PrivacyGuarantee, compose
 
 _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
@@ -17,8 +17,7 @@ _NOT_COUNTED = (
     "computed from the rows without noise, such as scores or steps before a release that are fitted on them"
 )
 _BASIC = "all epsilons and all deltas added up, the largest over disjoint rows"
-_AS_THEY_REACH_IT = "as they reach each release"
-_COMPARED_THERE = f"neighbours are rows {_AS_THEY_REACH_IT}: maps before it may move them further apart"
+_COMPARED_THERE = f"neighbours are rows {AS_THEY_REACH_IT}: maps before it may move them further apart"
 _EACH_ONCE = (
     "a row of the data set is in each release once at most, and which rows, folds and maps a release sees does not "
     "depend on other rows or labels"
@@ -210,7 +209,6 @@ def _total(entries, kind, delta, limit):
         "missing": _counts(missing),
         "neighbours": neighbours_sentence(kind.adjacency, kind.unit) if kind.adjacency else "not stated",
     }
-    facts["neighbours"] += f", {_AS_THEY_REACH_IT}" * is_distance
     if kind.unit not in list(Unit):
         facts["neighbours"] += f" (of {kind.unit})"
     reasons = []

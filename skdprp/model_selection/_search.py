@@ -727,7 +727,7 @@ def _facts(guarantee):
 def _state_anew(step, guarantee):
     """State a guarantee in the place of one that held of a single fit."""
     for name, value in vars(step).copy().items():
-        if isinstance(value, PrivacyGuarantee) and name == "guarantee_":
+        if isinstance(value, PrivacyGuarantee) and name in ("guarantee_", "_stated_guarantee"):
             setattr(step, name, guarantee)
         elif is_dataclass(value) and isinstance(getattr(value, "guarantee", None), PrivacyGuarantee):
             setattr(step, name, replace(value, guarantee=guarantee))

@@ -6,6 +6,7 @@ import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from .._calibration import is_as_stated
 from .._validation import warn_at_caller
 from ..report._structure import all_steps, has_guarantee
 from ._file import check_description, read, write
@@ -57,7 +58,7 @@ def save_model(path, estimator, *, description=""):
     TypeError
         If the estimator holds what no file has room for, such as a function, or a step of another library.
     ValueError
-        If none of its steps is private, or `description` is no such string.
+        If none of its steps is private, the guarantee of one was set after the fit, or `description` is no such string.
 
     See Also
     --------
@@ -137,8 +138,15 @@ def load_model(path):
 
 
 def _guarantees_of(estimator):
-    """Guarantees of all private steps, by their paths."""
-    return {path: step.guarantee_ for path, step in all_steps(estimator) if has_guarantee(step)}
+    """Guarantees of all private steps, by their paths; refuse those that were set after the fit."""
+    private = {path: step for path, step in all_steps(estimator) if has_guarantee(step)}
+    for path, step in private.items():
+        if not is_as_stated(step):
+            name = path or type(step).__name__
+            raise ValueError(
+                f"guarantee_ of {name} was set after the fit, and is not what was stated of it: fit again."
+            )
+    return {path: step.guarantee_ for path, step in private.items()}
 
 
 def _rebuild(facts, **arrays):

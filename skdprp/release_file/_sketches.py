@@ -10,9 +10,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state, gen_batches
 
 from .. import _noise, random_projection, sketch
+from .._calibration import state
 from .._digits import to_python
 from .._validation import FLOATS
 from ..guarantee import PrivacyGuarantee
+from ..sketch._base import RELEASED_SEEDED
 from ._file import agree, check_description, read, write
 
 _SKETCHES = {name: getattr(sketch, name) for name in sketch.__all__}
@@ -23,6 +25,7 @@ _PROJECTIONS = {
 }
 _BY_FEATURE = ("OPORPProjection", "CountSketchProjection", "IdentityProjection")  # one entry for each feature
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
+_N_OF_BOTH_PARITIES = 128  # numbers with noise, all of which are even multiples of the grid once in 2^128
 _FITTED = ("scale_", "sensitivity_", "flip_epsilon_", "flip_scale_")
 
 
@@ -163,7 +166,8 @@ def _describe(estimator):
     """All but the arrays, as plain values."""
     parameters = estimator.get_params(deep=False) | {"random_state": None}
     names, stated = getattr(estimator, "feature_names_in_", None), estimator.guarantee_
-    was_seeded = getattr(estimator, "_came_with_seeded_sketches", False)  # which are those that may be saved again
+    # The sketches may be of a copy, which does not mark this one, or those of the file that this one came from.
+    was_seeded = estimator._fit_name in RELEASED_SEEDED or getattr(estimator, "_came_with_seeded_sketches", False)
     return {
         "sketch": type(estimator).__name__,
         "parameters": parameters,
@@ -243,7 +247,7 @@ def _rebuild(header, sketches, probe, *, largest):
     guarantee = PrivacyGuarantee.from_dict(header["guarantee"])
     _check_guarantee(guarantee, header["fitted"], estimator)
     known = {name: getattr(guarantee, name) for name in ("audited_epsilon", "violation")}
-    estimator.guarantee_ = replace(estimator.guarantee_, **known)
+    state(estimator, replace(estimator.guarantee_, **known))
     guarantee = replace(estimator.guarantee_, seeded=guarantee.seeded)
     estimator._came_with_seeded_sketches = guarantee.seeded
     _check_sketches(sketches, estimator)
@@ -300,8 +304,13 @@ def _can_be_released(values, estimator):
     if values.dtype == np.uint8:
         unused = -estimator.projection_.n_components % 8
         return not (values[:, -1] & ((1 << unused) - 1)).any()
-    # Noise puts every release on a public grid: plain projections, which nobody should publish, are off it.
+    # Noise puts every release on a public grid: plain projections, which nobody should publish, are off it mostly.
     if estimator.scale_ == 0:  # no noise is needed where W is zero, and then so are all sketches
         return not values.any()
     grid = _noise._grid(estimator.scale_)
-    return np.isfinite(values).all() and not (values.astype(np.float64) % grid).any()
+    if not np.isfinite(values).all() or (values.astype(np.float64) % grid).any():
+        return False
+    # Those of whole numbers lie on it, and take even steps only, which noise does once in two numbers. Rounding to the
+    # type of the release makes steps even as well, where numbers are large.
+    numbers = values[np.spacing(np.abs(values)) <= grid].astype(np.float64)
+    return numbers.size < _N_OF_BOTH_PARITIES or bool((numbers % (2 * grid)).any())

@@ -118,7 +118,7 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
       ``GridSearchCV(model, {}, cv=KFold(5))`` does the same and records it.
 
     A step whose guarantee was violated by an audit that is attached to it, ``step.guarantee_ =
-    result.attach_to(step.guarantee_)``, is not covered.
+    result.attach_to(step.guarantee_)``, is not covered. Nor is one whose guarantee was set to anything else.
 
     Examples
     --------

@@ -25,6 +25,7 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.random_projection import BaseRandomProjection, johnson_lindenstrauss_min_dim
 from sklearn.utils import get_tags
 
+from .._calibration import state
 from .._lazy import is_lazy
 from .._recording import PlanBlock
 from .._validation import FLOATS, float_type, is_frame, validate_array, without_values
@@ -112,14 +113,14 @@ class PrivateStep:
         """State what it will guarantee, with its parameters as they are."""
         if self.calibrate is not None:
             self.estimator._validate_params()
-            self.estimator.guarantee_ = self.calibrate().guarantee
+            state(self.estimator, self.calibrate().guarantee)
         elif not (is_of_library(self.estimator) and has_guarantee(self.estimator)):  # others may count the few rows
             raise not_priced(self.estimator)
         elif not isinstance(
             getattr(self.estimator, "random_state", None), Integral
         ):  # the fit draws another projection
             stated = of_any_draw(self.estimator.guarantee_)
-            self.estimator.guarantee_ = replace(stated, mechanism=type(self.estimator).__name__)
+            state(self.estimator, replace(stated, mechanism=type(self.estimator).__name__))
 
 
 @dataclass(frozen=True)

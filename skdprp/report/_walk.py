@@ -33,6 +33,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjection, SparseRandomProjection
 
+from .._calibration import is_as_stated
 from .._label import RELEASED_AT
 from ..guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
 from ..preprocessing import PublicBinner
@@ -109,6 +110,7 @@ _LABELS = "sees what was released; labels, if it uses any, as they are"
 _VIOLATED = "VIOLATED by an audit"
 _INHERITS = "inherits a guarantee and may release more: hold the private estimator inside, do not derive from it"
 _PER_WHAT = 'releases at each fit or at each transform, it does not say at which: state per="fit" or per="transform"'
+_SET_LATER = "has a guarantee_ that was set after the fit, and is not what was stated of its noise: fit it again"
 _FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
 _LAZY = "released lazy rows, anew at each computation: compute or persist the sketches, then learn from those"
 _TWICE = "is given a column several times, so that one change is several: list each column once"
@@ -123,6 +125,10 @@ _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
 _HANDED_NONE = "{}: is handed nothing that comes from these rows"
 _AS_WIDE = "{}: how many columns come out does not depend on what was released before"
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
+_JOINS = (
+    "joins sketches, whose rows are numbered from 0, to columns of other rows where the index of a frame says so: "
+    'set_output(transform="default")'
+)
 _ELIMINATES = "fits its estimator anew at each elimination, and keeps the last: a PrivacyLedger counts them all"
 _APPLIES = (
     "applies private estimators, and on which rows they were fitted is not known: let them see the rows before, report"
@@ -253,6 +259,9 @@ def _of_branches(estimator, steps, name, flow):
     are_frames = config.get("transform", get_config()["transform_output"]) == "pandas"  # with the index of those given
     if are_frames and any(charge.per == "transform" for group in part.charges for charge in group):
         part = replace(part, assumed=(*part.assumed, _INDEX.format(name)))
+        # Where some labels are in common, which makes more rows than there were: a ColumnTransformer refuses them.
+        if isinstance(estimator, FeatureUnion) and not all(out.released for out in flows):
+            part = replace(part, not_covered=(*part.not_covered, f"{name} {_JOINS}"), is_known=False)
     if isinstance(estimator, _KEEP_LABELS):
         charges = tuple(tuple(_given_the_labels(charge, estimator) for charge in group) for group in part.charges)
         part = replace(part, charges=charges)
@@ -377,6 +386,8 @@ def _cure(estimator):
 def _of_private_step(estimator, name, flow):
     """Charge a private step once: each of its fits, or each of its transforms, is a release."""
     kind, guarantee, transforms = type(estimator).__name__, estimator.guarantee_, hasattr(estimator, "transform")
+    if not is_as_stated(estimator):
+        return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
         return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow)

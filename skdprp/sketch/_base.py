@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._calibration import snapshot, take_over
+from .._calibration import is_as_stated, snapshot, state, take_over
 from .._kernels import read_only, rows_of
 from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
@@ -43,6 +43,7 @@ _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost mor
 _NORM_ENTRIES = 2**16
 # Share of `max_change` by which rounding may move two neighbours further apart, and for which the noise is calibrated.
 ROUNDING_MARGIN = 2.0**-10
+RELEASED_SEEDED = set()  # names of fits of which a copy, too, has released with seeded noise in this process
 # W is one of those that seeds give: 2**32 for an integer random_state, and nobody knows how a RandomState was seeded.
 # Of rows that happen to be the worst for one of them, delta is up to 2**-32 = 2.3e-10, whatever is computed of a draw.
 # Whoever tries seeds makes rows of p numbers that are the worst for about p / k of them: these the assumption excludes.
@@ -209,8 +210,9 @@ class BaseSketch(
         Raises
         ------
         ValueError
-            If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, or if a
-            parameter was changed after fit. Nothing is released then.
+            If a row has NaN or infinite values, the wrong width, or lies outside the domain of the guarantee, if a
+            parameter was changed after fit, or if a frame is asked for and the index of X numbers its rows in another
+            order: a union would join their sketches to other rows. Nothing is released then.
         """
         sketch = object.__new__(type(self))  # as a fit in another thread would change the noise of rows still to come
         vars(sketch).update(vars(self))
@@ -225,14 +227,17 @@ class BaseSketch(
             self._was_given_lazy_rows = True  # which goes with it into another process
             return release_lazily(sketch, X, dtype)
         sketch._check_domain(rows)
+        if sketch._container() == "pandas":
+            _check_order_of(X)
         stated = sketch.guarantee_  # of this noise: that of `self` may be of another fit by now
         if in_plan():  # what follows may keep or print what it sees
             sketches = _public_numbers(rows.shape[0], sketch.projection_.n_components, dtype)
         else:
-            if _noise.is_seeded() and not stated.seeded:  # before a release that whoever has the seed can undo
-                sketch.guarantee_ = stated.mark_seeded()
+            if _noise.is_seeded():  # before a release that whoever has the seed can undo
+                RELEASED_SEEDED.add(sketch._fit_name)
+                state(sketch, stated.mark_seeded())
                 if self.guarantee_ is stated:
-                    self.guarantee_ = sketch.guarantee_
+                    state(self, sketch.guarantee_)
             with Release(sketch.guarantee_, type(self).__name__):
                 sketches = sketch._release(rows, dtype)
         if sketch._container() != "pandas":
@@ -315,6 +320,8 @@ class BaseSketch(
         for name, value in self._noise_of_fit.items():
             if not np.array_equal(getattr(self, name, None), value):
                 raise ValueError(f"{name} was set after the fit: no guarantee holds for it, fit again.")
+        if not is_as_stated(self):
+            raise ValueError("guarantee_ was set after the fit, and is not what was stated of its noise: fit again.")
 
     def _private_parameters(self):
         """Parameters that the calibration and the guarantee depend on."""
@@ -420,6 +427,22 @@ class BaseSketch(
     @abstractmethod
     def _randomise(self, x):
         """Turn unscaled projections, a float64 array that may be overwritten, into a release."""
+
+
+def _check_order_of(X):
+    """Refuse a frame whose index has the numbers of its rows in another order.
+
+    pandas joins frames by their index, without a word where both have the same labels: sketches, whose rows are
+    numbered from 0, would stand beside other rows.
+    """
+    import pandas as pd
+
+    places = pd.RangeIndex(X.shape[0]) if isinstance(X, pd.DataFrame) else None
+    if places is not None and not X.index.equals(places) and places.isin(X.index).all():
+        raise ValueError(
+            "The index of X numbers its rows in another order, and the rows of sketches are numbered from 0: pandas "
+            "would join them to other rows. Call X.reset_index(drop=True) first."
+        )
 
 
 def _public_numbers(n_rows, n_components, dtype):
