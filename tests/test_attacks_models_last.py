@@ -7,9 +7,10 @@ import warnings
 import numpy as np
 import pytest
 from scipy.stats import beta, gamma, laplace, norm
+from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 
 from skdprp import (
     DPPCA,
@@ -20,7 +21,9 @@ from skdprp import (
     DPRidge,
     DPScaler,
     DPSearchCV,
+    PrivacyLedger,
     ProductNoiseOutputPerturbation,
+    PublicScaler,
     _noise,
     compose,
     privacy_report,
@@ -41,34 +44,68 @@ def _people(*, is_odd):
     return X, y
 
 
-def _search_after(scaler):
-    """A search for a model after a scaler that was fitted before, with nearly always one trial."""
+def _search(*steps):
+    """A search for a model, with nearly always one trial."""
     model = AMPClassifier(epsilon=1.0, classes=[0, 1], noise="gaussian")
-    steps = make_pipeline(FrozenEstimator(scaler), DPPCA(epsilon=1.0), model)
-    return DPSearchCV(steps, {}, n_trials=1e-9, epsilon=1.0, delta=1e-4, random_state=_SPLIT)
+    return DPSearchCV(
+        make_pipeline(*steps, DPPCA(epsilon=1.0), model),
+        {},
+        n_trials=1e-9,
+        epsilon=1.0,
+        delta=1e-4,
+        random_state=_SPLIT,
+    )
 
 
 def _scaler():
     return DPScaler(epsilon=2.0, delta=1e-22, bounds=(-3, 3), n_cells=2)
 
 
+@pytest.mark.parametrize(
+    "frozen",
+    [
+        FrozenEstimator,
+        lambda scaler: FrozenEstimator(make_pipeline(FrozenEstimator(scaler), PublicScaler((-1, 1)))),
+        lambda scaler: make_union(PublicScaler((-3, 3)), FrozenEstimator(scaler)),
+        lambda scaler: ColumnTransformer([("scaled", FrozenEstimator(scaler), [0, 1])]),
+    ],
+)
+def test_a_search_takes_no_private_step_that_was_fitted_before(frozen):
+    """Held-out rows were charged for their score alone, and a seed of its noise was forgotten.
+
+    A frozen public step, and the same private one to be fitted in each trial, are taken.
+    """
+    X, y = np.nan_to_num(_people(is_odd=False)[0]), np.arange(_N_ROWS) % 2
+    scaler = _scaler()
+    search, refused = _search(frozen(scaler.fit(X))), "a frozen (DPScaler|Pipeline).*Put it before the search"
+    with pytest.raises(ValueError, match=refused):
+        privacy_report(search, X, y)
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match=refused):
+        search.fit(X, y)
+    assert not ledger.entries
+    for step in (FrozenEstimator(PublicScaler((-3, 3)).fit(X)), scaler):
+        assert _search(step).fit(X, y).guarantee_.epsilon == 1.0
+
+
 def test_a_row_that_a_search_holds_out_is_charged_for_what_was_fitted_on_it_before(silenced_noise):
-    """A frozen scaler has seen the rows that are held out, too: of them the score alone has all of a trial."""
-    # Without noise, to see how far the row moves both: what is released has this beside noise of the printed scales.
-    scalers, searches = [], []
+    """A frozen scaler before a search has seen the rows that are held out, too: of them the score has all of a trial.
+
+    Without noise, to see how far the row moves both: what is released has this beside noise of the printed scales.
+    """
+    sums, scores = [], []
     for is_odd in (False, True):
         X, y = _people(is_odd=is_odd)
-        scalers.append(_scaler().fit(X))
-        searches.append(_search_after(scalers[-1]).fit(X, y))
-    sums = [np.concatenate([column.values for column in scaler.histograms_.columns]) for scaler in scalers]
-    of_scaler = np.linalg.norm(sums[0] - sums[1]) / scalers[0].scale_
-    of_score = abs(searches[0].best_score_ - searches[1].best_score_) / searches[0].scale_
-    total = privacy_report(searches[0]).total
-    assert searches[0].best_estimator_[0].estimator is scalers[0]  # is part of what the total is stated of
-    assert "best_estimator_" in total.released
+        scaler = _scaler().fit(X)
+        model = make_pipeline(FrozenEstimator(scaler), _search()).fit(X, y)
+        sums.append(np.concatenate([column.values for column in scaler.histograms_.columns]))
+        scores.append(model[-1].best_score_)
+    of_scaler = np.linalg.norm(sums[0] - sums[1]) / scaler.scale_
+    of_score = abs(scores[0] - scores[1]) / model[-1].scale_
+    total = privacy_report(model).total
+    assert "best_estimator_" in total.released and "histograms_" in total.released
     # Both are Gaussian mechanisms, the second adaptive: together they are one of this shift.
     exact = gaussian_profile(total.epsilon, scale=1.0, sensitivity=float(np.hypot(of_scaler, of_score)))
-    assert exact <= total.delta
+    assert 0 < exact <= total.delta
 
 
 def test_a_search_after_a_step_of_noise_from_a_seed_is_marked():
@@ -77,13 +114,10 @@ def test_a_search_after_a_step_of_noise_from_a_seed_is_marked():
     with reproducible_noise(0):
         scaler = _scaler().fit(X)
     assert scaler.guarantee_.seeded
-    search = _search_after(scaler)
-    planned = privacy_report(search, X, y).total
-    search.fit(X, y)
-    assert privacy_report(make_pipeline(FrozenEstimator(scaler), search.best_estimator_[1:]).fit(X, y)).total.seeded
-    assert planned is None or planned.seeded
-    assert search.guarantee_.seeded
-    assert privacy_report(search).total is None or privacy_report(search).total.seeded
+    model = make_pipeline(FrozenEstimator(scaler), _search())
+    assert privacy_report(model, X, y).total.seeded
+    assert privacy_report(model.fit(X, y)).total.seeded
+    assert not model[-1].guarantee_.seeded  # whose own noise was not
 
 
 def _weights_or_none(y, **options):

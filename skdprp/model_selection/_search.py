@@ -10,6 +10,7 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import ParameterGrid, train_test_split
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -54,13 +55,18 @@ from ..report._rehearsal import (
     own_copy,
     own_parts,
 )
-from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
+from ..report._structure import all_steps, has_guarantee, holds_private, is_ensemble, is_private, private_steps
 from ._budget import Budget
 
 _ROUND_UP = 1 + 2.0**-50
 _STEP = 1 + 2.0**-7  # by which the distance of a trial is raised at least, where it is too small for a candidate
 _ITERATIONS, _TOL = 10_000, 1e-10  # of solvers, at least
 _SOLVER = f"A solver that fails ends the search: give candidates tol={_TOL:g} or more."
+_FROZEN = (
+    "A candidate holds a frozen {}, which was fitted before, perhaps on rows that the search holds out and charges for "
+    "their score alone. Put it before the search, make_pipeline(FrozenEstimator(...), DPSearchCV(...)), of which "
+    "privacy_report adds up both; or leave it unfrozen, and each trial fits it anew."
+)
 _FAILED = (
     "A trial failed, and the search with it: {}, of the candidate {}. Nothing is released, and its price is paid. Fit "
     "that candidate by itself to rows that are not private, and see what it does not take."
@@ -178,9 +184,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     Parameters
     ----------
     estimator : estimator
-        A private model, or a Pipeline of data-independent steps and private ones that ends in it. The search sets
-        epsilon, delta, adjacency and ``noise="auto"`` of all private steps: the epsilons that they have now are the
-        ratio in which the steps of one pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
+        A private model, or a Pipeline of data-independent steps and private ones that ends in it. None may be private
+        and frozen: what was fitted before goes before the search. The search sets epsilon, delta, adjacency and
+        ``noise="auto"`` of all private steps: the epsilons that they have now are the ratio in which the steps of one
+        pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
     param_grid : dict or list of dict
         Names of parameters and lists of values, as in GridSearchCV, from which each trial draws a candidate, all with
         equal probability. A public choice. Steps and whole models may be values. Distributions are listed first, by
@@ -217,7 +224,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         The winner, as it was fitted in its trial: a fit to all rows would be one more release.
     best_params_ : dict
         Its parameters, as in `param_grid`. Those that the search sets itself, such as epsilon and adjacency of steps,
-        stand in `best_estimator_`.
+        stand in `best_estimator_`: an epsilon here is a share of what a trial may cost, and no epsilon of a fit.
     best_score_ : float
         Its score, with the noise it was compared with: of a winner it is too good on average.
     classes_ : ndarray of shape (n_classes,)
@@ -446,6 +453,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 raise ValueError("scoring='neg_log_loss' is for models that have probabilities: not all candidates do.")
             if any(is_ensemble(step) for _, step in all_steps(candidate)):
                 raise ValueError("A search takes no ensembles, whose members it cannot reach: search for one model.")
+            for _, step in all_steps(candidate):
+                if type(step) is FrozenEstimator and holds_private(step):
+                    raise ValueError(_FROZEN.format(type(step.estimator).__name__))
             steps = private_steps(candidate)
             for step in steps:
                 if not hasattr(step, "_calibration_of"):
