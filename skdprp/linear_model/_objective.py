@@ -108,8 +108,6 @@ class AMPClassifier(PrivateLinearClassifier):
     tol : float, default=1e-10
         Largest norm of the gradient of the perturbed objective at the solution, divided by `n_samples`, in units of
         `max_norm`. The guarantee accounts for it.
-    max_iter : int, default=100
-        Largest number of Newton steps.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.
@@ -171,7 +169,10 @@ class AMPClassifier(PrivateLinearClassifier):
     :func:`skdprp.mechanisms.softmax_perturbation_profile` for that of a softmax, and in
     :func:`skdprp.mechanisms.product_perturbation_profile` for product noise, which is the default for few weights;
     ``guarantee_.source`` says which it is. There is no `n_iter_`: how long the solver takes depends on
-    the data, and is no part of the release. There is no `sample_weight`, by which the data would set the sensitivity.
+    the data, and is no part of the release. There is no `max_iter` either: weights that a solver needs more steps for
+    would never be released, and those of a neighbour in their place might be. A solver that misses `tol` after 10,000
+    steps raises an error, which the guarantee does not cover. There is no `sample_weight`, by which the data would set
+    the sensitivity.
 
     References
     ----------
@@ -216,7 +217,6 @@ class AMPClassifier(PrivateLinearClassifier):
         adjacency="replace_one",
         fit_intercept=True,
         tol=1e-10,
-        max_iter=100,
         classes=None,
         class_weight=None,
         count_labels="auto",
@@ -234,7 +234,6 @@ class AMPClassifier(PrivateLinearClassifier):
         self.adjacency = adjacency
         self.fit_intercept = fit_intercept
         self.tol = tol
-        self.max_iter = max_iter
         self.classes = classes
         self.class_weight = class_weight
         self.count_labels = count_labels

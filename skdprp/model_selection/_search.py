@@ -60,7 +60,7 @@ from ._budget import Budget
 
 _ROUND_UP = 1 + 2.0**-50
 _STEP = 1 + 2.0**-7  # by which the distance of a trial is raised at least, where it is too small for a candidate
-_ITERATIONS, _TOL = 10_000, 1e-10  # of solvers, at least
+_TOL = 1e-10  # of solvers, at least
 _SOLVER = f"A solver that fails ends the search: give candidates tol={_TOL:g} or more."
 _FROZEN = (
     "A candidate holds a frozen {}, which was fitted before, perhaps on rows that the search holds out and charges for "
@@ -253,13 +253,12 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails ends
     the search with an error, and nothing is released: if it lost instead, one row that a fit does not take could decide
     who wins. Few fail after the noise is paid for: rows that a step does not take are refused before any trial, by fits
-    of the steps before the model that are thrown away, and solvers get at least 10,000 steps whatever their
-    ``max_iter``, and a ``tol`` of at least 1e-10. A score that is not a number is the worst of a row. Where steps
-    have ``random_state=None``, each trial draws them anew, from seeds that nobody knows. There is no `n_jobs`: the
-    number of processes at work would tell the number of trials; so does the time that a fit takes, which is not
-    covered, and so would warnings of trials. Those are silenced, for all threads while a search runs, and searches in
-    threads wait for each other: whatever else in another thread changes the filters of Python meanwhile may let them be
-    heard.
+    of the steps before the model that are thrown away, and solvers have a ``tol`` of at least 1e-10. A score that is
+    not a number is the worst of a row. Where steps have ``random_state=None``, each trial draws them anew, from seeds
+    that nobody knows. There is no `n_jobs`: the number of processes at work would tell the number of trials; so does
+    the time that a fit takes, which is not covered, and so would warnings of trials. Those are silenced, for all
+    threads while a search runs, and searches in threads wait for each other: whatever else in another thread changes
+    the filters of Python meanwhile may let them be heard.
 
     Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.
 
@@ -462,8 +461,6 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                     raise not_priced(step)
                 if getattr(step, "tol", _TOL) < _TOL:
                     raise ValueError(_SOLVER)
-                if hasattr(step, "max_iter"):  # a solver that fails ends the search
-                    step.set_params(max_iter=max(step.max_iter, _ITERATIONS))
                 step.set_params(adjacency=self.adjacency)
                 if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
                     step.set_params(noise="gaussian")
