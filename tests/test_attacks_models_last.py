@@ -4,10 +4,11 @@ import re
 import sys
 import warnings
 from contextlib import suppress
+from itertools import product
 
 import numpy as np
 import pytest
-from scipy.stats import beta, gamma, laplace, norm
+from scipy.stats import beta, chi, gamma, gengamma, laplace, norm
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import train_test_split
@@ -30,6 +31,8 @@ from skdprp import (
     privacy_report,
 )
 from skdprp.linear_model import SolverError, _erm
+from skdprp.linear_model._erm import Problem
+from skdprp.linear_model._objective import _largest_perturbation
 from skdprp.losses import CappedLogisticLoss, LogisticLoss
 from skdprp.mechanisms import gaussian_profile, secret_projection_profile
 from skdprp.testing import reproducible_noise
@@ -167,37 +170,37 @@ def test_a_hinge_is_minimised_in_the_steps_that_are_the_default(b, monkeypatch):
     assert np.isfinite(model.fit(X, y).coef_).all()
 
 
+@pytest.mark.parametrize("delta", [1e-30, 1e-6])
 @pytest.mark.parametrize("noise", ["product", "gaussian"])
-def test_no_linear_term_is_refused_that_a_tiny_delta_counts(noise, monkeypatch):
-    """Linear terms that one in 10^22 draws exceeds are refused: what they would release, a neighbour may release."""
-    options = {"epsilon": 1.0, "delta": 1e-30, "C": 0.2, "fit_intercept": False, "classes": [-1, 1], "noise": noise}
-    model = AMPClassifier(loss="capped_log_loss", count_labels=False, **options)
-    guarantee, scale = model.fit([[1.0]], [1]).guarantee_, model.scale_
+def test_no_linear_term_is_refused_that_a_tiny_delta_counts(noise, delta, monkeypatch):
+    """Linear terms that one in 10^22 draws exceeds were refused: what they would release, a neighbour may release."""
+    model = AMPClassifier(
+        epsilon=1.0, delta=delta, C=0.2, fit_intercept=False, classes=[-1, 1], noise=noise, count_labels=False
+    ).fit([[1.0]], [1])
+    assert model.guarantee_.loss.epsilon(1e-30) < 10.0
     drawn = []
     monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: np.array(drawn))
     monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.reshape(drawn, shape))
-    # The row as +1: at large weights its slope is nothing, and that of -1 is 1/2. So -b = w / C and w / C + 1/2.
-    law = gamma(1, scale=scale) if noise == "product" else norm(0, scale)
-    tails = law.isf if noise == "gaussian" else lambda p: law.isf(2 * p)  # of one side
-    probability = law.sf if noise == "gaussian" else lambda b: law.sf(b) / 2
+    law = (
+        laplace(0, model.scale_) if noise == "product" else norm(0, model.scale_)
+    )  # a radius of one weight, and a sign
+    for probability in (1e-22, 1e-30, 2.0**-289):
+        for y, sign in product((-1, 1), repeat=2):
+            drawn[:] = [sign * law.isf(probability)]
+            assert np.isfinite(model.fit([[1.0]], [y]).coef_).all()
+    drawn[:] = [law.isf(1e-100)]  # the accuracy of a minimiser is known up to some norm
+    with pytest.raises(SolverError, match="larger than the accuracy"):
+        model.fit([[1.0]], [1])
 
-    def is_released(y, b):
-        drawn[:] = [b]
-        try:
-            return np.isfinite(model.fit([[1.0]], [y]).coef_).all()
-        except SolverError:
-            return False
 
-    low, high = 5 * scale, tails(1e-60)
-    while high - low > 1e-3 * scale:  # the largest that is released
-        middle = (low + high) / 2
-        low, high = (middle, high) if is_released(1, -middle) else (low, middle)
-    if high == tails(1e-60):
-        return
-    inner = low - 0.4  # less than 1/2 from the end: the shift of the release is a millionth of that
-    assert is_released(1, -(inner + low) / 2)
-    assert not is_released(-1, -(inner + 0.5))
-    assert probability(inner) - probability(low) <= guarantee.delta
+@pytest.mark.parametrize("radius", [None, (1, 2), (1, 1)])
+@pytest.mark.parametrize("n_weights", [1, 2, 3, 10, 100, 10_000, 10**7])
+def test_linear_terms_that_are_refused_are_rarer_than_tails_that_are_never_sampled(radius, n_weights):
+    """By the distribution of their norm; and no limit is so far out that it costs accuracy for nothing."""
+    problem = Problem(1, n_weights, 2, "log_loss", False, 1.0, 0.0, 1e-10)
+    largest = _largest_perturbation(problem, 3.0, radius)
+    law = chi(n_weights, scale=3.0) if radius is None else gengamma(radius[0] / radius[1], radius[1], scale=3.0)
+    assert law.sf(largest) < 2.0**-288 < law.sf(0.8 * largest)
 
 
 def test_nothing_that_the_interpreter_counts_tells_how_many_trials_there_were(monkeypatch):

@@ -169,8 +169,8 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
 
     `X` are rows in memory, or `StreamedRows`, which have codes and weights of their own. The linear terms are drawn
     before, and none has a norm above `largest`. `offset` is added to all scores; weights of rows are at most 1. Raises
-    SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term are as large
-    as almost never.
+    SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term are larger
+    than they ever are.
     """
 
     @silent  # once more, in the threads of jobs, which start with warnings

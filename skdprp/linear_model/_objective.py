@@ -558,10 +558,17 @@ def balanced_penalty(problem, noise_scale):
 
 
 def _largest_perturbation(problem, scale, radius=None):
-    """Norm of the linear term of one output that less than one in 10^21 draws exceeds; `minimisers` refuses those."""
+    """Norm of the linear term of one output that draws exceed with a probability below 2^-288; those are refused.
+
+    The term depends on no row, so that what is refused adds (1 + e^epsilon) 2^-288 to a delta at most: as little as one
+    number's tails that are never sampled, see `within_reach`. The norm is a root of a Gamma variate G of shape k times
+    a scale. For t between 0 and 1, ``log E exp(t (G - k)) = -k log(1 - t) - k t``, which is at most ``k t^2 / (2 (1 -
+    t))``, so that G exceeds ``k + sqrt(2 k x) + x`` with a probability of exp(-x) at most (Boucheron, Lugosi and
+    Massart 2013, section 2.4), and exp(-200) is below 2^-288.
+    """
     shape, power = radius or (problem.n_weights, 2)  # a Gaussian one is sqrt(2) scale times a root of a Gamma variate
     k = shape / power
-    return float((scale if radius else np.sqrt(2) * scale) * (k + 10 * np.sqrt(k) + 40) ** (1 / power))
+    return float((scale if radius else np.sqrt(2) * scale) * (k + 20 * np.sqrt(k) + 200) ** (1 / power))
 
 
 def _hidden_gradient(problem, penalty, scale, radius=None):
