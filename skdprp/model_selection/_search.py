@@ -80,6 +80,7 @@ _NOT_COVERED = (
     "the running time",
     "whether a fit raised an error, of which candidate and which error",
     "what steps print",
+    "what the process counts, such as blocks that catch warnings",
 )
 
 
@@ -255,8 +256,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     who wins. Few fail after the noise is paid for: rows that a step does not take are refused before any trial, by fits
     of the steps before the model that are thrown away, and solvers have a ``tol`` of at least 1e-10. A score that is
     not a number is the worst of a row. Where steps have ``random_state=None``, each trial draws them anew, from seeds
-    that nobody knows. There is no `n_jobs`: the number of processes at work would tell the number of trials; so does
-    the time that a fit takes, which is not covered, and so would warnings of trials. Those are silenced, for all
+    that nobody knows. There is no `n_jobs`: the number of processes at work would tell the number of trials; so do the
+    time that a fit takes and what the process counts, which are not covered (Python counts the blocks that catch
+    warnings, and scikit-learn has some in each fit), and so would warnings of trials. Those are silenced, for all
     threads while a search runs, and searches in threads wait for each other: whatever else in another thread changes
     the filters of Python meanwhile may let them be heard.
 
