@@ -3,7 +3,7 @@
 import re
 import sys
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import product
 
 import numpy as np
@@ -31,7 +31,7 @@ from skdprp import (
     privacy_report,
 )
 from skdprp.linear_model import SolverError, _erm
-from skdprp.linear_model._erm import Problem
+from skdprp.linear_model._erm import Problem, minimisers
 from skdprp.linear_model._objective import _largest_perturbation
 from skdprp.losses import CappedLogisticLoss, LogisticLoss
 from skdprp.mechanisms import gaussian_profile, secret_projection_profile
@@ -151,10 +151,25 @@ def test_weights_of_a_solver_that_may_fail_tell_no_more_than_is_stated(n_steps, 
     assert (least <= np.exp(1.0) * most + 1e-6) == (n_steps == _ALL_STEPS)
 
 
-@pytest.mark.parametrize("model", [AMPClassifier, ProductNoiseOutputPerturbation])
-def test_nobody_sets_how_many_steps_a_solver_has(model):
-    """With max_iter=1, weights below -1.1 of the row above were released in 271 of 600 fits for y = 1, or in none."""
-    assert "max_iter" not in model().get_params()
+@pytest.mark.parametrize("kind", [AMPClassifier, ProductNoiseOutputPerturbation])
+def test_nobody_sets_how_soon_a_solver_fails(kind, monkeypatch):
+    """With max_iter=1, weights below -1.1 of the row above were released in 271 of 600 fits for y = 1, or in none.
+
+    With tol=1e-20, those of rows of zeros were, which are minus b / penalty in floats, and with another row none.
+    """
+    assert "max_iter" not in kind().get_params()
+    X, y = np.zeros((20, 2)), np.arange(20) % 2
+    for tol, is_taken in ((1e-10, True), (9.9e-11, False)):
+        model = kind(tol=tol, classes=[0, 1])
+        with nullcontext() if is_taken else pytest.raises(ValueError, match="'tol' parameter"):
+            model.fit(X, y)
+    problem = Problem(20, 2, 2, "log_loss", False, 1.0, 0.0, 1e-20)
+    monkeypatch.setattr(_erm, "_MOST_STEPS", 200)
+    known = {"penalty": 1.0, "perturbation": np.array([[0.3, 0.4]]), "largest": 1.0, "n_jobs": None}
+    assert (minimisers(problem, X, y, **known) == [[-0.3, -0.4]]).all()
+    X[0] = 0.1, 0.7
+    with pytest.raises(SolverError, match="did not reach tol"):
+        minimisers(problem, X, y, **known)
 
 
 @pytest.mark.parametrize(

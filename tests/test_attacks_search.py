@@ -650,9 +650,10 @@ def test_searches_in_threads_tell_nobody_of_their_trials_and_leave_warnings_as_t
     assert not [warning for warning in heard if issubclass(warning.category, DataDimensionalityWarning)]
 
 
-def test_candidates_whose_solver_stops_sooner_are_refused(binary):
-    with pytest.raises(ValueError, match="A solver that fails ends the search: give candidates tol=1e-10 or more"):
-        DPSearchCV(AMPClassifier(), {"tol": [1e-10, 1e-11]}, **FIT).fit(*binary)
+def test_candidates_whose_solver_may_fail_are_refused_before_any_trial(binary):
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="'tol' parameter of AMPClassifier"):
+        DPSearchCV(AMPClassifier(), {"tol": [1e-10, 9e-11]}, **FIT).fit(*binary)
+    assert not ledger.entries
 
 
 def test_no_label_decides_that_a_solver_of_a_search_over_penalties_ends():

@@ -59,7 +59,7 @@ CLASSIFIER_CONSTRAINTS = {
     "max_norm": [Interval(Real, 1e-50, 1e50, closed="both")],  # fourth powers of norms stay in float64
     "adjacency": [StrOptions({"replace_one", "add_remove"})],
     "fit_intercept": ["boolean"],
-    "tol": POSITIVE,
+    "tol": [Interval(Real, 1e-10, None, closed="left")],  # closer, rounding of the rows decides which weights get there
     "classes": ["array-like", None],
     "class_weight": CLASS_WEIGHT,
     "n_jobs": [Integral, None],

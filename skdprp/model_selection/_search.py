@@ -60,8 +60,6 @@ from ._budget import Budget
 
 _ROUND_UP = 1 + 2.0**-50
 _STEP = 1 + 2.0**-7  # by which the distance of a trial is raised at least, where it is too small for a candidate
-_TOL = 1e-10  # of solvers, at least
-_SOLVER = f"A solver that fails ends the search: give candidates tol={_TOL:g} or more."
 _FROZEN = (
     "A candidate holds a frozen {}, which was fitted before, perhaps on rows that the search holds out and charges for "
     "their score alone. Put it before the search, make_pipeline(FrozenEstimator(...), DPSearchCV(...)), of which "
@@ -254,13 +252,12 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails ends
     the search with an error, and nothing is released: if it lost instead, one row that a fit does not take could decide
     who wins. Few fail after the noise is paid for: rows that a step does not take are refused before any trial, by fits
-    of the steps before the model that are thrown away, and solvers have a ``tol`` of at least 1e-10. A score that is
-    not a number is the worst of a row. Where steps have ``random_state=None``, each trial draws them anew, from seeds
-    that nobody knows. There is no `n_jobs`: the number of processes at work would tell the number of trials; so do the
-    time that a fit takes and what the process counts, which are not covered (Python counts the blocks that catch
-    warnings, and scikit-learn has some in each fit), and so would warnings of trials. Those are silenced, for all
-    threads while a search runs, and searches in threads wait for each other: whatever else in another thread changes
-    the filters of Python meanwhile may let them be heard.
+    of the steps before the model that are thrown away. A score that is not a number is the worst of a row. Where steps
+    have ``random_state=None``, each trial draws them anew, from seeds that nobody knows. There is no `n_jobs`: the
+    number of processes at work would tell the number of trials; so do the time that a fit takes and what the process
+    counts, which are not covered (Python counts the blocks that catch warnings, and scikit-learn has some in each fit),
+    and so would warnings of trials. Those are silenced, for all threads while a search runs, and searches in threads
+    wait for each other: whatever else in another thread changes the filters of Python meanwhile may let them be heard.
 
     Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.
 
@@ -461,8 +458,6 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             for step in steps:
                 if not hasattr(step, "_calibration_of"):
                     raise not_priced(step)
-                if getattr(step, "tol", _TOL) < _TOL:
-                    raise ValueError(_SOLVER)
                 step.set_params(adjacency=self.adjacency)
                 if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
                     step.set_params(noise="gaussian")
