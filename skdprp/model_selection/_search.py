@@ -78,7 +78,7 @@ _NOT_COVERED = (
     "the running time",
     "whether a fit raised an error, of which candidate and which error",
     "what steps print",
-    "what the process counts, such as blocks that catch warnings",
+    "what the process counts, and code in it can read",
 )
 
 
