@@ -52,7 +52,7 @@ def solve(loss, multinomial, X, codes, penalty, *, tol, intercept=0.0, perturbat
     problem = Problem(*X.shape, 3 if multinomial else 2, loss, multinomial, 1.0, intercept, tol, abs(offset))
     b = np.random.default_rng(seed).normal(size=problem.weights_shape)
     b *= perturbation * (1 - 2.0**-40) / np.linalg.norm(b)
-    known = {"penalty": penalty, "perturbation": b, "largest": perturbation, "max_iter": 200, "n_jobs": None}
+    known = {"penalty": penalty, "perturbation": b, "largest": perturbation, "n_jobs": None}
     return problem, minimisers(problem, X, codes, offset=offset, **known), b
 
 
@@ -138,7 +138,7 @@ def test_largest_weights_are_nearly_reached(loss, multinomial, perturbation):
 def test_weights_beyond_what_the_accuracy_counts_on_are_not_released(estimator, monkeypatch):
     """Whatever the solver returns: the bound is enforced, also on the linear term."""
     X, y = np.random.default_rng(0).normal(size=(40, 3)), [0, 1] * 20
-    monkeypatch.setattr(_erm, "minimise", lambda risk, tol, max_iter: np.full(4, 1e12))
+    monkeypatch.setattr(_erm, "minimise", lambda risk, tol: np.full(4, 1e12))
     model = estimator()
     with pytest.raises(SolverError, match="larger than the accuracy"):
         model.fit(X, y)
@@ -147,7 +147,7 @@ def test_weights_beyond_what_the_accuracy_counts_on_are_not_released(estimator, 
 
 def test_a_linear_term_beyond_its_bound_is_refused():
     problem = Problem(4, 2, 2, "log_loss", False, 1.0, 0.0, 1e-9)
-    known = {"penalty": 1.0, "max_iter": 100, "n_jobs": None, "perturbation": np.array([[3.0, 4.0]])}
+    known = {"penalty": 1.0, "n_jobs": None, "perturbation": np.array([[3.0, 4.0]])}
     rows = np.eye(2)[[0, 1, 0, 1]], np.array([0, 1, 1, 0])
     assert minimisers(problem, *rows, largest=5.0, **known).shape == (1, 2)
     with pytest.raises(SolverError, match="larger than the accuracy"):
@@ -188,7 +188,7 @@ def test_the_solver_reaches_its_tolerance(loss):
         perturbation = rng.normal(size=d + 1) * rng.choice([0, 1, 10]) * norm
         penalty = 10 ** rng.uniform(-2, 2) * norm**2
         risk = PerturbedRisk(X, y, loss, penalty=penalty, intercept=0.3 * norm, perturbation=perturbation)
-        weights = minimise(risk, 1e-10 * n * norm, 100)
+        weights = minimise(risk, 1e-10 * n * norm)
         assert np.linalg.norm(risk.gradient(weights, risk.scores(weights))) <= 1e-10 * n * norm
 
 

@@ -286,7 +286,7 @@ def test_a_printed_bound_is_that_of_the_number_itself():
 
 X, Y = np.random.default_rng(0).uniform(-1, 1, (40, 6)) / 4, np.arange(40) % 3
 SKETCH = {"n_components": 4, "epsilon": EPSILON, "max_change": A, "random_state": 0}
-LINEAR = {"epsilon": EPSILON, "max_norm": A, "tol": 5.960464477539063e-08, "max_iter": 50}
+LINEAR = {"epsilon": EPSILON, "max_norm": A, "tol": 5.960464477539063e-08}
 REGRESSION = {"target_bounds": (-B, B), "epsilon": EPSILON, "delta": DELTA, "max_norm": A, "n_components": 100}
 ESTIMATORS = [
     DPRandomProjection(**SKETCH, delta=DELTA),

@@ -637,7 +637,6 @@ VALUES = {
     "learning_rate": 0.1,
     "loss": "huber_hinge",
     "max_grad_norm": 2.0,
-    "max_iter": 900,
     "max_norm": 2.0,
     "momentum": 0.5,
     "multi_class": "ovr",

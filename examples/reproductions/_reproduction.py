@@ -113,7 +113,6 @@ def output_perturbation(
         adjacency="replace_one",
         fit_intercept=False,
         tol=1e-10,
-        max_iter=100,
         classes=None,
         class_weight=None,
     )
@@ -135,7 +134,6 @@ def objective_perturbation(noise, *, calibration="exact", loss="log_loss"):
         adjacency="replace_one",
         fit_intercept=False,
         tol=1e-10,
-        max_iter=100,
         classes=None,
         class_weight=None,
     )

@@ -25,6 +25,7 @@ _UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for pr
 _ARMIJO = 1e-4
 _FORCING = 0.1  # Newton steps are solved for to this share of the gradient norm, or closer
 _MOST_FOR_HESSIAN = 256  # weights, of rows that are read anew in each pass
+_MOST_STEPS = 10_000  # weights that take more are never released, however likely they are: some hinges take hundreds
 _NOISE_OF_VALUES = 2.0**-36  # share of the objective's value below which a decrease may be rounding
 
 
@@ -163,13 +164,13 @@ def constant_feature(fit_intercept, max_norm):
     return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
 
 
-def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, largest, max_iter, n_jobs, offset=0.0):
+def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, largest, n_jobs, offset=0.0):
     """Minimise the perturbed risk of each output; weights and linear terms have the shape ``problem.weights_shape``.
 
     `X` are rows in memory, or `StreamedRows`, which have codes and weights of their own. The linear terms are drawn
     before, and none has a norm above `largest`. `offset` is added to all scores; weights of rows are at most 1. Raises
-    SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term are as large
-    as almost never.
+    SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term are larger
+    than they ever are.
     """
 
     @silent  # once more, in the threads of jobs, which start with warnings
@@ -178,7 +179,7 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
             risk = StreamedRisk(X, k, problem, penalty=penalty, perturbation=linear, offset=offset)
         else:
             risk = _risk_of_rows(X, codes, row_weights, k, problem, penalty=penalty, perturbation=linear, offset=offset)
-        weights = minimise(risk, problem.target_gradient, max_iter)
+        weights = minimise(risk, problem.target_gradient)
         # `gradient_error` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
         if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
             raise SolverError("The weights are larger than the accuracy of the solver is known for: lower C.")
@@ -342,14 +343,14 @@ def _hessian_product(*block, weights, step, **known):
     return risk.hessian(risk.scores(weights))(step)
 
 
-def minimise(risk, tol, max_iter):
+def minimise(risk, tol):
     """Minimise by Newton's method, each step by conjugate gradients, until the norm of the gradient is at most `tol`.
 
-    Raises SolverError if it is not that small after `max_iter` steps: a guarantee rests on it.
+    Raises SolverError if it is not that small after `_MOST_STEPS`: a guarantee rests on it.
     """
     point = risk.at(np.zeros_like(risk.perturbation))
     first = np.linalg.norm(point.gradient)
-    for _ in range(max_iter):
+    for _ in range(_MOST_STEPS):
         norm = np.linalg.norm(point.gradient)
         if norm <= tol:
             return point.weights
@@ -358,7 +359,7 @@ def minimise(risk, tol, max_iter):
         point = _line_search(risk, point, _newton_step(point, atol))
     if np.linalg.norm(point.gradient) <= tol:
         return point.weights
-    raise SolverError(f"The solver did not reach tol within max_iter={max_iter} steps: raise either.")
+    raise SolverError(f"The solver did not reach tol within {_MOST_STEPS:,} steps: raise tol or lower C.")
 
 
 def _newton_step(point, atol):

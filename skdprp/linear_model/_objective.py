@@ -107,9 +107,7 @@ class AMPClassifier(PrivateLinearClassifier):
         is 0, or where labels are counted the score of their shares.
     tol : float, default=1e-10
         Largest norm of the gradient of the perturbed objective at the solution, divided by `n_samples`, in units of
-        `max_norm`. The guarantee accounts for it.
-    max_iter : int, default=100
-        Largest number of Newton steps.
+        `max_norm`; at least 1e-10, which rounding leaves room for. The guarantee accounts for it.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.
@@ -171,7 +169,10 @@ class AMPClassifier(PrivateLinearClassifier):
     :func:`skdprp.mechanisms.softmax_perturbation_profile` for that of a softmax, and in
     :func:`skdprp.mechanisms.product_perturbation_profile` for product noise, which is the default for few weights;
     ``guarantee_.source`` says which it is. There is no `n_iter_`: how long the solver takes depends on
-    the data, and is no part of the release. There is no `sample_weight`, by which the data would set the sensitivity.
+    the data, and is no part of the release. There is no `max_iter` either: weights that a solver needs more steps for
+    would never be released, and those of a neighbour in their place might be. A solver that misses `tol` after 10,000
+    steps raises an error, which the guarantee does not cover. There is no `sample_weight`, by which the data would set
+    the sensitivity.
 
     References
     ----------
@@ -216,7 +217,6 @@ class AMPClassifier(PrivateLinearClassifier):
         adjacency="replace_one",
         fit_intercept=True,
         tol=1e-10,
-        max_iter=100,
         classes=None,
         class_weight=None,
         count_labels="auto",
@@ -234,7 +234,6 @@ class AMPClassifier(PrivateLinearClassifier):
         self.adjacency = adjacency
         self.fit_intercept = fit_intercept
         self.tol = tol
-        self.max_iter = max_iter
         self.classes = classes
         self.class_weight = class_weight
         self.count_labels = count_labels
@@ -559,10 +558,17 @@ def balanced_penalty(problem, noise_scale):
 
 
 def _largest_perturbation(problem, scale, radius=None):
-    """Norm of the linear term of one output that less than one in 10^21 draws exceeds; `minimisers` refuses those."""
+    """Norm of the linear term of one output that draws exceed with a probability below 2^-288; those are refused.
+
+    The term depends on no row, so that what is refused adds (1 + e^epsilon) 2^-288 to a delta at most: as little as one
+    number's tails that are never sampled, see `within_reach`. The norm is a root of a Gamma variate G of shape k times
+    a scale. For t between 0 and 1, ``log E exp(t (G - k)) = -k log(1 - t) - k t``, which is at most ``k t^2 / (2 (1 -
+    t))``, so that G exceeds ``k + sqrt(2 k x) + x`` with a probability of exp(-x) at most (Boucheron, Lugosi and
+    Massart 2013, section 2.4), and exp(-200) is below 2^-288.
+    """
     shape, power = radius or (problem.n_weights, 2)  # a Gaussian one is sqrt(2) scale times a root of a Gamma variate
     k = shape / power
-    return float((scale if radius else np.sqrt(2) * scale) * (k + 10 * np.sqrt(k) + 40) ** (1 / power))
+    return float((scale if radius else np.sqrt(2) * scale) * (k + 20 * np.sqrt(k) + 200) ** (1 / power))
 
 
 def _hidden_gradient(problem, penalty, scale, radius=None):

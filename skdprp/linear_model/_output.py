@@ -77,10 +77,8 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`.
     tol : float, default=1e-10
-        Largest norm of the gradient of the mean loss at the solution, in units of `max_norm`. The guarantee accounts
-        for it.
-    max_iter : int, default=100
-        Largest number of Newton steps.
+        Largest norm of the gradient of the mean loss at the solution, in units of `max_norm`; at least 1e-10, which
+        rounding leaves room for. The guarantee accounts for it.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.
@@ -123,7 +121,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     Notes
     -----
     There is no `n_iter_`: how long the solver takes depends on the data, and is no part of the release. There is no
-    `sample_weight`, which would change the sensitivity.
+    `max_iter` either: a solver that stops early would fail for some data sets and not for their neighbours. One that
+    misses `tol` after 10,000 steps raises an error, which the guarantee does not cover. There is no `sample_weight`,
+    which would change the sensitivity.
 
     References
     ----------
@@ -164,7 +164,6 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         adjacency="replace_one",
         fit_intercept=True,
         tol=1e-10,
-        max_iter=100,
         classes=None,
         class_weight=None,
         n_jobs=None,
@@ -180,7 +179,6 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         self.adjacency = adjacency
         self.fit_intercept = fit_intercept
         self.tol = tol
-        self.max_iter = max_iter
         self.classes = classes
         self.class_weight = class_weight
         self.n_jobs = n_jobs

@@ -10,6 +10,7 @@ from numbers import Real
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.compose import ColumnTransformer
+from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import ParameterGrid, train_test_split
 from sklearn.pipeline import FeatureUnion, Pipeline
@@ -54,14 +55,17 @@ from ..report._rehearsal import (
     own_copy,
     own_parts,
 )
-from ..report._structure import all_steps, has_guarantee, is_ensemble, is_private, private_steps
+from ..report._structure import all_steps, has_guarantee, holds_private, is_ensemble, is_private, private_steps
 from ..report._walk import FITTED_AS_COUNTED
 from ._budget import Budget
 
 _ROUND_UP = 1 + 2.0**-50
 _STEP = 1 + 2.0**-7  # by which the distance of a trial is raised at least, where it is too small for a candidate
-_ITERATIONS, _TOL = 10_000, 1e-10  # of solvers, at least
-_SOLVER = f"A solver that fails ends the search: give candidates tol={_TOL:g} or more."
+_FROZEN = (
+    "A candidate holds a frozen {}, which was fitted before, perhaps on rows that the search holds out and charges for "
+    "their score alone. Put it before the search, make_pipeline(FrozenEstimator(...), DPSearchCV(...)), of which "
+    "privacy_report adds up both; or leave it unfrozen, and each trial fits it anew."
+)
 _FAILED = (
     "A trial failed, and the search with it: {}, of the candidate {}. Nothing is released, and its price is paid. Fit "
     "that candidate by itself to rows that are not private, and see what it does not take."
@@ -75,6 +79,7 @@ _NOT_COVERED = (
     "the running time",
     "which error a fit raised, and of which candidate",
     "what steps print",
+    "what the process counts, and code in it can read",
 )
 
 
@@ -179,9 +184,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     Parameters
     ----------
     estimator : estimator
-        A private model, or a Pipeline of data-independent steps and private ones that ends in it. The search sets
-        epsilon, delta, adjacency and ``noise="auto"`` of all private steps: the epsilons that they have now are the
-        ratio in which the steps of one pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
+        A private model, or a Pipeline of data-independent steps and private ones that ends in it. None may be private
+        and frozen: what was fitted before goes before the search. The search sets epsilon, delta, adjacency and
+        ``noise="auto"`` of all private steps: the epsilons that they have now are the ratio in which the steps of one
+        pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
     param_grid : dict or list of dict
         Names of parameters and lists of values, as in GridSearchCV, from which each trial draws a candidate, all with
         equal probability. A public choice. Steps and whole models may be values. Distributions are listed first, by
@@ -218,7 +224,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         The winner, as it was fitted in its trial: a fit to all rows would be one more release.
     best_params_ : dict
         Its parameters, as in `param_grid`. Those that the search sets itself, such as epsilon and adjacency of steps,
-        stand in `best_estimator_`.
+        stand in `best_estimator_`: an epsilon here is a share of what a trial may cost, and no epsilon of a fit.
     best_score_ : float
         Its score, with the noise it was compared with: of a winner it is too good on average.
     classes_ : ndarray of shape (n_classes,)
@@ -247,13 +253,12 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     There is no `cv_results_`: what losers score is not released, nor who they were or how many. A trial that fails ends
     the search with an error, and nothing is released: if it lost instead, one row that a fit does not take could decide
     who wins. Few fail after the noise is paid for: rows that a step does not take are refused before any trial, by fits
-    of the steps before the model that are thrown away, and solvers get at least 10,000 steps whatever their
-    ``max_iter``, and a ``tol`` of at least 1e-10. A score that is not a number is the worst of a row. Where steps
+    of the steps before the model that are thrown away. A score that is not a number is the worst of a row. Where steps
     have ``random_state=None``, each trial draws them anew, from seeds that nobody knows. There is no `n_jobs`: the
-    number of processes at work would tell the number of trials; so does the time that a fit takes, which is not
-    covered, and so would warnings of trials. Those are silenced, for all threads while a search runs, and searches in
-    threads wait for each other: whatever else in another thread changes the filters of Python meanwhile may let them be
-    heard.
+    number of processes at work would tell the number of trials; so do the time that a fit takes and what the process
+    counts, which are not covered (Python counts the blocks that catch warnings, and scikit-learn has some in each fit),
+    and so would warnings of trials. Those are silenced, for all threads while a search runs, and searches in threads
+    wait for each other: whatever else in another thread changes the filters of Python meanwhile may let them be heard.
 
     Rates, penalties and bounds have defaults that need no search. What pays is a choice of features or of families.
 
@@ -447,14 +452,13 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 raise ValueError("scoring='neg_log_loss' is for models that have probabilities: not all candidates do.")
             if any(is_ensemble(step) for _, step in all_steps(candidate)):
                 raise ValueError("A search takes no ensembles, whose members it cannot reach: search for one model.")
+            for _, step in all_steps(candidate):
+                if type(step) is FrozenEstimator and holds_private(step):
+                    raise ValueError(_FROZEN.format(type(step.estimator).__name__))
             steps = private_steps(candidate)
             for step in steps:
                 if not hasattr(step, "_calibration_of"):
                     raise not_priced(step)
-                if getattr(step, "tol", _TOL) < _TOL:
-                    raise ValueError(_SOLVER)
-                if hasattr(step, "max_iter"):  # a solver that fails ends the search
-                    step.set_params(max_iter=max(step.max_iter, _ITERATIONS))
                 step.set_params(adjacency=self.adjacency)
                 if getattr(step, "noise", "") == "auto":  # that of a radius tells neighbours apart by a longer distance
                     step.set_params(noise="gaussian")
