@@ -23,8 +23,6 @@ _N_STEPS = 10_000  # fits: where these prove nothing, neither would any number t
 
 def _attributes_hold_nothing_of_the_rows(case):
     cure = "keep what is public, or has gone through the mechanism."
-    if held := _held_numbers(case):
-        return f"holds numbers of a row, with all their digits, in {held[0]}: {cure}"
     # What differs between fits on the same data is noise, or time; what does not must not differ between neighbours.
     first, *others = (_state(case, case.data) for _ in range(_N_ALIKE))
     kept = {name: one for name, one in first.items() if all(other.get(name) == one for other in others)}
@@ -42,7 +40,8 @@ def _attributes_hold_nothing_of_the_rows(case):
             )
             if all(_state(case, here).get(name) == value != _state(case, there).get(name) for _ in range(n_fits)):
                 return f"holds {name}, which tells one row from another in each of {n_fits} fits: {cure}"
-    return ""
+    held = _held_numbers(case)
+    return f"holds numbers of a row, with all their digits, in {held[0]}: {cure}" if held else ""
 
 
 def _held_numbers(case):
