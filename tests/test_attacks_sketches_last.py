@@ -1,4 +1,4 @@
-"""Attacks on what carries sketches: wrong estimators that the contract lets pass, files, frames, dask, and routing."""
+"""Attacks on what carries sketches: wrong estimators that the contract let pass, files, frames, dask, and routing."""
 # ruff: noqa: D101, D102
 
 import re
@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import log_ndtr, ndtr
 from sklearn import config_context
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
@@ -121,6 +121,13 @@ class Noisy(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return tags
 
 
+class Sums(RegressorMixin, Means):
+    """Predicts the sum of the means, and keeps the contract."""
+
+    def predict(self, X):
+        return np.full(len(finite(self, X, reset=False)), self.means_.sum())
+
+
 class QuotesTheLargest(Means):
     def looked_at(self, X):
         if np.abs(X).max() > 100:
@@ -135,6 +142,27 @@ class QuotesTheMeanOfRows(Noisy):
         return X
 
 
+class QuotesTheMeanTarget(Sums):
+    def fit(self, X, y=None):
+        if np.ndim(y) > 1:
+            raise ValueError(f"Targets in one column are wanted, whose mean would be {np.mean(y):.6g}.")
+        return super().fit(X)
+
+
+class CountsRowsThatAreNotFinite(Means):
+    def fit(self, X, y=None):
+        if isinstance(X, np.ndarray) and X.dtype == np.float64 and not np.isfinite(X).all():
+            raise ValueError(f"{(~np.isfinite(X)).sum()} numbers are not finite.")
+        return super().fit(X)
+
+
+class WarnsOfEmptyRows(Means):
+    def looked_at(self, X):
+        if not X.any(axis=1).all():
+            warnings.warn("Some rows are empty.", stacklevel=3)
+        return X
+
+
 class KeepsABatch(Means):
     def looked_at(self, X):
         self._batch = X[np.random.default_rng().permutation(len(X))[:10]]
@@ -145,6 +173,12 @@ class KeepsAnExample(Means):
     def looked_at(self, X):
         self.example_ = X[randbits(32) % len(X)].copy()
         return X
+
+
+class KeepsATarget(Sums):
+    def fit(self, X, y=None):
+        self._target = float(y[randbits(32) % len(y)])
+        return super().fit(X)
 
 
 class KeepsTheMeanOfSomeRows(Noisy):
@@ -200,11 +234,6 @@ class StatesTheDeltaOfNow(Means):
         self._stated = guarantee
 
 
-class TakesItsBoundFromTheRows(Means):
-    def sensitivity(self, X):
-        return 2 * float(np.abs(X).max()) * X.shape[1] ** 0.5
-
-
 class DrawsOppositeNoise(Means):
     """The first half of the columns and the other one have the same noise, with opposite signs: sums have none."""
 
@@ -219,13 +248,33 @@ class DrawsOppositeNoise(Means):
         return {name: getattr(mechanism, name) for name in names}
 
 
-class CentresByOtherRows(Noisy):
-    """Noise of its own, of which the contract sees what comes out: on rows alone, among others, and last."""
+class OwnNoise(Noisy):
+    """Noise of its own, of which the contract sees what comes out; it keeps the contract."""
 
     def with_noise(self, X):
         with entry(self.guarantee_, type(self).__name__):
             noise = np.random.default_rng(randbits(256)).normal(size=X.shape)
-            return X - X.mean(axis=0) + self.mechanism_.scale_ * noise
+            return np.rint((X + self.scale() * noise) * 256) / 256  # the lowest bits of a float tell of a row
+
+    def scale(self):
+        return self.mechanism_.scale_
+
+
+class DrawsTheNoiseOfNow(OwnNoise):
+    def scale(self):
+        return 4.3 * self.max_change / self.epsilon
+
+
+class DropsEmptyRowsFromItsNoise(OwnNoise):
+    def looked_at(self, X):
+        return X[X.any(axis=1)]
+
+
+class CentresByOtherRows(OwnNoise):
+    """On rows alone, among others, and last."""
+
+    def looked_at(self, X):
+        return X - X.mean(axis=0)
 
 
 OF_FRESH_NOISE = ("calls", "copies", "folds", "processes", "seeds", "threads", "types")  # which all of them pass
@@ -242,7 +291,7 @@ def complaint_about(estimator):
     return ""
 
 
-@pytest.mark.parametrize("estimator", [Means(), Noisy()], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("estimator", [Means(), Sums(), Noisy(), OwnNoise()], ids=lambda one: type(one).__name__)
 def test_what_the_wrong_ones_derive_from_passes(estimator):
     """Each of them differs from one of these in one thing only."""
     assert complaint_about(estimator) == ""
@@ -256,23 +305,27 @@ def test_the_contract_catches_noise_with_two_signs():
 @pytest.mark.parametrize(
     "estimator",
     [
-        # The data and their faulty twins hold the same numbers in another order: what is symmetric in rows is the same.
+        # Errors are compared between data whose largest entry and mean differ: reversed rows have the same ones.
         QuotesTheLargest(),
         QuotesTheMeanOfRows(),
-        # What differs between fits is taken for noise.
+        QuotesTheMeanTarget(),
+        CountsRowsThatAreNotFinite(),
+        # What differs between fits is no noise if it has the numbers of a row.
         KeepsABatch(),
         KeepsAnExample(),
+        KeepsATarget(),
         KeepsTheMeanOfSomeRows(),
-        # No row of the data is beyond a bound, and none is empty.
+        # Some data have an empty row, and one beyond all bounds.
         CountsWhatItClips(),
         CountsEmptyRows(),
+        WarnsOfEmptyRows(),
         DropsEmptyRows(),
-        # Of the parameters only epsilon is set after a fit, and only where transform releases.
+        DropsEmptyRowsFromItsNoise(),
+        # All numbers among the parameters are set after a fit, also where fit releases.
         ClipsByTheParameterOfNow(),
+        DrawsTheNoiseOfNow(),
         StatesTheDeltaOfNow(),
-        # Neighbours are audited, and what reaches the noise, with its scale, is not compared between them.
-        TakesItsBoundFromTheRows(),
-        # Other rows are of the same size as the one in question, and hidden by its noise.
+        # Other rows are so large that the noise of the one in question does not hide them.
         CentresByOtherRows(),
     ],
     ids=lambda one: type(one).__name__,

@@ -488,6 +488,15 @@ class PrintsRows(Means):
         return X
 
 
+class TakesItsBoundFromTheRows(Means):
+    def computed(self, X):
+        MEMORY["largest"] = min(float(np.abs(X).max()), 100.0)
+        return X.sum(axis=0)
+
+    def sensitivity(self, n_features):
+        return 2 * MEMORY["largest"] * n_features**0.5
+
+
 class EntersNothing(Counts):
     def release(self, sums, n_samples):
         return sums + self.noise(sums.shape, 1.0), self.state(PrivacyGuarantee(1.0, 0.0, mechanism="geometric"))
@@ -584,6 +593,7 @@ BROKEN = [
     (CountsExactly(), {"attributes_hold_nothing_of_the_rows"}),
     (PicklesRows(), {"attributes_hold_nothing_of_the_rows"}),
     (PrintsRows(), {"attributes_hold_nothing_of_the_rows"}),
+    (TakesItsBoundFromTheRows(), {"scales_tell_nothing_of_the_rows", "attributes_hold_nothing_of_the_rows"}),
     (StatesFirst(), {"failed_fits_release_nothing", "ledgers_have_every_release"}),
     (NoiseOfNow(), {"parameters_set_after_fit_change_nothing", "failed_fits_release_nothing"}),
     (ClipsWhatIsStored(), {"storage_is_irrelevant"}),
@@ -628,6 +638,22 @@ class NamesByNoise(Means):
 def test_names_that_noise_chose_are_no_rows():
     for _ in range(30):
         dict(_private_checks(NamesByNoise()))["attributes_hold_nothing_of_the_rows"]()
+
+
+class TakesItsBoundFromARelease(Means):
+    """The bound follows from the mean of all numbers with noise."""
+
+    def computed(self, X):
+        first = DPRandomProjection(projection="identity", max_change=2 / len(X)).fit([[0.0]])
+        MEMORY["bound"] = 0.1 + abs(first.transform([[np.clip(X, -1, 1).mean()]])[0, 0])
+        return np.clip(X, -MEMORY["bound"], MEMORY["bound"]).sum(axis=0)
+
+    def sensitivity(self, n_features):
+        return 2 * MEMORY["bound"] * n_features**0.5
+
+
+def test_a_scale_may_follow_from_what_was_released():
+    dict(_private_checks(TakesItsBoundFromARelease()))["scales_tell_nothing_of_the_rows"]()
 
 
 def test_a_check_by_itself_says_what_it_says_after_others():

@@ -63,14 +63,18 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - a report charges what was released, and an open ledger has an entry of it;
     - no noise is shared between calls, copies, clones, threads, processes, folds, rows, columns and classes, and no
       seed but :func:`~skdprp.testing.reproducible_noise` repeats it, which is marked;
-    - no attribute, pickle, text, error or warning tells of a row; warnings point at the line that called;
-    - a fit that fails releases nothing, and no parameter changes a guarantee after the fit;
+    - no attribute, pickle, text, error or warning tells of a row, not even of one that is empty or 2^20 times as long
+      as others, where such rows are accepted; no attribute has numbers of rows with all their digits, even if chance
+      chose the rows; warnings point at the line that called;
+    - a fit that fails releases nothing; no number among the parameters, set after the fit, changes the guarantee or,
+      where each call of transform is a release, what is released;
     - what is released of rows does not depend on how they are stored; where each call of transform is a release, nor
-      on other rows, on their place or on the index of their table;
+      on other rows, much larger or empty, on their place or on the index of their table, and each row has its release;
+    - the scale of the first noise does not depend on the rows, and no later one on more than what was released before;
     - an audit refutes nothing.
 
     For estimators whose noise is that of this library, what reaches the noise is compared itself; for others, audits
-    look at what comes out.
+    look at what comes out, and the scale of noise is not checked.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from ._tape import tape_of
 
 SURE = 1 - 1e-9  # confidence of the audits
 NUMBERS, INTEGERS, BITS = 4, 64, 1024  # how many, drawn twice, come out alike less than once in 10^9 times
+FAR = 2.0**20  # times a row, which is then beyond all usual bounds
 _CELLS = 2.0**10  # to a unit: noise lies on finer grids
 
 
@@ -50,6 +51,20 @@ class Case:
     def data(self):
         """Arguments of fit."""
         return (self.X,) if self.y is None else (self.X, self.y)
+
+    @cached_property
+    def odd(self):
+        """Data with an empty row and with one beyond all usual bounds, in one table or in two, as far as accepted."""
+        empty, far = self.X.copy(), self.X.copy()
+        empty[1], far[-2] = 0.0, FAR * np.where(far[-2], far[-2], 1.0)
+        both = far.copy()
+        both[1] = 0.0
+        tables = [(X, *self.data[1:]) for X in (both, empty, far)]
+        return tables[:1] if self._accepts(tables[0]) else list(filter(self._accepts, tables[1:]))
+
+    def _accepts(self, data):
+        fit = partial(self.fit, *data)
+        return error_of(lambda: fit().transform(data[0]) if self.at_transform else fit()) is None
 
     @property
     def public_seed(self):

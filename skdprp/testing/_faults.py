@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from sklearn.base import is_regressor
 
 _SECRETS = "the first secret", "the second one"
 
@@ -17,20 +18,25 @@ def printed(error):
 
 
 def faults(case):
-    """Yield pairs of data with the same fault and other values."""
-    X, other = case.X, case.X[::-1].copy()
+    """Yield pairs of data with the same fault and other values: what is symmetric in the rows differs, too."""
+    X = case.X
+    # Rows of the data, as others might not be accepted: each of the shorter ones twice, with another mean and maximum.
+    shorter = np.argsort(np.abs(X).max(axis=1))[: len(X) // 2]
+    twice = np.resize(shorter[::-1], len(X))
+    other = X[twice]
     for name, spoil in _SPOILED_ROWS.items():
         yield name, *((spoil(rows, i), *case.data[1:]) for i, rows in enumerate((X, other)))
     if case.y is None:
         return
     y = np.asarray(case.y)
+    other = y[twice] if is_regressor(case.estimator) else y[::-1]  # which has all classes
     for name, spoil in _SPOILED_LABELS.items():
-        yield name, (X, spoil(y, 0)), (X, spoil(y[::-1], 1))
+        yield name, (X, spoil(y, 0)), (X, spoil(other, 1))
 
 
 def _with_cell(rows, i, cell):
     rows = rows.astype(object if isinstance(cell, str) or cell is None else None)
-    rows[i, i % rows.shape[1]] = cell
+    rows[: i + 1, i % rows.shape[1]] = cell  # in so many rows, as a count tells of the others
     return rows
 
 

@@ -1,9 +1,10 @@
-"""The check that nothing an estimator holds or says tells of a row."""
+"""Checks that nothing an estimator holds or says tells of a row, and neither does the size of its noise."""
 
 import math
+from contextlib import suppress
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 
 from .._adjacency import Relation
 from ..audit._result import clopper_pearson, epsilon_bound
@@ -11,34 +12,93 @@ from ..guarantee import Definition
 from ..mechanisms.mutual_information import information_delta
 from ..report import privacy_report
 from ._case import INTEGERS, SURE
-from ._contents import fingerprints
+from ._contents import fingerprints, numbers_in
+from ._tape import tape_of
 
 _N_ALIKE = 3  # fits that agree, before any more are made
+_DIGITS = 1 - 2.0**-10 / math.pi  # makes numbers with so many digits that three fits hold one of them by no chance
+_ERROR = 2.0**-44  # relative, of sums and means of equal numbers
 _N_STEPS = 10_000  # fits: where these prove nothing, neither would any number that somebody waits for
 
 
 def _attributes_hold_nothing_of_the_rows(case):
-    ends = case.data, _nearly_all_alike(case)
+    cure = "keep what is public, or has gone through the mechanism."
     # What differs between fits on the same data is noise, or time; what does not must not differ between neighbours.
-    steady = []
-    for data in ends:
-        first, *others = (_state(case, data) for _ in range(_N_ALIKE))
-        steady.append({name: one for name, one in first.items() if all(other.get(name) == one for other in others)})
-    # A name that one of them does not have is no less a difference: keys of a dictionary may be values of rows.
-    suspects = [name for name in steady[0] | steady[1] if steady[0].get(name) != steady[1].get(name)]
-    if not suspects:
+    first, *others = (_state(case, case.data) for _ in range(_N_ALIKE))
+    kept = {name: one for name, one in first.items() if all(other.get(name) == one for other in others)}
+    noise = first.keys() - kept.keys()
+    n_fits = 0
+    for data in (_nearly_all_alike(case), *case.odd):
+        state = _state(case, data)
+        # A name that one of them does not have is no less a difference: keys of a dictionary may be values of rows.
+        for name in [name for name in kept | state if name not in noise and kept.get(name) != state.get(name)]:
+            # Noise may keep a number as it is, or a name away, again and again, but no more often than is guaranteed.
+            n_fits = n_fits or _fits_that_prove(case.fitted.guarantee_)
+            value = kept.get(name)
+            here, there = _nearest(
+                case, case.data, data, lambda state, name=name, value=value: state.get(name) == value
+            )
+            if all(_state(case, here).get(name) == value != _state(case, there).get(name) for _ in range(n_fits)):
+                return f"holds {name}, which tells one row from another in each of {n_fits} fits: {cure}"
+    held = _held_numbers(case)
+    return f"holds numbers of a row, with all their digits, in {held[0]}: {cure}" if held else ""
+
+
+def _held_numbers(case):
+    """Names of what a fit on rows all alike holds of them: what is drawn from such rows at random is no noise."""
+    X, *y = _nearly_all_alike(case)
+    X, numbers, names = X * _DIGITS, X[0] * _DIGITS, None
+    if is_regressor(case.estimator) and not case.by_distance:  # else targets are public, or labels
+        y = [y[0] * _DIGITS]
+        numbers = np.append(numbers, y[0][0])
+    for _ in range(_N_ALIKE):
+        with suppress(Exception):  # such rows need not be accepted
+            fitted = case.fit(X, *y)
+            if case.at_transform:
+                fitted.transform(X)
+            found = {name for name, held in numbers_in(fitted).items() if _has_sums_of(numbers, held, len(X))}
+            names = found if names is None else names & found
+        if not names:
+            return []
+    return sorted(names)
+
+
+def _has_sums_of(numbers, held, n_rows):
+    """Whether one of the numbers, summed over some of so many rows alike, or its mean, is held."""
+    with np.errstate(all="ignore"):
+        times = held.reshape(-1, 1) * n_rows / numbers[numbers != 0]
+        whole = np.rint(times)
+        is_sum = (np.abs(times - whole) <= _ERROR * np.abs(whole)) & (np.abs(whole) <= n_rows**2) & (whole != 0)
+        return bool(is_sum.any())
+
+
+def _scales_tell_nothing_of_the_rows(case):
+    guarantee = case.fitted.guarantee_
+    if guarantee.definition is Definition.INDIVIDUAL_DP or not math.isfinite(guarantee.epsilon):  # as audits leave them
         return ""
-    # Noise may keep a number as it is, or a name away, again and again, but no more often than the guarantee allows.
-    n_fits = _fits_that_prove(case.fitted.guarantee_)
-    for name in suspects:
-        value = steady[0].get(name)
-        here, there = _nearest(case, *ends, lambda state, name=name, value=value: state.get(name) == value)
-        if all(_state(case, here).get(name) == value != _state(case, there).get(name) for _ in range(n_fits)):
+    for data in (_nearly_all_alike(case), *case.odd):
+        # Of other randomness, which no tape repeats, scales may depend: not so that they differ each time.
+        if all(_scales_differ(_tape(case, case.data), _tape(case, data)) for _ in range(INTEGERS)):
             return (
-                f"holds {name}, which tells one row from another in each of {n_fits} fits: keep what is public, "
-                "or has gone through the mechanism."
+                "draws noise of another scale, or for more numbers, where the rows are others: take bounds from what "
+                "is public, and none from the rows."
             )
     return ""
+
+
+def _tape(case, data):
+    """What reaches the noise in the first release of some data."""
+    return tape_of(lambda: case.fitted.transform(data[0]) if case.at_transform else case.fit(*data)) or []
+
+
+def _scales_differ(tape, other):
+    """Whether the noise of two releases has other scales, or sizes, before anything that differs was released."""
+    for (kind, scale, values), (other_kind, other_scale, others) in zip(tape, other, strict=False):
+        if (kind, scale, values.shape) != (other_kind, other_scale, others.shape):
+            return True
+        if not np.array_equal(values, others):
+            return False  # on what is released, all that follows may depend
+    return len(tape) != len(other)
 
 
 def _nearly_all_alike(case):
@@ -123,4 +183,7 @@ def _fits_that_prove(guarantee):
     return int(counts[np.argmax(bounds > epsilon)]) if bounds[-1] > epsilon else INTEGERS
 
 
-CHECKS = (_attributes_hold_nothing_of_the_rows,)
+CHECKS = (
+    _attributes_hold_nothing_of_the_rows,
+    _scales_tell_nothing_of_the_rows,
+)

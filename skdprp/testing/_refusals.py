@@ -5,13 +5,17 @@ import math
 import warnings
 from contextlib import suppress
 from functools import partial
+from numbers import Integral, Real
 
+import numpy as np
 from sklearn import config_context
 from sklearn.utils import get_tags
 
-from ._case import equal, error_of
+from ._case import FAR, dense, equal, error_of
 from ._contents import numbers_in
 from ._faults import faults, printed
+from ._storage import indistinct
+from ._tape import same_tape
 
 _CALLER = "<the line that calls>"
 
@@ -80,8 +84,9 @@ def _warnings_point_at_the_caller(case):
             where = f"{strange[0].filename}:{strange[0].lineno}"
             return f'warns "{strange[0].message}" at {where}: choose a stacklevel that reaches the line that called.'
         texts = {str(warning.message) for warning in usual}
-        for X in (case.X[::-1].copy(), case.X * 1e200):
-            unusual = [one for one in _warned(call, case, (X, *case.data[1:])) if str(one.message) not in texts]
+        tables = (case.X[::-1].copy(), *case.data[1:]), (case.X * 1e200, *case.data[1:]), *case.odd
+        for data in tables:
+            unusual = [one for one in _warned(call, case, data) if str(one.message) not in texts]
             if unusual:
                 return f'warns "{unusual[0].message}" of some rows and not of others: a warning is a release.'
     return ""
@@ -128,16 +133,38 @@ def _refuses_or_keeps(case, fitted, tape):
 
 
 def _parameters_set_after_fit_change_nothing(case):
-    if not case.at_transform or "epsilon" not in case.estimator.get_params(deep=False):
-        return ""
     fitted = case.fit()
     tape = case.tape(fitted)
-    fitted.set_params(epsilon=2 * fitted.epsilon)
-    if not _refuses_or_keeps(case, fitted, tape):
-        return (
-            "draws less noise after set_params(epsilon=...) under the guarantee of its fit: refuse until it is fitted."
-        )
+    guarantee = fitted.guarantee_  # after the tape, which marks it as seeded
+    for name, value in fitted.get_params().items():
+        if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+            continue
+        for other in _others(value):
+            said = f"after set_params({name}={other!r}), without another fit: keep what it was fitted with, or refuse."
+            # Both may be refused, now that no fit has these parameters.
+            stated, after = [], []
+            fitted.set_params(**{name: other})
+            error_of(lambda stated=stated: stated.append(fitted.guarantee_))
+            error_of(lambda after=after: after.append(case.tape(fitted)))
+            if stated not in ([], [guarantee]):
+                return f"states another guarantee {said}"
+            if after and case.at_transform:
+                release = partial(_with_parameter, fitted, name, rows=(*case.odd, case.data)[0][0])
+                if not (same_tape(tape, after[0] or []) if tape else indistinct(release, value, other)):
+                    return f"releases something else, or with other noise, {said}"
+            fitted.set_params(**{name: value})
     return ""
+
+
+def _with_parameter(fitted, name, value, rows):
+    return dense(fitted.set_params(**{name: value}).transform(rows))
+
+
+def _others(value):
+    """A larger and a smaller value of a parameter."""
+    if isinstance(value, Integral):
+        return value + 1, max(value - 1, 0)
+    return (FAR * value, value / FAR) if value else (1 / FAR,)  # so far that it shows through noise
 
 
 CHECKS = (

@@ -1,13 +1,14 @@
 """Checks that a row is a vector: its release depends on its numbers, and on nothing else."""
 
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import get_tags
 
 from ..audit import audit_epsilon
-from ._case import dense
+from ._case import FAR, dense, error_of
 from ._contents import flat
 from ._tape import same_tape, tape_of
 
@@ -22,7 +23,7 @@ def _storage_is_irrelevant(case):
                 continue
             other = tape_of(lambda stored=stored: release(stored))
             # What float32 rounds off may be paid for by more noise: the type of a table is public.
-            alike = same_tape(tape, other or [], more_noise=2.0**-6) if tape else _indistinct(release, case.X, stored)
+            alike = same_tape(tape, other or [], more_noise=2.0**-6) if tape else indistinct(release, case.X, stored)
             if not alike:
                 return f"releases something else of the same rows as {name}: bring rows to one form before all else."
     return ""
@@ -43,7 +44,7 @@ def _one_row_sets_no_type(case):
         shape=X.shape,
     )
     tape, other = tape_of(lambda: release(X)), tape_of(lambda: release(twice))
-    alike = same_tape(tape, other or []) if tape else _indistinct(release, X, twice)
+    alike = same_tape(tape, other or []) if tape else indistinct(release, X, twice)
     return "" if alike else "releases something else of float32 rows if one has repeated entries: keep their type."
 
 
@@ -55,10 +56,10 @@ def released_of(case):
     return lambda X: flat(case.new(**case.public_seed).fit(X, *case.data[1:]), noisy)
 
 
-def _indistinct(release, a, b):
-    """Whether audits find nothing by which to tell releases of the same apart."""
+def indistinct(release, a, b):
+    """Whether audits find nothing by which to tell two releases apart."""
     attacks = ["nearer centre", "linear", "discriminant", "values"]
-    return audit_epsilon(release, a, b, n_trials=200, confidence=1 - 1e-10, distinguishers=attacks).epsilon == 0
+    return audit_epsilon(release, a, b, n_trials=200, confidence=1 - 1e-11, distinguishers=attacks).epsilon == 0
 
 
 def _shuffled_csr(X):
@@ -97,15 +98,31 @@ def _other_rows_are_irrelevant(case):
     if not case.at_transform:
         return ""
     X, release = case.X, released_of(case)
-    others = {"alone": X[:1], "first of others": np.vstack([X[:1], X[:0:-1]]), "last": X[::-1]}
+    # Others that are much larger show through the noise of the one, and an empty one may be left out, where accepted.
+    larger, empty = FAR * X[1:], 0 * X[:1]
+    strangers = next(
+        (
+            rows
+            for rows in (np.vstack([larger, empty]), larger, np.vstack([X[1:], empty]))
+            if error_of(partial(release, rows)) is None
+        ),
+        X[1:],
+    )
+    others = {
+        "alone": X[:1],
+        "first of others": np.vstack([X[:1], strangers]),
+        "last": np.vstack([strangers[::-1], X[:1]]),
+    }
     place = {"alone": 0, "first of others": 0, "last": -1}
     tape = _by_row(tape_of(lambda: release(X)), len(X))
     for name, rows in others.items():
+        if len(release(rows)) != len(rows):
+            return "releases more or fewer rows than it is given: which of them are left out tells of them."
         other = _by_row(tape_of(lambda rows=rows: release(rows)), len(rows))
         if tape and other:
             alike = same_tape(_at(tape, 0), _at(other, place[name]))
         else:
-            alike = _indistinct(lambda data: release(data[0])[data[1]], (X, 0), (rows, place[name]))
+            alike = indistinct(lambda data: release(data[0])[data[1]], (X, 0), (rows, place[name]))
         if not alike:
             return f"releases something else of a row that stands {name}: treat each row by itself."
     return ""
