@@ -117,6 +117,7 @@ class CappedLogisticLoss:
 
     def score_of(self, probability):
         """Score that says this probability of the label +1."""
+        # The inverse of `log_probability`: its rarer label has 2 / (3 + exp(size)).
         size = float(np.log(2.0 / min(probability, 1 - probability) - 3.0))
         return -size if probability < 0.5 else size
 

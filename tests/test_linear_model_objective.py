@@ -15,7 +15,9 @@ from sklearn.preprocessing import FunctionTransformer, normalize
 from skdprp import (
     AMPClassifier,
     DPSearchCV,
+    DPSGDClassifier,
     PrivacyWarning,
+    ProductNoiseOutputPerturbation,
     compose,
     load_model,
     save_model,
@@ -218,10 +220,11 @@ def test_thresholds(seeded):
     ("known", "message"),
     [
         ({"count_labels": True, "loss": "huber_hinge"}, "^count_labels=True needs two classes, a logistic loss"),
-        ({"threshold": 0.3, "loss": "huber_hinge"}, "^threshold=0.3 needs two classes, a logistic loss"),
+        ({"threshold": 0.3, "loss": "huber_hinge"}, "^threshold=0.3 needs two classes and a logistic loss"),
         ({"count_labels": True, "classes": [0, 1, 2]}, "^count_labels=True needs two classes, a logistic loss"),
-        ({"threshold": "prior", "classes": [0, 1, 2]}, "^threshold='prior' needs two classes, a logistic loss"),
+        ({"threshold": "prior", "classes": [0, 1, 2]}, "^threshold='prior' needs two classes and a logistic loss"),
         ({"threshold": "prior", "count_labels": False}, "needs a count of labels"),
+        ({"threshold": "prior", "calibration": "published"}, "needs a count of labels"),
         ({"count_labels": True, "calibration": "published"}, "an exact calibration"),
         ({"threshold": 0.0}, "threshold"),
         ({"threshold": 1.0}, "threshold"),
@@ -235,6 +238,23 @@ def test_counts_and_thresholds_that_cannot_be_are_refused(known, message, binary
     with pytest.raises(ValueError, match=message):
         model.fit(*binary)
     assert not hasattr(model, "guarantee_")
+
+
+@pytest.mark.parametrize("kind", [ProductNoiseOutputPerturbation, DPSGDClassifier])
+def test_other_classifiers_have_a_threshold_too(kind, binary, tmp_path):
+    """A rare class was never predicted by the winner of a search among them, and no file kept a threshold."""
+    X, y = binary
+    search = DPSearchCV(kind(epsilon=5.0, classes=[0, 1], threshold=0.2), {}, n_trials=0.5, epsilon=9.0).fit(X, y)
+    for model in (kind(epsilon=5.0, classes=[0, 1], threshold=0.2).fit(X, y), search.best_estimator_):
+        for threshold in (0.2, 0.7):
+            model.threshold = threshold
+            np.testing.assert_array_equal(model.predict(X), model.predict_proba(X)[:, 1] > threshold)
+            save_model(tmp_path / "moved.npz", model)
+            np.testing.assert_array_equal(load_model(tmp_path / "moved.npz").estimator.predict(X), model.predict(X))
+    with pytest.raises(ValueError, match="needs a count of labels"):
+        model.set_params(threshold="prior").predict(X)
+    with pytest.raises(ValueError, match=r"threshold=0\.2 needs two classes"):
+        kind(classes=[0, 1, 2], threshold=0.2).fit(X, y)
 
 
 def test_a_threshold_moves_after_the_fit(binary, tmp_path):

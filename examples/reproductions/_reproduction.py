@@ -115,6 +115,7 @@ def output_perturbation(
         tol=1e-10,
         classes=None,
         class_weight=None,
+        threshold=0.5,
     )
 
 

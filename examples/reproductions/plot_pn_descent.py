@@ -86,6 +86,7 @@ def network(name, noise, classes, n_epochs):
         adjacency="replace_one" if product else "add_remove",
         classes=classes,
         class_weight=None,
+        threshold=0.5,
     )
 
 

@@ -47,6 +47,7 @@ from ..mechanisms import Published
 from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
 from ._passes import SAME_ROWS, Chunks, Partitions, StreamedRows
 
+THRESHOLD = Interval(Real, 0, 1, closed="neither")
 CLASS_WEIGHT = [dict, StrOptions({"balanced"}), None]  # the second to be refused with the reason
 
 CLASSIFIER_CONSTRAINTS = {
@@ -62,6 +63,7 @@ CLASSIFIER_CONSTRAINTS = {
     "tol": [Interval(Real, 1e-10, None, closed="left")],  # closer, rounding of the rows decides which weights get there
     "classes": ["array-like", None],
     "class_weight": CLASS_WEIGHT,
+    "threshold": [THRESHOLD],
     "n_jobs": [Integral, None],
 }
 
@@ -359,6 +361,11 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         `n_outputs` is the number of classes, as it is that of targets elsewhere. `Problem.n_outputs` is another number.
         Shape and type are all that noise and guarantee may depend on, so that they are the same for neighbours.
         """
+        if self.threshold != 0.5 and (n_outputs != 2 or getattr(self, "loss", "") == "huber_hinge"):
+            raise ValueError(
+                f"threshold={self.threshold!r} needs two classes and a logistic loss. Of more classes the most "
+                "probable one is predicted; weigh the columns of predict_proba to predict rare ones more often."
+            )
         problem = self._problem(shape, dtype, n_outputs, *unit)
         # Far below 1 / n, at which publishing one row in n as it is would do.
         delta = self.delta if self.delta is not None else 1.0 / max(problem.n_samples, 2) ** 2
@@ -404,7 +411,17 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         Returns
         -------
         {ndarray, dask array} of shape (n_samples,)
+
+        Raises
+        ------
+        ValueError
+            If `threshold` was set after the fit to what is no probability, to "prior" where no labels were counted, or
+            for a model of more classes or of huber_hinge.
         """
+        check_is_fitted(self)
+        threshold = self._threshold_now()
+        if threshold != 0.5:
+            return self.classes_[(self.predict_log_proba(X)[:, 1] > np.log(threshold)).astype(int)]
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
@@ -469,6 +486,22 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         tags.input_tags.sparse = True
         tags.non_deterministic = True
         return tags
+
+    def _threshold_now(self):
+        """`threshold` as a number: it is post-processing, so that the one of now holds, and not that of the fit."""
+        threshold = self.threshold  # once, as another thread may set it
+        if isinstance(threshold, str) and threshold == "prior":
+            if getattr(self, "prior_threshold_", None) is None:
+                raise ValueError(
+                    "threshold='prior' needs a count of labels, and this fit made none: set threshold to a number, or "
+                    "fit AMPClassifier with count_labels=True."
+                )
+            return self.prior_threshold_
+        if not isinstance(threshold, Real) or not 0 < threshold < 1:
+            raise ValueError(f"threshold must be 'prior' or a number above 0 and below 1, got {threshold!r}.")
+        if threshold != 0.5 and (len(self.classes_) != 2 or getattr(self, "loss_", "") == "huber_hinge"):
+            raise ValueError(f"threshold={threshold!r} needs two classes and a logistic loss: leave it at 0.5.")
+        return float(threshold)
 
     def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None, unit=Unit.ROW):
         """State what holds of one fit."""

@@ -4,14 +4,12 @@ from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
 from .._calibration import Calibration, reached_delta
 from .._digits import printed_down
-from .._lazy import by_chunks
-from .._validation import Interval, StrOptions, silent
+from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
 from ..mechanisms import Published, objective_perturbation_scale, sampled_target
 from ..mechanisms.label_count import LabelCount, gaussian_label_count, laplace_label_count
@@ -200,7 +198,7 @@ class AMPClassifier(PrivateLinearClassifier):
         "delta": [Interval(Real, 0, 1, closed="neither"), None],
         "noise": [StrOptions({"auto", "gaussian", "product"})],
         "count_labels": [StrOptions({"auto"}), "boolean"],
-        "threshold": [StrOptions({"prior"}), Interval(Real, 0, 1, closed="neither")],
+        "threshold": [StrOptions({"prior"}), *CLASSIFIER_CONSTRAINTS["threshold"]],
     }
 
     def __init__(
@@ -242,17 +240,16 @@ class AMPClassifier(PrivateLinearClassifier):
 
     def _calibrate(self, problem, delta):
         can_count = problem.n_classes == 2 and problem.loss != "huber_hinge" and self.calibration == "exact"
-        if (self.count_labels is True or self.threshold != 0.5) and not can_count:
-            asked = f"threshold={self.threshold!r}" if self.threshold != 0.5 else "count_labels=True"
+        if self.count_labels is True and not can_count:
+            raise ValueError("count_labels=True needs two classes, a logistic loss and an exact calibration.")
+        if self.threshold == "prior" and (self.count_labels is False or not can_count):
             raise ValueError(
-                f"{asked} needs two classes, a logistic loss and an exact calibration. Of more classes the most "
-                "probable one is predicted; weigh the columns of predict_proba to predict rare ones more often."
+                "threshold='prior' needs a count of labels: leave count_labels and calibration as they are by default."
             )
-        if self.threshold == "prior" and self.count_labels is False:
-            raise ValueError("threshold='prior' needs a count of labels: leave count_labels at 'auto'.")
         if self.calibration != "exact":
             return self._calibrate_as_published(problem, delta)
-        # Sampling in floats costs a little, which is set aside first: ideal noise has to meet what is left.
+        # Sampling in floats costs an epsilon of 2^-30 for each noisy value. It is set aside first: ideal noise has to
+        # meet what is left.
         target = sampled_target(self.epsilon, delta, n_changed=_n_noisy(problem))
         kind, deviation, count = self._least_noise(problem, target, delta, can_count)
         problem = _with_largest_offset(problem, count)
@@ -272,9 +269,10 @@ class AMPClassifier(PrivateLinearClassifier):
         return self._state(noise, "Gaussian", delta=delta, source=source, loss=loss)
 
     def _least_noise(self, problem, target, delta, can_count):
-        """Kind of the noise, the root mean square of a coordinate if no log-determinant took part of epsilon, a count.
+        """Kind of the noise, the root mean square of its coordinates, and the noise of a count of labels or None.
 
-        The last is the noise of a count of labels beside it, or None where that does not pay.
+        The second is for the whole epsilon: of the log-determinant, which takes a part, nothing is known yet. There is
+        no count where it does not pay.
         """
         counts, deviations = {"gaussian": None, "product": None}, {}
         if can_count:
@@ -467,48 +465,6 @@ class AMPClassifier(PrivateLinearClassifier):
         released = problem.coefficients(weights)
         released["intercept_"] += offset  # as public as the count that it is computed from
         return {**released, "loss_": problem.loss, "class_prior_": prior, "prior_threshold_": share}
-
-    @by_chunks
-    @silent
-    def predict(self, X):
-        """Predict the label of each row.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        {ndarray, dask array} of shape (n_samples,)
-
-        Raises
-        ------
-        ValueError
-            If `threshold` was set after the fit to what is no probability, to "prior" where no labels were counted, or
-            for a model of more classes or of huber_hinge.
-        """
-        check_is_fitted(self)
-        threshold = self._threshold_now()
-        if threshold == 0.5:
-            return super().predict(X)
-        return self.classes_[(self.predict_log_proba(X)[:, 1] > np.log(threshold)).astype(int)]
-
-    def _threshold_now(self):
-        """`threshold` as a number: it is post-processing, so that the one of now holds, and not that of the fit."""
-        threshold = self.threshold  # once, as another thread may set it
-        if isinstance(threshold, str) and threshold == "prior":
-            if self.prior_threshold_ is None:
-                raise ValueError(
-                    "threshold='prior' needs a count of labels, and this fit made none: set threshold to a number, or "
-                    "fit with count_labels=True."
-                )
-            return self.prior_threshold_
-        if not isinstance(threshold, Real) or not 0 < threshold < 1:
-            raise ValueError(f"threshold must be 'prior' or a number above 0 and below 1, got {threshold!r}.")
-        if threshold != 0.5 and (len(self.classes_) != 2 or self.loss_ == "huber_hinge"):
-            raise ValueError(f"threshold={threshold!r} needs two classes and a logistic loss: leave it at 0.5.")
-        return float(threshold)
 
 
 def _share_of_each(problem, target):

@@ -86,6 +86,9 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         Public weights of the rows of each class, from 0 to 1; labels that are not listed have 1, and None is 1 for all.
         They must not come from the data, so that there is no "balanced". Probabilities are then those of a population
         that is weighted so.
+    threshold : float, default=0.5
+        The second of two classes is predicted where its probability is above this. It may be set anew after the fit, as
+        often as wanted. As all parameters it must not come from the data: choose it by costs, or on other rows.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems.
 
@@ -166,6 +169,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         tol=1e-10,
         classes=None,
         class_weight=None,
+        threshold=0.5,
         n_jobs=None,
     ):
         self.epsilon = epsilon
@@ -181,6 +185,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         self.tol = tol
         self.classes = classes
         self.class_weight = class_weight
+        self.threshold = threshold
         self.n_jobs = n_jobs
 
     def _calibrate(self, problem, delta):

@@ -57,6 +57,7 @@ class LabelCount:
 @with_python_numbers
 def gaussian_label_count(epsilon, delta, *, n_samples):
     """Count that takes a hundredth of the squared shift of a Gaussian mechanism at the target of the whole fit."""
+    # Squares of shifts add up: noise as for a sensitivity of 10, and a count that moves by 1, has a hundredth of them.
     return LabelCount(
         n_samples, gaussian_scale(epsilon, delta, sensitivity=1 / np.sqrt(_SHARE_OF_SQUARES)), is_gaussian=True
     )

@@ -1,4 +1,7 @@
-"""Objective perturbation: a random linear term b in the function that is minimised."""
+"""Objective perturbation: a random linear term b in the function that is minimised.
+
+Each calibration finds the least scale at which the profile above it, rounded up, is at most delta.
+"""
 
 from functools import partial
 from math import hypot

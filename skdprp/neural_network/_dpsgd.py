@@ -14,7 +14,7 @@ from .._digits import printed_down, printed_up
 from .._validation import POSITIVE, Interval, StrOptions, _fit_context, clip_rows
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PrivacyGuarantee
-from ..linear_model._base import CLASS_WEIGHT, PrivateClassifier
+from ..linear_model._base import CLASS_WEIGHT, THRESHOLD, PrivateClassifier
 from ..linear_model._erm import constant_feature
 from ..losses import CappedLogisticLoss
 from ..mechanisms import Published, gaussian_scale, sampled_target, subsampled_gaussian_profile
@@ -164,6 +164,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
     class_weight : dict of {label: float} or None, default=None
         Public weights of the rows of each class, from 0 to 1, by which their gradients are multiplied; labels that are
         not listed have 1, and None is 1 for all. They must not come from the data, so that there is no "balanced".
+    threshold : float, default=0.5
+        The second of two classes is predicted where its probability is above this. It may be set anew after the fit, as
+        often as wanted. As all parameters it must not come from the data: choose it by costs, or on other rows.
     verbose : int, default=0
         How many lines to print during fit. They tell how far it is, and nothing of the data.
 
@@ -296,6 +299,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         "adjacency": [StrOptions({"replace_one", "add_remove"})],
         "classes": ["array-like", None],
         "class_weight": CLASS_WEIGHT,
+        "threshold": [THRESHOLD],
         "verbose": [Interval(Integral, 0, None, closed="left")],
     }
 
@@ -319,6 +323,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         adjacency="replace_one",
         classes=None,
         class_weight=None,
+        threshold=0.5,
         verbose=0,
     ):
         self.epsilon = epsilon
@@ -338,6 +343,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         self.adjacency = adjacency
         self.classes = classes
         self.class_weight = class_weight
+        self.threshold = threshold
         self.verbose = verbose
 
     @property

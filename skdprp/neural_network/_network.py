@@ -95,7 +95,10 @@ class Network:
         return deltas
 
     def loss_gradient(self, codes, scores):
-        """Derivative of each row's loss by its scores, computed in float64."""
+        """Derivative of each row's loss by its scores, computed in float64.
+
+        Capped, a row that is on the wrong side pulls no harder than one at score 0: by 1/2, of two classes.
+        """
         scores = scores.astype(np.float64, copy=False)  # few numbers, whose exponentials float32 rounds off
         if scores.shape[1] == 1:
             loss = CappedLogisticLoss() if self.capped else LogisticLoss()

@@ -17,7 +17,10 @@ _SHARE = 0.2  # of mu^2, for the Gram matrix, where a row counts or is blank
 
 @dataclass(frozen=True)
 class Preconditioner:
-    """Noise of the sum of products ``sum u u'`` of rows u of norm 1 at most, and the curvature `floor` added to it."""
+    """Noise of the sum of products ``sum u u'`` of rows u of norm 1 at most, and the curvature `floor` added to it.
+
+    Its standard deviation is `scale` on the diagonal, and ``scale / sqrt(2)`` beside it.
+    """
 
     scale: float
     floor: float

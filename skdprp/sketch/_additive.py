@@ -38,7 +38,8 @@ class AdditiveSketch(BaseSketch):
     def _calibrate(self, projection):
         mechanism, delta = f"Gaussian mechanism, {self.calibration} calibration", self.delta
         loss, assumptions = None, ()
-        # Sampling in floats costs a little, which is set aside first: ideal noise has to meet what is left.
+        # Sampling in floats costs an epsilon of 2^-30 for each noisy value. It is set aside first: ideal noise has to
+        # meet what is left.
         target = sampled_target(self.epsilon, self.delta, n_changed=projection.n_components)
         if self.noise == "laplace":
             sensitivity = l1_sensitivity(projection, self.adjacency, self.max_change)
