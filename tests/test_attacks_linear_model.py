@@ -80,7 +80,7 @@ LOGISTIC = {
         AMPClassifier(**BUDGET, C=0.1, adjacency="add_remove", noise="gaussian"),
         150,
         3,
-        700,
+        1000,
         0.5,
         2.0,
     ),
