@@ -3,6 +3,7 @@
 
 import json
 import math
+import pickle
 import sys
 import warnings
 from functools import partial
@@ -45,7 +46,9 @@ from skdprp import (
     audit_epsilon,
     compose,
     inspection,
+    load_model,
     privacy_report,
+    save_model,
     set_budget,
 )
 from skdprp._calibration import Calibration
@@ -639,3 +642,26 @@ def test_as_many_rows_are_planned_to_be_held_out_as_are():
     assert privacy_report(search, rows, n_samples=10**10).total.epsilon == 1.0
     with pytest.raises(ValueError, match="leaves none of 1 rows to fit to"):
         privacy_report(search, rows, n_samples=1)
+
+
+def test_steps_of_a_winner_are_counted_once_and_those_of_two_twice(tmp_path):
+    """A report on the best pipeline counted the search for each of its steps: 3.3 for 2, also of the file of it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, (500, 3))
+    y = (X[:, 0] > 0).astype(int)
+    pipeline = make_pipeline(DPBinner(3, bounds=(-1, 1)), DPSGDClassifier(classes=[0, 1]))
+    known = {"epsilon": 2.0, "delta": 1e-6, "n_trials": 0.5, "classes": [0, 1]}
+    searches = [DPSearchCV(pipeline, {}, **known).fit(X, y) for _ in range(2)]
+    best, other = (search.best_estimator_ for search in searches)
+    save_model(tmp_path / "best.npz", best)
+    for found in (best, pickle.loads(pickle.dumps(best)), load_model(tmp_path / "best.npz").estimator):
+        total = privacy_report(found).total
+        assert (total.epsilon, total.delta) == (2.0, 1e-6)
+        assert [step.releases for step in privacy_report(found).steps] == [1, 0]
+    assert best[0].guarantee_ == other[-1].guarantee_
+    mixed = make_pipeline(best[0], other[-1])  # neither of which is fitted again
+    assert privacy_report(mixed).total.epsilon > 2.0
+    save_model(tmp_path / "mixed.npz", mixed)
+    assert privacy_report(load_model(tmp_path / "mixed.npz").estimator).total.epsilon > 2.0
+    best[-1].fit(best[0].transform(X), y)  # one release more
+    assert privacy_report(best).total.epsilon > 2.0

@@ -6,7 +6,7 @@ import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._calibration import is_as_stated
+from .._calibration import is_as_stated, state
 from .._validation import warn_at_caller
 from ..report._structure import all_steps, has_guarantee
 from ._file import check_description, read, write
@@ -94,7 +94,12 @@ def save_model(path, estimator, *, description=""):
     if not _guarantees_of(estimator):
         raise ValueError(f"{type(estimator).__name__} holds no private model or transformer of this package.")
     arrays = {}
-    facts = {"model": described(estimator, arrays), "scikit-learn": sklearn.__version__, "description": description}
+    facts = {
+        "model": described(estimator, arrays),
+        "released together": _released_together(estimator),
+        "scikit-learn": sklearn.__version__,
+        "description": description,
+    }
     write(path, facts, arrays)
 
 
@@ -149,6 +154,15 @@ def _guarantees_of(estimator):
     return {path: step.guarantee_ for path, step in private.items()}
 
 
+def _released_together(estimator):
+    """Paths of the steps that one search released, which reports count once: their guarantees are one object."""
+    paths = {}
+    for path, step in all_steps(estimator):
+        if has_guarantee(step):
+            paths.setdefault(id(getattr(step, "_stated_guarantee", step)), []).append(path)
+    return [group for group in paths.values() if len(group) > 1]
+
+
 def _rebuild(facts, **arrays):
     if "model" not in facts:
         raise ValueError("it holds no model.")
@@ -158,6 +172,12 @@ def _rebuild(facts, **arrays):
     check_is_fitted(estimator)
     if not (guarantees := _guarantees_of(estimator)):
         raise ValueError("it holds no private model.")
+    steps = dict(all_steps(estimator))
+    for first, *others in facts["released together"]:
+        for path in others:
+            if guarantees[path] != guarantees[first]:
+                raise ValueError("what was released together has one guarantee.")
+            state(steps[path], steps[first]._stated_guarantee)
     if not isinstance(facts["scikit-learn"], str):
         raise TypeError("the version of scikit-learn is no text.")
     foreign = [type(step) for _, step in all_steps(estimator) if type(step).__module__.startswith("sklearn.")]

@@ -36,6 +36,7 @@ from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjec
 from .._calibration import is_as_stated
 from .._label import RELEASED_AT
 from ..guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
+from ..mechanisms import searched_profile
 from ..preprocessing import PublicBinner
 from ._data_independent import (
     PUBLIC,
@@ -110,6 +111,7 @@ _LABELS = "sees what was released; labels, if it uses any, as they are"
 _VIOLATED = "VIOLATED by an audit"
 _INHERITS = "inherits a guarantee and may release more: hold the private estimator inside, do not derive from it"
 _PER_WHAT = 'releases at each fit or at each transform, it does not say at which: state per="fit" or per="transform"'
+_WON_WITH_IT = "was released by the search that is counted above"
 _SET_LATER = "has a guarantee_ that was set after the fit, and is not what was stated of its noise: fit it again"
 _FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
 _LAZY = "released lazy rows, anew at each computation: compute or persist the sketches, then learn from those"
@@ -157,6 +159,7 @@ class Flow:
     learned: str = ""
     released: bool = False
     labels_used_by: str = ""
+    searches: tuple[PrivacyGuarantee, ...] = ()  # stated of steps before that won one
 
 
 @dataclass(frozen=True)
@@ -281,7 +284,8 @@ def _of_branches(estimator, steps, name, flow):
     released = all(out.released for out in flows)
     if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
-    return replace(part, flow=Flow(maps, released=released, **words))
+    searches = tuple(one for out in flows for one in out.searches)
+    return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
@@ -417,6 +421,14 @@ def _of_private_step(estimator, name, flow):
         flow = flow if flow.learned else Flow(released=True)
     elif transforms:  # once fitted, it is a map that later rows pass as they pass any other
         flow = replace(flow, maps=(*flow.maps, (name, estimator)), fitted_map=flow.fitted_map or name)
+    # The steps of a winner state one object, that of the search, which released all of them at once.
+    stated = getattr(estimator, "_stated_guarantee", None)
+    if stated is not None and any(one is stated for one in flow.searches):
+        line = ReportedStep(name, kind, status, remark if reasons else _WON_WITH_IT, guarantee)
+        return Part((line,), (), reasons, flow, is_known)
+    profiles = () if stated is None or stated.loss is None else stated.loss.profiles
+    if any(one.function is searched_profile for one in profiles):
+        flow = replace(flow, searches=(*flow.searches, stated))
     line = ReportedStep(name, kind, status, remark, guarantee, releases=1, calls=1)
     return Part((line,), ((charge,),), reasons, flow, is_known)
 
