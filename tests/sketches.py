@@ -3,6 +3,7 @@
 from copy import copy
 from fractions import Fraction
 from functools import cache
+from math import prod
 
 import mpmath
 import numpy as np
@@ -67,15 +68,12 @@ def exact_losses_of_bits(before, after):
     """Largest loss of pairs of rows, in either order: by how often of 2**64 times each bit is +1."""
 
     def worst(u, v):
-        ratios = [
-            max(mpmath.mpf(int(p)) / int(q), mpmath.mpf(WHOLE - int(p)) / (WHOLE - int(q)))
-            for p, q in zip(u[u != v], v[u != v], strict=True)
-        ]
-        return mpmath.fsum(map(mpmath.log, ratios))
+        # Of two probabilities p and q of +1 the worse event has p / q, or (1 - p) / (1 - q): exact in integers.
+        p, q = u[u != v], v[u != v]
+        return mpmath.mpf(prod(np.where(p > q, p, WHOLE - p))) / prod(np.where(p > q, q, WHOLE - q))
 
     with mpmath.workdps(50):
-        pairs = list(zip(before, after, strict=True))
-        return max(max(worst(u, v), worst(v, u)) for u, v in pairs)
+        return mpmath.log(max(max(worst(u, v), worst(v, u)) for u, v in zip(before, after, strict=True)))
 
 
 def binomial_sketch(**options):

@@ -8,6 +8,7 @@ import pytest
 from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss, LaplacePrivacyLoss
 from hypothesis import given
 from profiles import DELTA, assert_bounds, loss_of, precise_gaussian_profile, sizes
+from scipy import stats
 
 from skdprp import DPOPORP, composition
 from skdprp.composition import PrivacyLoss, Profile
@@ -197,15 +198,17 @@ def test_analytic_bound_meets_its_target_over_the_draw(epsilon, delta, n_feature
     scale = analytic_bound_scale(epsilon, delta, **known)
     assert scale < 0.93 * kenthapadi_bound_scale(epsilon, delta, **known)
 
-    def total(length):
+    def exact_tail(length):
         with mpmath.workdps(30):
             tail = mpmath.gammainc(mpmath.mpf(n_components) / 2, n_components * mpmath.mpf(length) ** 2 / 2)
-            tail *= n_features / mpmath.gamma(mpmath.mpf(n_components) / 2)
-        return float(tail) + gaussian_profile(epsilon, scale=scale, sensitivity=3.0 * float(length))
+            return float(tail * n_features / mpmath.gamma(mpmath.mpf(n_components) / 2))
 
     lengths = np.linspace(0.9, 3.0 + 7 / n_components**0.5, 4000)
-    totals = np.array([total(length) for length in lengths])
+    tails = n_features * stats.chi2.sf(n_components * lengths**2, n_components)
+    totals = tails + [gaussian_profile(epsilon, scale=scale, sensitivity=3.0 * float(length)) for length in lengths]
     assert totals.min() <= delta * (1 + 1e-3) and totals.min() >= 0.8 * delta
+    for i in {*range(0, 4000, 100), *range(max(0, totals.argmin() - 10), min(4000, totals.argmin() + 11))}:
+        assert tails[i] == pytest.approx(exact_tail(lengths[i]), rel=1e-9, abs=1e-300)
 
 
 def test_analytic_bound_of_a_thousand_features():

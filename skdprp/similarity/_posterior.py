@@ -59,16 +59,20 @@ def means_of_numbers(S, *, noise, scale):
     cells += n_points * _FINER
     values = spacing * np.sinh(np.arange(-n_points * _FINER, n_points * _FINER + 1) * (_GROWTH / _FINER))
     points = values[::_FINER]
-    z = (values - points[:, None]) / scale
+    columns = list(gen_batches(S.shape[1], max(1, _BLOCK_ENTRIES // max(len(values), len(S)))))
+    together = sum(_counts_of_cells(cells[:, block], len(values)).sum(axis=0) for block in columns)
+    seen = np.flatnonzero(together)  # cells without a release say nothing, and nobody asks what they mean
+    place = np.zeros(len(values), np.int16)
+    place[seen] = np.arange(len(seen))
+    z = (values[seen] - points[:, None]) / scale
     exponents = -np.abs(z) if noise == "laplace" else -(z**2) / 2
     likelihood = np.exp(exponents - exponents.max(axis=0))  # of each cell up to a factor, which cancels
-    columns = list(gen_batches(S.shape[1], max(1, _BLOCK_ENTRIES // max(len(values), len(S)))))
-    together = sum(_counts_of_cells(cells[:, block], len(values)).sum(axis=0, keepdims=True) for block in columns)
-    density = _maximise(np.full(len(points), 1 / len(points)), together, likelihood, _POOLED_STEPS)[0]
+    uniform = np.full(len(points), 1 / len(points))
+    density = _maximise(uniform, together[None, seen], likelihood, _POOLED_STEPS)[0]
     means = np.empty(S.shape, np.float32)
     for block in columns:
-        own = cells[:, block]
-        table = _means_of_cells(density, _counts_of_cells(own, len(values)), likelihood, points)
+        own = place[cells[:, block]]
+        table = _means_of_cells(density, _counts_of_cells(own, len(seen)), likelihood, points)
         means[:, block] = table[np.arange(own.shape[1]), own]
     return means
 
