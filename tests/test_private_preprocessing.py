@@ -372,10 +372,10 @@ def test_too_little_noise_of_bins_is_caught(noise_of, seeded):
     """In what bins follow from, of numbers and of categories that nobody listed, for a row that is there or not."""
     X = np.zeros((20, 2))
     X[-1] = np.nan
-    binner = DPBinner(3, bounds=(-1, 1), n_cells=4, delta=0.1, adjacency="add_remove", categories=[1])
+    binner = DPBinner(3, bounds=(-1, 1), n_cells=4, delta=0.35, adjacency="add_remove", categories=[1])
     options = {
         "output": lambda fitted: np.append(fitted.histograms_.columns[0].values, fitted.histograms_.columns[1].missing),
-        "n_trials": 2000,
+        "n_trials": 600,
         "distinguishers": ["discriminant"],
         "confidence": 1 - 1e-9,
         "delta": clone(binner).fit(X).guarantee_.profile(0.25),

@@ -100,8 +100,9 @@ class Case:
         """Numbers that one release gives, by name: of a fitted estimator, or of a new one."""
         if self.at_transform:
             return {"transform": dense((self.fitted if fitted is None else fitted).transform(self.X))}
-        numbers = numbers_in(self.fit() if fitted is None else fitted)
-        return {name: numbers[name] for name in self.noisy if name in numbers}
+        noisy = self.noisy
+        numbers = numbers_in(self.fit() if fitted is None else fitted, noisy)
+        return {name: numbers[name] for name in noisy if name in numbers}
 
     def again(self, fitted):
         """Another release of the same object."""

@@ -18,13 +18,15 @@ _CODE = (
 )  # what functions keep
 
 
-def _leaves(thing, name="", seen=()):
-    """Yield everything that an object holds, down to arrays, numbers and texts, with its name."""
+def _leaves(thing, name="", seen=(), wanted=None):
+    """Yield everything that an object holds, down to arrays, numbers and texts, with its name; or what is wanted."""
     if thing is None or isinstance(thing, str | bytes | Real | np.ndarray) or _is_global(thing):
         yield name, thing
     if id(thing) not in seen:
         for part, value in _parts(thing):
-            yield from _leaves(value, f"{name}.{part}" if name else str(part), (*seen, id(thing)))
+            of_part = f"{name}.{part}" if name else str(part)
+            if wanted is None or any(f"{one}.".startswith(f"{of_part}.") for one in wanted):
+                yield from _leaves(value, of_part, (*seen, id(thing)), wanted)
 
 
 def _is_global(thing):
@@ -100,10 +102,10 @@ def of_class(thing):
     return parts
 
 
-def numbers_in(thing):
-    """Arrays and numbers that an object holds, by name."""
+def numbers_in(thing, names=None):
+    """Arrays and numbers that an object holds, by name: all, or those of some names, and what may lie on the way."""
     numbers = {}
-    for name, value in _leaves(thing):
+    for name, value in _leaves(thing, wanted=names):
         if isinstance(value, Real) and not isinstance(value, bool):
             numbers[name] = np.asarray(float(value))
         elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.size:
@@ -113,7 +115,7 @@ def numbers_in(thing):
 
 def flat(thing, names):
     """Some of the numbers that an object holds, in one array."""
-    numbers = numbers_in(thing)
+    numbers = numbers_in(thing, names)
     return np.concatenate([np.ravel(numbers[name]) for name in names])
 
 

@@ -150,7 +150,7 @@ def _samples(case):
 def _released(case, data):
     if case.at_transform:
         return {"transform": dense(case.fitted.transform(data))}
-    numbers = numbers_in(case.new().fit(*data))
+    numbers = numbers_in(case.new().fit(*data), case.noisy)
     return {name: numbers[name] for name in case.noisy}
 
 

@@ -76,13 +76,17 @@ def _types_of_parameters_are_irrelevant(case):
     for name, value in case.estimator.get_params(deep=False).items():
         if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
             continue
+        facts = {}  # of numbers of Python, which several types may stand for
         for typed in _typed(value):
             plain = typed.item()
-            if error_of(lambda name=name, plain=plain: case.fit(**{name: plain})) is not None:
+            if plain not in facts:
+                error = error_of(lambda name=name, plain=plain: case.fit(**{name: plain}))
+                facts[plain] = None if error else _facts(case, **{name: plain})
+            if facts[plain] is None:
                 continue  # rounded out of its range
             error = error_of(lambda name=name, typed=typed: case.fit(**{name: typed}))
-            facts = None if error else [_facts(case, **{name: number}) for number in (plain, typed)]
-            if error or not (facts[0][0] == facts[1][0] and same_tape(facts[0][1], facts[1][1], share=0)):
+            stated, tape = (None, None) if error else _facts(case, **{name: typed})
+            if error or not (facts[plain][0] == stated and same_tape(facts[plain][1], tape, share=0)):
                 said = f"raises {error!r}" if error else "states another guarantee or draws other noise"
                 return f"{said} for {name}={typed!r} of numpy than for {plain!r}: convert parameters by float(), int()."
     return ""
