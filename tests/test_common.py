@@ -97,7 +97,7 @@ ESTIMATORS = [
     ),
 ]
 # Its batches are random whether or not there is noise.
-SAMPLED = DPSGDClassifier(epsilon=100.0, hidden_layer_sizes=(16,), n_epochs=20, batch_size=10, learning_rate=0.5)
+SAMPLED = DPSGDClassifier(epsilon=100.0, hidden_layer_sizes=(16,), n_epochs=12, batch_size=30, learning_rate=1.0)
 SCALERS = [
     PublicScaler((-1, 1)),
     PublicScaler((-3, 3), feature_range=(-1, 1)),
