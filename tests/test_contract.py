@@ -268,7 +268,7 @@ UNITS_APART = np.zeros((1, 6)), np.eye(6)[:1]
 FEWER = {"n_trials": 670, "distinguishers": {"the first number": lambda outputs: outputs[:, 0]}}
 WEAKENED = [
     (Means(bound=1.0, delta=0.4), HalfTheNoise(bound=1.0, delta=0.4), {"X": ROWS, "neighbours": ROWS_APART}, FEWER),
-    (Counts(), HalfTheCounts(), {"X": ROWS, "neighbours": ROWS_APART}, FEWER | {"n_trials": 2700}),
+    (Counts(), HalfTheCounts(), {"X": ROWS, "neighbours": ROWS_APART}, FEWER | {"n_trials": 1300}),
     (Noisy(), HalfTheNoiseOfRows(), {"neighbours": UNITS_APART}, {"n_trials": 40_000}),
 ]
 
