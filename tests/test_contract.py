@@ -706,7 +706,7 @@ TWO_CLASSES = {"X": np.ones((8, 2)), "y": np.arange(8) % 2}
 SPIKE = {"X": np.eye(16)[:, :1], "y": np.eye(16)[0]}
 SKETCHED, FITTED = {"n_trials": 15_000}, {"n_trials": 560, "distinguishers": ["membership"]}
 FEW = FITTED | {"n_trials": 400}
-REGRESSED = FEWER
+REGRESSED = FEWER | {"n_trials": 800}
 SUMMED = {"n_trials": 400, "distinguishers": ["likelihood"]}
 CONTROLLED = [
     (DPRandomProjection(2, delta=0.05), {}, SKETCHED),
@@ -771,7 +771,7 @@ def test_half_the_noise_of_a_secret_projection_is_caught(seeded):
     """Which an epsilon' with 2^(2 epsilon') - 1 four times as large has; y tells what multiplies the entry."""
     weakened = MIDPRegressor(epsilon=np.log2(1 + 4 * (4**0.4 - 1)) / 2, n_components=16)
     X, y = SPIKE["X"], SPIKE["y"]
-    known = {"X": X, "y": y, "neighbours": ((X, y), (-X, y)), "audit_options": REGRESSED | {"n_trials": 800}}
+    known = {"X": X, "y": y, "neighbours": ((X, y), (-X, y)), "audit_options": REGRESSED | {"n_trials": 1100}}
     checks = dict(_private_checks(MIDPRegressor(epsilon=0.4, n_components=16), **known, weakened=weakened))
     checks["audit_refutes_nothing"]()
     checks["audit_catches_the_weakened"]()
