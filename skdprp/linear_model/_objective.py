@@ -43,8 +43,8 @@ class ObjectiveNoise:
     """The penalty, the linear term b, the noise of the release, and that of a count of labels beside it.
 
     `scale` is a standard deviation if b is Gaussian, and `radius_law` None. Otherwise `radius_law` is a shape and a
-    power: the norm of b is scale Gamma(shape / power)^(1 / power), its direction uniform. So are `release_scale` and
-    `release_radius_law`.
+    power: the norm of b is scale Gamma(shape / power)^(1 / power), its direction uniform. `release_scale` and
+    `release_radius_law` say the same of the noise of the release, which is Gaussian beside exact product noise, too.
 
     This is the `noise` of a `Calibration`; the parameters `noise` and `calibration` of the estimator are its choices.
     """
@@ -271,8 +271,8 @@ class AMPClassifier(PrivateLinearClassifier):
     def _least_noise(self, problem, target, delta, can_count):
         """Kind of the noise, the root mean square of its coordinates, and the noise of a count of labels or None.
 
-        The second is for the whole epsilon: of the log-determinant, which takes a part, nothing is known yet. There is
-        no count where it does not pay.
+        The second is provisional, at log_det=0: the log-determinant depends on the penalty, and C="auto" on this
+        number. `_calibrate` finds the final scale. There is no count where it does not pay.
         """
         counts, deviations = {"gaussian": None, "product": None}, {}
         if can_count:
@@ -485,7 +485,7 @@ def _n_noisy(problem):
 def _with_largest_offset(problem, count):
     """Bound the number that is added to all scores if labels are counted, by the score of the smallest share.
 
-    Calibration and release both do: `_problem`, from which each begins, knows of no count.
+    `_calibration_of` keeps the problem without this bound, so that the release calls this again.
     """
     largest = abs(problem.row_loss.score_of(_least_share(problem))) if count else 0.0
     return replace(problem, largest_offset=largest)
