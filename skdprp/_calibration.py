@@ -60,6 +60,9 @@ class Calibration:
             )
 
 
+SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it: fit again"
+
+
 def state(estimator, guarantee):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
@@ -81,6 +84,26 @@ def is_as_stated(estimator):
     return is_kept and stated == replace(
         found, seeded=stated.seeded, violation=stated.violation, audited_epsilon=stated.audited_epsilon
     )
+
+
+class GuaranteeDisplayMixin:
+    """Show the guarantee below scikit-learn's diagram of a fitted estimator, in notebooks and pages."""
+
+    @property
+    def _repr_html_(self):
+        diagram = super()._repr_html_
+        return lambda: diagram() + self._guarantee_html()
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._guarantee_html()
+        return bundle
+
+    def _guarantee_html(self):
+        if not hasattr(self, "guarantee_"):
+            return ""
+        return self.guarantee_._repr_html_() if is_as_stated(self) else f"<p>{SET_LATER}</p>"
 
 
 def within_reach(guarantee):

@@ -217,21 +217,3 @@ def violation_line(shown, epsilon, delta):
     exact = str(shown), str(epsilon)
     shown, stated = next((pair for pair in numbers if float(pair[0]) > float(pair[1])), exact)
     return f"epsilon is at least {shown} at delta={delta}, where {stated} is guaranteed"
-
-
-class GuaranteeDisplayMixin:
-    """Show the guarantee below scikit-learn's diagram of a fitted estimator, in notebooks and pages."""
-
-    @property
-    def _repr_html_(self):
-        diagram = super()._repr_html_
-        return lambda: diagram() + self._guarantee_html()
-
-    def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._guarantee_html()
-        return bundle
-
-    def _guarantee_html(self):
-        return self.guarantee_._repr_html_() if hasattr(self, "guarantee_") else ""

@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from ._adjacency import Relation
+from ._calibration import SET_LATER, is_as_stated
 from ._digits import printed_down
 from ._label import neighbours_in_short, void_marks
 from .model_selection import set_budget
@@ -727,6 +728,8 @@ class PrivacyProfileDisplay:
             If it is a Pipeline, or no estimator.
         NotFittedError
             If it has no guarantee.
+        ValueError
+            If its guarantee was set after the fit.
         """
         if isinstance(estimator, Pipeline):
             raise TypeError(
@@ -734,6 +737,8 @@ class PrivacyProfileDisplay:
                 "from_guarantee, or the private step alone, pipeline[-1]."
             )
         check_is_fitted(estimator, "guarantee_", msg="%(name)s has no guarantee_: it is not fitted, or not private.")
+        if not is_as_stated(estimator):
+            raise ValueError(f"{SET_LATER}.")
         guarantee = estimator.guarantee_
         display = cls.from_guarantee(guarantee, epsilons=epsilons, label=label)
         if not label:

@@ -12,9 +12,8 @@ from sklearn.utils import gen_batches
 
 from . import _noise
 from ._adjacency import Unit
-from ._calibration import Calibration, snapshot, state, take_over
+from ._calibration import Calibration, GuaranteeDisplayMixin, snapshot, state, take_over
 from ._digits import printed_down, printed_up
-from ._label import GuaranteeDisplayMixin
 from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
 from ._persons import persons_in_parts, persons_of, roots
 from ._recording import in_plan

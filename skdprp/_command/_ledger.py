@@ -21,6 +21,11 @@ def check_ledger(options):
         PrivacyLedger(options.ledger).total()
 
 
+def is_ledger(path):
+    """Whether a file records releases, which no output may take the place of."""
+    return path.is_file() and path.read_bytes()[:16] == b'{"skdprp ledger"'
+
+
 @contextmanager
 def ledger_of(options):
     """Open the ledger with its limit, or None where there is none."""

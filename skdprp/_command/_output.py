@@ -3,6 +3,8 @@
 import os
 from contextlib import contextmanager
 
+from ._ledger import is_ledger
+
 
 def check_output(path, kind, types):
     """Refuse a file that cannot be written, or by its name is something else, such as the table."""
@@ -19,6 +21,9 @@ def check_output(path, kind, types):
 def check_new(options, kind, suffix, *read):
     """Refuse an output that cannot be written, is there already unless --force is given, or is a file to read."""
     check_output(options.output, kind, (suffix,))
+    ledger = getattr(options, "ledger", None)
+    if is_ledger(options.output) or (ledger is not None and options.output.resolve() == ledger.resolve()):
+        raise ValueError(f"{options.output}: is a ledger, and would be overwritten")
     if options.output.exists() and any(map(options.output.samefile, read)):
         raise ValueError(f"{options.output}: is the file to read, and would be overwritten")
     if options.output.exists() and not options.force:

@@ -9,9 +9,8 @@ from sklearn.base import BaseEstimator
 
 from .. import _noise
 from .._adjacency import Unit
-from .._calibration import Calibration, snapshot, state, take_over
+from .._calibration import Calibration, GuaranteeDisplayMixin, snapshot, state, take_over
 from .._digits import printed_down, printed_up
-from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
 from .._recording import in_plan
 from .._validation import (

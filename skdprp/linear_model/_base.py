@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Unit
-from .._calibration import snapshot, take_over
-from .._label import GuaranteeDisplayMixin
+from .._calibration import GuaranteeDisplayMixin, snapshot, take_over
 from .._lazy import by_chunks, computed, is_lazy, stand_in
 from .._persons import persons_of
 from .._validation import (

@@ -10,9 +10,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._adjacency import Relation
-from .._calibration import Calibration, snapshot, take_over
+from .._calibration import Calibration, GuaranteeDisplayMixin, snapshot, take_over
 from .._digits import printed_down, printed_up
-from .._label import GuaranteeDisplayMixin
 from .._lazy import by_chunks, computed
 from .._validation import (
     FLOATS,

@@ -19,9 +19,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._calibration import Calibration, snapshot, take_over
+from .._calibration import Calibration, GuaranteeDisplayMixin, snapshot, take_over
 from .._digits import printed_down, printed_up
-from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy
 from .._recording import PlanBlock, UnrecordedNoiseError
 from .._validation import (

@@ -6,9 +6,9 @@ import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._calibration import is_as_stated, state
+from .._calibration import SET_LATER, is_as_stated, state
 from .._validation import warn_at_caller
-from ..report._structure import all_steps, has_guarantee
+from ..report._structure import all_steps, has_guarantee, parts
 from ._file import check_description, read, write
 from ._values import described, restored
 
@@ -143,15 +143,31 @@ def load_model(path):
 
 
 def _guarantees_of(estimator):
-    """Guarantees of all private steps, by their paths; refuse those that were set after the fit."""
-    private = {path: step for path, step in all_steps(estimator) if has_guarantee(step)}
+    """Guarantees of all that is private in a file, by their paths; refuse those that were set after the fit."""
+    private = {path: step for path, step in _held(estimator, "", set()) if has_guarantee(step)}
     for path, step in private.items():
         if not is_as_stated(step):
-            name = path or type(step).__name__
-            raise ValueError(
-                f"guarantee_ of {name} was set after the fit, and is not what was stated of it: fit again."
-            )
+            raise ValueError(f"{path or type(step).__name__}: {SET_LATER}.")
     return {path: step.guarantee_ for path, step in private.items()}
+
+
+def _held(estimator, path, seen):
+    """Yield the path and the estimator of all steps, and of all parameters: frozen ones, or fitted before."""
+    if id(estimator) in seen:
+        return
+    seen.add(id(estimator))
+    for name, part in [*parts(estimator), *_parameters_of(estimator)]:
+        yield from _held(part, f"{path}__{name}" if path else str(name), seen)
+    yield path, estimator
+
+
+def _parameters_of(estimator):
+    """Names and estimators of the parameters that are, or list, estimators."""
+    for name, value in estimator.get_params(deep=False).items() if hasattr(estimator, "get_params") else ():
+        for one in [value, *(value if isinstance(value, list | tuple) else ())]:
+            for held in one if isinstance(one, tuple) else (one,):  # with the name and the columns of a transformer
+                if isinstance(held, BaseEstimator):
+                    yield name, held
 
 
 def _released_together(estimator):

@@ -16,9 +16,8 @@ from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._calibration import is_as_stated, snapshot, state, take_over
+from .._calibration import GuaranteeDisplayMixin, is_as_stated, snapshot, state, take_over
 from .._kernels import read_only, rows_of
-from .._label import GuaranteeDisplayMixin
 from .._lazy import is_lazy, stand_in
 from .._recording import in_plan
 from .._threads import in_threads
