@@ -218,6 +218,19 @@ def test_sketches_of_a_branch_that_loses_the_index_stand_beside_their_own_rows(s
     assert np.allclose(joined[:, 0], frame["a"]) and np.allclose(joined[:, 1:], plain, atol=1e-3)
 
 
+def test_a_report_on_a_fit_does_not_depend_on_what_is_configured_since():
+    """A union that joins frames has no total, as its sketches may stand beside other rows; leave the context, and it has.
+
+    What scikit-learn is told to put rows in is read when the report is made: it is that of the fit which counts.
+    """
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = make_pipeline(make_union(FunctionTransformer(), DPOPORP(4)), AMPClassifier(classes=[0, 1], delta=1e-6))
+    with config_context(transform_output="pandas"):
+        within = privacy_report(model.fit(frame, Y))
+    after = privacy_report(model)
+    assert (within.total is None) == (after.total is None) and within.not_covered == after.not_covered
+
+
 # Files of sketches
 
 
