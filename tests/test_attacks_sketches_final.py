@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from joblib import Memory
 from scipy.special import log_ndtr, ndtr
 from sklearn import config_context
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.feature_extraction.text import HashingVectorizer
@@ -154,6 +154,48 @@ def test_private_models_beside_one_that_writes_over_their_rows_have_no_sum(monke
     assert np.array_equal(seen[0][1:], seen[1][1:]) or privacy_report(voting).private is None
 
 
+# Sums of private steps, one of which is not known
+
+
+class ReleasesTwice(DPOPORP):
+    def transform(self, X):
+        return (super().transform(X) + super().transform(X)) / 2
+
+
+class SaysNotWhen(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        self.guarantee_ = replace(DPOPORP(3, epsilon=50.0).fit(X).guarantee_, per=None)
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def fitted_again():
+    union = make_union(DPOPORP(3, epsilon=50.0), DPSignOPORP(3, epsilon=0.1, adjacency="l1"))
+    union.fit_transform(X)
+    return union.set_params(dpoporp__epsilon=0.2)
+
+
+UNKNOWN = {
+    "a sketch that was fitted before": fitted_again,
+    "a subclass of a sketch": lambda: make_union(ReleasesTwice(3, epsilon=50.0), DPSignOPORP(3, epsilon=0.1)),
+    "one that does not say when it releases": lambda: make_union(SaysNotWhen(), DPSignOPORP(3, epsilon=0.1)),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_a_sum_of_private_steps_leaves_none_of_them_out(kind):
+    """It is said to be None if it is not known, and is .1 where one of two private steps released at 50.
+
+    Of sketches that were given lazy rows, or whose guarantee was set after the fit, there is none.
+    """
+    union = UNKNOWN[kind]()
+    union.fit_transform(X)
+    report = privacy_report(union)
+    assert report.total is None and (report.private is None or report.private.epsilon >= 50)
+
+
 # What is frozen
 
 
@@ -219,7 +261,7 @@ def test_sketches_of_a_branch_that_loses_the_index_stand_beside_their_own_rows(s
 
 
 def test_a_report_on_a_fit_does_not_depend_on_what_is_configured_since():
-    """A union that joins frames has no total, as its sketches may stand beside other rows; leave the context, and it has.
+    """A union that joins frames has no total, as sketches may stand beside other rows; leave the context, and it has.
 
     What scikit-learn is told to put rows in is read when the report is made: it is that of the fit which counts.
     """
