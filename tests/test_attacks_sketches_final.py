@@ -1,4 +1,5 @@
 """Attacks on what sketches have beside them: branches that write, what is frozen, indices that get lost, and files."""
+# ruff: noqa: D101, D102
 
 import json
 import pickle
