@@ -13,14 +13,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.fft
-import scipy.sparse as sp
 from joblib import Memory
 from scipy.special import log_ndtr, ndtr
-from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
-from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import (
@@ -227,51 +224,6 @@ def test_a_frozen_model_below_another_threshold_is_a_private_model(tmp_path):
     """It is refused with "holds no private model", which it does."""
     frozen = FrozenEstimator(AMPClassifier(classes=[0, 1], delta=1e-6).fit(X, Y))
     save_model(tmp_path / "model.npz", FixedThresholdClassifier(frozen).fit(X, Y))
-
-
-# Frames
-
-
-LOSE_THE_INDEX = {
-    "to numpy": lambda: FunctionTransformer(lambda rows: rows.to_numpy()),
-    "reset": lambda: FunctionTransformer(lambda rows: rows.reset_index(drop=True)),
-    "hashed": lambda: make_pipeline(
-        FunctionTransformer(lambda rows: [f"w{value:.0f}" for value in rows["a"]]),
-        HashingVectorizer(n_features=64, norm=None, alternate_sign=False),
-    ),
-}
-
-
-@pytest.mark.filterwarnings("ignore:When `set_output` is configured")
-@pytest.mark.parametrize("step", LOSE_THE_INDEX)
-def test_sketches_of_a_branch_that_loses_the_index_stand_beside_their_own_rows(step):
-    """A sketch refuses a permuted index that it sees; behind a step that returns an array it sees none."""
-    n = 6
-    frame = pd.DataFrame({"a": np.arange(n) * 10.0}, index=[3, 1, 5, 0, 2, 4])
-    sketch = DPRandomProjection(projection="identity", epsilon=10.0, delta=1e-6, max_change=1e-6)
-    branch = make_pipeline(LOSE_THE_INDEX[step](), sketch)
-    columns = ColumnTransformer([("plain", "passthrough", ["a"]), ("sketch", branch, ["a"])])
-    try:
-        with config_context(transform_output="pandas"):
-            joined = columns.fit_transform(frame).to_numpy()
-    except ValueError:
-        return
-    plain = LOSE_THE_INDEX[step]().fit_transform(frame)
-    plain = plain.toarray() if sp.issparse(plain) else np.asarray(plain)
-    assert np.allclose(joined[:, 0], frame["a"]) and np.allclose(joined[:, 1:], plain, atol=1e-3)
-
-
-def test_a_report_on_a_fit_does_not_depend_on_what_is_configured_since():
-    """A union that joins frames has no total, as sketches may stand beside other rows; leave the context, and it has.
-
-    What scikit-learn is told to put rows in is read when the report is made: it is that of the fit which counts.
-    """
-    frame = pd.DataFrame(X, columns=list("abcdef"))
-    model = make_pipeline(make_union(FunctionTransformer(), DPOPORP(4)), AMPClassifier(classes=[0, 1], delta=1e-6))
-    with config_context(transform_output="pandas"):
-        within = privacy_report(model.fit(frame, Y))
-    after = privacy_report(model)
-    assert (within.total is None) == (after.total is None) and within.not_covered == after.not_covered
 
 
 # Files of sketches

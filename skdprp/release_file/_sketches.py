@@ -25,7 +25,7 @@ _PROJECTIONS = {
 }
 _BY_FEATURE = ("OPORPProjection", "CountSketchProjection", "IdentityProjection")  # one entry for each feature
 _PROBED = 4096  # features whose projection is stored, to tell whether a projection came back as it was
-_N_OF_BOTH_PARITIES = 128  # numbers with noise, all of which are even multiples of the grid once in 2^128
+_BITS = 64.0  # noise makes all numbers of a release even once in 2^64 releases
 _FITTED = ("scale_", "sensitivity_", "flip_epsilon_", "flip_scale_")
 
 
@@ -310,7 +310,9 @@ def _can_be_released(values, estimator):
     grid = _noise._grid(estimator.scale_)
     if not np.isfinite(values).all() or (values.astype(np.float64) % grid).any():
         return False
-    # Those of whole numbers lie on it, and take even steps only, which noise does once in two numbers. Rounding to the
-    # type of the release makes steps even as well, where numbers are large.
-    numbers = values[np.spacing(np.abs(values)) <= grid].astype(np.float64)
-    return numbers.size < _N_OF_BOTH_PARITIES or bool((numbers % (2 * grid)).any())
+    # Those of whole numbers lie on it, and take even steps only, as noise does in one of two numbers. Large numbers are
+    # rounded to steps of their type; of those that are far below the scale of the noise a quarter, at least, are odd.
+    steps = np.maximum(np.spacing(np.abs(values)).astype(np.float64), grid)
+    is_fine = steps <= max(grid, estimator.scale_ / 16)
+    bits = np.where(steps[is_fine] == grid, 1.0, 0.4).sum()  # log2 of how seldom noise makes all of them even
+    return bits < _BITS or bool((values[is_fine].astype(np.float64) % (2 * steps[is_fine])).any())

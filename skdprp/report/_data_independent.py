@@ -131,8 +131,17 @@ def is_data_independent(estimator):
 
 
 def writes_into_rows(estimator):
-    """Whether a step of scikit-learn may write what it makes over rows that a sketch beside it is yet to see."""
-    return not getattr(estimator, "copy", True)
+    """Whether a step may write what it makes over rows that one beside it is yet to see, as its arguments say."""
+    known = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    if type(estimator) is FunctionTransformer:
+        known, function = known | (estimator.kw_args or {}), estimator.func
+        while isinstance(function, partial):
+            known, function = function.keywords | known, function.func
+    flags = {name: bool(value) for name, value in known.items() if isinstance(value, bool | np.bool_ | int)}
+    return known.get("out") is not None or any(
+        (name.startswith("copy") and not is_set) or (name.startswith(("overwrite", "inplace")) and is_set)
+        for name, is_set in flags.items()
+    )
 
 
 def chooses_by_name(columns, *, are_public):

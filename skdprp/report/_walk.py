@@ -96,6 +96,7 @@ _SCORES = "scores, and what is chosen by them, are computed from held-out rows w
 _LEARNED = "learns from the rows without noise"
 _ROW_BY_ROW = "transforms each row by itself; types depend on no single row; lazy rows have one order"
 _WRITES = "may write over rows that other branches are yet to see: set copy=True"
+_WRITES_NONE = "{}: its functions do not write over the rows that they are given"
 _MAY_LEARN = "may learn from the rows without noise"
 _MAY_MIX = "may make a row of other rows, too"
 _WARNS = "; warnings and errors of it may tell of a row"
@@ -254,8 +255,10 @@ def _of_branches(estimator, steps, name, flow):
         columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
         if added.charges and len(set(columns)) < len(columns):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
-        if not flow.released and any(writes_into_rows(one) for _, one in all_steps(step)):
+        if not flow.released and any(map(writes_into_rows, _all_within(step))):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_WRITES}"), is_known=False)
+        elif not flow.released and any(map(calls_own_function, _all_within(step))):
+            added = replace(added, assumed=(*added.assumed, _WRITES_NONE.format(f"{name}.{branch}")))
         part += added
         flows.append(part.flow)
     config = getattr(estimator, "_sklearn_output_config", {})
@@ -286,6 +289,14 @@ def _of_branches(estimator, steps, name, flow):
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
     searches = tuple(one for out in flows for one in out.searches)
     return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
+
+
+def _all_within(estimator):
+    """Yield everything inside an estimator, and inside what is frozen there."""
+    for _, step in all_steps(estimator):
+        yield step
+        if type(step) is FrozenEstimator:
+            yield from _all_within(step.estimator)
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
@@ -325,7 +336,7 @@ def _of_step(estimator, name, flow):
         return replace(part, flow=onward, is_known=not holds_private(estimator))
     # What sees only released rows may inherit, learn and release what it likes: that is post-processing.
     if may_release_more(estimator) and not flow.released:
-        return _uncovered(name, kind, _INHERITS)
+        return replace(_uncovered(name, kind, _INHERITS), is_known=False)
     if has_guarantee(estimator):
         return _of_private_step(estimator, name, flow)
     if is_of_library(estimator):
@@ -397,12 +408,12 @@ def _of_private_step(estimator, name, flow):
         return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow)
     per = guarantee.per or (None if transforms else "fit")  # a model releases its weights, and nothing at predict
     if per is None:
-        return _uncovered(name, kind, _PER_WHAT)
+        return replace(_uncovered(name, kind, _PER_WHAT), is_known=False)
     guarantee = _after_maps(replace(guarantee, per=per), flow.maps)
     remark, reasons, is_known = RELEASED_AT[per], (), True
     # What it released before, under another guarantee, nobody has written down.
     if getattr(estimator, "_was_fitted_otherwise", False):
-        return _uncovered(name, kind, _FITTED_AGAIN)
+        return replace(_uncovered(name, kind, _FITTED_AGAIN), is_known=False)
     if getattr(estimator, "_released_lazily", False):
         return replace(_uncovered(name, kind, _LAZY), is_known=False)
     if guarantee.violation:
