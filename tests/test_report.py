@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import special
+from sklearn import config_context
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
@@ -850,3 +851,20 @@ def test_functions_of_all_rows_are_known_and_may_be_told_to_go_along_each(functi
     assert is_data_independent(FunctionTransformer(function)) == by_default
     assert not is_data_independent(FunctionTransformer(function, kw_args={"axis": 0}))
     assert is_data_independent(FunctionTransformer(function, kw_args={"axis": 1}))
+
+
+@pytest.mark.parametrize(
+    "union", [make_union, lambda *steps: make_column_transformer(*((step, [0]) for step in steps))]
+)
+def test_report_says_that_it_takes_the_configuration_of_the_fit_for_that_of_now(union):
+    """With frames of pandas columns are joined by what the index says, which a report after the fit cannot see."""
+    frame = pd.DataFrame({"u": [0.5, 0.25, 0.0]})
+    with_sketch = union(DPOPORP(1), PublicScaler((0.0, 1.0)))
+    configured = "the transform_output of set_config was at its fit what it is now"
+    with config_context(transform_output="pandas"):
+        with_sketch.fit(frame)
+    assert any(configured in text for text in privacy_report(with_sketch).private.assumptions)
+    told = clone(with_sketch).set_output(transform="default").fit(frame)
+    assert not any(configured in text for text in privacy_report(told).private.assumptions)
+    sketches = union(DPOPORP(1), DPSignOPORP(1)).fit(frame)
+    assert not any(configured in text for text in privacy_report(sketches).private.assumptions)

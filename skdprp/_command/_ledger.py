@@ -23,7 +23,10 @@ def check_ledger(options):
 
 def is_ledger(path):
     """Whether a file records releases, which no output may take the place of."""
-    return path.is_file() and path.read_bytes()[:16] == b'{"skdprp ledger"'
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(16) == b'{"skdprp ledger"'
 
 
 @contextmanager

@@ -497,7 +497,9 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 )
             return self.prior_threshold_
         if not isinstance(threshold, Real) or not 0 < threshold < 1:
-            raise ValueError(f"threshold must be 'prior' or a number above 0 and below 1, got {threshold!r}.")
+            raise ValueError(
+                f"threshold must be a number above 0 and below 1, or 'prior' if labels were counted, got {threshold!r}."
+            )
         if threshold != 0.5 and (len(self.classes_) != 2 or getattr(self, "loss_", "") == "huber_hinge"):
             raise ValueError(f"threshold={threshold!r} needs two classes and a logistic loss: leave it at 0.5.")
         return float(threshold)

@@ -105,7 +105,8 @@ class AMPClassifier(PrivateLinearClassifier):
         is 0, or where labels are counted the score of their shares.
     tol : float, default=1e-10
         Largest norm of the gradient of the perturbed objective at the solution, divided by `n_samples`, in units of
-        `max_norm`; at least 1e-10, which rounding leaves room for. The guarantee accounts for it.
+        `max_norm`; at least 1e-10, which the guarantee accounts for. A solver that does not get there, as at a `C` of
+        millions, raises SolverError.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.

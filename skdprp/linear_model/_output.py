@@ -78,7 +78,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`.
     tol : float, default=1e-10
         Largest norm of the gradient of the mean loss at the solution, in units of `max_norm`; at least 1e-10, which
-        rounding leaves room for. The guarantee accounts for it.
+        the guarantee accounts for. A solver that does not get there, as at a `C` of millions, raises SolverError.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._calibration import SET_LATER, is_as_stated, state
 from .._validation import warn_at_caller
-from ..report._structure import all_steps, has_guarantee, parts
+from ..report._structure import all_held, all_steps, has_guarantee
 from ._file import check_description, read, write
 from ._values import described, restored
 
@@ -144,30 +144,11 @@ def load_model(path):
 
 def _guarantees_of(estimator):
     """Guarantees of all that is private in a file, by their paths; refuse those that were set after the fit."""
-    private = {path: step for path, step in _held(estimator, "", set()) if has_guarantee(step)}
+    private = {path: step for path, step in all_held(estimator, "", seen=set()) if has_guarantee(step)}
     for path, step in private.items():
         if not is_as_stated(step):
             raise ValueError(f"{path or type(step).__name__}: {SET_LATER}.")
     return {path: step.guarantee_ for path, step in private.items()}
-
-
-def _held(estimator, path, seen):
-    """Yield the path and the estimator of all steps, and of all parameters: frozen ones, or fitted before."""
-    if id(estimator) in seen:
-        return
-    seen.add(id(estimator))
-    for name, part in [*parts(estimator), *_parameters_of(estimator)]:
-        yield from _held(part, f"{path}__{name}" if path else str(name), seen)
-    yield path, estimator
-
-
-def _parameters_of(estimator):
-    """Names and estimators of the parameters that are, or list, estimators."""
-    for name, value in estimator.get_params(deep=False).items() if hasattr(estimator, "get_params") else ():
-        for one in [value, *(value if isinstance(value, list | tuple) else ())]:
-            for held in one if isinstance(one, tuple) else (one,):  # with the name and the columns of a transformer
-                if isinstance(held, BaseEstimator):
-                    yield name, held
 
 
 def _released_together(estimator):

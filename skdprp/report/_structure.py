@@ -8,6 +8,7 @@ from numbers import Number
 from types import CodeType, FunctionType, ModuleType
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
@@ -63,6 +64,33 @@ def all_steps(estimator, path=""):
     for name, step in parts(estimator):
         yield from all_steps(step, f"{path}__{name}" if path else str(name))
     yield path, estimator
+
+
+def all_within(estimator):
+    """Yield everything inside an estimator, and inside what is frozen there."""
+    for _, step in all_steps(estimator):
+        yield step
+        if type(step) is FrozenEstimator:
+            yield from all_within(step.estimator)
+
+
+def all_held(estimator, path, *, seen):
+    """Yield the path and the estimator of all steps, and of all parameters: frozen ones, or fitted before."""
+    if id(estimator) in seen:
+        return
+    seen.add(id(estimator))
+    for name, part in [*parts(estimator), *_parameters_of(estimator)]:
+        yield from all_held(part, f"{path}__{name}" if path else str(name), seen=seen)
+    yield path, estimator
+
+
+def _parameters_of(estimator):
+    """Names and estimators of the parameters that are, or list, estimators."""
+    for name, value in estimator.get_params(deep=False).items() if hasattr(estimator, "get_params") else ():
+        for one in [value, *(value if isinstance(value, list | tuple) else ())]:
+            for held in one if isinstance(one, tuple) else (one,):  # with the name and the columns of a transformer
+                if isinstance(held, BaseEstimator):
+                    yield name, held
 
 
 def has_guarantee(estimator):

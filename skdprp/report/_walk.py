@@ -56,7 +56,7 @@ from ._lines import ReportedStep
 from ._search import NotKnown, is_search, is_watched, releases_of_search
 from ._structure import (
     COMPOSITES,
-    all_steps,
+    all_within,
     branches,
     has_guarantee,
     holds_fitted,
@@ -128,6 +128,7 @@ _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
 _HANDED_NONE = "{}: is handed nothing that comes from these rows"
 _AS_WIDE = "{}: how many columns come out does not depend on what was released before"
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
+_CONFIGURED = "{}: the transform_output of set_config was at its fit what it is now"
 _JOINS = (
     "joins sketches, whose rows are numbered from 0, to columns of other rows where the index of a frame says so: "
     'set_output(transform="default")'
@@ -255,15 +256,18 @@ def _of_branches(estimator, steps, name, flow):
         columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
         if added.charges and len(set(columns)) < len(columns):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
-        if not flow.released and any(map(writes_into_rows, _all_within(step))):
+        if not flow.released and any(map(writes_into_rows, all_within(step))):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_WRITES}"), is_known=False)
-        elif not flow.released and any(map(calls_own_function, _all_within(step))):
+        elif not flow.released and any(map(calls_own_function, all_within(step))):
             added = replace(added, assumed=(*added.assumed, _WRITES_NONE.format(f"{name}.{branch}")))
         part += added
         flows.append(part.flow)
     config = getattr(estimator, "_sklearn_output_config", {})
     are_frames = config.get("transform", get_config()["transform_output"]) == "pandas"  # with the index of those given
-    if are_frames and any(charge.per == "transform" for group in part.charges for charge in group):
+    sketches = any(charge.per == "transform" for group in part.charges for charge in group)
+    if sketches and "transform" not in config and not all(out.released for out in flows):
+        part = replace(part, assumed=(*part.assumed, _CONFIGURED.format(name)))
+    if are_frames and sketches:
         part = replace(part, assumed=(*part.assumed, _INDEX.format(name)))
         # Where some labels are in common, which makes more rows than there were: a ColumnTransformer refuses them.
         if isinstance(estimator, FeatureUnion) and not all(out.released for out in flows):
@@ -289,14 +293,6 @@ def _of_branches(estimator, steps, name, flow):
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
     searches = tuple(one for out in flows for one in out.searches)
     return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
-
-
-def _all_within(estimator):
-    """Yield everything inside an estimator, and inside what is frozen there."""
-    for _, step in all_steps(estimator):
-        yield step
-        if type(step) is FrozenEstimator:
-            yield from _all_within(step.estimator)
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")

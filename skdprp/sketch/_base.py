@@ -116,7 +116,7 @@ class BaseSketch(
         # What the last fit released stays released, under a guarantee that the next one does not state.
         if self._released_lazily:
             self._was_given_lazy_rows = True
-        if hasattr(self, "guarantee_"):
+        if hasattr(self, "_stated_guarantee"):
             last, earlier = self._what_was_stated(), getattr(self, "_earlier_fits", [])
             self._earlier_fits = earlier if last in earlier else [*earlier, last]
         self._calibrated_for = None  # until this fit has succeeded, nothing is released
@@ -304,10 +304,10 @@ class BaseSketch(
 
     def _what_was_stated(self):
         """Parameters and guarantee of the last fit, up to what draws of the projection round in other ways."""
-        stated = self.guarantee_
+        stated, found = self._stated_guarantee, getattr(self, "guarantee_", None)
         loss = None if stated.loss is None else (f"{stated.loss.mu:.6g}", stated.loss.profiles)
         hidden = None if stated.hidden_changes is None else f"{stated.hidden_changes:.6g}"
-        return self._stated_for, stated.seeded, stated.violation, loss, hidden
+        return self._stated_for, stated.seeded, getattr(found, "violation", ""), loss, hidden
 
     def _check_calibrated(self):
         """Refuse to go on under a guarantee that does not hold."""
