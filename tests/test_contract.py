@@ -661,6 +661,18 @@ def test_a_check_by_itself_says_what_it_says_after_others():
     dict(_private_checks(DPMoments()))["storage_is_irrelevant"]()
 
 
+class Keyed(Means):
+    """A parameter that no type of numpy holds."""
+
+    def __init__(self, *, key=2**70):
+        super().__init__()
+        self.key = key
+
+
+def test_whole_numbers_of_any_size_may_be_parameters():
+    dict(_private_checks(Keyed()))["types_of_parameters_are_irrelevant"]()
+
+
 def test_no_class_is_changed_while_it_is_checked():
     """Releases were counted by a method that took the place of that of all estimators of the class, in all threads."""
     methods = set()

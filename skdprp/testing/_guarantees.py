@@ -5,7 +5,6 @@ import math
 import pickle
 import warnings
 from collections import Counter
-from contextlib import suppress
 from numbers import Integral, Real
 
 import numpy as np
@@ -90,7 +89,9 @@ def _types_of_parameters_are_irrelevant(case):
 def _typed(value):
     """A number in the types of numpy that hold one near it."""
     kinds = [kind for kind in _TYPES if isinstance(value, Integral) == issubclass(kind, Integral)]
-    with np.errstate(over="ignore"), suppress(OverflowError):
+    if isinstance(value, Integral) and not -(2**63) <= value < 2**63:
+        return []
+    with np.errstate(over="ignore"):
         return [np.asarray(value).astype(kind)[()] for kind in kinds]
 
 
