@@ -448,6 +448,10 @@ class EntryBlock(Block):
         self.written, self.seeded, self.absorbs = written, seeded, absorbs
         self.stamp = _stamp()  # before anybody looks which ledgers are open
 
+    def takes(self, estimator, guarantee):
+        """Return the journals in which a release of a function below belongs to this entry, or None if it does not."""
+        return self.written if self.absorbs else None
+
 
 def current_entry():
     """Return the block of the entry that noise drawn here belongs to, or None."""

@@ -409,6 +409,91 @@ def test_releases_inside_of_an_entry_are_its_own():
     assert [entry.estimator for entry in ledger.entries] == ["outer"]
 
 
+def planned():
+    """A pipeline of two private steps, and the report on its fit to come."""
+    model = make_pipeline(DPBinner(4, bounds=(-4, 4)), AMPClassifier(classes=[0, 1], noise="gaussian"))
+    return model, privacy_report(model, X, Y)
+
+
+def test_a_plan_is_one_entry_of_its_exact_total():
+    model, plan = planned()
+    with PrivacyLedger() as ledger:
+        ledger.limit(plan.private.epsilon, plan.private.delta)
+        with entry(plan):
+            model.fit(X, Y)
+    (released,) = ledger.entries
+    assert (released.estimator, released.guarantee) == ("DPBinner + AMPClassifier", plan.private)
+    assert sum(step.guarantee.epsilon for step in plan.steps if step.guarantee) > plan.private.epsilon
+    report = privacy_report(model, ledger=ledger)
+    assert report.private.epsilon == plan.private.epsilon
+    assert report.counted == "by the ledger: one entry of DPBinner + AMPClassifier, as it was planned"
+
+
+def test_what_a_plan_does_not_have_is_entered_by_itself():
+    model, plan = planned()
+    other = clone(model).set_params(ampclassifier__epsilon=0.5)
+    weaker = clone(model).set_params(dpbinner__delta=1e-4)
+    with PrivacyLedger() as ledger, entry(plan):
+        fits = [partial(one.fit, X, Y) for one in (model, model, other, weaker)]
+        for fit in fits:
+            fit()
+    names = [released.estimator for released in ledger.entries]
+    assert names == ["DPBinner + AMPClassifier", *["DPBinner", "AMPClassifier"] * 3]
+    assert [released.guarantee for released in ledger.entries[1:3]] == [model[0].guarantee_, model[1].guarantee_]
+    with PrivacyLedger() as ledger, entry(plan):
+        other.fit(X, Y)
+    assert [released.estimator for released in ledger.entries[1:]] == ["AMPClassifier"]  # the bins were planned
+
+
+def test_a_plan_holds_where_it_was_entered():
+    """Not in threads, in other ledgers, for noise of nobody, or for a fit that began before."""
+    model, plan = planned()
+    with PrivacyLedger() as ledger, entry(plan):
+        thread = threading.Thread(target=model.fit, args=(X, Y))
+        thread.start()
+        thread.join()
+        with PrivacyLedger() as inner:
+            model.fit(X, Y)
+        with pytest.raises(UnrecordedNoiseError, match="no entry"):
+            add_laplace([1.0], scale=1.0)
+    assert [released.estimator for released in ledger.entries] == [
+        "DPBinner + AMPClassifier",
+        "DPBinner",
+        "AMPClassifier",
+    ]
+    assert [released.estimator for released in inner.entries] == ["DPBinner", "AMPClassifier"]
+
+
+def test_a_plan_that_is_not_known_is_not_entered():
+    with pytest.raises(ValueError, match="no private step"), entry(privacy_report(RidgeClassifier(), X, Y)):
+        pass
+    moving = make_pipeline(DPBinner(4, bounds=(-4, 4)), DPOPORP(2))
+    with pytest.raises(ValueError, match="not known"), entry(privacy_report(moving, X)):
+        pass
+
+
+def test_a_plan_in_an_entry_belongs_to_that():
+    model, plan = planned()
+    with PrivacyLedger() as ledger, entry(PURE, "outer"):
+        planned_within(plan, model)
+    assert [released.estimator for released in ledger.entries] == ["outer"]
+
+
+def planned_within(plan, model):
+    with entry(plan):
+        model.fit(X, Y)
+
+
+def test_a_plan_that_has_no_seed_does_not_cover_seeded_noise():
+    model, plan = planned()
+    refused = pytest.raises(UnrecordedNoiseError, match="seed")
+    with PrivacyLedger() as ledger, entry(plan), reproducible_noise(0), refused:
+        model.fit(X, Y)
+    with PrivacyLedger() as ledger, reproducible_noise(0), entry(plan):
+        model.fit(X, Y)
+    assert [released.guarantee.seeded for released in ledger.entries] == [True]
+
+
 def test_two_ledgers_both_have_it(tmp_path):
     with PrivacyLedger(tmp_path / "a") as outer:
         fit_of_nobody()

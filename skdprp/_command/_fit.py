@@ -130,10 +130,9 @@ def run(options):
     model = set_budget(_pipeline(X, y, options), X, y, epsilon=options.epsilon, delta=options.delta)
     _introduce(X, y, options)
     plan = privacy_report(model, X, y)
-    names = " + ".join(step.estimator for step in plan.steps if step.guarantee is not None)
     # One entry: epsilons of bins and model are fixed before, so that their exact total counts, and a ledger that cannot
     # know it would add them up. And bins are not paid for a model that is refused.
-    with ledger_of(options) as ledger, entry(plan.total, names):
+    with ledger_of(options) as ledger, entry(plan):
         model.fit(X, y)
     with writing(options.output):  # at once: what fails below must not cost the release
         save_model(options.output, model)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from tempfile import mkstemp
+from threading import Lock
 from uuid import uuid4
 
 from .._adjacency import Unit
@@ -144,15 +145,18 @@ def entry(guarantee, estimator="release"):
 
     Parameters
     ----------
-    guarantee : PrivacyGuarantee
-        What holds of the release.
+    guarantee : PrivacyGuarantee or PrivacyReport
+        What holds of the release; or the report on a fit to come, ``privacy_report(model, X, y)``, of whose total one
+        entry is made. Then each release of the plan belongs to it once, and all others have entries of their own.
     estimator : str, default="release"
-        What it is called.
+        What it is called; a plan has the names of its steps.
 
     Raises
     ------
     LedgerError
         If an entry cannot be written, or would pass a limit. Nothing may be released then.
+    ValueError
+        If it is not known what the plan releases, or it has no private step.
 
     Examples
     --------
@@ -166,8 +170,25 @@ def entry(guarantee, estimator="release"):
     ...         noisy_count = add_laplace([count], scale=4.0)
     >>> [released.estimator for released in ledger.entries]
     ['count']
+
+    A pipeline whose total is 1.0 is within a limit of 1.0, although the epsilons of its steps add up to more:
+
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from skdprp import AMPClassifier, DPBinner, privacy_report, set_budget
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = make_pipeline(DPBinner(4), AMPClassifier(classes=[0, 1, 2]))
+    >>> plan = privacy_report(set_budget(model, X, y, epsilon=1.0, delta=1e-4), X, y)
+    >>> with PrivacyLedger() as ledger:
+    ...     ledger.limit(epsilon=1.0, delta=1e-4)
+    ...     with entry(plan):
+    ...         _ = model.fit(X, y)
+    >>> [(released.estimator, released.guarantee) for released in ledger.entries]
+    [('DPBinner + AMPClassifier', (1.0, 0.0001)-DP, one row replaced)]
     """
-    return Release(guarantee, estimator, absorbs=True)
+    if isinstance(guarantee, PrivacyGuarantee) or not hasattr(guarantee, "steps"):
+        return Release(guarantee, estimator, absorbs=True)
+    return _PlannedRelease(guarantee)
 
 
 def thrown_away():
@@ -196,7 +217,11 @@ class Release(EntryBlock):
         self._guarantee, self._estimator = guarantee, estimator
 
     def __enter__(self):
-        guarantee, outer, frame = self._guarantee, current_entry(), sys._getframe(1)
+        self._begin(sys._getframe(1))
+        return self
+
+    def _begin(self, frame):
+        guarantee, outer = self._guarantee, current_entry()
         if is_seeded() and isinstance(guarantee, PrivacyGuarantee):
             guarantee = guarantee.mark_seeded()
         books = _books(open_journals())
@@ -204,13 +229,13 @@ class Release(EntryBlock):
         self.seeded = getattr(guarantee, "seeded", False)
         missing = self.written
         # A release in a function below belongs to the outer one, but for ledgers that were opened since.
-        if outer is not None and outer.absorbs and not outer.is_of(frame):
-            missing, self.absorbs = self.written - outer.written, True
+        within = None if outer is None or outer.is_of(frame) else outer.takes(self._estimator, guarantee)
+        if within is not None:
+            missing, self.absorbs = self.written - within, True
             self.seeded = outer.seeded and (self.seeded or not missing)
         if missing:
             self._write({identity: books[identity] for identity in missing}, guarantee)
         self._enter(frame)
-        return self
 
     def _write(self, books, guarantee):
         """Write an entry into all of some ledgers, or into none."""
@@ -222,6 +247,38 @@ class Release(EntryBlock):
             _unless_closed(identity, books[identity].check, new)
         for identity, new in todo:
             _unless_closed(identity, books[identity].append, new)
+
+
+class _PlannedRelease(Release):
+    """One entry for all releases of a plan, whose noise was fixed before the first: its exact total is what holds."""
+
+    def __init__(self, plan):
+        planned = _planned(plan)
+        if not planned:
+            raise ValueError("The plan has no private step, and so nothing to enter.")
+        super().__init__(plan.private, " + ".join(estimator for estimator, _ in planned))
+        self._left, self._lock = [(estimator, _priced(guarantee)) for estimator, guarantee in planned], Lock()
+        self._entered_in = frozenset()
+
+    def __enter__(self):
+        self._begin(sys._getframe(1))
+        # Noise that no release of the plan draws belongs to no entry.
+        self._entered_in, self.written = self.written, frozenset()
+        return self
+
+    def takes(self, estimator, guarantee):
+        with self._lock:
+            try:
+                self._left.remove((estimator, _priced(guarantee)))
+            except ValueError:
+                return None
+        return self._entered_in
+
+
+def _priced(guarantee):
+    """All that a total depends on; only a report knows of maps before a release."""
+    adjacency = guarantee.adjacency and replace(guarantee.adjacency, after="")
+    return guarantee.definition, guarantee.epsilon, guarantee.delta, guarantee.unit, adjacency, guarantee.loss
 
 
 _ROWS = ContextVar("block of which rows releases see", default=None)

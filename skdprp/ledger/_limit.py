@@ -64,9 +64,10 @@ class Limit:
             added.add((), self.costs(one))
         if new and not self._allows(self._spent.after(self._rows_of(new[0]), added.costs)):
             names, spent = " and ".join(one.estimator for one in new), " and ".join(repr(one.guarantee) for one in new)
+            cure = " Inside `with skdprp.ledger.entry(plan):` their exact total counts." * (len(new) > 1)
             raise LedgerError(
                 f"{names} {'is' if len(new) == 1 else 'are'} not released: with {spent}, all releases together would "
-                f"pass the limit, {self.guarantee!r} by {self.composition} composition. {self._left(new[0])}"
+                f"pass the limit, {self.guarantee!r} by {self.composition} composition. {self._left(new[0])}{cure}"
             )
 
     def covers(self, entries):
