@@ -73,7 +73,8 @@ class SignSketch(BaseSketch):
         warn_at_caller(
             f"At most {reached} of the {k} bits of {row} depend on the row: no nonzero reaches the others, which are "
             "random at any epsilon. To compare bits with bits, choose fewer n_components, or more bits for each "
-            "nonzero: n_repeats, see skdprp.similarity.best_n_repeats, or a larger density. For plain queries, ignore this.",
+            "nonzero: n_repeats, see skdprp.similarity.best_n_repeats, or a larger density. For plain queries, ignore "
+            "this.",
             DataDimensionalityWarning,
         )
 
