@@ -8,10 +8,10 @@ Private models, private sketches, what they guarantee and what they cost, on han
 # %%
 # A private model
 # ---------------
-# :class:`~skdprp.AMPClassifier` takes the place of LogisticRegression. Its weights may be published: nobody can tell
-# from them whether one row of the table had been another. ``max_norm`` is a bound on the length of a row that
-# does not come from the data: pixels are 0 to 16, and :class:`~skdprp.PublicScaler` brings them to -1/2 to 1/2 by
-# that alone.
+# :class:`~skdprp.AMPClassifier` replaces ``LogisticRegression``. You can publish its weights: epsilon bounds how well
+# anybody can tell from them which of two candidates for a row was in the table. :class:`~skdprp.PublicScaler` maps the
+# pixels, whose range is known to be 0 to 16, to values from -1/2 to 1/2. Then no row has a norm above 4, so
+# ``max_norm=4`` clips no row.
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
@@ -26,15 +26,16 @@ model = AMPClassifier(epsilon=5.0, max_norm=4.0, classes=range(10)).fit(X_train,
 print(f"accuracy {model.score(X_test, y_test):.2f}")
 
 # %%
-# What it guarantees is a value that shows itself, here and in notebooks. Read the unit, what is assumed and what is not
-# covered first.
+# The guarantee prints itself, here and in notebooks. First read the unit of privacy, what is assumed, and what is not
+# covered.
 model.guarantee_
 
 # %%
 # A private sketch
 # ----------------
-# :class:`~skdprp.DPSignOPORP` replaces each row by 64 bits before anything else sees it. The bits may be published, and
-# all that is computed from them is free. They hide less than the model does: a change of one pixel, not of a whole row.
+# :class:`~skdprp.DPSignOPORP` replaces each row by 64 bits before any model sees it. You can publish the bits, and
+# anything computed from them costs no further epsilon. They protect less than the model does: a change of one pixel,
+# not a whole row.
 sketch = DPSignOPORP(64, epsilon=5.0, random_state=0)
 bits_train, bits_test = sketch.fit_transform(X_train), sketch.transform(X_test)
 print(bits_test[0][:16])
@@ -43,8 +44,8 @@ print(f"accuracy {LogisticRegression(max_iter=1000).fit(bits_train, y_train).sco
 # %%
 # What does epsilon cost?
 # -----------------------
-# The curve of your own data says more than any rule. It is computed from the data, so that it is not private itself:
-# draw it where the data is, or on public data like yours.
+# A curve of the score against epsilon on your own data answers this best. The curve is computed from the data without
+# protection. So keep it to yourself, or draw it on public data that resemble yours.
 import matplotlib.pyplot as plt
 
 pipeline = make_pipeline(sketch, LogisticRegression(max_iter=1000))
@@ -54,5 +55,6 @@ for ax, estimator in zip(axes, (AMPClassifier(max_norm=4.0, classes=range(10)), 
     PrivacyUtilityDisplay.from_estimator(estimator, X, y, **options).plot(ax=ax, public_data=True)
 
 # %%
-# The two curves are not about the same guarantee, and so have an axis each. On the left a whole row is hidden among
-# 1797; on the right one pixel of a row, and each row stands alone. :doc:`/choose` says which you need.
+# The two curves have different units of privacy, so each has its own axis. On the left the unit is a whole row of a
+# table of 1797 rows. On the right it is one pixel of a row, and each row is sketched separately. :doc:`/choose` says
+# which you need.

@@ -2,16 +2,17 @@
 Auditing a broken mechanism
 ===========================
 
-A guarantee is a claim about every attack. One attack that does better refutes it. :func:`~skdprp.audit_epsilon` runs a
-release many times on two neighbours, learns to tell its outputs apart on one half of them, and counts on the other half
-how often it is right: that bounds epsilon from *below*, with a stated confidence.
+A guarantee is a claim about all attacks, so a single attack that succeeds more often refutes it.
+:func:`~skdprp.audit_epsilon` runs a release many times on two neighbouring inputs. On one half of the outputs it learns
+how to tell the two apart, and on the other half it counts how often it is right. The result is a *lower* bound on
+epsilon, with a stated confidence.
 """
 
 # %%
-# Four releases of one number, which is 0, or 1 for a neighbour. All claim epsilon = 1. The first is the Laplace
-# mechanism of the library. Then come three that went wrong: with half of the noise, a factor that is easily lost in a
-# derivation; with one noise for two answers, each of which has the right distribution by itself; and the textbook's
-# formula, as one would write it in numpy.
+# Here are four releases of one number. The number is 0, or 1 for the neighbour, and all four releases claim epsilon =
+# 1. The first is the Laplace mechanism of the library. The other three are wrong. ``half`` adds half of the noise, a
+# factor that is easily lost in a derivation. ``reused`` adds the same noise to two answers, each of which has the right
+# distribution by itself. ``textbook`` is the formula of a textbook, as one would write it in numpy.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -49,19 +50,19 @@ for name, result in results.items():
     print(f"{name:<10}epsilon is at least {result.epsilon:.2f}", "REFUTED" if result.exceeds(claim) else "")
 
 # %%
-# What passes the line is refuted. What does not is not proved by this: only this attack has failed. The textbook's
-# formula is right for real numbers. But the sum of 1 and a small noise is rounded where the sum of 0 and the noise is
-# not, and its last bits tell the two apart; the library releases on a grid that does not depend on the number.
+# A bar beyond the red line refutes the claim. A shorter bar proves nothing: only this attack has failed. The formula of
+# the textbook is right for real numbers. But 1 plus a small noise is rounded to fewer bits than 0 plus the noise, so
+# the last bits tell the two numbers apart. The library releases numbers on a grid that does not depend on the input.
 fig, ax = plt.subplots(figsize=(7, 2.4), layout="constrained")
 ax.barh(list(results), [result.epsilon for result in results.values()], color="#0077BB")
 ax.axvline(1.0, color="#CC3311", linestyle="--", label="claimed")
 ax.invert_yaxis()
-ax.set(xlabel="epsilon of the number, by the audit at least")
+ax.set(xlabel="lower bound on epsilon, one number changed by 1")
 ax.legend()
 
 # %%
-# A sketch of the library, attacked in the same way. What the audit found becomes a part of the guarantee, and its
-# display shows both: the attack must stay left of the curve.
+# The next audit attacks a sketch of the library in the same way. ``attach_to`` adds the result to the guarantee. The
+# display shows both: the point of the attack must stay to the left of the curve of the guarantee.
 sketch = DPOPORP(16, epsilon=1.0, delta=1e-5, random_state=0).fit(np.zeros((1, 64)))
 u = np.zeros((1, 64))
 v = u.copy()

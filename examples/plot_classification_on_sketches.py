@@ -2,13 +2,13 @@
 Classification on sketches, and a search over epsilon done right
 ================================================================
 
-Each row is privatised before any model sees it. A search over ``epsilon`` draws the trade-off of privacy and utility of
-a data set; a search over anything else comes after, on sketches that are released once.
+Here each row is sketched before any model sees it. A search over ``epsilon`` shows the trade-off of privacy and
+accuracy, for planning. All other parameters are searched afterwards, on sketches that are released once.
 """
 
 # %%
-# The unit of privacy is one pixel over its whole range, 0 to 16. Scaling and centring use these public bounds, nothing
-# read from the data.
+# The unit of privacy is a change of one pixel by its whole range, 0 to 16. Scaling and centring use this known range
+# and nothing that was read from the data.
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -24,9 +24,9 @@ model = LogisticRegression(C=0.1, max_iter=1000)
 # %%
 # First choose epsilon
 # --------------------
-# Any search that varies an ``epsilon`` can be drawn. Mind what such a search releases: inside the pipeline, every fold
-# of every candidate sketches its rows anew. Use it for *planning*, if you hold the rows, or on public data that
-# resemble them. Its curve is not private.
+# :class:`~skdprp.PrivacyUtilityDisplay` draws any search that varies an ``epsilon``. Such a search makes many releases:
+# each fold of each candidate sketches its rows anew. So use it for *planning* only, and keep the curve to yourself, or
+# use public data that resemble yours. The curve is not private.
 reference = cross_val_score(model, X, y, cv=3).mean()
 ax = None
 for sketch in (DPOPORP(64, random_state=0), DPSignOPORP(64, random_state=0)):
@@ -39,12 +39,14 @@ for sketch in (DPOPORP(64, random_state=0), DPSignOPORP(64, random_state=0)):
     ax = display.plot(ax=ax).ax_
 
 # %%
-# Signs win here, because one pixel moves one bit only, and most of them are far from zero; from epsilon = 5 on they
-# have said all they can. Noisy sums go on to gain.
+# Signs are more accurate here at small epsilon: one pixel affects only one bit, and hiding a bit needs less noise than
+# hiding a number. From epsilon = 5 on, a larger epsilon hardly improves the signs, because hardly any are flipped.
+# Noisy numbers still improve.
 #
 # Then sketch once, and tune freely
 # ---------------------------------
-# All that happens to a released sketch is post-processing: the whole search below costs no more than the sketch.
+# Everything computed from a released sketch is post-processing. So the whole search below costs no more than the
+# sketch.
 sketch = DPSignOPORP(64, epsilon=5.0, random_state=0)
 S = sketch.fit_transform(X)
 tuned = GridSearchCV(model, {"C": np.logspace(-3, 0, 4)}, cv=3).fit(S, y)

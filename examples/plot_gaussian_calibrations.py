@@ -2,14 +2,14 @@
 Three calibrations of Gaussian noise
 ====================================
 
-How much Gaussian noise makes a release (epsilon, delta)-DP? Textbooks give the *classic* formula, papers on sketches
-one after Kenthapadi and others, and the *analytic* calibration solves for the least noise that meets the target. They
-guarantee the same and differ in what they cost.
+How much Gaussian noise makes a release (epsilon, delta)-DP? Textbooks give the *classic* formula. Papers on sketches
+use a formula of Kenthapadi and others. The *analytic* calibration computes the smallest noise that meets the target.
+All three guarantee the same, with different amounts of noise.
 """
 
 # %%
-# All three are functions of (epsilon, delta) and the sensitivity, 1 here. The classic formula is only true below
-# epsilon = 1, and is refused above.
+# All three are functions of epsilon, delta and the sensitivity, which is 1 here. The classic formula is proved only for
+# epsilon below 1, and the library refuses it for any other.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -24,8 +24,9 @@ except ValueError as error:
     print(error)
 
 # %%
-# Left: the noise. Right: the delta that each really has at the epsilon it was asked for. The analytic calibration is on
-# the target; the others pay for a guarantee far stronger than the one they state.
+# The left panel shows the standard deviation of the noise. The right panel shows the exact delta of each calibration at
+# the epsilon on the axis. Analytic noise meets the target exactly. The other two add so much noise that their delta is
+# far below the target.
 fig, (noise, failure) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for (name, calibration), style in zip(calibrations.items(), ("-", "--", ":"), strict=True):
     epsilons = np.geomspace(0.05, 0.999 if name == "classic" else 20, 60)
@@ -49,14 +50,14 @@ for ax in (noise, failure):
 fig.legend(*noise.get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
 # %%
-# A profile says at once what a guarantee means at every epsilon. With the same target, the curve of the analytic
-# calibration passes through it; that of the other lies to the left.
+# A privacy profile shows the delta of a release at every epsilon. The curve of the analytic calibration passes through
+# the target; that of Kenthapadi's calibration lies to its left, because it has more noise.
 analytic = DPOPORP(64, epsilon=2.0, delta=delta).fit(np.zeros((1, 256)))
 kenthapadi = DPOPORP(64, epsilon=2.0, delta=delta, calibration="kenthapadi").fit(np.zeros((1, 256)))
 display = PrivacyProfileDisplay.from_estimator(analytic, label="analytic").plot()
 PrivacyProfileDisplay.from_estimator(kenthapadi, label="Kenthapadi").plot(ax=display.ax_)
 
 # %%
-# What that is worth: at epsilon = 1, the others add this much more noise than is needed.
+# Near epsilon = 1, the other two calibrations add this much more noise than the analytic one:
 for name in ("Kenthapadi", "classic"):
     print(f"{name}: {calibrations[name](0.99, delta) / gaussian_scale(0.99, delta) - 1:.0%} more")

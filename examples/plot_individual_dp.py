@@ -2,14 +2,15 @@
 Individual DP is not DP
 =======================
 
-:class:`~skdprp.iDPSignRP` releases most signs of a projection untouched and adds noise only where a change of the row
-could flip them. Its sketches are far more useful at small epsilon than those of any private sketch. This example shows
-what is given up for it: one look at one bit can rule a candidate out with certainty.
+:class:`~skdprp.iDPSignRP` releases most signs of a projection without noise, and adds noise only to those that a change
+of the row could flip. At small epsilon its sketches are far more useful than those of any differentially private
+sketch. This example shows the price: a single bit can tell with certainty that a row is not the one that an attacker
+suspected.
 """
 
 # %%
-# Two rows that differ in one coordinate by ``max_change``. An attacker knows both, and the projection, and wants to
-# know which of them was sketched. We watch many sketches of each, in order to see the probabilities.
+# Rows u and v differ in one coordinate by ``max_change``. An attacker knows both rows and the projection, and wants to
+# know which row was sketched. We make many sketches of each row to estimate the probabilities of their bits.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -31,14 +32,15 @@ private, individual = (kind(n_components, **public).fit([u]) for kind in (DPSign
 shares = {type(s).__name__: [plus_probability(s, u), plus_probability(s, v)] for s in (private, individual)}
 
 # %%
-# Left, the probabilities of the two rows are nearly the same for every bit: their odds differ by a factor of
-# exp(epsilon / 16) at most, and all bits together by exp(epsilon). Right, there are bits that are always negative, or
-# always positive, for one row and random for the other: an impossible sign tells them apart.
+# In the left panel, each bit has nearly the same probability for both rows: the odds of a bit differ by a factor of at
+# most exp(epsilon / 16), and those of all bits together by at most exp(epsilon). In the right panel, some bits are
+# always negative or always positive for one row, and random for the other. If such a bit has the sign that is
+# impossible for the first row, the sketch is of the second row.
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.5), sharey=True, layout="constrained")
 for ax, (name, (of_u, of_v)) in zip(axes, shares.items(), strict=True):
     ax.bar(np.arange(n_components) - 0.2, of_u, width=0.4, color="#0077BB", label="row u")
     ax.bar(np.arange(n_components) + 0.2, of_v, width=0.4, color="#EE7733", label="its neighbour")
-    ax.set(title=f"{name}, epsilon = 1", xlabel="bit", ylim=(0, 1))
+    ax.set(title=f"{name}, epsilon = 1, l1 change of 1", xlabel="bit", ylim=(0, 1))
 axes[0].set_ylabel("probability of a positive sign")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
 
@@ -48,5 +50,5 @@ fixed = ((of_u == 0) | (of_u == 1)) & (of_v > 0.01) & (of_v < 0.99)
 print("bits that are certain for u and not for its neighbour:", np.flatnonzero(fixed))
 
 # %%
-# So the library prints another name, and says what the guarantee is about.
+# So the printed guarantee has another name, and states its limits:
 print(individual.guarantee_)

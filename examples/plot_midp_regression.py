@@ -2,13 +2,13 @@
 Regression with protected entries
 =================================
 
-:class:`~skdprp.MIDPRegressor` protects single entries of the table, in bits: somebody who knows everything else learns
-at most epsilon bits about an entry. The target y has no protection. There are two mechanisms; which is better depends
-on how many rows there are.
+:class:`~skdprp.MIDPRegressor` protects single entries of X, and its epsilon is in bits: somebody who knows y and all
+other entries learns at most epsilon bits about an entry. The target y has no protection. There are two mechanisms, and
+the number of rows decides which is more accurate.
 """
 
 # %%
-# Rows in the cube from -1 to 1, five features, and a target with some noise of its own.
+# The rows have five features between -1 and 1. The target is a linear function of them plus noise.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.linear_model import LinearRegression
@@ -26,8 +26,9 @@ def table(n_samples):
 
 
 # %%
-# Additive noise shrinks the coefficients by the same factor however many rows there are; a secret projection to few
-# rows needs noise that does not grow with the table, so that its shrinkage fades as the table grows.
+# The mechanism ``"additive"`` adds noise to each entry, which shrinks the coefficients by the same factor for any
+# number of rows. The mechanism ``"projection"`` releases random combinations of all rows with noise. The more rows the
+# table has, the less it shrinks the coefficients.
 X_test, y_test = table(20_000)
 epsilons = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0]
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")
@@ -46,6 +47,7 @@ axes[0].set_ylabel("R² on other rows")
 fig.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
 
 # %%
-# A bit is a lot. The guarantee translates it into what an attacker can do with one entry.
+# One bit is a weak guarantee: it may fully reveal a yes-or-no entry. The guarantee translates epsilon = 0.2 into what
+# an attacker can find out about one entry.
 model = MIDPRegressor(epsilon=0.2).fit(X, y)
 print(model.guarantee_)

@@ -2,17 +2,20 @@
 Your own mechanism
 ==================
 
-You bring a statistic and how far one row can move it; the library brings the noise, the exact calibration and the
-guarantee. Here a nearest-centroid classifier becomes private in fifty lines, and keeps the contract of private ones.
+You bring a statistic and a bound on how far one row can move it. The library brings the noise, the exact calibration
+and the guarantee. Here a nearest-centroid classifier becomes private in fifty lines, and passes the checks for private
+estimators.
 """
 
 # %%
-# Of each class, take the sum of its rows and their number. Rows are clipped to ``max_norm`` R, and the counts are
-# weighed by R as well. A row for another of the same class moves one sum by at most 2 R; of another class, two sums and
-# two counts by R each: all numbers together, in Euclidean length, by 2 R. That is the sensitivity.
+# The classifier needs the sum of the rows of each class, and their number. Rows are clipped to a norm of R =
+# ``max_norm``, and the numbers of rows are multiplied by R. Suppose that one row is replaced. If the new row has the
+# same class, one sum moves by at most 2 R. If it has another class, two sums and two counts move by at most R each. In
+# both cases all numbers together move by a Euclidean distance of at most 2 R, which is the sensitivity.
 #
-# A vector with a known sensitivity is released by ``DPRandomProjection(projection="identity")``: Gaussian noise,
-# exactly calibrated, from the kernel, on a grid that leaks nothing by rounding.
+# ``DPRandomProjection(projection="identity")`` releases a vector of known sensitivity. It adds exactly calibrated
+# Gaussian noise, whose randomness comes from the operating system, and rounds to a grid, so that rounding reveals
+# nothing.
 from dataclasses import replace
 
 import numpy as np
@@ -80,7 +83,7 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
 
 
 # %%
-# It is an estimator like any other: it has an ``epsilon``, so that the displays find it.
+# It is an estimator like any other. It has a parameter ``epsilon``, so the displays can vary it.
 X, y = load_digits(return_X_y=True)
 X = X / 16 - 0.5
 model = DPNearestCentroid(max_norm=4.0, classes=range(10))
@@ -88,12 +91,13 @@ display = PrivacyUtilityDisplay.from_estimator(model, X, y, epsilons=[0.05, 0.1,
 display.plot(public_data=True)
 
 # %%
-# The contract: parameters, rows, errors, warnings, attributes, noise, reports and guarantees, of any private estimator.
-# A check that fails says what to do.
+# ``check_private_estimator`` checks what every private estimator has to fulfil: its parameters, rows, errors, warnings,
+# attributes, noise, reports and guarantees. A check that fails says what to do.
 check_private_estimator(DPNearestCentroid())
 
 # %%
-# The guarantee came with the mechanism, and knows its delta at every epsilon; what the numbers mean is yours to say.
+# The guarantee comes from the mechanism, and has the delta at every epsilon. You only state the unit of privacy, and
+# what is released, assumed and not covered.
 model.fit(X, y).guarantee_
 
 # %%

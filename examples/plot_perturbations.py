@@ -2,13 +2,14 @@
 Output, objective and gradient perturbation
 ===========================================
 
-Noise on the solution, in the problem, or on each step of the way? All three make a linear classifier whose weights may
-be published: nobody can tell from them whether a row was this or another one. This example draws what each
-costs over ``epsilon``, and how much of that is the choice of neighbours.
+A classifier can add noise to the solution, to the objective function, or to each step of the solver. With all three you
+can publish the weights of a linear classifier. This example shows the accuracy of each against epsilon, and how much
+the choice of neighbouring data sets matters.
 """
 
 # %%
-# Ten classes of handwritten digits. Rows longer than ``max_norm``, a public bound, are clipped to it.
+# The data are handwritten digits of ten classes. Rows whose norm is above ``max_norm`` are clipped to it. This bound
+# does not come from the data.
 from sklearn.datasets import load_digits
 
 from skdprp import AMPClassifier, DPSGDClassifier, PrivacyUtilityDisplay, ProductNoiseOutputPerturbation
@@ -25,10 +26,10 @@ models = [
 ]
 
 # %%
-# *Output perturbation* minimises a loss, and adds noise as large as one row can move the minimum. *Objective
-# perturbation* adds a random linear term first: where the rows agree, the loss is curved and the noise moves the
-# minimum little; where nobody knows, it moves it far. *Gradient perturbation* adds noise to the gradient at each step.
-# That a row is there or its place is blank, "row blank or not", is a weaker guarantee than "row replaced", at half the
+# *Output perturbation* minimises the loss, and adds noise to the weights in proportion to how far one row can move
+# them. *Objective perturbation* adds a random linear term to the loss and then minimises it. If the rows determine the
+# weights well, the loss is strongly curved, and the random term moves the minimum little. *Gradient perturbation* adds
+# noise to the gradient at each step. The guarantee "row blank or not" is weaker than "row replaced", and needs half the
 # noise.
 ax = None
 for name, model in models:
@@ -38,12 +39,12 @@ for name, model in models:
     ax = display.plot(ax=ax, public_data=True).ax_
 
 # %%
-# What the tables of one model look like: a tidy frame, one row for each fit.
+# ``frame`` has the scores of the last model as a dataframe, with one row for each fit:
 display.frame().groupby("epsilon")["score"].agg(["mean", "std"]).round(3)
 
 # %%
-# The noise on the solution has a random length and a random direction. With a Gamma distribution of the length it is
-# at most about as much as Gaussian noise of the same guarantee, if delta is far below epsilon. With ``delta=0`` it is
-# the classic one of pure epsilon-DP.
+# The noise of output perturbation has a random length and a random direction. The length has a Gamma distribution. If
+# delta is far below epsilon, this noise is at most about as large as Gaussian noise with the same guarantee. With
+# ``delta=0`` it is the multivariate Laplace noise of pure epsilon-DP.
 model = ProductNoiseOutputPerturbation(epsilon=1.0, **known).fit(X, y)
 model.guarantee_

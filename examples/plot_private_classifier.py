@@ -2,12 +2,13 @@
 A private classifier on a table of your own
 ===========================================
 
-A CSV file with columns of different units, a model whose weights may be published, and the report of what that
-guarantees. :class:`~skdprp.AMPClassifier` replaces ``LogisticRegression``. What needs thought is the scaling.
+This example starts with a CSV file whose columns have different units. It ends with a model whose weights can be
+published, and a report of its guarantee. :class:`~skdprp.AMPClassifier` replaces ``LogisticRegression``; the step to
+think about is the scaling.
 """
 
 # %%
-# Measurements of cell nuclei, as a CSV file.
+# The table has measurements of cell nuclei.
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,28 +31,29 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratif
 # %%
 # Scale by bounds that do not come from the data
 # ----------------------------------------------
-# Columns should reach the model at about the same size. A ``StandardScaler`` would see to that, by means and variances
-# of private rows. The report finds it:
+# All columns should have about the same scale. A ``StandardScaler`` would do that by means and variances of private
+# rows, which no guarantee covers. The report finds such a step:
 privacy_report(make_pipeline(StandardScaler(), AMPClassifier(max_norm=5.0, classes=[0, 1])).fit(X_train, y_train))
 
 # %%
-# What is public is what such measurements can be: a radius in micrometres is not above 40, an area not above 4000, and
-# a ratio is between 0 and 1. :class:`~skdprp.PublicScaler` takes such bounds; the largest values of the table never
-# enter. Most of these measurements lie near their lower bound, so that it goes to 0, and rows are short.
+# Use what is known of such measurements without the table: a radius is at most 40 micrometres, an area at most 4000
+# square micrometres, and a ratio is between 0 and 1. :class:`~skdprp.PublicScaler` takes such bounds, and never looks
+# at the values of the table. Most of these measurements are near their lower bound. So the lower bound is mapped to 0,
+# which gives rows of small norm.
 sizes = {"radius": 40, "texture": 50, "perimeter": 300, "area": 4000}
 errors = {"radius error": 4, "texture error": 5, "perimeter error": 30, "area error": 400}
 bounds = {column: (0, errors.get(column, sizes.get(column.split()[-1], 1))) for column in X}
 scaler = PublicScaler(bounds, feature_range=(0, 1))
 model = make_pipeline(scaler, AMPClassifier(epsilon=3.0, max_norm=1.5, classes=[0, 1])).fit(X_train, y_train)
-print(f"accuracy {model.score(X_test, y_test):.2f}, of the larger class {max(y.mean(), 1 - y.mean()):.2f}")
+print(f"accuracy {model.score(X_test, y_test):.2f}; always the larger class {max(y.mean(), 1 - y.mean()):.2f}")
 privacy_report(model)
 
 # %%
 # What epsilon costs here
 # -----------------------
-# 569 rows are few to hide among. At small epsilon the order of the rows by risk, which the area under the ROC curve
-# measures, is far better than the accuracy at a threshold of one half. The curves are computed from the rows, and are
-# as private as they are.
+# 569 rows are few for a private model. At small epsilon, the model orders the rows by risk far better than its accuracy
+# at a threshold of one half suggests. The area under the ROC curve measures this order. The curves are computed from
+# the rows without noise, so keep them as private as the rows.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.5), layout="constrained")
 for ax, scoring in zip(axes, ("accuracy", "roc_auc"), strict=True):
     display = PrivacyUtilityDisplay.from_estimator(
@@ -60,5 +62,5 @@ for ax, scoring in zip(axes, ("accuracy", "roc_auc"), strict=True):
     display.plot(ax=ax)
 
 # %%
-# In numbers, one row for each fit:
+# The figure in numbers:
 display.frame().groupby("epsilon")["score"].describe().round(2)

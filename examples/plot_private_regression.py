@@ -2,16 +2,16 @@
 Regression with private rows and targets
 ========================================
 
-:class:`~skdprp.DPRidge` replaces ``Ridge``, and hides each row with its target. What does that cost, and how
-far can its weights be trusted?
+:class:`~skdprp.DPRidge` replaces ``Ridge``, and protects each row with its target. This example shows how much accuracy
+that costs, and how accurate the weights are.
 """
 
 # %%
 # Districts of California in the census of 1990, and the median value of a house there: R. K. Pace and R. Barry, "Sparse
-# Spatial Autoregressions", Statistics and Probability Letters, 1997. Five thousand of them are shipped with this
-# example; ``python plot_private_regression.py --data california_housing.csv`` takes the whole table, of 20,640. The
-# bounds are what is known of the state and of the scales of a census, and not the least and the largest value in the
-# table: they are public.
+# Spatial Autoregressions", Statistics and Probability Letters, 1997. This example comes with five thousand of them;
+# ``python plot_private_regression.py --data california_housing.csv`` uses the whole table, of 20,640 districts. The
+# bounds follow from what is known about the state and about a census, and not from the values in the table. So they are
+# public.
 import argparse
 
 import matplotlib.pyplot as plt
@@ -47,13 +47,13 @@ def scores(model):
 
 
 # %%
-# On the left, R2 against epsilon, with its standard deviation over splits and noise. A descent, which the default takes
-# on a table of this size, is the better of the two at a small epsilon: noise on moments hides a row in 45 sums of
-# products.
+# The left panel shows R² against epsilon, with its standard deviation over splits and noise. Noisy gradient descent is
+# the default for a table of this size. At a small epsilon it is more accurate than moments, which need noise on 45 sums
+# of products.
 #
-# On the right, what a release of moments says of its weights: bars are two standard errors, of the noise and of the
-# sample together. Computing them costs nothing. At epsilon = 1 they show the sign of the largest weight as a rule, at
-# 10 those of most.
+# The right panel shows the weights that are computed from moments. The bars are two standard errors, which include the
+# noise and the sample. They are computed from the released moments and cost nothing. At epsilon = 1 they usually show
+# the sign of the largest weight, and at epsilon = 10 those of most weights.
 epsilons = [0.1, 0.3, 1.0, 3.0, 10.0, 30.0]
 print("epsilon     ", *(f"{epsilon:<13g}" for epsilon in epsilons))
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
@@ -82,7 +82,7 @@ right.tick_params(axis="x", rotation=30)
 right.legend(loc="lower right", fontsize="small")
 
 # %%
-# Every penalty is paid for by the one release. A search over ``alpha`` that fits the rows again and again would pay for
-# each fit: see :doc:`/guide/regression`.
+# A single release of moments is enough for any number of penalties. A search over ``alpha`` would fit the rows again
+# for each candidate and fold, and each fit is a release: see :doc:`/guide/regression`.
 coefs, intercepts = model.path(np.logspace(-2, 2, 5))
 print(coefs.round(-3), repr(model.guarantee_), sep="\n")

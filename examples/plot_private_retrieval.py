@@ -2,9 +2,10 @@
 Retrieval from private sketches: numbers, signs and packed bits
 ===============================================================
 
-Which rows are nearest to a query, when all that is there are private sketches of the rows and of the query? Three
-sketches of one size: noisy numbers, flipped signs, and the same signs packed eight to a byte. Each is compared with
-what it would find without privacy, at two tasks:
+A search for the rows that are nearest to a query can use private sketches of the rows and of the query instead of the
+rows. This example compares three kinds of sketches with the same number of components: noisy numbers, signs of which
+some are flipped, and the same signs packed into bytes, eight to a byte. It compares each with the same sketch without
+privacy, by two measures:
 
 - **precision at 10**: the share of the ten nearest sketches that show the digit of the query;
 - **recall at 100**: the share of the query's 50 nearest rows, by the cosine of the rows themselves, that are among the
@@ -15,7 +16,8 @@ Run with ``--data DIR``, a folder that holds ``t10k-images-idx3-ubyte.gz`` and `
 """
 
 # %%
-# The rows: pixels, scaled and centred by their public range. The unit of privacy is one pixel over its whole range.
+# The rows are pixels, scaled and centred by their public range. The unit of privacy is a change of one pixel by its
+# whole range.
 import argparse
 import gzip
 import time
@@ -63,8 +65,9 @@ def quality(nearest):
 
 
 # %%
-# Three ways to search. Numbers are compared by their cosine. Signs go to scikit-learn as they are. Packed bits go to
-# :class:`~skdprp.similarity.HammingNeighbors`, which finds the same rows in less time and an eighth of the memory.
+# There are three ways to search. Numbers are compared by their cosine. Signs are searched by scikit-learn. Packed bits
+# are searched by :class:`~skdprp.similarity.HammingNeighbors`, which finds the same rows in less time and with an
+# eighth of the memory.
 def search_numbers(S, T):
     """Nearest by cosine."""
     return NearestNeighbors(n_neighbors=100, metric="cosine", algorithm="brute").fit(T).kneighbors(S)[1]
@@ -98,8 +101,8 @@ def retrieve(sketch, search, epsilon):
 
 
 # %%
-# Without privacy means: the same sketch with next to no noise, which shows what the projection and the rounding to
-# signs cost by themselves.
+# *Not private* is the same sketch with almost no noise. It shows the cost of the projection and of the rounding to
+# signs.
 epsilons = [0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0]
 not_private = 1e6
 print(f"{name}: {len(queries)} queries, {len(database)} rows, sketches of {n_components}\n")
@@ -113,10 +116,11 @@ exact = quality(np.argsort(-cosines(queries, database), axis=1)[:, :100])
 chance = np.mean([np.mean(labels == label) for label in wanted]), 100 / len(database)
 
 # %%
-# Signs and packed bits are one mechanism, and differ by its noise only. At small epsilon they find more than numbers
-# do, for one pixel moves one bit; but they hide a change of one pixel only, where the numbers hide the same change
-# spread over many. With little noise the numbers win, for they hold more than signs. The dashed lines are the same
-# sketches with next to no noise; that of the numbers may lie on the black one.
+# Signs and packed bits are the same mechanism; their results differ only because the noise is drawn anew. At small
+# epsilon they find more than numbers, because one pixel affects only one bit. But they only hide a change of one pixel,
+# whereas numbers also hide a change of the same size that is spread over many pixels. At large epsilon numbers find
+# more, because they contain more information than signs. The dashed lines are the same sketches with almost no noise;
+# that of the numbers may coincide with the black line.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True, layout="constrained")
 for panel, (ax, title) in enumerate(zip(axes, ["precision at 10", "recall at 100 of the 50 nearest"], strict=True)):
     for label, (_, _, colour, marker) in methods.items():
@@ -137,15 +141,15 @@ if options.output:
 plt.show()
 
 # %%
-# What is released at epsilon = 5, in full.
+# This is the whole guarantee at epsilon = 5:
 sketch = DPSignOPORP(**size, epsilon=5.0, output="packed").fit(database)
 print(sketch.guarantee_)
 
 # %%
 # The bits in other engines
 # -------------------------
-# Packed sketches are plain bytes in the order of :func:`numpy.packbits`: a binary index of FAISS takes them as they are
-# and finds the same distances.
+# Packed sketches are plain bytes in the order of :func:`numpy.packbits`. A binary index of FAISS accepts them and finds
+# the same distances.
 S, T = sketch.transform(queries), sketch.transform(database)
 distances, indices = HammingNeighbors(10).fit(T).kneighbors(S)
 try:
@@ -158,7 +162,8 @@ else:
     print("FAISS finds the same distances:", bool((index.search(S, 10)[0] == distances).all()))
 
 # %%
-# scikit-learn's estimators take the neighbours as a sparse graph. Ties go to the smaller index, every time.
+# Estimators of scikit-learn accept the neighbours as a sparse graph. Among equal distances, the smaller index always
+# comes first.
 from sklearn.neighbors import KNeighborsClassifier
 
 neighbors = HammingNeighbors(10).fit(T)

@@ -2,14 +2,14 @@
 A seed attack
 =============
 
-Noise protects as long as nobody can draw it again. Noise that came from a seed, be it ``random_state=42`` or the time
-of day, can be: an attacker tries seeds until the result makes sense. This is why no estimator here has a parameter that
-seeds its noise. Only for tests and figures is there :func:`~skdprp.testing.reproducible_noise`; here it stands for the
-mistake.
+Noise protects only as long as nobody can draw it again. Noise from a seed, such as ``random_state=42`` or the time of
+day, can be drawn again: an attacker tries seeds until the result makes sense. So no estimator of this library has a
+parameter that seeds its noise. :func:`~skdprp.testing.reproducible_noise` seeds it for tests and figures only. Here it
+plays the part of the mistake.
 """
 
 # %%
-# A digit is released pixel by pixel with strong Gaussian noise, under a seed that the holder keeps secret.
+# Each pixel of a digit is released with strong Gaussian noise. The seed of the noise is kept secret.
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
@@ -24,12 +24,12 @@ with reproducible_noise(seed=1789):
 seeded.guarantee_
 
 # %%
-# The attacker draws the noise of each seed from 0 to 4999 and subtracts it. Pixels are whole numbers from 0 to 16, and
-# only one seed gives such numbers.
+# The attacker draws the noise of each seed from 0 to 4999 and subtracts it from the release. Pixels are numbers from 0
+# to 16, and only one seed gives such numbers for all pixels.
 
 
 def without_noise(seed):
-    """Take the noise of a seed off the release."""
+    """Subtract the noise of a seed from the release."""
     with reproducible_noise(seed):
         return release - seeded.transform(np.zeros_like(release))
 
@@ -38,13 +38,13 @@ found = [seed for seed in range(5000) if np.all(np.abs(without_noise(seed) - 8) 
 print("seeds that make sense:", found)
 
 # %%
-# The row comes back exactly. Against noise from the kernel, there is nothing to try.
+# The attack recovers the row exactly. Noise from the operating system has no seed to try.
 unseeded = DPRandomProjection(projection="identity", epsilon=0.5, max_change=16.0).fit(digit)
 pictures = {
     "the row": digit,
     "released, seeded noise": release,
     "after the attack": without_noise(found[0]),
-    "released, kernel noise": unseeded.transform(digit),
+    "released, unseeded noise": unseeded.transform(digit),
 }
 fig, axes = plt.subplots(1, 4, figsize=(9, 2.6), layout="constrained")
 for ax, (title, picture) in zip(axes, pictures.items(), strict=True):

@@ -2,13 +2,13 @@
 Sparse rows in a million dimensions
 ===================================
 
-Texts as sets of words, hashed to a million columns: each row has some hundred nonzeros. OPORP and its signs cost one
-addition for each of them, whatever the width, and turn a row into 512 numbers or 64 bytes.
+Each text is a set of words, hashed to a million columns, so each row has some hundred nonzeros. OPORP and its signs
+need one addition for each nonzero, for any number of columns. They turn a row into 512 numbers or 64 bytes.
 """
 
 # %%
-# The texts are the documentation of functions in numpy, scipy and scikit-learn, which you have; the task is to tell
-# which of the three a text is from.
+# The texts are the documentation of functions in numpy, scipy and scikit-learn, which are installed with this library.
+# The task is to predict which of the three packages a text comes from.
 import inspect
 from importlib import import_module
 from time import perf_counter
@@ -40,9 +40,10 @@ y = np.repeat(list(texts), [len(part) for part in texts.values()])
 print({library: len(part) for library, part in texts.items()})
 
 # %%
-# The hash does not depend on the data; a vocabulary learnt from the rows would, and so would its idf weights. Of each
-# word only whether it occurs is kept, with the random sign of its column: a word written once more or once less is
-# one coordinate changed by at most 1. That is the unit of privacy, ``max_change=1``; a word for another is two of them.
+# The hash does not depend on the data, unlike a vocabulary or idf weights that are learnt from the rows. A row only
+# says which words occur, each with the random sign that the hash gives it. Writing a word once more or once less
+# changes one coordinate by at most 1. This is the unit of privacy, ``max_change=1``. Replacing a word by another
+# changes up to two coordinates.
 words = HashingVectorizer(norm=None, n_features=2**20)
 documents = [text for part in texts.values() for text in part]
 X = words.transform(documents).sign()
@@ -54,11 +55,11 @@ for sketch in (DPOPORP(512, random_state=0), DPSignOPORP(512, output="packed", r
     print(f"{type(sketch).__name__:<12}{perf_counter() - start:.2f} s, {released[0].nbytes} bytes for each row")
 
 # %%
-# To search, one needs the sketch and the query itself, which needs no noise if it is the searcher's own: who knows the
-# first forty words of a text mostly finds it among the first ten. Noisy numbers find more than bits, with as many
-# components as a release may hold: a component that no word reaches counts for little in ``SketchNeighbors``, which
-# learns from the release how components are distributed. Counting the bits that differ finds next to nothing, for most
-# bits of a short query are reached by none of its words, and are random.
+# A query is the first forty words of a text, and the search should find this text among the first ten. The query is the
+# searcher's own and needs no noise. Noisy numbers find more than bits, and more components are better:
+# ``SketchNeighbors`` learns from the release how components are distributed, so components without a word hardly count.
+# Counting the bits that differ finds next to nothing. Most bits of a short query are random, because none of its words
+# affects them.
 rng = np.random.default_rng(0)
 wanted = rng.choice(len(y), 300, replace=False)
 beginnings = words.transform([" ".join(documents[i].split()[:40]) for i in wanted]).sign()
@@ -75,7 +76,7 @@ for name, (search, queries) in searches.items():
     print(f"{name}: recall at 10 is {(nearest == wanted[:, None]).any(axis=1).mean():.2f}")
 
 # %%
-# To learn, bits do better when epsilon is small, numbers when it is large.
+# For learning, bits are better at small epsilon, and numbers at large epsilon.
 options = {"epsilons": [1, 3, 10, 30, 100], "cv": StratifiedKFold(3, shuffle=True, random_state=0), "n_repeats": 1}
 ax = None
 for sketch in (DPOPORP(512, random_state=0), DPSignOPORP(512, random_state=0)):

@@ -2,14 +2,14 @@
 From a raw table to a private model
 ===================================
 
-A table as it comes: numbers of unknown range, categories that nobody has listed, one epsilon for all. Nothing is read
-off the rows that the budget does not pay for.
+A raw table has numbers of unknown range and categories that nobody has listed. One epsilon covers everything that is
+learnt from it: bins, categories and the model.
 """
 
 # %%
-# Four thousand rows of the *Adult* data are shipped with this example: B. Becker and R. Kohavi, UCI Machine Learning
-# Repository, 1996, licence CC BY 4.0. The figures below are of these few. ``python plot_table.py --data adult.csv``
-# takes the whole table, of 30,162 rows, where accuracy is about .84 and AUC .905.
+# This example comes with four thousand rows of the *Adult* data: B. Becker and R. Kohavi, UCI Machine Learning
+# Repository, 1996, licence CC BY 4.0. The scores below are for these rows. ``python plot_table.py --data adult.csv``
+# uses the whole table, of 30,162 rows; its accuracy is about .84 and its AUC .905.
 import argparse
 
 import matplotlib.pyplot as plt
@@ -27,10 +27,10 @@ income = table.pop("income")
 X, X_test, y, y_test = train_test_split(table, income, test_size=0.2, random_state=0)
 
 # %%
-# :func:`~skdprp.make_table_preprocessor` is told nothing of the columns, and so finds bins of numbers, frequent
-# categories and a bin for what is missing, all in one private release. Every row that comes out has norm 1, which the
-# model expects; it has one weight for each bin. :func:`~skdprp.set_budget` gives both what together makes
-# (1, 1e-6)-differential privacy.
+# :func:`~skdprp.make_table_preprocessor` gets no information about the columns. So it finds bins of numbers, frequent
+# categories and bins for missing values, all in one private release. All prepared rows have norm 1, the default
+# ``max_norm`` of the model, and the model has one weight for each bin. :func:`~skdprp.set_budget` divides epsilon and
+# delta between both steps, so that the total is (1, 1e-6)-differentially private.
 classifier = AMPClassifier(epsilon=0.7, classes=["<=50K", ">50K"])
 model = make_pipeline(make_table_preprocessor(epsilon=0.3), classifier)
 model = set_budget(model, X, y, epsilon=1.0, delta=1e-6).fit(X, y)
@@ -38,11 +38,12 @@ print(f"accuracy {model.score(X_test, y_test):.3f}, always the first class {(y_t
 print(f"AUC {roc_auc_score(y_test == '>50K', model.predict_proba(X_test)[:, 1]):.3f}")
 
 # %%
-# What was released, and what it costs:
+# The report says what was released, and states the total:
 print(privacy_report(model))
 
 # %%
-# The weights of the bins are public, and so are these curves: how much a value counts for the higher income.
+# You can publish the weights of the bins, and so this figure, too. A larger weight means that a value makes the higher
+# income more likely.
 names, weights = model[0].get_feature_names_out(), classifier.coef_[0]
 fig, axes = plt.subplots(1, 2, figsize=(10, 3.8), sharey=True, layout="constrained")
 for ax, column in zip(axes, ["age", "education"], strict=True):
@@ -55,4 +56,5 @@ for ax, column in zip(axes, ["age", "education"], strict=True):
     ax.tick_params(axis="x", rotation=90)
     ax.set_title(column)
 axes[0].set_ylabel("weight")
+fig.suptitle(repr(privacy_report(model).total))
 plt.show()

@@ -2,14 +2,16 @@
 Near-duplicates among text messages
 ===================================
 
-Fraud goes round with another name or number in each message. Who gets one wants to know whether others had nearly the
-same; who collects messages cannot publish them. What is released here are noisy sketches of the words of each message:
-they hide whether it has any one word, and still tell which other one it is nearly the same as.
+Fraudulent messages are sent to many people, each with another name or number. Somebody who gets one wants to know
+whether others got nearly the same message, but whoever collects messages cannot publish them. This example releases
+noisy sketches of the words of each message instead. A sketch hides whether a message has any one word, and can still be
+compared with other messages.
 """
 
 # %%
-# The messages are made up: half of them chatter, half one of sixty frauds, with a few words changed in each. On a
-# command line, ``--data DIR`` takes the 5574 real ones of SMSSpamCollection instead.
+# The messages are simulated. Half of them have random words, and half are copies of one of sixty frauds, with a few
+# words changed in each copy. On the command line, ``--data DIR`` uses the 5574 real messages of SMSSpamCollection
+# instead.
 import argparse
 import warnings
 from pathlib import Path
@@ -23,12 +25,12 @@ from skdprp import DPOPORP, DPSignOPORP
 from skdprp.similarity import HammingNeighbors, SketchNeighbors, best_n_repeats
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--data", type=Path, help="folder with SMSSpamCollection; default: messages that are made up")
+parser.add_argument("--data", type=Path, help="folder with SMSSpamCollection; default: simulated messages")
 folder = parser.parse_args().data
 rng = np.random.default_rng(0)
 
 
-def made_up_messages(n_messages, n_frauds):
+def simulated_messages(n_messages, n_frauds):
     """Draw messages of 5 to 20 words, few of which are common; half repeat frauds, with one to three changes."""
     syllables = [consonant + vowel for consonant in "bdfgklmnprst" for vowel in "aeiou"]
     vocabulary = np.array(["".join(rng.choice(syllables, 3)) for _ in range(3000)])
@@ -47,15 +49,16 @@ def made_up_messages(n_messages, n_frauds):
 
 
 if folder is None:
-    messages = made_up_messages(4000, n_frauds=60)
+    messages = simulated_messages(4000, n_frauds=60)
 else:
     lines = (folder / "SMSSpamCollection").read_text(encoding="utf-8").splitlines()
     messages = sorted({line.split("\t", 1)[1] for line in lines})
 
 # %%
-# Which words a message has is hashed to 4096 columns: a hash does not depend on the data, and a vocabulary would. One
-# word more or less is one column changed by 1, ``max_change=1``, and a word for another is two of them. Of trigrams of
-# characters, which find words that are misspelt, a letter for another would be six (:ref:`one-change`).
+# The words of a message are hashed to 4096 columns of zeros and ones. A hash does not depend on the data, but a
+# vocabulary would. Adding or removing a word changes one column by 1, which is the unit of privacy, ``max_change=1``.
+# Replacing a word changes two columns. Trigrams of characters would also find misspelt words, but there, replacing a
+# letter changes up to six columns (:ref:`one-change`).
 words = HashingVectorizer(n_features=4096, binary=True, norm=None, lowercase=False)
 X = words.transform(messages)
 order = rng.permutation(X.shape[0])
@@ -69,9 +72,9 @@ print(
 )
 
 # %%
-# Most messages have at most thirty words. Told so, by a number that does not come from these messages, a sketch says
-# which releases cannot work: most bits of a row may be reached by none of its words, or the noise may hide all words at
-# once.
+# Most messages have at most thirty words; we know this without these messages. With ``max_nonzeros=30``, a sketch warns
+# of two kinds of useless releases: most bits of each row are random, because no word of the row affects them, or the
+# noise hides all words at once.
 useless = DPSignOPORP(512, epsilon=5.0, max_nonzeros=30), DPOPORP(4096, epsilon=0.1, noise="laplace", max_nonzeros=30)
 with warnings.catch_warnings(record=True) as told:
     warnings.simplefilter("always")
@@ -81,14 +84,15 @@ for warning in told:
     print(warning.message)
 
 # %%
-# A query without noise, which must stay with the searcher, is scored against noisy numbers. If the query has to be
-# hidden as well, it is a sketch itself, and bits are compared with bits: few of them, in repetitions.
-# Both answer two questions. Are the nearest ten rows the right ones, where there are any? And does the distance of the
-# nearest tell whether there are any: how often is a message that has some nearer than one that has none?
+# A query without noise stays with the searcher, and is compared with noisy numbers. If the query has to be private as
+# well, it is sketched, too, and bits are compared with bits: few bits, in repetitions. We ask two questions about both
+# searches. If a query has near-duplicates, is one of them among the ten nearest? And does the distance of the nearest
+# row tell whether a query has near-duplicates? The second answer is an AUC: how often a query with near-duplicates is
+# nearer to a row than a query without.
 
 
 def report(name, distances, nearest):
-    """Print how many queries find what is nearly the same, and how well the distance tells that there is any."""
+    """Print the share of queries that find a near-duplicate, and how well the distance tells that there is one."""
     found = np.take_along_axis(alike, nearest, axis=1).any(axis=1)[has_any].mean()
     print(f"{name:<32} found {found:.2f}, told apart {roc_auc_score(has_any, -distances[:, 0]):.2f}")
 
@@ -103,7 +107,8 @@ for epsilon in (2.0, 5.0, 20.0):
     report(f"epsilon = {epsilon:>4}, bits with bits", *search.kneighbors(bits.transform(queries)))
 
 # %%
-# Among the real messages, where 41 of the 500 queries are nearly the same as a released one, plain queries find .73,
-# .95 and 1.00 of these, and bits .04, .36 and .73, on average over three draws. What is found here an attacker finds
-# too: who guesses a whole message sees whether one like it was released. What is hidden is any one word of it:
+# Among the real messages, 41 of the 500 queries are nearly the same as a released one. At epsilon = 2, 5 and 20, plain
+# queries find .73, .95 and 1.00 of these 41, and bits .04, .36 and .73, on average over three draws. An attacker finds
+# the same: somebody who guesses a whole message can see whether a similar one was released. Only each single word is
+# hidden:
 print(repr(numbers.guarantee_))

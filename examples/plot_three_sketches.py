@@ -2,13 +2,13 @@
 Three sketches side by side
 ===========================
 
-A dense random projection, a sparse one (OPORP) and its signs, all at 256 components and the same epsilon: how well do
-they keep the similarity of two rows, and how long do they take?
+This example compares a dense random projection, a sparse one (OPORP) and the signs of OPORP, all with 256 components
+and the same epsilon: how accurately they estimate the similarity of two rows, and how long they take.
 """
 
 # %%
-# Rows on the unit sphere of 4096 dimensions, in pairs of every angle. One coordinate may change by 0.1: that is the
-# unit of privacy.
+# The rows have 4096 dimensions and norm 1, and come in pairs with random angles between them. The unit of privacy is a
+# change of one coordinate by 0.1.
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -28,7 +28,7 @@ V /= np.linalg.norm(V, axis=1, keepdims=True)
 V = np.cos(angle)[:, None] * U + np.sin(angle)[:, None] * V
 
 # %%
-# Real sketches compare by the cosine, bits by the share that agree.
+# Sketches of numbers are compared by their cosine, and bits by the share of bits that agree.
 public = {"max_change": 0.1, "random_state": 0}
 
 
@@ -55,10 +55,11 @@ for row, epsilon in zip(axes, (10.0, 100.0), strict=True):
         print(f"{kind.__name__:<20} epsilon {epsilon:>5g}  error {error:.3f}  {1000 * seconds:6.1f} ms")
 fig.supxlabel("cosine of two rows")
 fig.supylabel("cosine estimated from their sketches")
+fig.suptitle("unit of privacy: one coordinate changed by 0.1")
 
 # %%
-# Noise on sums shrinks the cosines: it adds to the length of every sketch, and not to the agreement of two
-# (:func:`~skdprp.similarity.squared_distances` and the like take that off where it matters). Bits cannot say more than
-# one of two things however large epsilon is, but need little noise: of the sums of 16 coordinates, a change of one by
-# 0.1 can turn the sign of those near zero only. So bits win at small epsilon, and numbers where the noise is small.
-# OPORP keeps as much as the dense projection, in a fraction of its time.
+# Noise on numbers makes the estimated cosines too small, because it increases the norm of each sketch, but not the
+# inner product of two. (:func:`~skdprp.similarity.squared_distances` and similar functions correct for that.) A bit
+# contains little information at any epsilon, but needs little noise: a change of 0.1 can only flip the sign of a sum
+# that is near zero. So bits are more accurate at small epsilon, and numbers at large epsilon. OPORP is as accurate as
+# the dense projection, in a fraction of the time.

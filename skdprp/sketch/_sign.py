@@ -71,9 +71,10 @@ class SignSketch(BaseSketch):
             return
         row = "any row" if self.max_nonzeros is None else f"a row with max_nonzeros={self.max_nonzeros}"
         warn_at_caller(
-            f"At most {reached} of the {k} bits of {row} tell of it, at any epsilon: no nonzero reaches the others. To "
-            "compare bits with bits, choose fewer n_components, or more bits for each nonzero: n_repeats, by "
-            "skdprp.similarity.best_n_repeats, or a larger density. To search by plain queries, promise nothing.",
+            f"At most {reached} of the {k} bits of {row} depend on the row: no nonzero reaches the others, which are "
+            "random at any epsilon. To compare bits with bits, choose fewer n_components, or more bits for each "
+            "nonzero: n_repeats, see skdprp.similarity.best_n_repeats, or a larger density. For plain queries, ignore "
+            "this.",
             DataDimensionalityWarning,
         )
 
