@@ -9,6 +9,10 @@ class Unit(StrEnum):
     ROW = "one row"
     PERSON = "one person (all of its rows)"
 
+    @classmethod
+    def _missing_(cls, value):
+        return {"row": cls.ROW, "person": cls.PERSON, "one person": cls.PERSON}.get(value)
+
     def __repr__(self):
         return str.__repr__(self)
 

@@ -38,6 +38,10 @@ _NEIGHBOURS_OF_PERSONS = {
         "other",
     ),
 }
+_NEIGHBOURS_OF_OTHERS = {
+    Relation.REPLACE_ONE: ("{unit} replaced", "data sets that differ in {unit}, which another one replaces"),
+    Relation.ADD_REMOVE: ("{unit} blank or not", "data sets that differ in {unit}, which is blank in the other"),
+}
 # Whoever states a distance may not know the maps before: a change of 1 in what enters a scaler may leave it as 100.
 AS_THEY_REACH_IT = "as they reach each release"
 RELEASED_AT = {
@@ -93,15 +97,19 @@ def _lines(beside, fact):
     return beside + "\n".join(wrap(f"{blank}- {text}", indent=len(beside) + 2) for text in fact).removeprefix(blank)
 
 
-def _neighbours(relation, unit):
+def _neighbours(relation, unit, bound):
     """How neighbours differ, in one line and as a sentence."""
-    return (_NEIGHBOURS_OF_PERSONS if unit == Unit.PERSON else _NEIGHBOURS)[relation]
+    if unit == Unit.PERSON:
+        return _NEIGHBOURS_OF_PERSONS[relation]
+    if unit != Unit.ROW and relation in _NEIGHBOURS_OF_OTHERS:
+        return tuple(text.format(unit=unit) for text in _NEIGHBOURS_OF_OTHERS[relation])
+    return tuple(text.format(bound) for text in _NEIGHBOURS[relation])
 
 
 def neighbours_sentence(adjacency, unit=Unit.ROW):
     """Say in full which data sets are neighbours; of those at a distance, where it is measured."""
     compared = f", {_where_compared(adjacency.after)}" if adjacency.is_distance else ""
-    return _neighbours(adjacency.relation, unit)[1].format(adjacency.bound) + compared
+    return _neighbours(adjacency.relation, unit, adjacency.bound)[1] + compared
 
 
 def _where_compared(maps):
@@ -110,7 +118,7 @@ def _where_compared(maps):
 
 def neighbours_in_short(relation, bound, unit=Unit.ROW):
     """Say in a few words how neighbours differ."""
-    return _neighbours(relation, unit)[0].format(bound)
+    return _neighbours(relation, unit, bound)[0]
 
 
 def guarantee_line(guarantee):

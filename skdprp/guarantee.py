@@ -1,6 +1,7 @@
 """Privacy guarantees: values that state in full what holds of a release, add up, and can be shown."""
 
 import math
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from fractions import Fraction
@@ -208,8 +209,9 @@ class PrivacyGuarantee:
     definition : Definition or str, default=Definition.DP
         What kind of privacy. Guarantees of different definitions never compose.
     unit : str, default="one row"
-        What is protected: "one row", or "one person (all of its rows)" where a fit was given `groups`. A replaced
-        person covers a row of it that is replaced, see :func:`compose`.
+        What is protected: "one row" (or "row"), or "one person (all of its rows)" (or "person") where a fit was given
+        `groups`. A replaced person covers a row of it that is replaced, see :func:`compose`. Any other text, such as
+        "one household", is a unit of its own.
     adjacency : Adjacency or None, default=None
         Which pairs of inputs cannot be told apart.
     per : {"fit", "transform"} or None, default=None
@@ -300,7 +302,7 @@ class PrivacyGuarantee:
         for name in ("epsilon", "delta", "audited_epsilon", "hidden_changes"):
             object.__setattr__(self, name, to_python(getattr(self, name)))
         object.__setattr__(self, "definition", Definition(self.definition))
-        if self.unit in list(Unit):
+        with suppress(ValueError):  # others are named by whoever states the guarantee
             object.__setattr__(self, "unit", Unit(self.unit))
         if self.unit == Unit.PERSON and self.adjacency is not None and self.adjacency.is_distance:
             raise ValueError(f"Persons are replaced, or blank, and not {self.adjacency}.")

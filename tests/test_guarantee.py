@@ -648,3 +648,16 @@ def test_distances_say_where_they_are_measured_and_replaced_rows_need_not(relati
     assert str(dataclasses.replace(adjacency, after="scaler")).endswith(", as they leave scaler")
     for place in ("replace_one", "add_remove"):
         assert "as they" not in str(Adjacency(place))
+
+
+def test_a_unit_of_ones_own_is_printed_and_short_names_are_those_of_rows_and_persons():
+    """The unit "one patient" was printed as a row."""
+    replaced, blank = Adjacency("replace_one"), Adjacency("add_remove")
+    assert repr(PrivacyGuarantee(1.0, 0.0, unit="one patient", adjacency=replaced)) == "1.0-DP, one patient replaced"
+    assert repr(PrivacyGuarantee(1.0, 0.0, unit="one patient", adjacency=blank)) == "1.0-DP, one patient blank or not"
+    assert "data sets that differ in one patient" in str(
+        PrivacyGuarantee(1.0, 0.0, unit="one patient", adjacency=blank)
+    )
+    for unit in ("person", "one person"):
+        assert PrivacyGuarantee(1.0, 0.0, unit=unit).unit == "one person (all of its rows)"
+    assert PrivacyGuarantee(1.0, 0.0, unit="row") == PrivacyGuarantee(1.0, 0.0)

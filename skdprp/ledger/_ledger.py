@@ -13,7 +13,6 @@ from tempfile import mkstemp
 from threading import Lock
 from uuid import uuid4
 
-from .._adjacency import Unit
 from .._noise import is_seeded
 from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, n_forks, open_journals
 from ..guarantee import Adjacency, PrivacyGuarantee
@@ -511,7 +510,6 @@ class PrivacyLedger:
         adjacency = adjacency if isinstance(adjacency, Adjacency) else Adjacency(adjacency)
         if unit not in ("row", "person"):
             raise ValueError(f'unit is "row" or "person", got {unit!r}.')
-        unit = Unit.PERSON if unit == "person" else Unit.ROW
         budget = PrivacyGuarantee(epsilon, delta, unit=unit, adjacency=adjacency)
         if not math.isfinite(budget.epsilon):
             raise ValueError(f"A limit is finite, got epsilon={epsilon}.")
@@ -519,7 +517,7 @@ class PrivacyLedger:
             raise ValueError('composition is "basic", or "gaussian" with 0 < delta < 1.')
         if not (book := self._book()):
             raise LedgerError("Set the limit of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
-        book.set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition, unit))
+        book.set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition, budget.unit))
 
     def check(self, planned):
         """Refuse, before anything is spent, what would pass the limit; nothing is entered, and nothing is reserved.

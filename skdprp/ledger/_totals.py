@@ -209,8 +209,6 @@ def _total(entries, kind, delta, limit):
         "missing": _counts(missing),
         "neighbours": neighbours_sentence(kind.adjacency, kind.unit) if kind.adjacency else "not stated",
     }
-    if kind.unit not in list(Unit):
-        facts["neighbours"] += f" (of {kind.unit})"
     reasons = []
     if violated:
         reasons.append(f"{as_counts(_counts(violated))} VIOLATED, as an audit has shown")
