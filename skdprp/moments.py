@@ -475,10 +475,10 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             raise ValueError("target_bounds are too close or too far for float64: choose another unit of the targets.")
         return columns
 
-    def _calibration_of(self, shape, dtype, n_outputs):
-        """What `fit` would fix for rows of a shape and a type, and so many targets: nothing is spent."""
+    def _calibration_of(self, shape, dtype, n_outputs, unit=Unit.ROW):
+        """What `fit` would fix for rows, or persons, of a shape and a type, and so many targets: nothing is spent."""
         targets = None if self.target_bounds is None else np.empty((1, n_outputs))
-        return self._calibrate(shape[0], self._columns(np.empty((1, shape[1])), targets), Unit.ROW)
+        return self._calibrate(shape[0], self._columns(np.empty((1, shape[1])), targets), unit)
 
     def _calibrate(self, n_samples, columns, unit):
         """Noise and guarantee, from the number of rows, or of persons, and what the columns are."""

@@ -37,6 +37,7 @@ from skdprp import (
     PrivacyGuarantee,
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
+    PublicScaler,
     _noise,
     _persons,
     add_moments,
@@ -45,12 +46,13 @@ from skdprp import (
     load_moments,
     privacy_report,
     save_moments,
+    set_budget,
     worst_neighbours,
 )
 from skdprp._adjacency import Unit
 from skdprp._persons import persons_in_parts, persons_of, roots, shares
 from skdprp.guarantee import Adjacency
-from skdprp.ledger import LedgerError
+from skdprp.ledger import LedgerError, entry
 from skdprp.mechanisms import gaussian_profile
 from skdprp.moments import CompensatedSum, accuracy
 from skdprp.neural_network import _steps
@@ -828,3 +830,49 @@ def test_weights_of_rows_are_no_persons_in_whatever_they_come(kind):
     X, y = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 2)), np.arange(40) % 2
     with pytest.raises(ValueError, match="labels of persons, and no weights"):
         DPSGDClassifier(classes=[0, 1]).fit(X, y, kind(np.where(y == 1, 0.5, 1.0)))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPSGDClassifier(classes=[0, 1], batch_size=8, n_epochs=3),
+        DPSGDClassifier(classes=[0, 1]),
+        DPRidge(target_bounds=(0, 1)),
+        DPRidge(target_bounds=(0, 1), mechanism="moments"),
+        DPMoments(),
+    ],
+    ids=str,
+)
+def test_a_plan_for_persons_is_what_a_fit_with_their_groups_guarantees(model):
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.uniform(-1, 1, (60, 3)), np.arange(60) % 2, rng.integers(0, 17, 60)
+    pipeline = make_pipeline(PublicScaler((-1.0, 1.0)), model)
+    targets = () if isinstance(model, DPMoments) else (y,)
+    set_budget(pipeline, X, *targets, groups=groups, epsilon=0.7, delta=1e-4)
+    plan = privacy_report(pipeline, X, *targets, groups=groups)
+    with PrivacyLedger() as ledger:
+        ledger.limit(0.7, 1e-4, unit="person")
+        ledger.check(plan)
+        with entry(plan):
+            pipeline.fit(X, *targets, **{f"{pipeline.steps[-1][0]}__groups": groups})
+    (released,) = ledger.entries
+    assert (released.guarantee, plan.private.unit) == (plan.private, PERSON)
+    assert plan.private.loss == pipeline[-1].guarantee_.loss
+    assert "each step that takes groups is given those given here" in plan.private.assumptions
+
+
+def test_plans_for_persons_need_a_step_that_takes_groups_and_all_rows():
+    X, y, groups = np.zeros((6, 2)), np.arange(6) % 2, [1, 1, 2, 2, 3, 3]
+    model = DPSGDClassifier(classes=[0, 1])
+    with pytest.raises(ValueError, match="No private step takes groups"):
+        privacy_report(AMPClassifier(classes=[0, 1]), X, y, groups=groups)
+    with pytest.raises(ValueError, match="one label for each row"):
+        privacy_report(model, X, y, groups=groups[:5])
+    with pytest.raises(ValueError, match="leave n_samples out"):
+        privacy_report(model, X, y, groups=groups, n_samples=100)
+    with pytest.raises(ValueError, match="fit to come"):
+        privacy_report(model, groups=groups)
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-2, unit="person")
+        with pytest.raises(LedgerError, match="Give groups to the fit, and to its plan"):
+            ledger.check(privacy_report(model, X, y))

@@ -53,9 +53,10 @@ class Limit:
         """
         for one in new:
             if not self._admits(one.guarantee):
+                cure = " Give groups to the fit, and to its plan." * (self.unit == Unit.PERSON)
                 raise LedgerError(
-                    f"{one.estimator} is not released: {one.guarantee!r} for {one.guarantee.unit} is void, or says "
-                    f"nothing of the neighbours of the limit, {self.guarantee!r} for {self.guarantee.unit}."
+                    f"{one.estimator} is not released: {one.guarantee!r} is void, or says nothing of the neighbours of "
+                    f"the limit, {self.guarantee!r}.{cure}"
                 )
         for entry in entries[self._spent.n_releases :]:
             self._spent.add(self._rows_of(entry), self.costs(entry))

@@ -380,11 +380,11 @@ class DPRidge(RegressorMixin, PrivateMoments):
             unit=unit,
         )
 
-    def _calibration_of(self, shape, dtype, n_outputs):
+    def _calibration_of(self, shape, dtype, n_outputs, unit=Unit.ROW):
         if not self._descends(np.broadcast_to(0.0, shape)):
-            return super()._calibration_of(shape, dtype, n_outputs)
+            return super()._calibration_of(shape, dtype, n_outputs, unit)
         columns = self._columns(np.empty((1, shape[1])), np.empty((1, n_outputs)))
-        return self._calibrate_descent(self._plan(shape[0], columns, Unit.ROW), shape[0], Unit.ROW)
+        return self._calibrate_descent(self._plan(shape[0], columns, unit), shape[0], unit)
 
     def _calibrate(self, n_samples, columns, unit):
         """Noise and guarantee of one release, from the number of rows or persons and what the columns are."""

@@ -80,7 +80,7 @@ class Budget:
 
 
 @with_python_numbers
-def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
+def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
     """Set epsilon and delta of every private step, so that what all guarantee together is one target.
 
     Parameters
@@ -92,10 +92,13 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
         them are passed through the steps before the model to see how wide they become.
     y : array-like of shape (n_samples,) or (n_samples, n_targets), or None, default=None
         Labels or targets, of which the number of classes or targets is used.
+    groups : array-like of shape (n_samples,) or None, default=None
+        The person of each row, where each step that takes `groups` will be given them. Only their number is used.
     epsilon : float, default=1.0
-        Bound on the privacy loss of one row in all steps together.
+        Bound on the privacy loss of one row, or person, in all steps together.
     delta : float or None, default=None
-        What is added to the bound by `epsilon`; None is 1 / n_samples**2, or what it was if the only step is a sketch.
+        What is added to the bound by `epsilon`; None is 1 / n_samples**2, of persons the same of their number, or what
+        it was if the only step is a sketch.
 
     Returns
     -------
@@ -143,17 +146,17 @@ def set_budget(estimator, X, y=None, *, epsilon=1.0, delta=None):
     path, step = next(iter(private.items()), ("", None))
     if len(private) == 1 and not hasattr(step, "_calibration_of"):
         if hasattr(step, "calibrate_for") and delta is None:  # a search, and no sketch
-            delta = 1.0 / max(PublicFacts.of(X, y).n_samples, 2) ** 2
+            delta = PublicFacts.of(X, y).default_delta
         prefix = f"{path}__" if path else ""
         params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
         planned = clone(estimator).set_params(**params)
-        facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y)
+        facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y, groups=groups)
         report = report_before_fit(rehearse(planned, facts))
         # The delta of a sketch may have to be what it is.
         _check_total(estimator, report, epsilon, 1.0 if delta is None else delta)
         return estimator.set_params(**params)
-    facts = PublicFacts.of(X, y)
-    delta = 1.0 / max(facts.n_samples, 2) ** 2 if delta is None else delta
+    facts = PublicFacts.of(X, y, groups=groups)
+    delta = facts.default_delta if delta is None else delta
     budget = Budget.of(estimator, facts)
     shared = budget.largest_target(epsilon, delta)
     report = budget.report(shared, delta)

@@ -44,7 +44,7 @@ from ..ledger import LedgerError, entry
 from ..ledger._ledger import thrown_away
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target, searched_profile
-from ..report import AS_PLANNED
+from ..report import AS_PLANNED, NO_GROUPS
 from ..report._rehearsal import (
     LAZY,
     PublicFacts,
@@ -505,7 +505,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             for fact in ("assumptions", "not_covered")
         }
         # A trial that is fitted otherwise has failed, and fits each step once.
-        assumed = [text for text in union["assumptions"] if text not in (*AS_PLANNED, FITTED_AS_COUNTED)]
+        assumed = [text for text in union["assumptions"] if text not in (*AS_PLANNED, NO_GROUPS, FITTED_AS_COUNTED)]
         trial_epsilon, trial_delta = printed_up(target[0]), printed_up(target[1])
         guarantee = PrivacyGuarantee(
             self.epsilon,

@@ -22,13 +22,17 @@ _AS_FITTED = (
 )
 AS_PLANNED = (
     "the fit has these steps and parameters",
-    "the fit is given rows and labels like those given here, and no groups",
+    "the fit is given rows and labels like those given here",
     "no step is handed anything that comes from these rows but the rows and their labels",
     "rows have as many columns after each step as the few had that were tried for this report",
 )
 
 
-def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
+NO_GROUPS = "no step is given groups"
+_THESE_GROUPS = "each step that takes groups is given those given here"
+
+
+def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, ledger=None):
     """Report what a fitted estimator released, what is covered by a guarantee, and what all of it costs.
 
     Parameters
@@ -43,6 +47,9 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), or None, default=None
         Labels or targets beside `X`, of which the number of targets is used, and where models list no `classes` the
         number of classes: then they are those of all `n_samples` rows.
+    groups : array-like of shape (n_samples,) or None, default=None
+        The person of each row of `X`, where each step that takes `groups` will be given them: it is priced for one
+        person, of all of which only the number is used.
     n_samples : int or None, default=None
         Number of rows at the fit, where `X` has a few of them only.
     ledger : PrivacyLedger or None, default=None
@@ -88,7 +95,7 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
     other parameters has no total, but where it was cloned to be fitted, as a column transformer or an ensemble does.
 
     **Persons.** The total is for one person with all of its rows where each private step had `groups` at its fit, and
-    for one row where some had none. Before a fit it is for rows.
+    for one row where some had none; before a fit, where `groups` are given here.
 
     **Whose word is taken.** Classes are known by their exact type: a subclass may learn, or release, whatever it likes.
     An estimator of yours, which derives from none of this library, is taken at its word: its ``guarantee_`` is charged
@@ -154,19 +161,20 @@ def privacy_report(estimator, X=None, y=None, *, n_samples=None, ledger=None):
     if not isinstance(estimator, Mapping) and not hasattr(estimator, "get_params"):
         raise TypeError(f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}.")
     if X is None:
-        if n_samples is not None:
-            raise ValueError("n_samples is for a report on a fit to come: give X, or a few rows like it.")
+        if n_samples is not None or groups is not None:
+            raise ValueError("n_samples and groups are for a report on a fit to come: give X, or a few rows like it.")
         return _report(estimator, _AS_FITTED, ledger=ledger)
     if ledger is not None or isinstance(estimator, Mapping):
         raise ValueError("X is for what an estimator will release: leave it out in a report on what was released.")
-    return report_before_fit(rehearse(estimator, PublicFacts.of(X, y, n_samples)))
+    return report_before_fit(rehearse(estimator, PublicFacts.of(X, y, n_samples, groups)))
 
 
 def report_before_fit(rehearsal):
     """Report on what the private steps of a rehearsal will release, with their parameters as they are."""
     for step in rehearsal.steps:
         step.state()
-    return replace(_report(rehearsal.estimator, AS_PLANNED), counted=PLANNED)
+    as_planned = (*AS_PLANNED, _THESE_GROUPS if rehearsal.has_groups else NO_GROUPS)
+    return replace(_report(rehearsal.estimator, as_planned), counted=PLANNED)
 
 
 def _report(estimator, as_known, *, ledger=None):

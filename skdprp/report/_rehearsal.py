@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from numbers import Integral
 from threading import RLock
 
@@ -25,8 +26,10 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.random_projection import BaseRandomProjection, johnson_lindenstrauss_min_dim
 from sklearn.utils import get_tags
 
+from .._adjacency import Unit
 from .._calibration import state
 from .._lazy import is_lazy
+from .._persons import persons_of
 from .._recording import PlanBlock
 from .._validation import FLOATS, float_type, is_frame, validate_array, without_values
 from ..ledger._ledger import thrown_away
@@ -71,14 +74,19 @@ class PublicFacts:
     n_targets: int = 0
     n_classes: tuple[int, ...] = ()  # of each target, if those are labels
     has_all_labels: bool = True
+    n_persons: int = 0  # where steps that take groups are given some
 
     @classmethod
-    def of(cls, X, y=None, n_samples=None):
-        """Collect them from rows and labels."""
+    def of(cls, X, y=None, n_samples=None, groups=None):
+        """Collect them from rows, labels and persons."""
         if is_lazy(X):
             raise TypeError(LAZY)
+        if groups is not None:
+            if n_samples is not None:
+                raise ValueError("groups are those of all rows: leave n_samples out.")
+            return replace(cls.of(X, y), n_persons=persons_of(groups, _n_rows(X)).number)
         if n_samples is None:
-            n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+            n_samples = _n_rows(X)
         if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or not 0 < n_samples < _MOST_SAMPLES:
             raise ValueError(f"n_samples is a number of rows, got {n_samples!r}.")
         n_samples = int(n_samples)
@@ -89,6 +97,11 @@ class PublicFacts:
         columns = labels.reshape(len(labels), -1).T
         n_classes = tuple(len(without_values(np.unique, column, name="y")) for column in columns)
         return cls(_head(X), n_samples, len(columns), n_classes, len(labels) >= n_samples)
+
+    @property
+    def default_delta(self):
+        """The delta of steps that are given none, of the number of rows or persons."""
+        return 1.0 / max(self.n_persons or self.n_samples, 2) ** 2
 
     def n_outputs(self, step):
         """Number of classes or targets of a private step."""
@@ -129,6 +142,7 @@ class Rehearsal:
 
     estimator: object
     steps: tuple[PrivateStep, ...]
+    has_groups: bool = False
 
 
 def not_priced(step):
@@ -175,7 +189,10 @@ def rehearse(estimator, facts):
             step.set_params(n_components=TakenFromRows(width))
         getattr(step, "__dict__", {}).pop("_skl_callbacks", None)  # which would see what is thrown away
     with in_private(), thrown_away(), PlanBlock():  # of what is fitted only widths are kept
-        return Rehearsal(model, tuple(_pass_steps(model, "", facts)))
+        steps = tuple(_pass_steps(model, "", facts))
+    if facts.n_persons and not any(takes_groups(step.estimator) for step in steps):
+        raise ValueError("No private step takes groups: DPSGDClassifier, DPRidge, DPPCA and DPMoments do.")
+    return Rehearsal(model, steps, bool(facts.n_persons))
 
 
 def own_parts(thing):
@@ -269,8 +286,11 @@ def _of_fitted(step, path, facts):
 def _private_step(step, path, n_features, dtype, facts):
     if not hasattr(step, "_calibration_of"):
         return PrivateStep(path, step, None)
-    shape = (facts.n_samples, n_features)
-    return PrivateStep(path, step, partial(step._calibration_of, shape, dtype, facts.n_outputs(step)))
+    if facts.n_persons and takes_groups(step):
+        known = (facts.n_persons, n_features), dtype, facts.n_outputs(step), Unit.PERSON
+    else:
+        known = (facts.n_samples, n_features), dtype, facts.n_outputs(step)
+    return PrivateStep(path, step, partial(step._calibration_of, *known))
 
 
 def _members(model, facts):
@@ -309,6 +329,15 @@ def _facts_of_members(kind, facts):
 
 def _joined(path, name):
     return f"{path}__{name}" if path else name
+
+
+def takes_groups(step):
+    """Whether a private step protects persons where its fit is given their rows; others refuse groups."""
+    return "groups" in signature(step.fit).parameters
+
+
+def _n_rows(X):
+    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def _head(X):
