@@ -194,11 +194,13 @@ def _introduce(X, y, options):
     kinds = "a number to predict" if options.target_bounds else f"{len(options.classes or set(y))} classes"
     print(f"{options.file}: {X.shape[0]} rows, {X.shape[1]} features, {kinds}")
     print(_NOT_LISTED if options.classes is None and options.target_bounds is None else _LISTED)
+    print("One row is protected. If a person has several rows, combine them into one row first.")
     found = _found(X, options)
     if found:
         names = [name for name in found if X[name].dtype == object]
         numbers = [name for name in found if name not in names]
-        print("Bins of these columns are found privately; whether they hold numbers or names is taken to be public:")
+        print("Bins of these columns are found privately; whether they hold numbers or names is taken to be public.")
+        print("Leave out by --drop what hardly repeats, such as dates and names of persons:")
         for kind, of_kind in (("numbers", numbers), ("names", names)):
             print(textwrap.fill(f"{kind}: {', '.join(of_kind) or 'none'}", 100, subsequent_indent="    "))
         print()
