@@ -233,10 +233,7 @@ def _distribution(loss):
         from dp_accounting.pld import privacy_loss_distribution
     except ImportError as error:
         raise ImportError('Exact composition needs dp-accounting: python -m pip install "skdprp[pld]"') from error
-    reaches = []
-    for profile in loss.profiles:  # an epsilon from which on it is constant, or negligible, or where we stop to look
-        floor = max(_NEGLIGIBLE, profile(_LARGEST_REACH) * (1 + 1e-9))  # above the limit, or it were never reached
-        reaches.append(min(PrivacyLoss(profiles=(profile,)).epsilon(floor) * (1 + 1e-9), _LARGEST_REACH))
+    reaches = [_reach(profile) for profile in loss.profiles]
     gaussian_reach = gaussian_epsilon(_NEGLIGIBLE, scale=1.0, sensitivity=loss.mu) if loss.mu else 0.0
     # Next to no privacy: a grid would need more points than memory has, and delta = 1 is all that is worth saying.
     if gaussian_reach > _LARGEST_REACH or any(profile(_LARGEST_REACH) > 1 - _FFT_ERROR for profile in loss.profiles):
@@ -259,16 +256,30 @@ def _grid_step(reaches):
     return max(_FINEST * positive.min(initial=1.0), _COARSEST * min(reaches.sum(), likely))
 
 
-@lru_cache(maxsize=64)
-def _from_profile(profile, reach, step):
-    """Connect the dots of a profile, mirrored to negative epsilon."""
-    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+# Of releases that are made again and again, in one composition and in another.
+@lru_cache(maxsize=256)
+def _reach(profile):
+    """Epsilon from which on a profile is constant, or negligible, or where we stop to look."""
+    floor = max(_NEGLIGIBLE, profile(_LARGEST_REACH) * (1 + 1e-9))  # above the limit, or it were never reached
+    return min(PrivacyLoss(profiles=(profile,)).epsilon(floor) * (1 + 1e-9), _LARGEST_REACH)
 
+
+@lru_cache(maxsize=256)
+def _dots(profile, reach):
+    """Epsilons up to a reach, mirrored to negative ones, and the convex profile there."""
     epsilons = np.linspace(0.0, reach, _NODES)
     profiles = PrivacyLoss(profiles=(profile,))._one_by_one()
     deltas = np.max([[profile(epsilon) for epsilon in epsilons] for profile in profiles], axis=0)
     both = np.append(-epsilons[:0:-1], epsilons)
-    convex = _convex_minorant(np.exp(both), np.append(_mirrored(epsilons, deltas)[:0:-1], deltas))
+    return both, _convex_minorant(np.exp(both), np.append(_mirrored(epsilons, deltas)[:0:-1], deltas))
+
+
+@lru_cache(maxsize=64)
+def _from_profile(profile, reach, step):
+    """Connect the dots of a profile, on a grid of a step."""
+    from dp_accounting.pld import pld_pmf, privacy_loss_distribution
+
+    both, convex = _dots(profile, reach)
     grid = np.arange(-int(reach / step), int(np.ceil(reach / step)) + 1)
     # Linear in exp(epsilon), as the chords of a profile are; rounding must not make it rise.
     dots = np.interp(np.exp(grid * step), np.exp(both), convex)
@@ -280,11 +291,11 @@ def _from_profile(profile, reach, step):
 def _convex_minorant(x, y):
     """Largest convex function on the points x that is nowhere above y."""
     hull = []  # from left to right, as in Andrew's monotone chain
-    for i in range(len(x)):
+    for point in zip(x.tolist(), y.tolist(), strict=True):  # numbers of Python, in a third of the time
         while len(hull) > 1:
-            first, middle = hull[-2:]
-            if (y[middle] - y[first]) * (x[i] - x[middle]) < (y[i] - y[middle]) * (x[middle] - x[first]):
+            (x0, y0), (x1, y1) = hull[-2:]
+            if (y1 - y0) * (point[0] - x1) < (point[1] - y1) * (x1 - x0):
                 break
             hull.pop()  # the middle lies above the chord, or on it
-        hull.append(i)
-    return np.interp(x, x[hull], y[hull])
+        hull.append(point)
+    return np.interp(x, *zip(*hull, strict=True))
