@@ -3,6 +3,7 @@
 import os
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -167,25 +168,44 @@ def test_profile_is_monotone(family, n_dims):
     assert spherical_profile(0.1, scale=2 * scale, sensitivity=2.0, **kind) == of_distance[3]
 
 
-def precise_laplace(epsilon, d, n_dims):
-    """In prolate spheroidal coordinates around the two centres, the loss is -d times the second one."""
-    epsilon, d, order = mpmath.mpf(epsilon), mpmath.mpf(d), mpmath.mpf(n_dims - 2) / 2
-    c = d / 2
+def excess_integral(excess, start, d, n_dims):
+    """Of a function of the cosine of an angle, from an angle on, in prolate spheroidal coordinates around two centres.
 
-    def bessel(order):  # the integral of exp(-c x) (x^2 - 1)^(order - 1/2) from 1 on
+    The loss is -d times that cosine.
+    """
+    of_first, of_next = bessel_integrals(d, n_dims)
+
+    def shell(angle):
+        eta = mpmath.cos(angle)
+        return excess(eta) * (of_next + (1 - eta**2) * of_first) * mpmath.sin(angle) ** (n_dims - 2)
+
+    return mpmath.quad(shell, [start, (start + mpmath.pi) / 2, mpmath.pi])
+
+
+@cache
+def bessel_integrals(d, n_dims):
+    """Integrals of exp(-c x) (x^2 - 1)^(order - 1/2) from 1 on, c = d / 2, of two orders."""
+    first, c = mpmath.mpf(n_dims - 2) / 2, d / 2
+
+    def bessel(order):
         return mpmath.gamma(order + 0.5) / mpmath.sqrt(mpmath.pi) * (2 / c) ** order * mpmath.besselk(order, c)
 
-    of_first, of_next = bessel(order), bessel(order + 1)
+    return bessel(first), bessel(first + 1)
 
-    def integrated(excess, start):  # eta is the cosine of an angle
-        def shell(angle):
-            eta = mpmath.cos(angle)
-            return excess(eta) * (of_next + (1 - eta**2) * of_first) * mpmath.sin(angle) ** (n_dims - 2)
 
-        return mpmath.quad(shell, [start, (start + mpmath.pi) / 2, mpmath.pi])
+@cache
+def whole_integral(d, n_dims):
+    """Of the density, over all of the space."""
+    return excess_integral(lambda eta: mpmath.exp(-d / 2 * eta), mpmath.mpf(0), d, n_dims)
 
-    above = integrated(lambda eta: mpmath.exp(-c * eta) - mpmath.exp(epsilon + c * eta), mpmath.acos(-epsilon / d))
-    return above / integrated(lambda eta: mpmath.exp(-c * eta), mpmath.mpf(0))
+
+def precise_laplace(epsilon, d, n_dims):
+    epsilon, d = mpmath.mpf(epsilon), mpmath.mpf(d)
+
+    def excess(eta):
+        return mpmath.exp(-d / 2 * eta) - mpmath.exp(epsilon + d / 2 * eta)
+
+    return excess_integral(excess, mpmath.acos(-epsilon / d), d, n_dims) / whole_integral(d, n_dims)
 
 
 @pytest.mark.parametrize("n_dims", [2, 3, 9, 40, 128])
