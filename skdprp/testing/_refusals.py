@@ -115,12 +115,16 @@ def _failed_fits_release_nothing(case):
             continue
         if fitted.guarantee_ != held[1]:
             return f"states another guarantee after a fit that failed on {name}: state it last, when all is released."
+        if case.at_transform:
+            if not _refuses_or_keeps(case, fitted, held[2]):
+                return (
+                    f"releases with other noise after a fit that failed on {name}: refuse, or keep the noise of before."
+                )
+            continue
         numbers = numbers_in(fitted)
         changed = [one for one in case.noisy if one in numbers and not equal(numbers[one], held[0][one])]
-        if changed and not case.at_transform:
+        if changed:
             return f"holds a new {changed[0]} after a fit that failed on {name}: set attributes when all is released."
-        if case.at_transform and not _refuses_or_keeps(case, fitted, held[2]):
-            return f"releases with other noise after a fit that failed on {name}: refuse, or keep the noise of before."
     return ""
 
 
