@@ -63,21 +63,19 @@ def gaussian_profile(epsilon, *, scale, sensitivity=1.0):
     if upper > _SMALL:
         return float(ndtr(upper) - np.exp(epsilon + log_ndtr(lower)))
     # phi(upper) = exp(epsilon) phi(lower): a difference of Mills ratios loses no digits where delta is tiny.
-    delta = 0.5 * np.exp(-(upper**2) / 2) * _mills_difference(-upper / np.sqrt(2), mu / np.sqrt(2))
+    x, step = -upper / np.sqrt(2), mu / np.sqrt(2)
+    if step > _SMALL:
+        difference = erfcx(x) - erfcx(x + step)
+    else:  # the integral of the slope keeps the digits of a small step
+        nodes = x + step * (1 + _NODES) / 2
+        difference = step / 2 * (_NODE_WEIGHTS @ (2 / np.sqrt(np.pi) - 2 * nodes * erfcx(nodes)))
+    delta = 0.5 * np.exp(-(upper**2) / 2) * difference
     return max(float(delta), LEAST_DELTA)  # in this order, which keeps nan
 
 
 def _below_zero(epsilon, reverse):
     """Profile at a negative epsilon, by that at -epsilon of the other order of two neighbours, which are alike."""
     return float(np.exp(epsilon) * reverse - np.expm1(epsilon))
-
-
-def _mills_difference(x, step):
-    """Subtract ``erfcx(x) - erfcx(x + step)``; the integral of the slope keeps the digits of a small step."""
-    if step > _SMALL:
-        return erfcx(x) - erfcx(x + step)
-    nodes = x + step * (1 + _NODES) / 2
-    return step / 2 * (_NODE_WEIGHTS @ (2 / np.sqrt(np.pi) - 2 * nodes * erfcx(nodes)))
 
 
 @with_python_numbers

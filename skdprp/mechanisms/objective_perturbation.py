@@ -165,16 +165,6 @@ def _probability_beyond(loss, shift, log_factor=0.0):
     return float(np.exp(np.minimum(log_factor + log_ndtr(shift / 2 - loss / shift), _LARGEST_EXPONENT)))
 
 
-def _log_normal_excess(upper, spread):
-    """Logarithm of ``E[1 - exp(-spread (N + upper))]_+`` with N standard normal, to full relative precision."""
-    # phi(upper) = exp(spread^2 / 2 - spread upper) phi(upper - spread): Mills ratios lose no digits where it is tiny.
-    mills_ratios = erfcx(np.maximum(-upper, 0.0) / np.sqrt(2)) - erfcx(np.maximum(spread - upper, 0.0) / np.sqrt(2))
-    direct = ndtr(upper) - np.exp(np.minimum(spread**2 / 2 - spread * upper + log_ndtr(upper - spread), 0.0))
-    tiny = np.finfo(float).tiny
-    in_tail = np.log(np.maximum(mills_ratios, tiny) / 2) - np.minimum(upper, 0.0) ** 2 / 2
-    return np.where(upper > 0, np.log(np.maximum(direct, tiny)), in_tail)
-
-
 @with_python_numbers
 def product_perturbation_profile(
     epsilon,
@@ -342,7 +332,14 @@ def _largest_of_normals_profile(epsilon, ratio, n_classes, *, shift=0.0, log_fac
     log_density = np.log(n_classes - 1) - largest**2 / 2 + (n_classes - 2) * log_ndtr(largest) - np.log(2 * np.pi) / 2
     spread = np.hypot(ratio, shift)
     upper = np.minimum((ratio * largest + ratio**2 + shift**2 / 2 - epsilon) / spread, 1e8)
-    exponent = log_density + log_factor + _log_normal_excess(upper, spread)
+    # The logarithm of E[1 - exp(-spread (N + upper))]_+ with N standard normal, to full relative precision:
+    # phi(upper) = exp(spread^2 / 2 - spread upper) phi(upper - spread). Mills ratios lose no digits where it is tiny.
+    mills_ratios = erfcx(np.maximum(-upper, 0.0) / np.sqrt(2)) - erfcx(np.maximum(spread - upper, 0.0) / np.sqrt(2))
+    direct = ndtr(upper) - np.exp(np.minimum(spread**2 / 2 - spread * upper + log_ndtr(upper - spread), 0.0))
+    tiny = np.finfo(float).tiny
+    in_tail = np.log(np.maximum(mills_ratios, tiny) / 2) - np.minimum(upper, 0.0) ** 2 / 2
+    log_excess = np.where(upper > 0, np.log(np.maximum(direct, tiny)), in_tail)
+    exponent = log_density + log_factor + log_excess
     return step * float(np.exp(np.minimum(exponent, _LARGEST_EXPONENT)).sum())
 
 

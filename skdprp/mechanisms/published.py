@@ -360,19 +360,17 @@ def published_objective_perturbation(
             for part in ((epsilon3, delta1), (epsilon2, delta2))
         )
     else:
-        factor = gaussian_scale if settings.analytic else _published_gaussian_factor
-        noise, release = factor(epsilon3, delta1), factor(epsilon2, delta2)
+        # The standard deviation over the sensitivity: exactly, or by a tail bound.
+        noise, release = (
+            gaussian_scale(*part) if settings.analytic else float((1 + np.sqrt(2 * np.log(1 / part[1]))) / part[0])
+            for part in ((epsilon3, delta1), (epsilon2, delta2))
+        )
     claimed = delta
     if settings.k is not None and settings.alpha is None:
         claims = [published_product_noise_delta(part, k=settings.k, n_dims=n_dims) for part in (epsilon3, epsilon2)]
         claimed = min(1.0, n_outputs * sum(claims))
     penalty = 2 / (epsilon1 - epsilon3) * smoothness * max_norm**2
     return PublishedPerturbation(2 * noise * lipschitz * max_norm, release, penalty, claimed)
-
-
-def _published_gaussian_factor(epsilon, delta):
-    """Standard deviation of Gaussian noise over the sensitivity, by a tail bound."""
-    return float((1 + np.sqrt(2 * np.log(1 / delta))) / epsilon)
 
 
 @cached

@@ -103,16 +103,6 @@ def _crossings(function, edges):
     return [brentq(function, edges[i], edges[i + 1]) for i in np.flatnonzero(sign[1:] != sign[:-1])]
 
 
-def _log_gamma_panels(k, width):
-    """Edges that cover all but exp(-80) of w = ln(Gamma(k) / k), as wide as its density is smooth."""
-    share = _LOG_MASS_LEFT_OUT / k
-    low, high = -(np.sqrt(2 * share) + share), min(np.sqrt(2 * share), np.log(3 + 2 * share))
-    below = np.linspace(low, 0, int(np.ceil(-low / width)), endpoint=False)
-    # Above the mode the density falls like exp(-k e^w), as smooth as a normal one in e^(w/2).
-    root = np.expm1(high / 2)
-    return np.append(below, 2 * np.log1p(np.linspace(0, root, 2 + int(3 * np.sqrt(k) * root))))
-
-
 def _split_at_kinks(edges, width, epsilon, d, g, k, b):
     """Add the radii where an attack region starts or stops to hold a whole sphere, closely surrounded by edges.
 
@@ -137,9 +127,15 @@ def _split_at_kinks(edges, width, epsilon, d, g, k, b):
 def _radius_rule(epsilon, d, n_dims, shape, power):
     """Nodes r / s and weights of the expectation over the radius, and the probability left out."""
     k = shape / power
-    # In w the density has the width 1 / sqrt(k), and in ln r = w / b the integrand varies over a unit.
+    # In w = ln(Gamma(k) / k) the density has the width 1 / sqrt(k); in ln r = w / b the integrand varies over a unit.
     width = min(power / 2, 1 / np.sqrt(k)) / 1.5
-    edges = _log_gamma_panels(k, width)
+    # Edges of panels that cover all but exp(-80), below the mode of w and above it.
+    share = _LOG_MASS_LEFT_OUT / k
+    low, high = -(np.sqrt(2 * share) + share), min(np.sqrt(2 * share), np.log(3 + 2 * share))
+    below = np.linspace(low, 0, int(np.ceil(-low / width)), endpoint=False)
+    # Above the mode the density falls like exp(-k e^w), as smooth as a normal one in e^(w/2).
+    root = np.expm1(high / 2)
+    edges = np.append(below, 2 * np.log1p(np.linspace(0, root, 2 + int(3 * np.sqrt(k) * root))))
     if n_dims < 64:  # from there on the zeros are of an order that the nodes integrate as they are
         edges = _split_at_kinks(edges, width, epsilon, d, n_dims - shape, k, power)
     # u^2 (3 - 2u) turns the square roots at both ends of a panel into polynomials.
