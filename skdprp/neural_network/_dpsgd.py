@@ -25,7 +25,7 @@ from ._network import ACTIVATIONS, Network, capped_log_probabilities, score
 from ._plan import Plan, Rounding, plan_descent, plan_rounding
 from ._preconditioner import Preconditioner, gram_accuracy, least_floor, preconditioned, relative_scales
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
-from ._steps import LARGEST_BLOCK, UPDATES, Average, noisy_descent
+from ._steps import LARGEST_BLOCK, UPDATES, noisy_descent
 
 _IN_MEMORY = (
     "Networks, batches, rows without max_norm and very many rows need all of them in memory: give an array, such as "
@@ -462,10 +462,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             steps = self._preconditioned_steps(problem, plan, rounding, delta)
         elif self.noise == "gaussian":
             steps = self._gaussian_steps(problem, plan, rounding, delta, settings)
-        elif settings is None:
-            steps = self._product_steps(problem, plan, rounding, delta)
         else:
-            steps = self._published_product_steps(problem, plan, rounding, delta, settings)
+            steps = self._product_steps(problem, plan, rounding, delta, settings)
         # Rounding may move a sum by that share of the bound more than one row does.
         scale = steps.multiplier * problem.bound * (1 + rounding.margin)
         return Calibration(
@@ -529,24 +527,18 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         true_delta = reached_delta(self.epsilon, min(loss.profile(self.epsilon), 1.0))
         return StepNoise(settings.noise_multiplier, true_delta, loss=loss)
 
-    def _product_steps(self, problem, plan, rounding, delta):
-        n_weights = problem.network.n_weights
-        # The coordinates of a draw are not independent, so that no tail bound holds: each is priced at its worst.
-        target = sampled_target(self.epsilon, delta - rounding.failure, n_changed=_n_changed(problem, plan))
-        steps = {"rate": plan.rate, "n_steps": plan.n_steps, "adjacency": self.adjacency}
-        return StepNoise(product_descent_scale(*target, n_dims=n_weights, **steps), delta, radius=(n_weights, 1))
-
-    def _published_product_steps(self, problem, plan, rounding, delta, settings):
+    def _product_steps(self, problem, plan, rounding, delta, settings):
+        n_changed, n_weights = _n_changed(problem, plan), problem.network.n_weights
+        steps = {"rate": plan.rate, "n_steps": plan.n_steps, "n_dims": n_weights}
+        if settings is None:
+            # The coordinates of a draw are not independent, so that no tail bound holds: each is priced at its worst.
+            target = sampled_target(self.epsilon, delta - rounding.failure, n_changed=n_changed)
+            multiplier = product_descent_scale(*target, **steps, adjacency=self.adjacency)
+            return StepNoise(multiplier, delta, radius=(n_weights, 1))
         # The claim knows nothing of sampling: what that costs is added to what is true, not taken off the target.
-        epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=_n_changed(problem, plan))
+        epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=n_changed)
         multiplier, true_delta, claimed_delta = published_product_descent(
-            epsilon,
-            delta,
-            rate=plan.rate,
-            n_steps=plan.n_steps,
-            n_dims=problem.network.n_weights,
-            step_epsilon=settings.step_epsilon,
-            k=settings.k,
+            epsilon, delta, **steps, step_epsilon=settings.step_epsilon, k=settings.k
         )
         claimed = self._claim(claimed_delta, "Liu et al., SIGMOD 2026, Algorithm 4, for each step", problem.unit)
         return StepNoise(multiplier, min(true_delta / share + rounding.failure, 1.0), radius=(1, 2), claimed=claimed)
@@ -626,12 +618,13 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         )
         # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
         report = report_steps(self, descent.plan.n_steps, self.verbose)
-        late = Average()  # of the second half of the steps, in which the noise of single ones cancels
+        mean, n_late = 0.0, 0  # of the second half of the steps, in which the noise of single ones cancels
         for step, weights in enumerate(steps, start=1):
             if 2 * step > descent.plan.n_steps:
-                late.add(weights)
+                n_late += 1
+                mean = mean + (weights - mean) / n_late
             report(step)
-        layers = problem.network.layers(late.value)
+        layers = problem.network.layers(mean)
         return {
             "coefs_": [layer[:-1].copy() for layer in layers],
             "intercepts_": [problem.network.bias * layer[-1] for layer in layers],

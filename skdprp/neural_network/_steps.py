@@ -156,20 +156,6 @@ def _projected(weights, largest_norm):
     return weights * min(1.0, largest_norm / norm) if 0 < norm < np.inf else np.zeros_like(weights)
 
 
-class Average:
-    """Running mean of arrays."""
-
-    def __init__(self):
-        self.value, self.n_added = 0.0, 0
-
-    def add(self, array):
-        """Add one more array."""
-        self.n_added += 1
-        change = array - self.value
-        change /= self.n_added
-        self.value = self.value + change
-
-
 def _plain(learning_rate, momentum):
     """Take off a multiple of the gradient, and a share of what was taken off last."""
     move = 0.0
