@@ -418,9 +418,23 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             for a model of more classes or of huber_hinge.
         """
         check_is_fitted(self)
-        threshold = self._threshold_now()
+        # Once, as another thread may set it. It is post-processing: the one of now holds, and not that of the fit.
+        threshold = self.threshold
+        if isinstance(threshold, str) and threshold == "prior":
+            threshold = getattr(self, "prior_threshold_", None)
+            if threshold is None:
+                raise ValueError(
+                    "threshold='prior' needs a count of labels, and this fit made none: set threshold to a number, or "
+                    "fit AMPClassifier with count_labels=True."
+                )
+        elif not isinstance(threshold, Real) or not 0 < threshold < 1:
+            raise ValueError(
+                f"threshold must be a number above 0 and below 1, or 'prior' if labels were counted, got {threshold!r}."
+            )
+        elif threshold != 0.5 and (len(self.classes_) != 2 or getattr(self, "loss_", "") == "huber_hinge"):
+            raise ValueError(f"threshold={threshold!r} needs two classes and a logistic loss: leave it at 0.5.")
         if threshold != 0.5:
-            return self.classes_[(self.predict_log_proba(X)[:, 1] > np.log(threshold)).astype(int)]
+            return self.classes_[(self.predict_log_proba(X)[:, 1] > np.log(float(threshold))).astype(int)]
         scores = self.decision_function(X)
         return self.classes_[(scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)]
 
@@ -485,24 +499,6 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         tags.input_tags.sparse = True
         tags.non_deterministic = True
         return tags
-
-    def _threshold_now(self):
-        """`threshold` as a number: it is post-processing, so that the one of now holds, and not that of the fit."""
-        threshold = self.threshold  # once, as another thread may set it
-        if isinstance(threshold, str) and threshold == "prior":
-            if getattr(self, "prior_threshold_", None) is None:
-                raise ValueError(
-                    "threshold='prior' needs a count of labels, and this fit made none: set threshold to a number, or "
-                    "fit AMPClassifier with count_labels=True."
-                )
-            return self.prior_threshold_
-        if not isinstance(threshold, Real) or not 0 < threshold < 1:
-            raise ValueError(
-                f"threshold must be a number above 0 and below 1, or 'prior' if labels were counted, got {threshold!r}."
-            )
-        if threshold != 0.5 and (len(self.classes_) != 2 or getattr(self, "loss_", "") == "huber_hinge"):
-            raise ValueError(f"threshold={threshold!r} needs two classes and a logistic loss: leave it at 0.5.")
-        return float(threshold)
 
     def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None, unit=Unit.ROW):
         """State what holds of one fit."""

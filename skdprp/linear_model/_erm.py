@@ -324,22 +324,16 @@ class StreamedRisk:
         return Point(weights, value, gradient, lambda: _multiply)
 
 
-def _risk_of_block(X, codes, row_weights, weights, k, problem, offset):
-    """Sum of the losses of a block of rows, with neither penalty nor linear term."""
-    zero = np.zeros_like(weights)
-    return _risk_of_rows(X, codes, row_weights, k, problem, penalty=0.0, perturbation=zero, offset=offset)
-
-
 def _derivatives(*block, weights, with_matrix, **known):
     """Value, gradient and, if asked for, second derivative of the losses of a block, one after the other."""
-    risk = _risk_of_block(*block, weights, **known)
+    risk = _risk_of_rows(*block, **known, penalty=0.0, perturbation=np.zeros_like(weights))  # which are added once
     scores = risk.scores(weights)
     parts = [risk.value(weights, scores), risk.gradient(weights, scores)]
     return np.concatenate([np.ravel(part) for part in [*parts, *[risk.hessian_matrix(scores)] * with_matrix]])
 
 
 def _hessian_product(*block, weights, step, **known):
-    risk = _risk_of_block(*block, weights, **known)
+    risk = _risk_of_rows(*block, **known, penalty=0.0, perturbation=np.zeros_like(weights))
     return risk.hessian(risk.scores(weights))(step)
 
 
