@@ -232,20 +232,15 @@ class Release(EntryBlock):
         if within is not None:
             missing, self.absorbs = self.written - within, True
             self.seeded = outer.seeded and (self.seeded or not missing)
-        if missing:
-            self._write({identity: books[identity] for identity in missing}, guarantee)
-        self._enter(frame)
-
-    def _write(self, books, guarantee):
-        """Write an entry into all of some ledgers, or into none."""
-        rows, time, todo = current_rows(), datetime.now(UTC).isoformat(timespec="seconds"), []
-        for identity in books:
-            own = _rows_in(identity[0], rows)
+        time, todo = datetime.now(UTC).isoformat(timespec="seconds"), []
+        for identity in missing:
+            own = _rows_in(identity[0], current_rows())
             todo.append((identity, Entry(uuid4().hex, time, self._estimator, guarantee, own)))
         for identity, new in todo[1:] and todo:  # what one refuses is entered into none
             _unless_closed(identity, books[identity].check, new)
         for identity, new in todo:
             _unless_closed(identity, books[identity].append, new)
+        self._enter(frame)
 
 
 class _PlannedRelease(Release):
