@@ -137,8 +137,7 @@ def run(options):
     with writing(options.output):  # at once: what fails below must not cost the release
         save_model(options.output, model)
     if test:
-        score = _score_targets if options.target_bounds else _score_labels
-        _print_scores(options, {"private": model, **_references(model, X, y, options)}, score, *test)
+        _print_scores(options, {"private": model, **_references(model, X, y, options)}, *test)
     print(privacy_report(model).total)
     if ledger is not None:
         print(f"\n{options.ledger}: all that was released\n{ledger.total()!r}")
@@ -224,8 +223,11 @@ def _references(model, X, y, options):
     return references | {"constant": constant.fit(X, y)}
 
 
-def _score_labels(model, X, y):
-    """Return accuracy, AUC and log loss; of more than two classes the mean AUC of each against the rest."""
+def _scores(model, X, y, options):
+    """Return R² and RMSE, or accuracy, log loss and AUC; of more than two classes the mean of each against the rest."""
+    if options.target_bounds:
+        found = model.predict(X)
+        return {"R²": r2_score(y, found), "RMSE": root_mean_squared_error(y, found)}
     probabilities, of_label, areas = model.predict_proba(X), np.full(len(y), 1e-15), []
     for label, of_class in zip(model.classes_, probabilities.T, strict=True):
         is_label = y == label
@@ -236,14 +238,8 @@ def _score_labels(model, X, y):
     return {"accuracy": model.score(X, y), "AUC": area, "log loss": -np.mean(np.log(of_label))}
 
 
-def _score_targets(model, X, y):
-    """Return R² and the root of the mean squared error."""
-    found = model.predict(X)
-    return {"R²": r2_score(y, found), "RMSE": root_mean_squared_error(y, found)}
-
-
-def _print_scores(options, models, score, X, y):
-    scores = {name: score(model, X, y) for name, model in models.items()}
+def _print_scores(options, models, X, y):
+    scores = {name: _scores(model, X, y, options) for name, model in models.items()}
     kinds = list(scores["private"])
     print(f"{options.test}: {len(y)} rows\n{'':>12}" + "".join(f"{kind:>12}" for kind in kinds))
     for name, found in scores.items():

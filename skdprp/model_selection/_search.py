@@ -99,7 +99,10 @@ class _Candidate:
         shared = self.budget.largest_target(epsilon, delta, self.ratio)
         report = self.budget.report(shared, delta)
         guarantees, total = _guarantees(self.budget.rehearsal.estimator), report.total
-        if total is None or not all(map(_is_of_rows, guarantees)):
+        if total is None or not all(
+            one.per == "fit" and one.definition is Definition.DP and one.adjacency and not one.adjacency.is_distance
+            for one in guarantees
+        ):
             reasons = "; ".join(report.not_covered) or "a search is for models of rows"
             raise ValueError(f"A trial has to be private from end to end: {reasons}.")
         if total.epsilon > epsilon or total.delta > delta:
@@ -684,11 +687,6 @@ def _passed(step, X, X_held_out):
 def _guarantees(estimator):
     """What all private steps guarantee."""
     return tuple(step.guarantee_ for _, step in all_steps(estimator) if has_guarantee(step))
-
-
-def _is_of_rows(guarantee):
-    is_dp = guarantee.per == "fit" and guarantee.definition is Definition.DP and guarantee.adjacency is not None
-    return is_dp and not guarantee.adjacency.is_distance
 
 
 def _taken(X, places):

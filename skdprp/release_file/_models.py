@@ -93,10 +93,14 @@ def save_model(path, estimator, *, description=""):
     check_description(description)
     if not _guarantees_of(estimator):
         raise ValueError(f"{type(estimator).__name__} holds no private model or transformer of this package.")
-    arrays = {}
+    arrays, released = {}, {}
+    # Paths of the steps that one search released, which reports count once: their guarantees are one object.
+    for place, step in all_steps(estimator):
+        if has_guarantee(step):
+            released.setdefault(id(getattr(step, "_stated_guarantee", step)), []).append(place)
     facts = {
         "model": described(estimator, arrays),
-        "released together": _released_together(estimator),
+        "released together": [places for places in released.values() if len(places) > 1],
         "scikit-learn": sklearn.__version__,
         "description": description,
     }
@@ -149,15 +153,6 @@ def _guarantees_of(estimator):
         if not is_as_stated(step):
             raise ValueError(f"{path or type(step).__name__}: {SET_LATER}.")
     return {path: step.guarantee_ for path, step in private.items()}
-
-
-def _released_together(estimator):
-    """Paths of the steps that one search released, which reports count once: their guarantees are one object."""
-    paths = {}
-    for path, step in all_steps(estimator):
-        if has_guarantee(step):
-            paths.setdefault(id(getattr(step, "_stated_guarantee", step)), []).append(path)
-    return [group for group in paths.values() if len(group) > 1]
 
 
 def _rebuild(facts, **arrays):
