@@ -92,14 +92,14 @@ def begin(path):
     def _begin(descriptor, _):
         if not os.fstat(descriptor).st_size:
             _append(descriptor, path, _HEADER)
-            _keep_name(path)
+            keep_name(path)
 
     _under_lock(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, _begin)
     return existing(path)
 
 
-def _keep_name(path):
-    """Have the disk know the name of a new file, where it can be asked to."""
+def keep_name(path):
+    """Have the disk know the name of a new file, where it can be asked to: elsewhere than on POSIX, it cannot."""
     with suppress(OSError):
         directory = os.open(os.path.dirname(path), os.O_RDONLY)
         try:

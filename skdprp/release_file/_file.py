@@ -11,7 +11,6 @@ import os
 import shutil
 import struct
 import zipfile
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tokenize import TokenError
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from .._version import __version__
+from ..ledger._journal import keep_name
 
 _FORMAT = 1
 _DESCRIPTION_LENGTH = 10_000
@@ -69,12 +69,7 @@ def replace_file(path, dump):
         raise type(error)(error.errno, error.strerror, str(path)) from None  # not of a part that nobody asked for
     finally:
         part.unlink(missing_ok=True)
-    with suppress(OSError):  # elsewhere than on POSIX, no directory can be opened
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    keep_name(target)
 
 
 def write(path, facts, arrays):
