@@ -121,9 +121,20 @@ def _require_one_width(a, b):
         raise ValueError("Neighbours have the same columns: a has shape {}, b {}.".format(*shapes))
 
 
-def _released_weights(estimator):
-    """Weights of a linear model, one row for each class, the intercept last."""
-    return np.column_stack([np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)])
+def _released(estimator):
+    """What a fit has released: sums of products or counts, or the weights of a linear model or of all layers."""
+    if isinstance(estimator, PrivateMoments) and hasattr(estimator, "moments_"):
+        return _upper(estimator.moments_.values)
+    if isinstance(estimator, PrivateHistograms):  # in the order in which they were counted
+        return np.concatenate([column.values for column in estimator.histograms_.columns])
+    if hasattr(estimator, "coef_"):  # one row for each class, the intercept last
+        return np.column_stack([np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)])
+    return tuple(estimator.coefs_ + estimator.intercepts_)
+
+
+def _upper(matrix):
+    """Entries on and above the diagonal."""
+    return matrix[np.triu_indices(len(matrix))]
 
 
 def _transformed(estimator, data):
@@ -144,7 +155,7 @@ def _of_estimator(estimator: BaseEstimator, a, b, *, rows_are_trials=None, outpu
                 "output=lambda pipeline: pipeline[-1].coef_ for a Pipeline that ends in a linear model."
             )
         return Trials(partial(_call, partial(_transformed, estimator)), a, b, {}, delta)
-    return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, delta)
+    return Trials(partial(_fit_and_take, estimator, output or _released), a, b, {}, delta)
 
 
 def _with_public_labels(estimator, a, b):
@@ -164,7 +175,7 @@ def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=
     if estimator.adjacency == Relation.ADD_REMOVE:
         estimator.set_params(C=fitted.C_, delta=fitted.delta_)
     known = {} if output else {"membership": _membership_score(fitted, a, b)}
-    draw = partial(_fit_and_take, estimator, output or _released_weights)
+    draw = partial(_fit_and_take, estimator, output or _released)
     return Trials(draw, a, b, known, fitted.guarantee_.delta)
 
 
@@ -185,8 +196,7 @@ def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, outpu
     )
     is_linear = hasattr(fitted, "coef_")
     known = {"membership": _membership_score(fitted, a, b)} if is_linear and not output else {}
-    released = output or (_released_weights if is_linear else _released_layers)
-    draw = partial(_descend_and_take, estimator, released, n_rows)
+    draw = partial(_descend_and_take, estimator, output or _released, n_rows)
     return Trials(draw, a, b, known, fitted.guarantee_.delta)
 
 
@@ -198,11 +208,6 @@ def _descend_and_take(estimator, output, n_rows, data, n):
     return _fit_and_take(estimator, output, data, n)
 
 
-def _released_layers(estimator):
-    """Weights and intercepts of all layers."""
-    return tuple(estimator.coefs_ + estimator.intercepts_)
-
-
 @trials_of.register
 def _of_moments(estimator: PrivateMoments, a, b, *, rows_are_trials=None, output=None):
     """Look at the moments themselves, or at the weights of a descent, with what is planned from the number of rows."""
@@ -210,22 +215,14 @@ def _of_moments(estimator: PrivateMoments, a, b, *, rows_are_trials=None, output
     _require_one_width(a[0], b[0])
     fitted = clone(estimator).fit(*a)
     estimator = clone(estimator).set_params(delta=fitted.delta_)
+    draw = partial(_fit_and_take, estimator, output or _released)
     if output or not hasattr(fitted, "moments_"):
-        return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, fitted.delta_)
+        return Trials(draw, a, b, {}, fitted.delta_)
     # The likelihood ratio of Gaussian noise: along the line from the moments of a to those of b.
     sums = [_upper(clone(estimator)._sum([(*data, None, None)[:3]])[2]) for data in (a, b)]
     direction = (sums[1] - sums[0]) * np.where(_upper(np.eye(len(fitted.moments_.values))), 1, 2)
     known = {"likelihood": lambda outputs: outputs.reshape(len(outputs), -1) @ direction}
-    return Trials(partial(_fit_and_take, estimator, _released_moments), a, b, known, fitted.delta_)
-
-
-def _released_moments(estimator):
-    return _upper(estimator.moments_.values)
-
-
-def _upper(matrix):
-    """Entries on and above the diagonal."""
-    return matrix[np.triu_indices(len(matrix))]
+    return Trials(draw, a, b, known, fitted.delta_)
 
 
 @trials_of.register
@@ -235,23 +232,19 @@ def _of_histograms(estimator: PrivateHistograms, a, b, *, rows_are_trials=None, 
     _require_one_width(a[0], b[0])
     fitted = clone(estimator).fit(*a)
     estimator = clone(estimator).set_params(delta=fitted.delta_)
+    draw = partial(_fit_and_take, estimator, output or _released)
     if output:
-        return Trials(partial(_fit_and_take, estimator, output), a, b, {}, fitted.delta_)
+        return Trials(draw, a, b, {}, fitted.delta_)
     sums = [clone(estimator)._exact_sums(*data) for data in (a, b)]
     known = {"likelihood": lambda outputs: outputs.reshape(len(outputs), -1) @ (sums[1] - sums[0])}
-    return Trials(partial(_fit_and_take, estimator, _released_sums), a, b, known, fitted.delta_)
-
-
-def _released_sums(estimator):
-    """Noisy sums in the order in which they were counted, of numbers and of categories that were listed."""
-    return np.concatenate([column.values for column in estimator.histograms_.columns])
+    return Trials(draw, a, b, known, fitted.delta_)
 
 
 @trials_of.register
 def _of_regressor(estimator: MIDPRegressor, a, b, *, rows_are_trials=None, output=None):
     """Audit at the delta for which the guarantee translates itself to differential privacy of one entry."""
     _require_one_width(labelled(a)[0], labelled(b)[0])
-    return Trials(partial(_fit_and_take, estimator, output or _released_weights), a, b, {}, 1e-5)
+    return Trials(partial(_fit_and_take, estimator, output or _released), a, b, {}, 1e-5)
 
 
 def _only_in(data, other):
