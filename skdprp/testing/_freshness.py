@@ -122,29 +122,25 @@ def _folds_share_no_noise(case):
 
 
 def _rows_and_classes_share_no_noise(case):
-    here, there = _samples(case)
+    if case.at_transform:
+        # More rows than a block of noise has, and no two that stand apart as the blocks do are always the same.
+        data, other = case.X[np.random.default_rng(0).integers(len(case.X), size=(2, _N_ROWS))]
+    else:
+        data, other = case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])  # rows that stand twice
+    first = _released(case, data)
+    whole = any(needed(values) > NUMBERS for values in first.values())
+    draws = [first, *(_released(case, data) for _ in range(2 * INTEGERS if whole else _N_DRAWS))]
+    # Of shape (draws, rows, columns): many releases of some data by name, and one of others.
+    shapes = {name: (*values.shape[:1], -1) for name, values in first.items() if values.ndim}
+    here, there = (
+        {name: np.stack([one[name] for one in some]).reshape(len(some), *shape) for name, shape in shapes.items()}
+        for some in (draws, [_released(case, other)])
+    )
     for name in here:
         for axis, what in ((1, "rows"), (2, "columns")):
             if _shares(np.moveaxis(here[name], axis, 2), np.moveaxis(there[name], axis, 2)):
                 return _fresh(f"draws one noise for several {what} of {name}", "draw noise for each number.")
     return ""
-
-
-def _samples(case):
-    """Many releases of some data by name, and one of others, of shape (draws, rows, columns)."""
-    if case.at_transform:
-        # More rows than a block of noise has, and no two that stand apart as the blocks do are always the same.
-        here, there = case.X[np.random.default_rng(0).integers(len(case.X), size=(2, _N_ROWS))]
-    else:
-        here, there = case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])  # rows that stand twice
-    first = _released(case, here)
-    whole = any(needed(values) > NUMBERS for values in first.values())
-    draws = [first, *(_released(case, here) for _ in range(2 * INTEGERS if whole else _N_DRAWS))]
-    shapes = {name: (*values.shape[:1], -1) for name, values in first.items() if values.ndim}
-    return tuple(
-        {name: np.stack([one[name] for one in some]).reshape(len(some), *shape) for name, shape in shapes.items()}
-        for some in (draws, [_released(case, there)])
-    )
 
 
 def _released(case, data):
@@ -163,7 +159,11 @@ def _shares(here, there):
     here, there = here.astype(np.float64), there[0].astype(np.float64)
     n_draws, n_rows, n_parts = here.shape
     centre, nothing = here.mean(axis=0), SHARE_OF_NOISE * here.std(axis=0)
-    enough = _log_orders(here, 2 * math.sqrt(n_draws) * nothing) > math.log(1e11 * n_rows * n_parts**2)
+    # Of the number of orders, draws no further apart than this are the same: 1, 2, ... counts those of each group.
+    ordered, place = np.sort(here, axis=0), np.arange(n_draws)[:, None, None]
+    is_apart = np.diff(ordered, axis=0, prepend=ordered[:1]) > 2 * math.sqrt(n_draws) * nothing
+    same = place - np.maximum.accumulate(np.where(is_apart, place, 0), axis=0) + 1
+    enough = math.lgamma(n_draws + 1) - np.log(same).sum(axis=0) > math.log(1e11 * n_rows * n_parts**2)
     for row, parts in enumerate(map(np.flatnonzero, enough)):
         noise = here[:, row, parts] - centre[row, parts]
         products = noise.T @ noise
@@ -174,14 +174,6 @@ def _shares(here, there):
         if np.any(np.abs(moved[some] - moved[others]) > nothing[row, some]):
             return True
     return False
-
-
-def _log_orders(draws, gap):
-    """Logarithm of the number of orders of some draws, where those no further apart than a gap are the same."""
-    ordered, place = np.sort(draws, axis=0), np.arange(len(draws)).reshape(-1, *[1] * (draws.ndim - 1))
-    starts = np.where(np.diff(ordered, axis=0, prepend=ordered[:1]) > gap, place, 0)
-    same = place - np.maximum.accumulate(starts, axis=0) + 1  # counts 1, 2, ... within each group
-    return math.lgamma(len(draws) + 1) - np.log(same).sum(axis=0)
 
 
 def _seeded_noise_is_marked(case):

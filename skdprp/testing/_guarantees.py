@@ -70,8 +70,14 @@ def _types_of_parameters_are_irrelevant(case):
     for name, value in case.estimator.get_params(deep=False).items():
         if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
             continue
+        is_whole = isinstance(value, Integral)
+        if is_whole and not -(2**63) <= value < 2**63:
+            continue
+        with np.errstate(over="ignore"):
+            kinds = [kind for kind in _TYPES if is_whole == issubclass(kind, Integral)]
+            near = [np.asarray(value).astype(kind)[()] for kind in kinds]
         facts = {}  # of numbers of Python, which several types may stand for
-        for typed in _typed(value):
+        for typed in near:
             plain = typed.item()
             if plain not in facts:
                 error = error_of(lambda name=name, plain=plain: case.fit(**{name: plain}))
@@ -84,15 +90,6 @@ def _types_of_parameters_are_irrelevant(case):
                 said = f"raises {error!r}" if error else "states another guarantee or draws other noise"
                 return f"{said} for {name}={typed!r} of numpy than for {plain!r}: convert parameters by float(), int()."
     return ""
-
-
-def _typed(value):
-    """A number in the types of numpy that hold one near it."""
-    kinds = [kind for kind in _TYPES if isinstance(value, Integral) == issubclass(kind, Integral)]
-    if isinstance(value, Integral) and not -(2**63) <= value < 2**63:
-        return []
-    with np.errstate(over="ignore"):
-        return [np.asarray(value).astype(kind)[()] for kind in kinds]
 
 
 def _facts(case, **parameters):

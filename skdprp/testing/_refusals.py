@@ -53,24 +53,17 @@ def _rows_that_are_not_finite_are_refused(case):
 
 
 def _errors_tell_nothing_of_the_rows(case):
-    methods = [case.fit] + [
-        partial(_with_rows_only, getattr(case.fitted, name))
-        for name in ("transform", "predict")
-        if hasattr(case.fitted, name)
-    ]
+    # All others take the rows alone.
+    others = [getattr(case.fitted, name) for name in ("transform", "predict") if hasattr(case.fitted, name)]
     for name, first, second in faults(case):
-        for method in methods:
-            errors = [error_of(lambda method=method, data=data: method(*data)) for data in (first, second)]
+        for method, takes in ((case.fit, 2), *((other, 1) for other in others)):
+            errors = [error_of(lambda method=method, data=data[:takes]: method(*data)) for data in (first, second)]
             if None not in errors and printed(errors[0]) != printed(errors[1]):
                 return (
                     f"says of {name} what depends on the values: {printed(errors[0])} or {printed(errors[1])}. "
                     'Catch the error and raise another that names no value, "from None".'
                 )
     return ""
-
-
-def _with_rows_only(method, X, y=None):
-    return method(X)
 
 
 def _warnings_point_at_the_caller(case):
