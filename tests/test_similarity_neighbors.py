@@ -123,7 +123,7 @@ def test_neighbours_are_those_of_sorting_all_cosines(n_neighbors, n_jobs, monkey
     neighbors = SketchNeighbors(n_neighbors, n_jobs=n_jobs).fit(X, sketch=sketch)
     queries = np.vstack([X[:9] + 0.1, np.zeros((1, 20)), rng.standard_normal((5, 20))])
     distances, indices = neighbors.kneighbors(queries)
-    exact = cosines_of(neighbors._rows, _neighbors._unit_rows(queries))
+    exact = cosines_of(neighbors._rows, _posterior.unit_rows(queries))
     order = np.argsort(-exact.round(12), axis=1, kind="stable")[:, :n_neighbors]
     assert (indices == order).all()
     assert distances == pytest.approx(1 - np.take_along_axis(exact, order, axis=1), abs=1e-6)
@@ -188,15 +188,17 @@ def test_posterior_means_find_far_more_than_noisy_inner_products_and_cosines(noi
     assert recall(exact, found) > 1.3 * max(plain) > 0.1
 
 
-def test_posterior_means_that_explain_little_give_way_to_the_released_numbers():
-    """In short texts at small epsilon they found a row itself in 15 of 100 cases, and plain products in 95."""
+@pytest.mark.parametrize("epsilon", [2.5, 3.0, 3.5, 4.0, 5.0])
+def test_short_texts_are_found_no_worse_than_by_noisy_inner_products(epsilon):
+    """At small epsilon posterior means alone found a row itself in 15 of 100 cases, and plain products in 95."""
     rng = np.random.default_rng(0)
     rows = sp.csr_array(sparse_rows(rng, (2000, 4000), np.minimum(0.3, 1.5 / np.arange(1, 4001))))
-    sketch = DPOPORP(4000, epsilon=2.5, noise="laplace", random_state=0).fit(rows)
+    sketch = DPOPORP(4000, epsilon=epsilon, noise="laplace", random_state=0).fit(rows)
     with reproducible_noise(0):
         S = sketch.transform(rows)
-    found = SketchNeighbors(10).fit(S, sketch=sketch).kneighbors(rows[:200], return_distance=False)
-    assert (found == np.arange(200)[:, None]).any(axis=1).mean() > 0.9
+    found = SketchNeighbors(1).fit(S, sketch=sketch).kneighbors(rows[:200], return_distance=False)
+    by_products = (sketch.project_queries(rows[:200]) @ S.T).argmax(axis=1)
+    assert (found[:, 0] == np.arange(200)).mean() >= (by_products == np.arange(200)).mean() - 0.04
 
 
 def test_without_noise_that_matters_the_nearest_are_those_of_the_projections(texts):

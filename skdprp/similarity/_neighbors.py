@@ -10,13 +10,10 @@ from sklearn.utils import gen_batches
 from .._validation import PythonNumbersMixin, _fit_context
 from ..sensitivity import component_sensitivity
 from ._estimates import as_array, is_release
-from ._posterior import means_of_bits, means_of_numbers
+from ._posterior import means_of_bits, unit_rows, weights_of_numbers
 from ._search import NEIGHBORS_CONSTRAINTS, NeighborsMixin, in_slices
 
 _SCORES = 2**24  # in memory at a time
-# Share of the squares of projections. Posterior means that explain less find less than the released numbers do: those
-# of texts do for epsilon up to 3.
-_LEAST_EXPLAINED = 0.1
 
 
 def _posterior_means(S, sketch):
@@ -33,12 +30,8 @@ def _posterior_means(S, sketch):
             raise ValueError(f"X of {S.dtype} and width {S.shape[1]} is not {k} numbers in float32 or float64.")
         if not np.isfinite(S).all():
             raise ValueError("X has NaN or infinite values, which no sketch releases.")
-        means = means_of_numbers(S, noise=sketch.noise, scale=sketch.scale_)
-        variance = sketch.scale_**2 * (2 if sketch.noise == "laplace" else 1)
         with np.errstate(over="ignore"):
-            squares = [np.mean(np.square(values), dtype=np.float64) for values in (means, S)]
-        if squares[0] < _LEAST_EXPLAINED * (squares[1] - variance):
-            means = S.astype(np.float32)
+            means = weights_of_numbers(S, noise=sketch.noise, scale=sketch.scale_)
     # Of components that no feature reaches it is known that they are 0. Sums of these numbers and their opposites never
     # vanish by accident.
     probe = np.sqrt(np.arange(2.0, projection.n_features + 2))[None]
@@ -54,12 +47,6 @@ def _looks_released(X, sketch):
     if X.dtype == np.uint8:
         return X.shape[1:] == (-(-k // 8),)
     return X.dtype == np.int8 and X.shape[1:] == (k,) and bool((np.abs(X) == 1).all())
-
-
-def _unit_rows(rows):
-    """Rows of length 1, and rows of zeros as they are, in float32."""
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-    return (rows / np.where(norms > 0, norms, 1.0)[:, None]).astype(np.float32)
 
 
 def _products(rows, candidates, query):
@@ -129,8 +116,11 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     sketch: where each component has about one feature and 0 is near an end of its bounds, bits say little, and
     :class:`HammingNeighbors` with sketches of the queries may find more.
 
-    Posterior means that explain less than a tenth of the squares of the projections are poor weights, as of short texts
-    at small epsilon. There the released numbers themselves take their place.
+    Posterior means are poor weights where each row is large in few components of its own, as short texts are, and the
+    noise hides them: they leave of a row what is common to all. So 200 rows are drawn from the densities and given
+    noise. Where their released numbers stand out among those of others clearly better than their posterior means do,
+    rows are compared by both together. The released numbers count the more, the less of the squares of the projections
+    posterior means explain; below a tenth, they alone count.
 
     The distance is 1 minus the cosine of a query's projection and the posterior means. That is a score to rank by, and
     no estimate of the rows' own cosine: see :func:`cosines` for that. A query of zeros has the distance 1 to all rows.
@@ -198,7 +188,7 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
         sketch = copy(sketch)  # which a later fit of the one that was passed does not change
         sketch._check_calibrated()
         self.sketch_, self.n_features_in_, self.n_samples_fit_ = sketch, sketch.n_features_in_, len(X)
-        self._rows = _unit_rows(_posterior_means(X, sketch))
+        self._rows = unit_rows(_posterior_means(X, sketch))
         return self
 
     def _nearest(self, X, n_neighbors):
@@ -207,7 +197,7 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
                 f"Queries are plain rows here, and X has the dtype and width of the sketches, {X.dtype} and "
                 f"{X.shape[1]}: HammingNeighbors searches by sketches. If these are plain rows, pass them as floats."
             )
-        queries = self._rows if X is None else _unit_rows(self.sketch_.project_queries(X))
+        queries = self._rows if X is None else unit_rows(self.sketch_.project_queries(X))
         products, indices = in_slices(
             lambda rows: _largest_products(self._rows, queries[rows], n_neighbors),
             len(queries),
