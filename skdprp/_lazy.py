@@ -2,6 +2,7 @@
 
 import re
 import sys
+from contextvars import ContextVar
 from copy import copy
 from functools import wraps
 from uuid import uuid4
@@ -9,6 +10,7 @@ from uuid import uuid4
 import numpy as np
 import scipy.sparse as sp
 from sklearn import get_config
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 SAME_ORDER = "X, y and groups of a dask collection hold the same rows in one order whenever they are computed"
@@ -20,6 +22,7 @@ SHUFFLED = (
     "X, y or groups come from a shuffle, as of a merge or a sort, which may put rows into another order each time that "
     "it is computed: persist() the table as a whole first, and take its columns then."
 )
+_FITS = ContextVar("whether rows that are transformed go on to a fit", default=False)
 _SHUFFLE = re.compile("shuffle|p2p")
 # Arrays in other chunks, or by places that are given; and parts on disk, which have new names each time that a graph is
 # made, where what comes of them has not.
@@ -79,15 +82,43 @@ def map_rows(function, X, nothing):
     if is_frame(X):
         import dask.array as da
 
-        # Not by map_partitions, which optimises: targets of the same table would be read from its files once more.
         task, shape = sys.modules["dask"].delayed(on_chunk, pure=True), (np.nan, *nothing.shape[1:])
-        parts = X.to_delayed(optimize_graph=False)
+        # Optimised by itself, a table in files is read in the columns that are used, and no longer shared with others.
+        parts = X.to_delayed(optimize_graph=not _FITS.get())
         chunks = [da.from_delayed(task(part), shape, dtype=nothing.dtype, meta=nothing) for part in parts]
         return da.concatenate(chunks, allow_unknown_chunksizes=True)
     rows = X.rechunk({1: -1})
     chunks = (rows.chunks[0], *((width,) for width in nothing.shape[1:]))
     dropped = 1 if nothing.ndim == 1 else None
     return rows.map_blocks(on_chunk, dtype=nothing.dtype, meta=nothing, chunks=chunks, drop_axis=dropped)
+
+
+class LazyTransformerMixin(TransformerMixin):
+    """Rows of dask dataframes: what `transform` returns reads used columns only, and goes on to no fit with targets."""
+
+    def fit_transform(self, X, y=None, **fit_params):
+        """Fit to rows, and transform them.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, dask array, dask dataframe} of shape (n_samples, n_features)
+            Rows.
+        y : array-like or None, default=None
+            Targets, as `fit` takes them.
+        **fit_params : dict
+            Other parameters of `fit`.
+
+        Returns
+        -------
+        {ndarray, sparse matrix, dask array}
+            What `transform` returns. That of a dask dataframe shares its computation with targets of the same table,
+            which are then read once, with their rows.
+        """
+        before = _FITS.set(True)
+        try:
+            return super().fit_transform(X, y, **fit_params)
+        finally:
+            _FITS.reset(before)
 
 
 def by_chunks(method):

@@ -3,10 +3,10 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils.validation import check_is_fitted
 
-from ._lazy import by_chunks
+from ._lazy import LazyTransformerMixin, by_chunks
 from ._recording import in_plan
 from ._validation import FLOATS, Interval, clip_rows, float_type, public_numbers, silent, validate_array, validate_data
 from .moments import MOMENTS_CONSTRAINTS, PrivateMoments
@@ -14,7 +14,7 @@ from .moments import MOMENTS_CONSTRAINTS, PrivateMoments
 __all__ = ["DPPCA"]
 
 
-class DPPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, PrivateMoments):
+class DPPCA(ClassNamePrefixFeaturesOutMixin, LazyTransformerMixin, PrivateMoments):
     """Private principal components: directions of largest variance, under a guarantee for rows.
 
     Replaces PCA. The components are private. What `transform` returns is not: it is computed from each row without

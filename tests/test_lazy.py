@@ -13,6 +13,7 @@ from skdprp import (
     DPOPORP,
     DPPCA,
     AMPClassifier,
+    DPBinner,
     DPHistograms,
     DPMoments,
     DPRandomProjection,
@@ -165,6 +166,39 @@ def test_files_are_read_once_for_scaled_rows_and_their_targets():
     with dask.config.set(scheduler="synchronous"):
         pipeline.fit(table[["x"]], table["y"])
     assert sorted(n_read) == [0, 1, 2, 3]
+
+
+def test_predictions_read_the_columns_that_they_use():
+    """Of a wide table all columns were read, as a fit needs to that shares them with its targets."""
+    read_columns = []
+
+    def read(part, columns=None):
+        read_columns.append(columns)
+        return FRAME if columns is None else FRAME[columns]
+
+    table = dd.from_map(read, range(2), meta=FRAME[:0])
+    X, y = table[["a", "c"]], table["b"]
+    for steps in ([], [PublicScaler((-1, 1))], [DPPCA(1)], [DPScaler(), PublicScaler((-1, 1))], [DPBinner()]):
+        pipeline = make_pipeline(*steps, DPRidge(target_bounds=(-1, 1))).fit(X, y)
+        assert read_columns == [None] * 2 * sum(hasattr(step, "epsilon") for step in pipeline)  # once in each fit
+        for compute in (pipeline.predict, getattr(pipeline[0], "transform", pipeline.predict)):
+            read_columns.clear()
+            compute(X).compute()
+            assert read_columns == [["a", "c"]] * 2
+        read_columns.clear()
+
+
+@pytest.mark.filterwarnings("ignore:Computing mixed collections")
+def test_predictions_are_compared_with_targets_of_their_rows():
+    """Scores of a shuffled table compared predictions with the targets of other rows: these were shuffled once more."""
+    numbers = pd.DataFrame({"x": np.linspace(0, 1, 1000)})
+    model = DPRidge(target_bounds=(0, 1)).fit(numbers, numbers["x"])
+    for table in tables_of_dask()[:3]:
+        with pytest.raises(ValueError, match=r"from a shuffle.*persist\(\) the table"):
+            model.score(table[["x"]], table["y"])
+    for table in tables_of_dask()[3:]:
+        expected = model.score(*(table[columns].compute() for columns in (["x"], "y")))
+        assert model.score(table[["x"]], table["y"]) == expected
 
 
 def test_columns_that_are_shuffled_by_themselves_are_refused():

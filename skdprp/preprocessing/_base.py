@@ -5,14 +5,14 @@ from collections.abc import Mapping
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._lazy import as_it_is_now, is_lazy, map_rows, stand_in
+from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, stand_in
 from .._validation import FLOATS, float_type, in_order, low_and_high, validate_data
 
 
-class DataIndependentTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
+class DataIndependentTransformer(OneToOneFeatureMixin, LazyTransformerMixin, BaseEstimator, ABC):
     """Treat each row by itself, and learn the number and the names of the columns only.
 
     A transformer fills in whether it takes missing values, and what it makes of validated rows.

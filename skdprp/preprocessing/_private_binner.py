@@ -3,10 +3,10 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._lazy import as_it_is_now, is_lazy, map_rows, stand_in
+from .._lazy import LazyTransformerMixin, as_it_is_now, is_lazy, map_rows, stand_in
 from .._recording import in_plan
 from .._validation import Interval, StrOptions, silent, validate_schema, without_values
 from ..histograms import PrivateHistograms
@@ -20,7 +20,7 @@ _FEWEST = 5  # bins at quantiles between bounds, below which those of equal widt
 _TINY = np.finfo(np.float64).tiny  # where the cell of 0 ends
 
 
-class DPBinner(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
+class DPBinner(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     """Bins of all columns of a table, at private quantiles and of frequent categories, with one for missing values.
 
     Replaces ``KBinsDiscretizer`` and ``OneHotEncoder`` where neither bounds nor categories are known. A linear model on

@@ -1,10 +1,10 @@
 """Scaling of columns by private ranges, with private medians for missing values."""
 
 import numpy as np
-from sklearn.base import OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .._lazy import by_chunks
+from .._lazy import LazyTransformerMixin, by_chunks
 from .._recording import in_plan
 from .._validation import FLOATS, float_type, low_and_high, public_numbers, silent, validate_data
 from ..histograms import PrivateHistograms
@@ -13,7 +13,7 @@ from ..histograms._release import NumberHistogram
 from ._scaler import PublicScaler
 
 
-class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateHistograms):
+class DPScaler(OneToOneFeatureMixin, LazyTransformerMixin, PrivateHistograms):
     """Scale each column from a private range, and fill missing values by private medians.
 
     Replaces ``MinMaxScaler``, ``RobustScaler`` and ``SimpleImputer`` where no bounds of the columns are known. `fit`
