@@ -47,6 +47,19 @@ def test_nothing_leaves_the_range(dtype):
         assert scaled.dtype == dtype and np.abs(scaled).max() == 0.5
 
 
+@given(
+    st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.floats(-10, 10), min_size=1, max_size=8),
+    st.tuples(st.floats(-1e3, 1e3), st.floats(1e-9, 1e9)),
+    st.sampled_from([(-0.5, 0.5), (0, 1), (-1e-3, 7.0), (0.1, 0.3)]),
+)
+def test_values_come_out_as_if_clipped_before_they_are_scaled(values, bounds, feature_range):
+    """Bit for bit: what is beyond a bound cannot be told from what is at the bound."""
+    (low, width), column = bounds, np.array(values)[:, None]
+    scaler = PublicScaler((low, low + width), feature_range=feature_range).fit(column)
+    scaled = np.clip(np.clip(column, *scaler.bounds_[0]) * scaler.scale_ + scaler.offset_, *feature_range)
+    assert np.array_equal(scaler.transform(column), scaled)
+
+
 def test_huge_values_are_clipped_before_they_overflow():
     np.testing.assert_array_equal(PublicScaler((0, 1e-3)).fit_transform([[1e308], [-1e308]]), [[0.5], [-0.5]])
 

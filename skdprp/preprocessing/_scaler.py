@@ -186,10 +186,12 @@ class PublicScaler(DataIndependentTransformer):
 
     def _of_rows(self, rows, dtype):
         self._check_rows(rows)
-        # Rounding overshoots, here and again in float32, and what follows counts on the range.
-        interval, fills = _rounded_inward(self.feature_range_, dtype), not np.isnan(self.fill_).all()
-        scale = partial(_scale, fills=fills, interval=interval)
-        return _on_values(scale, (*self.bounds_.T, self.scale_, self.offset_, self.fill_), rows, dtype)
+        # Rounding overshoots, here and again in float32, and what follows counts on the range. Scaling keeps the order
+        # of floats, so that to clip what comes out to scaled bounds gives what clipping before would.
+        interval = _rounded_inward(self.feature_range_, dtype)
+        low, high = np.clip(self.bounds_.T * self.scale_ + self.offset_, *interval)
+        scale = partial(_scale, fills=not np.isnan(self.fill_).all())
+        return _on_values(scale, (self.scale_, self.offset_, low, high, self.fill_), rows, dtype)
 
     def _matches_parameters(self):
         if not self.__sklearn_is_fitted__():
@@ -214,13 +216,12 @@ class PublicScaler(DataIndependentTransformer):
             )
 
 
-def _scale(values, low, high, scale, offset, fill, *, fills, interval):
-    np.minimum(np.maximum(values, low, out=values), high, out=values)  # of nan it is nan
+def _scale(values, scale, offset, low, high, fill, *, fills):
     if fills:
         np.copyto(values, fill, where=np.isnan(values))
     values *= scale
     values += offset
-    np.clip(values, *interval, out=values)
+    np.minimum(np.maximum(values, low, out=values), high, out=values)  # of nan it is nan
 
 
 def _unscale(values, scale, offset):
