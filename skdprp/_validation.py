@@ -442,25 +442,27 @@ def clip_rows(X, max_norm, *, copy=True):
 
     Row by row, because linear algebra then rounds a row in one way in every block. Repeated entries are summed before
     norms are taken. Without `copy`, X itself is returned where it is all of that already, and nobody writes into it.
+    Rows that are not finite are refused.
     """
     if sp.issparse(X):
         X = sp.csr_array((X.data.astype(np.float64), X.indices.copy(), X.indptr.copy()), shape=X.shape)
         X.sum_duplicates()
-        validation.assert_all_finite(X.data)  # sums of finite entries may not be
     else:
         X = X.astype(np.float64, order="C", copy=copy)
     norms = extmath.row_norms(X)
     # The computed norm may be below the true one: the sensitivity rests on the true one, so that the limit is less.
     limit = max_norm * (1 - (X.shape[1] + 8) * 2.0**-52)
-    if not (copy or (norms <= limit).all()):
-        X = X.copy()
+    if (norms <= limit).all():
+        return X
+    X = X if copy else X.copy()
     is_huge = ~np.isfinite(norms)  # the squares overflow, and so may the norm itself
-    if is_huge.any():  # exact but for numbers near 0; the other factor is then a normal number, with all its digits
+    if is_huge.any():
+        with config_context(assume_finite=False):
+            without_values(validation.assert_all_finite, X, input_name="X")
+        # Exact but for numbers near 0; the other factor is then a normal number, with all its digits.
         scale_rows(X, np.where(is_huge, 2.0**-600, 1.0))
         norms = extmath.row_norms(X)
-    factors = limit / np.where(is_huge, norms, np.maximum(norms, limit))
-    if (factors != 1).any():
-        scale_rows(X, factors)
+    scale_rows(X, limit / np.where(is_huge, norms, np.maximum(norms, limit)))
     return X
 
 

@@ -118,16 +118,16 @@ class Columns:
         size = self.n_features + self.intercept + len(self.low)
         return size * (size + 1) // 2
 
-    def clip(self, X, y, factors=None):
+    def clip(self, X, y, factors=None, *, copy=True):
         """Clip rows and targets to their bounds; return rows, and beside them the constant and the centred targets.
 
-        All of a row is multiplied by its factor, if there are some.
+        All of a row is multiplied by its factor, if there are some. Without `copy`, nobody writes into the rows.
         """
-        others = np.ones((X.shape[0], int(self.intercept)))
+        others = np.ones((X.shape[0], self.intercept + self.n_targets))
         if y is not None:
-            y = np.clip(y.reshape(X.shape[0], -1), self.low, self.high) - self.center
-            others = np.hstack([others, y])
-        X = clip_rows(X, self.max_norm)
+            targets = np.clip(y.reshape(X.shape[0], -1), self.low, self.high, out=others[:, int(self.intercept) :])
+            targets -= self.center
+        X = clip_rows(X, self.max_norm, copy=copy or factors is not None)
         if factors is not None:
             scale_rows(X, factors)
             scale_rows(others, factors)
@@ -454,11 +454,12 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
         factors = None if weights is None else roots(weights)
         for rows in gen_batches(X.shape[0], block_rows(columns, is_sparse=sp.issparse(X))):
             parts = (None if part is None else part[rows] for part in (X, y, factors))
-            total.add(*columns.clip(*parts))
+            total.add(*columns.clip(*parts, copy=False))
         return X.shape[0], columns, total.finish()
 
     def _validate(self, X, y, *, reset):
-        options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset}
+        # What is not finite is refused by `clip_rows`, which takes norms anyway; a plan goes on with other numbers.
+        options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset, "ensure_all_finite": in_plan()}
         if self.target_bounds is None:
             return validate_data(self, X, **options), None
         if not sp.issparse(y):

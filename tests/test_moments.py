@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 
 from skdprp import DPMoments, _noise, add_moments, compose, moments
 from skdprp.guarantee import Adjacency
@@ -60,6 +61,33 @@ def test_several_targets_have_bounds_of_their_own(silenced_noise, intercept):
     assert np.array_equal(moments.columns.center, centers)
     np.testing.assert_allclose(moments.cross, rows.T @ (np.clip(Y, [-1, 0], [1, 5]) - centers), rtol=1e-11)
     assert (moments.mean is None) == (not intercept)
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, sp.csr_array, pd.DataFrame, np.asfortranarray, lambda X: X[:, ::-1]])
+@pytest.mark.parametrize("groups", [None, np.arange(300) // 2])
+def test_rows_are_not_written_to(as_given, groups):
+    """They are clipped and weighted in copies, and read where they are if neither changes them."""
+    X, y = table()
+    for factor in (1.0, 1e-3):
+        given, targets = as_given(X * factor), y.copy()
+        before = given.copy()
+        DPMoments(target_bounds=BOUNDS).fit(given, targets, groups=groups)
+        assert not np.any(np.asarray(abs(given - before).sum())) and np.array_equal(targets, y)
+
+
+@pytest.mark.parametrize("entry", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("as_given", [np.asarray, np.float32, sp.csr_array, pd.DataFrame])
+def test_one_entry_that_is_not_finite_is_refused(monkeypatch, entry, as_given):
+    """By the norm of its row, in any block; rows whose squares overflow are not."""
+    monkeypatch.setattr(moments, "_BLOCK_ENTRIES", 50)
+    X, y = table()
+    X[17] = 1e30 if as_given is np.float32 else 1e200
+    DPMoments(target_bounds=BOUNDS).fit(as_given(X), y)
+    for place in (0, 17, 299):
+        damaged = X.copy()
+        damaged[place, 2] = entry
+        with config_context(assume_finite=True), pytest.raises(ValueError, match="X contains (NaN|infinity)"):
+            DPMoments(target_bounds=BOUNDS).fit(as_given(damaged), y)
 
 
 def test_rows_of_all_lengths_have_a_norm_of_at_most_one_in_all_units():
