@@ -12,8 +12,10 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.utils import gen_batches
 
 from skdprp import DPHistograms, PrivacyLedger, audit_epsilon, privacy_report
+from skdprp.histograms import _columns
 from skdprp.histograms._cells import (
     Cells,
     coefficients,
@@ -23,7 +25,7 @@ from skdprp.histograms._cells import (
     noise_of_sums,
     prefix_sums,
 )
-from skdprp.histograms._columns import Listed, Numbers
+from skdprp.histograms._columns import Listed, Numbers, Unlisted
 from skdprp.mechanisms import thresholded_counts
 from skdprp.sensitivity import histograms_sensitivity
 from skdprp.testing._tape import tape_of
@@ -289,6 +291,27 @@ def test_arrays_are_numbers_but_for_named_columns():
     assert reaches_the_noise(mixed.tolist(), categories={3: None}) == reaches_the_noise(frame)
     with pytest.raises(ValueError, match="text where numbers should be"):
         DPHistograms().fit(mixed)
+
+
+def test_blocks_of_rows_are_one_table(monkeypatch):
+    """Rows are counted in blocks that stay in the cache, in which a category or a missing value may not occur."""
+    frame = pd.concat([table(), pd.DataFrame({"age": [200.0], "town": ["Rome"]})])
+    columns = (Numbers(Cells()), Numbers(Cells((0, 1e5), 64)), Numbers(Cells()), Unlisted())
+    whole = _columns.count(frame, columns)
+    monkeypatch.setattr(_columns, "gen_batches", lambda n_rows, _: gen_batches(n_rows, 101))
+    for chunk in (frame, pl.from_pandas(frame.reset_index(drop=True))):
+        n_rows, counts = _columns.count(chunk, columns)
+        assert n_rows == whole[0] == 601
+        assert all(np.array_equal(one, other) for one, other in zip(counts[:3], whole[1][:3], strict=True))
+        assert counts[3] == whole[1][3] and sum(counts[3].values()) == 601
+
+
+@pytest.mark.parametrize("bounds", [(0, 1.0), (0, 4096.0), (0, 2.0**50)])
+def test_the_least_number_below_zero_has_a_cell_below_that_of_zero(bounds):
+    """Divided by a width above 1 it is 0."""
+    cells = Cells((-bounds[1], bounds[1]), 1000)
+    below, at, above = cells.place(np.array([-5e-324, 0.0, 5e-324]))
+    assert cells.edges[below] < 0 == cells.edges[at] and at == above == below + 1
 
 
 def test_chunks_are_one_table():

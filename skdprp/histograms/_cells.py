@@ -56,8 +56,10 @@ class Cells:
         width = edges[1] - edges[0]  # a power of two, so that quotients are exact
         values = np.clip(values, edges[0], edges[-1])
         places = np.floor(values / width)
-        places[(places == 0) & (values < 0)] = -1  # but for those that no float is near enough to
-        return (places - edges[0] / width).astype(np.intp)
+        if width > 1:  # or quotients of numbers below 0 are below 0, too
+            places[(places == 0) & (values < 0)] = -1
+        places -= edges[0] / width
+        return places.astype(np.intp)
 
 
 @lru_cache(maxsize=64)

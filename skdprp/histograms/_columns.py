@@ -7,6 +7,7 @@ from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import gen_batches
 
 from .._validation import (
     FLOATS,
@@ -22,6 +23,7 @@ from .._validation import (
 from ._cells import Cells, column_norm, column_norm_squared, half_sums
 
 N_PUBLIC = 2**32  # rows that nobody has: so many that no noise is seen beside them
+_BLOCK_ROWS = 2**13  # of which a few columns, and all that is computed of one, stay in the cache
 _N_PLACES, _N_NAMES = 2**12, 2**6  # that these are spread over
 _NO_CATEGORY = "X has categories that are neither text nor finite numbers nor truth values."
 
@@ -202,10 +204,10 @@ def read(X, columns):
         is_array = len(numbers) == len(columns) and not is_frame(X)
         chosen = X if is_array else without_values(_select, X, numbers)
         rows = validate_array(chosen, accept_sparse="csr", dtype=FLOATS, ensure_all_finite="allow-nan")
-        rows = rows.toarray() if sp.issparse(rows) else rows
+        rows = (rows.toarray() if sp.issparse(rows) else rows).astype(np.float64, copy=False)
         n_rows = rows.shape[0]
         for place, column in zip(numbers, rows.T, strict=True):
-            values[place] = column.astype(np.float64)
+            values[place] = column
     for place, column in enumerate(columns):
         if type(column) is not Numbers:
             values[place] = without_values(_cells_of, X, place)
@@ -218,7 +220,16 @@ def read(X, columns):
 def count(X, columns):
     """Return the number of rows of a table, and what is counted of each column."""
     n_rows, values = read(X, columns)
-    return n_rows, [without_values(column.count, some) for column, some in zip(columns, values, strict=True)]
+    total, n_cells = None, max(len(column.cells) if type(column) is Numbers else 0 for column in columns)
+    for rows in gen_batches(n_rows, max(_BLOCK_ROWS, 4 * n_cells)):  # more rows than counts, which are added up
+        counts = [without_values(column.count, some[rows]) for column, some in zip(columns, values, strict=True)]
+        total = added(total, counts)
+    return n_rows, total
+
+
+def added(total, counts):
+    """Add counts of all columns to those of rows before, or to None."""
+    return counts if total is None else [one + more for one, more in zip(total, counts, strict=True)]
 
 
 def _select(X, places):

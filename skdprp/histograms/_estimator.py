@@ -35,7 +35,7 @@ from ..mechanisms.thresholded_counts import (
 from ..moments import partitions
 from ..sensitivity import histograms_sensitivity
 from ._cells import MOST_CELLS
-from ._columns import N_PUBLIC, Listed, Numbers, Unlisted, columns_of, count, key_of, read
+from ._columns import N_PUBLIC, Listed, Numbers, Unlisted, added, columns_of, count, key_of, read
 from ._release import CategoryCounts, Histograms, NumberHistogram
 
 HISTOGRAMS_CONSTRAINTS = {
@@ -173,7 +173,7 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 parts = [count(chunk, columns)]
             for n_rows, counts in parts:
                 n_samples += n_rows
-                total = counts if total is None else [one + more for one, more in zip(total, counts, strict=True)]
+                total = added(total, counts)
         if total is None:
             raise ValueError("There are no rows.")
         return n_samples, columns, total
