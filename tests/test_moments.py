@@ -86,7 +86,7 @@ def test_one_entry_that_is_not_finite_is_refused(monkeypatch, entry, as_given):
     for place in (0, 17, 299):
         damaged = X.copy()
         damaged[place, 2] = entry
-        with config_context(assume_finite=True), pytest.raises(ValueError, match="X contains (NaN|infinity)"):
+        with config_context(assume_finite=True), pytest.raises(ValueError, match=r"X contains (NaN|infinity)"):
             DPMoments(target_bounds=BOUNDS).fit(as_given(damaged), y)
 
 
