@@ -2,10 +2,11 @@
 
 Run ``python benchmarks/bench_streaming_models.py``. It first writes the table to a folder, part by part. Models of one
 pass are fitted on all of it, those of many on ``--iterative`` gigabytes; each is scaled, fitted and predicted. A row of
-the table has the seconds of the fit, those beside a plain sum of the columns, and the peak memory of each process so
-far. With ``--cold`` both read files that the system does not hold in memory. While AMPClassifier is fitted, a worker is
-killed. At the end coefficients are compared with those of the fit in memory of a tenth of these, four parts at least,
-under equal noise. It fails if a process passes ``--peak``.
+the table has the seconds of the fit, those beside a plain sum of the columns, the same of processor time, which others
+on the machine change less, and the peak memory of each process so far. With ``--cold`` both read files that the system
+does not hold in memory, with ``--rate`` no worker gets more than so many gigabytes in a second. While AMPClassifier is
+fitted, a worker is killed. At the end coefficients are compared with those of the fit in memory of a tenth of these,
+four parts at least, under equal noise. It fails if a process passes ``--peak``.
 """
 
 import argparse
@@ -49,9 +50,17 @@ def write_part(path, n_rows, n_features, seed):
     np.save(path, table)
 
 
-def lazy_table(paths, n_rows, n_columns):
+def read_part(path, rate):
+    """Read a part, and wait until a source of so many gigabytes a second would have brought it."""
+    start = time.perf_counter()
+    part = np.load(path)
+    time.sleep(max(0.0, start + part.nbytes / 1e9 / rate - time.perf_counter()))
+    return part
+
+
+def lazy_table(paths, n_rows, n_columns, rate):
     """Return rows and labels as dask arrays that the workers read."""
-    parts = [da.from_delayed(dask.delayed(np.load)(path), (n_rows, n_columns), dtype=float) for path in paths]
+    parts = [da.from_delayed(dask.delayed(read_part)(path, rate), (n_rows, n_columns), dtype=float) for path in paths]
     table = da.concatenate(parts)
     return table[:, :-1], table[:, -1]
 
@@ -84,6 +93,11 @@ def timed(call):
     return returned, time.perf_counter() - start
 
 
+def processor_seconds(client):
+    """Processor time of this process and of the workers so far."""
+    return time.process_time() + sum(client.run(time.process_time).values())
+
+
 def main():
     """Print one row for each model, and how far coefficients are from those in memory."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -93,6 +107,7 @@ def main():
     parser.add_argument("--part", type=float, default=0.064, help="gigabytes of a part")
     parser.add_argument("--peak", type=float, default=2.0, help="gigabytes of a process above which the run fails")
     parser.add_argument("--cold", action="store_true", help="read from disk in each fit")
+    parser.add_argument("--rate", type=float, default=np.inf, help="gigabytes a second that each worker reads at most")
     parser.add_argument("--folder", help="an existing one that the table is written to; by default a temporary one")
     options = parser.parse_args()
     measure.describe_machine()
@@ -110,9 +125,8 @@ def main():
         tasks = [dask.delayed(write_part)(path, n_rows, options.features, i) for i, path in enumerate(paths)]
         _, seconds = timed(lambda: dask.compute(*tasks))
         print(f"{n_parts * n_rows:,} rows of {options.features} columns, written in {seconds:.0f} s\n", flush=True)
-        row = measure.table(
-            "model", "GB", "s", "sums of columns", "predicted in s", "accuracy", "peaks, GB", "releases"
-        )
+        times = "s", "sums of columns", "sums, processor", "predicted in s"
+        row = measure.table("model", "GB", *times, "accuracy", "peaks, GB", "releases")
         scaler = PublicScaler((0, HIGH))
         known = {"epsilon": 1.0, "delta": 1e-9}
         models = [
@@ -124,13 +138,17 @@ def main():
             (DPSGDClassifier(max_norm=2.5, classes=[0, 1], **known), n_iterative),
         ]
         for model, number in models:
-            X, y = lazy_table(paths[:number], n_rows, n_columns)
+            X, y = lazy_table(paths[:number], n_rows, n_columns, options.rate)
             forget(paths if options.cold else [])
+            at_first = processor_seconds(client)
             _, plain = timed(X.sum(axis=0).compute)
+            processor_plain = processor_seconds(client) - at_first
             n_before, pipeline = len(ledger.entries), make_pipeline(scaler, model)
             forget(paths if options.cold else [])
             killer = kill_later(client, 1.5 * plain) if isinstance(model, AMPClassifier) else None
+            at_first = processor_seconds(client)
             _, seconds = timed(lambda: pipeline.fit(X, y))  # noqa: B023
+            processor = processor_seconds(client) - at_first
             is_killed = " (a worker killed)" * bool(killer and not killer.is_alive())
             accuracy, predicted = None, None
             if hasattr(model, "predict"):
@@ -143,6 +161,7 @@ def main():
                 X.nbytes / 1e9,
                 round(seconds),
                 seconds / plain,
+                None if killer else processor / processor_plain,
                 predicted and round(predicted),
                 accuracy and round(float(accuracy), 4),
                 ", ".join(f"{peak:.2f}" for peak in peaks(client)),
@@ -151,7 +170,7 @@ def main():
         highest = max(peaks(client))
         print()
         tenth = paths[: max(4, n_iterative // 10)]
-        X, y = lazy_table(tenth, n_rows, n_columns)
+        X, y = lazy_table(tenth, n_rows, n_columns, options.rate)
         in_memory = scaler.fit(X[:1]).transform(X.compute()), y.compute()
         for model, _ in models[2:]:
             fits = []
