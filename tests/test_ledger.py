@@ -35,6 +35,7 @@ from skdprp import (
     AMPClassifier,
     DPBinner,
     DPSGDClassifier,
+    DPSignOPORP,
     MIDPRegressor,
     PrivacyGuarantee,
     PrivacyLedger,
@@ -744,16 +745,58 @@ def test_parts_have_a_limit_each():
         PrivacyGuarantee(0.1, 0.0, adjacency=Adjacency("l1", 1.0)),
         PrivacyGuarantee(0.1, 0.0, definition="MI-DP (bits)", adjacency=Adjacency("entry", 1.0)),
         PrivacyGuarantee(0.1, 0.0),
-        PURE.mark_seeded(),
     ],
     ids=repr,
 )
 def test_what_says_nothing_of_the_neighbours_is_refused(guarantee):
     with PrivacyLedger() as ledger:
         ledger.limit(10.0)
-        with pytest.raises(LedgerError, match="says nothing of the neighbours"), entry(guarantee):
+        with pytest.raises(LedgerError, match="it says nothing of the neighbours") as refused, entry(guarantee):
             raise AssertionError("It was released.")
     assert ledger.entries == ()
+    assert "void" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("guarantee", "why"),
+    [
+        (PURE.mark_seeded(), "its noise is seeded"),
+        (replace(PURE, audited_epsilon=3.0), "an attack has refuted it"),
+        (replace(PURE, adjacency=Adjacency("l1", 1.0), audited_epsilon=3.0), "an attack has refuted it"),
+    ],
+)
+def test_what_is_void_is_refused_and_told_why(guarantee, why):
+    with PrivacyLedger() as ledger:
+        ledger.limit(10.0)
+        with pytest.raises(LedgerError, match=why) as refused, entry(guarantee):
+            raise AssertionError("It was released.")
+    assert "neighbours" not in str(refused.value) and ledger.entries == ()
+
+
+@pytest.mark.parametrize(
+    "sketch", [DPOPORP(4), DPSignOPORP(4, max_change=16.0), DPOPORP(4, adjacency="l2", max_change=2.0)], ids=repr
+)
+def test_a_sketch_is_refused_by_a_limit_for_rows_with_a_cure_that_works(sketch):
+    sketch.fit(X)
+    with PrivacyLedger() as ledger:
+        ledger.limit(10.0, 1e-5)
+        with pytest.raises(LedgerError, match="says nothing of the neighbours") as refused:
+            sketch.transform(X)
+    assert "ledger.limit(..., adjacency=sketch.guarantee_.adjacency)" in str(refused.value)
+    with PrivacyLedger() as ledger:
+        ledger.limit(10.0, 1e-5, adjacency=sketch.guarantee_.adjacency)
+        sketch.transform(X)
+        assert len(ledger.entries) == 1
+        # A row that is replaced changes in any way, so that models count for the limit of a sketch.
+        AMPClassifier(epsilon=1.0, delta=1e-6, classes=[0, 1]).fit(X, Y)
+        assert len(ledger.entries) == 2
+
+
+@pytest.mark.parametrize("adjacency", ["coordinate", "l1", "l2", "entry", Adjacency("coordinate")])
+def test_a_limit_for_a_distance_says_of_which_size(adjacency):
+    """Its bound was infinite, so that every sketch was refused."""
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="sketch.guarantee_.adjacency"):
+        ledger.limit(1.0, adjacency=adjacency)
 
 
 def test_a_limit_is_fixed_before_the_first_release(tmp_path):

@@ -17,7 +17,7 @@ from .._noise import is_seeded
 from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, n_forks, open_journals
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
-from ._limit import Limit
+from ._limit import LIMIT_FOR_SKETCHES, Limit
 from ._totals import Entry, totals
 
 _ALL_ROWS = "rows"
@@ -473,7 +473,8 @@ class PrivacyLedger:
         epsilon, delta : float
             Budget of all releases together.
         adjacency : str or Adjacency, default="replace_one"
-            Neighbours that the budget is for. Releases that say nothing of them are refused.
+            Neighbours that the budget is for. Releases that say nothing of them are refused. For sketches it is
+            ``sketch.guarantee_.adjacency`` of the fitted sketch, since a change within a row has a size.
         unit : {"row", "person"}, default="row"
             Whose neighbours these are. Releases for persons that are replaced, by fits with `groups`, count for rows as
             well; releases for rows are refused where the budget is for persons.
@@ -505,6 +506,8 @@ class PrivacyLedger:
         adjacency = adjacency if isinstance(adjacency, Adjacency) else Adjacency(adjacency)
         if unit not in ("row", "person"):
             raise ValueError(f'unit is "row" or "person", got {unit!r}.')
+        if adjacency.is_distance and math.isinf(adjacency.bound):
+            raise ValueError(f"A limit for a change within a row says how large that is: {LIMIT_FOR_SKETCHES}.")
         budget = PrivacyGuarantee(epsilon, delta, unit=unit, adjacency=adjacency)
         if not math.isfinite(budget.epsilon):
             raise ValueError(f"A limit is finite, got epsilon={epsilon}.")

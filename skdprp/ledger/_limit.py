@@ -6,12 +6,13 @@ from fractions import Fraction
 
 from .._adjacency import Unit
 from .._digits import printed_down
-from ..guarantee import Adjacency, PrivacyGuarantee
+from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
 from ._totals import Spent, same_neighbours
 
 _ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
+LIMIT_FOR_SKETCHES = "ledger.limit(..., adjacency=sketch.guarantee_.adjacency)"  # of the fitted sketch
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
 
 
@@ -52,12 +53,8 @@ class Limit:
         New ones are of the same rows.
         """
         for one in new:
-            if not self._admits(one.guarantee):
-                cure = " Give groups to the fit, and to its plan." * (self.unit == Unit.PERSON)
-                raise LedgerError(
-                    f"{one.estimator} is not released: {one.guarantee!r} is void, or says nothing of the neighbours of "
-                    f"the limit, {self.guarantee!r}.{cure}"
-                )
+            if reason := self._refusal(one.guarantee):
+                raise LedgerError(f"{one.estimator} is not released: {reason}")
         for entry in entries[self._spent.n_releases :]:
             self._spent.add(self._rows_of(entry), self.costs(entry))
         added = Spent()
@@ -76,7 +73,7 @@ class Limit:
         spent = Spent()
         for entry in entries:
             spent.add(self._rows_of(entry), self.costs(entry))
-        return self._allows(spent.costs) and all(self._admits(entry.guarantee) for entry in entries)
+        return self._allows(spent.costs) and not any(self._refusal(entry.guarantee) for entry in entries)
 
     def _left(self, new):
         """Say what is left for the rows of an entry, from parameters of earlier releases alone."""
@@ -93,8 +90,20 @@ class Limit:
         delta = printed_down(left[1])
         return f"Left are Gaussian noise of mu = {printed_down(mu)} {as_epsilon} and a delta of {delta}."
 
-    def _admits(self, guarantee):
-        return same_neighbours(guarantee, self.guarantee) and not (guarantee.seeded or guarantee.violation)
+    def _refusal(self, guarantee):
+        """Say why a release does not count for the limit, whatever is left of it; "" if it does."""
+        if guarantee.seeded:
+            return f"its noise is seeded, so that {guarantee!r} does not hold."
+        if guarantee.violation:
+            return f"an attack has refuted it, {guarantee!r}."
+        if same_neighbours(guarantee, self.guarantee):
+            return ""
+        cure = ""
+        if guarantee.definition == Definition.DP and guarantee.adjacency and guarantee.adjacency.is_distance:
+            cure = f" A limit for such releases: {LIMIT_FOR_SKETCHES}."
+        elif self.unit == Unit.PERSON:
+            cure = " Give groups to the fit, and to its plan."
+        return f"with {guarantee!r} it says nothing of the neighbours of the limit, {self.guarantee!r}.{cure}"
 
     def _rows_of(self, entry):
         """Which rows an entry saw; all, where a person may have rows in each part."""
