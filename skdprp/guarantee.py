@@ -16,6 +16,7 @@ from ._label import (
     guarantee_facts,
     guarantee_line,
     neighbours_sentence,
+    unit_line,
     violation_line,
 )
 from .composition import PrivacyLoss, Profile, approximate_profile, largest_profile
@@ -447,13 +448,15 @@ class PrivacyGuarantee:
         Returns
         -------
         dict
-            Which :meth:`from_dict` turns back into this guarantee.
+            Which :meth:`from_dict` turns back into this guarantee. "protected" and "neighbours" say in words what "unit"
+            and "adjacency" say together: the unit of a sketch is "one row", of which it hides a bounded change.
 
         Examples
         --------
-        >>> from skdprp.guarantee import PrivacyGuarantee
-        >>> PrivacyGuarantee(1.0, 1e-6).to_dict()["epsilon"]
-        1.0
+        >>> from skdprp.guarantee import Adjacency, PrivacyGuarantee
+        >>> facts = PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("coordinate", 0.5)).to_dict()
+        >>> facts["epsilon"], facts["protected"]
+        (1.0, 'a bounded change within one row')
         """
         facts = {field.name: getattr(self, field.name) for field in fields(self)}  # asdict would take profiles apart
         facts["definition"] = self.definition.value
@@ -461,7 +464,7 @@ class PrivacyGuarantee:
         if self.adjacency is not None:
             facts["adjacency"] = asdict(self.adjacency) | {"relation": self.adjacency.relation.value}
         facts["loss"] = None if self.loss is None else _loss_to_dict(self.loss)
-        return _finite(facts)
+        return _finite(facts | _in_words(self))
 
     @classmethod
     def from_dict(cls, facts):
@@ -479,7 +482,7 @@ class PrivacyGuarantee:
         Raises
         ------
         ValueError
-            If the dictionary does not describe a guarantee.
+            If the dictionary does not describe a guarantee, or says in words what is not that of its facts.
 
         Examples
         --------
@@ -492,11 +495,13 @@ class PrivacyGuarantee:
         try:
             adjacency, loss, audited = facts["adjacency"], facts["loss"], facts.get("audited_epsilon")
             hidden = facts.get("hidden_changes")
+            words = {name: facts[name] for name in ("protected", "neighbours") if name in facts}
             if adjacency is not None:
-                adjacency = Adjacency(**adjacency | {"bound": float(adjacency["bound"])})  # spelled out if infinite
+                bound = adjacency["bound"]  # spelled out if infinite; a whole number is printed as one
+                adjacency = Adjacency(**adjacency | {"bound": bound if type(bound) is int else float(bound)})
             guarantee = cls(
                 **{
-                    **facts,
+                    **{name: fact for name, fact in facts.items() if name not in words},
                     "epsilon": float(facts["epsilon"]),
                     "audited_epsilon": None if audited is None else float(audited),
                     "hidden_changes": None if hidden is None else float(hidden),
@@ -512,6 +517,9 @@ class PrivacyGuarantee:
             count = guarantee.n_releases
             if type(count) is not int or count < 1 or type(guarantee.seeded) is not bool:
                 raise TypeError("its number of releases, or whether it is seeded, is no such thing")
+            for name, said in words.items():  # which earlier files do not have
+                if said != (stated := _in_words(guarantee)[name]):
+                    raise TypeError(f"it says {name}: {said!r}, where its facts are those of {stated!r}")
         except (KeyError, TypeError) as error:
             raise ValueError(f"This dictionary does not describe a guarantee: {error}.") from error
         return guarantee
@@ -751,6 +759,13 @@ def _loss_to_dict(loss):
         for profile in loss.profiles
     ]
     return {field.name: getattr(loss, field.name) for field in fields(loss)} | {"profiles": profiles}
+
+
+def _in_words(guarantee):
+    """Say what is protected, as it is printed: files have these words, so that whoever changes them reads both."""
+    adjacency = guarantee.adjacency
+    neighbours = neighbours_sentence(adjacency, guarantee.unit) if adjacency else "not stated"
+    return {"protected": unit_line(guarantee), "neighbours": neighbours}
 
 
 def _finite(facts):

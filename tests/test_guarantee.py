@@ -494,6 +494,98 @@ def test_dictionaries_of_earlier_guarantees_still_load():
     assert PrivacyGuarantee.from_dict(facts) == PURE
 
 
+@pytest.mark.parametrize(
+    ("facts", "protected", "neighbours"),
+    [
+        (
+            {"adjacency": Adjacency("coordinate", 2)},
+            "a bounded change within one row",
+            "rows that differ in one coordinate, by at most 2, as they reach each release",
+        ),
+        (
+            {"adjacency": Adjacency("l1", 0.5, after="a map")},
+            "a bounded change within one row",
+            "rows at l1 distance at most 0.5 (covers one coordinate changed by that much), as they leave a map",
+        ),
+        (
+            {"adjacency": Adjacency("l2")},
+            "a bounded change within one row",
+            "rows at l2 distance at most inf, as they reach each release",
+        ),
+        (
+            {"adjacency": Adjacency("replace_one")},
+            "one row with its label or target",
+            "data sets that differ in one row and its label or target, in the same position",
+        ),
+        (
+            {"adjacency": Adjacency("add_remove")},
+            "one row with its label or target",
+            "data sets that differ in one position: a row and its label or target in the one, a blank in the other",
+        ),
+        (
+            {"adjacency": Adjacency("replace_one"), "unit": "person"},
+            "one person (all of its rows)",
+            "data sets that differ in all rows of one person, of any number in each, and their labels or targets",
+        ),
+        (
+            {"adjacency": Adjacency("add_remove"), "unit": "person"},
+            "one person (all of its rows)",
+            "data sets that differ in one person: all of its rows and their labels or targets in the one, a blank in "
+            "the other",
+        ),
+        (
+            {"adjacency": Adjacency("replace_one"), "unit": "one household"},
+            "one household",
+            "data sets that differ in one household, which another one replaces",
+        ),
+        (
+            {"adjacency": Adjacency("add_remove"), "unit": "one household"},
+            "one household",
+            "data sets that differ in one household, which is blank in the other",
+        ),
+        (
+            {"adjacency": Adjacency("entry", 1.0), "unit": "one entry of X"},
+            "one entry of X",
+            "any value of one entry, of absolute value at most 1.0; all others and y are known, as they reach each "
+            "release",
+        ),
+        ({}, "one row", "not stated"),
+    ],
+)
+def test_a_dictionary_says_what_is_protected_in_words_that_files_have(facts, protected, neighbours):
+    """The unit of a sketch of pixels is "one row", by which a reader of JSON took it for all of the row.
+
+    Ledgers and release files have these words, and are refused if they are others than those of the guarantee: whoever
+    changes the words has to go on reading these.
+    """
+    guarantee = PrivacyGuarantee(1.0, 1e-6, **facts)
+    stated = json.loads(json.dumps(guarantee.to_dict(), allow_nan=False))
+    assert (stated["protected"], stated["neighbours"]) == (protected, neighbours)
+    assert PrivacyGuarantee.from_dict(stated) == guarantee
+    assert str(PrivacyGuarantee.from_dict(stated)) == str(guarantee)
+    for name in ("protected", "neighbours"):  # as those of earlier files, which have neither
+        del stated[name]
+        assert PrivacyGuarantee.from_dict(stated) == guarantee
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"protected": "one row with its label or target"},
+        {"protected": ""},
+        {"protected": None},
+        {"neighbours": "data sets that differ in one row and its label or target, in the same position"},
+        {"neighbours": ["rows that differ in one coordinate, by at most 1.0, as they reach each release"]},
+        {"adjacency": {"relation": "coordinate", "bound": 2.0, "after": ""}},
+        {"unit": "one person (all of its rows)", "adjacency": {"relation": "replace_one", "bound": "inf", "after": ""}},
+    ],
+)
+def test_a_dictionary_that_says_two_things_of_what_is_protected_is_refused(forged):
+    facts = PrivacyGuarantee(1.0, 0.0, adjacency=Adjacency("coordinate", 1.0)).to_dict()
+    with pytest.raises(ValueError, match="does not describe a guarantee: it says"):
+        PrivacyGuarantee.from_dict({**facts, **forged})
+
+
 @pytest.mark.parametrize("kind", [np.float64, np.int64, int])
 def test_numbers_of_numpy_become_numbers_of_python(kind):
     """Whatever parameters a search has tried: labels are JSON, and losses computed with all digits."""
