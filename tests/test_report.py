@@ -509,6 +509,15 @@ def test_remarks_name_the_cure(step, remark):
     assert privacy_report(step).steps[0].remark.endswith(remark)
 
 
+def test_a_sketch_after_a_private_map_is_told_which_step_to_move():
+    """It was told to "put it first", and nobody knew which."""
+    report = privacy_report(make_pipeline(DPScaler(bounds=(-1, 1)), DPOPORP(2), RidgeClassifier()).fit(X, Y))
+    cure = "put dpoporp before dpscaler, or a data-independent step in place of dpscaler"
+    assert report.total is None and report.not_covered[0].endswith(cure) and report.steps[1].remark.endswith(cure)
+    for cured in ((DPOPORP(2), DPScaler(bounds=(-1, 1))), (PublicScaler((0, 1)), DPOPORP(2))):
+        assert privacy_report(make_pipeline(*cured, RidgeClassifier()).fit(X, Y)).total is not None
+
+
 def test_maps_of_what_was_released_move_nothing_private():
     model = make_pipeline(DPOPORP(2), Normalizer(), RidgeClassifier()).fit(X, Y)
     remark = privacy_report(model).steps[1].remark

@@ -117,7 +117,10 @@ _SET_LATER = "has a guarantee_ that was set after the fit, and is not what was s
 _FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
 _LAZY = "released lazy rows, anew at each computation: compute or persist the sketches, then learn from those"
 _TWICE = "is given a column several times, so that one change is several: list each column once"
-_MOVING = "is for rows at a distance as they leave {}, which each fit changes: put it first"
+_MOVING = (
+    "is for rows at a distance as they leave {map}, which each fit changes: put {step} before {map}, or a "
+    "data-independent step in place of {map}"
+)
 _AGAIN = "may sketch rows again within its fit: fit it without transform_input and callbacks"
 _UNRECORDED = (
     "cross_validate records neither folds nor scorers: report GridSearchCV(model, {}, cv=KFold(5, shuffle=True))"
@@ -419,7 +422,7 @@ def _of_private_step(estimator, name, flow):
     # Neighbours at a distance are so as they leave the transformers, and one that is fitted moves with the rows; a row
     # replaced before it is a row replaced after it.
     elif flow.fitted_map and not (guarantee.adjacency and not guarantee.adjacency.is_distance):
-        remark, is_known = _MOVING.format(flow.fitted_map), False
+        remark, is_known = _MOVING.format(map=flow.fitted_map, step=name), False
         reasons = (f"{name} {remark}",)
     status = "not covered" if reasons or flow.learned else "private"
     once = _ONCE if per == "transform" else FITTED_AS_COUNTED
