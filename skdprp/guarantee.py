@@ -448,8 +448,8 @@ class PrivacyGuarantee:
         Returns
         -------
         dict
-            Which :meth:`from_dict` turns back into this guarantee. "protected" and "neighbours" say in words what "unit"
-            and "adjacency" say together: the unit of a sketch is "one row", of which it hides a bounded change.
+            Which :meth:`from_dict` turns back into this guarantee. "protected" and "neighbours" say in words what
+            "unit" and "adjacency" say together: the unit of a sketch is "one row", of which it hides a bounded change.
 
         Examples
         --------
@@ -519,7 +519,7 @@ class PrivacyGuarantee:
                 raise TypeError("its number of releases, or whether it is seeded, is no such thing")
             for name, said in words.items():  # which earlier files do not have
                 if said != (stated := _in_words(guarantee)[name]):
-                    raise TypeError(f"it says {name}: {said!r}, where its facts are those of {stated!r}")
+                    raise TypeError(f"it says {name}: {said!r}, where its unit and adjacency say {stated!r}")
         except (KeyError, TypeError) as error:
             raise ValueError(f"This dictionary does not describe a guarantee: {error}.") from error
         return guarantee

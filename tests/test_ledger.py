@@ -795,7 +795,7 @@ def test_a_sketch_is_refused_by_a_limit_for_rows_with_a_cure_that_works(sketch):
 @pytest.mark.parametrize("adjacency", ["coordinate", "l1", "l2", "entry", Adjacency("coordinate")])
 def test_a_limit_for_a_distance_says_of_which_size(adjacency):
     """Its bound was infinite, so that every sketch was refused."""
-    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="sketch.guarantee_.adjacency"):
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match=r"sketch\.guarantee_\.adjacency"):
         ledger.limit(1.0, adjacency=adjacency)
 
 

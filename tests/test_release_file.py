@@ -242,6 +242,12 @@ def set_in_header(*keys, to):
     return change
 
 
+def larger_change_as_an_earlier_file_says_it(header, arrays):
+    """Files of before have no words for what is protected."""
+    del header["guarantee"]["protected"], header["guarantee"]["neighbours"]
+    header["guarantee"]["adjacency"]["bound"] = 9.0
+
+
 def set_array(name, change):
     def apply(header, arrays):
         arrays[name] = change(arrays[name])
@@ -264,6 +270,9 @@ def set_array(name, change):
         (set_in_header("guarantee", "delta", to=0.0), "delta"),
         (set_in_header("guarantee", "definition", to="better DP"), "Definition"),
         (set_in_header("guarantee", "adjacency", "bound", to=9.0), "adjacency"),
+        (larger_change_as_an_earlier_file_says_it, "adjacency"),
+        (set_in_header("guarantee", "protected", to="one row with its label or target"), "protected"),
+        (set_in_header("guarantee", "neighbours", to="data sets that differ in one row"), "neighbours"),
         (set_in_header("guarantee", "loss", "mu", to=0.01), "privacy loss"),
         (set_in_header("guarantee", "loss", to=None), "privacy loss"),
         (set_in_header("guarantee", "hidden_changes", to=9.0), "not hidden"),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import html
 import re
 
 import numpy as np
@@ -50,6 +51,7 @@ from skdprp import (
     DPOPORP,
     DPPCA,
     AMPClassifier,
+    DPBinner,
     DPScaler,
     DPSignOPORP,
     MIDPRegressor,
@@ -259,9 +261,32 @@ def test_all_data_independent_steps_are_printed_in_one_line_with_what_is_to_be_k
     _, table, details = repr(report).split("\n\n")
     assert len(table.splitlines()) == 2 and table.splitlines()[1].startswith("model")
     assert " ".join(details.split()).startswith(
+        "remarks - model: anew at each call of fit "
         f"data-independent - step0, step1, step2: learns nothing from the rows{WARNS}{SPREADS} "
         "- scaler: you state that its bounds do not come from the rows neighbours "
     )
+
+
+def test_a_printed_report_is_no_wider_than_120_columns_and_loses_nothing():
+    """Remarks were a column of the table, which was some 300 characters wide."""
+    columns = make_column_transformer((make_pipeline(StandardScaler(), DPPCA(2)), [0, 1, 2]), (DPBinner(4), [4, 5]))
+    search = GridSearchCV(
+        make_pipeline(PublicScaler((0, 1)), NOISY, RidgeClassifier()), {"dpoporp__epsilon": [1.0, 2.0]}, cv=KFold(3)
+    )
+    for model in (make_pipeline(columns, AMPClassifier()), make_pipeline(DPScaler(bounds=(-1, 1)), SIGNS), search):
+        report = privacy_report(model.fit(X, Y))
+        _, table, details = repr(report).split("\n\n")
+        assert max(map(len, repr(report).splitlines())) <= 120
+        shown = [step for step in report.steps if step.status != "data-independent"]
+        names = [re.escape(step.step) for step in shown]
+        assert re.findall(r"^\S+", table, flags=re.MULTILINE)[1:] == [step.step for step in shown]
+        for step, text in zip(shown, re.split(rf"^(?:{'|'.join(names)}) ", table, flags=re.MULTILINE)[1:], strict=True):
+            assert " ".join(text.split()) == " ".join(" ".join(step.cells()[1:-1]).split())
+        told = " ".join(details.split())
+        for step in shown:
+            names, remark = re.escape(step.step), re.escape(step.remark)
+            assert not remark or re.search(rf"- ([\w., ]+, )?{names}(, [\w., ]+)?: {remark}", told)
+            assert html.escape(step.remark) in report._repr_html_()
 
 
 def test_the_total_is_printed_first_and_nothing_twice():

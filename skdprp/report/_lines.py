@@ -1,6 +1,7 @@
 """The lines of a report, and how it is printed."""
 
 import html
+import textwrap
 from dataclasses import dataclass
 
 from .._label import as_html, as_text, best_guess_line, given_sentence, method_line, neighbours_sentence, unit_line
@@ -9,6 +10,7 @@ from ..guarantee import PrivacyGuarantee
 INFERRED = "inferred from the fitted object (a PrivacyLedger records releases as they happen)"
 PLANNED = "what a fit will release; this report released nothing"
 _DATA_INDEPENDENT = "data-independent"
+_WIDTH, _LEAST_WIDTH = 120, 36  # of the text, and of guarantees in it where names of steps are long
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")
 
 
@@ -93,26 +95,25 @@ class PrivacyReport:
         return pd.DataFrame([step.cells() for step in self.steps], columns=_COLUMNS)
 
     def __repr__(self):
-        table = [_COLUMNS, *self._printed_cells()]
-        widths = [max(len(cells[i]) for cells in table) for i in range(len(_COLUMNS))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)) for cells in table]
-        totals, facts = self._totals(), self._details()
+        remarks = _remarks(step for step in self._printed() if step.remark)
+        totals, facts = self._totals(), ({"remarks": remarks} if remarks else {}) | self._details()
         width = max(map(len, totals | facts)) + 2
-        return "\n".join([as_text(totals, width), "", *map(str.rstrip, lines), "", as_text(facts, width)])
+        lines = _lines([_COLUMNS[:-1], *(step.cells()[:-1] for step in self._printed())])
+        return "\n".join([as_text(totals, width), "", *lines, "", as_text(facts, width)])
 
     def _repr_html_(self):
         head = "".join(f"<th style='text-align:left'>{html.escape(name)}</th>" for name in _COLUMNS)
         rows = (
             "".join(f"<td style='text-align:left'>{html.escape(cell)}</td>" for cell in cells)
-            for cells in self._printed_cells()
+            for cells in (step.cells() for step in self._printed())
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
         table = f"<table><tr>{head}</tr>{body}</table>"
         return as_html("Privacy of the whole", self._totals()) + table + as_html("Details", self._details())
 
-    def _printed_cells(self):
-        """Lines of all steps but the data-independent ones, of which a wide table has dozens that say the same."""
-        return [step.cells() for step in self.steps if step.status != _DATA_INDEPENDENT]
+    def _printed(self):
+        """All steps but the data-independent ones, of which a wide table has dozens that say the same."""
+        return [step for step in self.steps if step.status != _DATA_INDEPENDENT]
 
     def _totals(self):
         """What holds of the whole, above the table."""
@@ -125,11 +126,7 @@ class PrivacyReport:
 
     def _details(self):
         """What else is to be known of the whole, under the names that a printed guarantee has for it."""
-        maps = {}  # names of the data-independent steps, by what is to be known of them
-        for step in self.steps:
-            if step.status == _DATA_INDEPENDENT:
-                maps.setdefault(step.remark, []).append(step.step)
-        facts = {_DATA_INDEPENDENT: tuple(f"{', '.join(names)}: {remark}" for remark, names in maps.items())}
+        facts = {_DATA_INDEPENDENT: _remarks(step for step in self.steps if step.status == _DATA_INDEPENDENT)}
         uncovered = self.not_covered
         if self.private is not None:
             adjacency = self.private.adjacency
@@ -143,3 +140,22 @@ class PrivacyReport:
             facts["mechanism"] = method_line(self.private) or self.private.mechanism
             facts["counted"] = self.counted
         return {name: fact for name, fact in facts.items() if fact}
+
+
+def _remarks(steps):
+    """What else is to be known of steps, each remark once, after the names of its steps."""
+    names = {}
+    for step in steps:
+        names.setdefault(step.remark, {})[step.step] = None
+    return tuple(f"{', '.join(of_steps)}: {remark}" for remark, of_steps in names.items())
+
+
+def _lines(table):
+    """Lines of a table, of which the last column is wrapped."""
+    *columns, _ = zip(*table, strict=True)
+    widths = [max(map(len, column)) + 2 for column in columns]
+    blank, left = " " * sum(widths), max(_WIDTH - sum(widths), _LEAST_WIDTH)
+    for *cells, last in table:
+        beside = "".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+        wrapped = textwrap.wrap(last, left, break_long_words=False, break_on_hyphens=False)
+        yield (beside + f"\n{blank}".join(wrapped)).rstrip()
