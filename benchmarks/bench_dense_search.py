@@ -1,9 +1,10 @@
 """Recall of a search in sketches of dense rows, and what somebody who has a plain row learns from its sketch.
 
 Run ``python benchmarks/bench_dense_search.py``. The rows are digits, 64 pixels between -1/2 and 1/2, of which 1497 are
-released and 300 are queries; or with ``--rows housing`` eight numbers of each of the districts in the gallery's sample.
-Each sketch has ``max_change=1``, which hides one pixel or number. A released row counts as found if its cosine with
-the query is at least that of the tenth nearest.
+released and 300 are queries; or with ``--rows housing`` eight numbers of each of the districts in the gallery's sample,
+or with ``--rows mnist --data DIR`` the 784 pixels of MNIST, also between -1/2 and 1/2. Each sketch has
+``max_change=1``, which hides one pixel or number. A released row counts as found if its cosine with the query is at
+least that of the tenth nearest.
 
 An attacker has the plain rows. *Own sketch nearest* is the share of released rows of which the nearest sketch, by
 ``SketchNeighbors``, is their own. *Membership* is the area under the curve of that attacker's guess which of 300
@@ -12,12 +13,13 @@ better. Figures are means over draws of the projection and the noise, with the l
 """
 
 import argparse
+from functools import partial
 from pathlib import Path
 
 import measure  # pins the threads, so before numpy
 import numpy as np
 import pandas as pd
-from problems import HOUSING_BOUNDS, PRICES
+from problems import HOUSING_BOUNDS, PRICES, add_data, read_digits
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import normalize
@@ -32,6 +34,11 @@ SAMPLE = Path(__file__).parents[1] / "examples" / "california_sample.csv.gz"
 def digits():
     """Pixels between -1/2 and 1/2."""
     return load_digits().data / 16 - 0.5
+
+
+def mnist(folder):
+    """More pixels, between -1/2 and 1/2."""
+    return np.concatenate(read_digits(folder)[:2]) - 0.5
 
 
 def housing():
@@ -81,12 +88,15 @@ def measured(sketch, rows, queries, exact):
 def main():
     """Print a table of recalls and attacks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", choices=["digits", "housing"], default="digits")
+    parser.add_argument("--rows", choices=["digits", "housing", "mnist"], default="digits")
+    add_data(parser)
     parser.add_argument("--components", type=int, nargs="+", default=[64])
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[5.0, 10.0, 20.0])
+    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 5.0, 10.0, 20.0])
     parser.add_argument("--draws", type=int, default=10)
     options = parser.parse_args()
-    X = {"digits": digits, "housing": housing}[options.rows]()
+    if options.rows == "mnist" and options.data is None:
+        parser.error("--rows mnist goes with --data")
+    X = {"digits": digits, "housing": housing, "mnist": partial(mnist, options.data)}[options.rows]()
     X = X[np.random.default_rng(0).permutation(len(X))]
     queries, rows = X[:N_QUERIES], X[N_QUERIES:]
     exact = normalize(queries) @ normalize(rows).T
