@@ -58,6 +58,9 @@ class Release:
 def save_release(path, sketches, estimator, *, description=""):
     """Write sketches, their guarantee and their public parameters to one file.
 
+    The guarantee is that of `estimator`, so give the sketch that made them, not fitted again since. Nothing can tell
+    whether it did: bits that were made at epsilon = 5 may as well come from a sketch at epsilon = 1.
+
     Parameters
     ----------
     path : str or Path
@@ -84,8 +87,8 @@ def save_release(path, sketches, estimator, *, description=""):
     of the features, the scale of the noise, the guarantee and the description: what the guarantee counts as public. The
     number of features and their names are the only things in it that come from the data. Nothing is pickled.
 
-    Queries must be scaled as the rows were before they reached the sketch, which the description can say, and the
-    sketches must be those of the last fit of `estimator`: the file cannot know either.
+    Queries must be scaled as the rows were before they reached the sketch: the file does not know how, and the
+    description can say it.
 
     Examples
     --------
