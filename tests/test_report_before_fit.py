@@ -159,7 +159,7 @@ def test_what_a_report_before_a_fit_does_not_know_is_an_error(binary):
         privacy_report(MIDPRegressor(), X, y)
     with pytest.raises(TypeError, match="X is a dask collection"):
         privacy_report(AMPClassifier(), dask.array.from_array(X), y)
-    with pytest.raises(ValueError, match="n_samples is for a report on a fit to come"):
+    with pytest.raises(ValueError, match="n_samples and groups are for a report on a fit to come"):
         privacy_report(AMPClassifier(), n_samples=10)
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match="X is for what an estimator will release"):
         privacy_report(AMPClassifier(), X, y, ledger=ledger)
