@@ -232,6 +232,53 @@ def test_candidates_that_drop_columns_and_that_pass_them_on_are_not_of_one_map(n
     )
 
 
+def some_columns(**options):
+    branches = [("a", PublicScaler((0, 1)), [0, 1]), ("b", "drop", [2])]
+    return ColumnTransformer(branches, sparse_threshold=0, **options)
+
+
+OF_OTHER_COLUMNS = {
+    "nested": (
+        make_pipeline(ColumnTransformer([("c", some_columns(), [0, 1, 2])], sparse_threshold=0), sketch()),
+        "pipeline__columntransformer__c__b",
+        ["drop", "passthrough"],
+    ),
+    "whole lists": (
+        make_pipeline(ColumnTransformer([("a", "passthrough", [0, 1])], sparse_threshold=0), sketch()),
+        "pipeline__columntransformer__transformers",
+        [[("a", "passthrough", [0, 1]), ("b", word, [2])] for word in ("drop", "passthrough")],
+    ),
+    "a name with a point": (
+        Pipeline([("c", some_columns()), ("s", sketch()), ("c.b", Normalizer())]),
+        "pipeline__c__b",
+        ["drop", "passthrough"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", OF_OTHER_COLUMNS)
+def test_candidates_of_other_columns_have_no_sum_wherever_the_words_stand(kind, released):
+    """In a branch of a branch, in a list, or where a step behind the sketch has the name of the branch."""
+    b = X.copy()
+    b[0, 2] += 1e4
+    front, name, values = OF_OTHER_COLUMNS[kind]
+    model, scoring = make_pipeline(front, LogisticRegression()), make_scorer(lambda y, predicted: 0.0)
+    assert is_true_of(
+        released,
+        lambda rows: GridSearchCV(model, {name: values}, cv=KFold(2), scoring=scoring).fit(rows.copy(), Y),
+        X,
+        b,
+    )
+
+
+@pytest.mark.parametrize("word", ["drop", "passthrough"])
+def test_a_search_whose_candidates_all_pass_the_same_columns_on_is_summed(word):
+    model = make_pipeline(some_columns(remainder=word), sketch(), LogisticRegression())
+    search = GridSearchCV(model, {"columntransformer__b": [word], "dpoporp__epsilon": [0.5, 1.0]}, cv=KFold(2))
+    report = privacy_report(search.fit(X, Y))
+    assert report.private is not None and sum(step.releases for step in report.steps) == 5
+
+
 @pytest.mark.parametrize("kind", ["sketch", "model"])
 def test_the_best_estimator_of_an_earlier_fit_says_nothing_of_a_search_without_a_refit(kind):
     """After a fit to public rows at .1, a fit to these rows at 50 without a refit is reported as .17 and .2."""

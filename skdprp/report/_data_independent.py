@@ -345,10 +345,15 @@ def _what_it_does(estimator):
     if type(estimator) is PublicBinner and estimator.__sklearn_is_fitted__():
         return [estimator.bin_edges_, estimator._fitted_as]
     parameters = estimator.get_params(deep=False)
-    if "transformer_weights" in parameters:  # the branches are maps of their own
-        columns = [columns for *_, columns in parameters.get("transformers", [])]
-        return [parameters["transformer_weights"], columns, sorted(estimator.get_params())]
+    if "transformer_weights" in parameters:  # the branches are maps of their own, but for "drop" and "passthrough"
+        branches = parameters.get("transformers", parameters.get("transformer_list"))
+        steps = [(name, _word(step), *columns) for name, step, *columns in branches]
+        return [parameters["transformer_weights"], steps, _word(parameters.get("remainder"))]
     return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
+
+
+def _word(step):
+    return step if isinstance(step, str) else ""
 
 
 class _Pickler(pickle.Pickler):

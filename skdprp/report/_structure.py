@@ -16,6 +16,7 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from ..guarantee import PrivacyGuarantee
 from ._data_independent import is_in_library
@@ -48,10 +49,16 @@ def branches(estimator):
         unfitted = [*estimator.transformers, ("remainder", estimator.remainder, None)]
         steps = getattr(estimator, "transformers_", unfitted)
         # By len: scikit-learn before 1.7 has a list of the columns of the remainder that warns whoever looks into it.
-        return [(name, step) for name, step, columns in steps if not isinstance(columns, _LISTS) or len(columns)]
+        given = [(name, step) for name, step, columns in steps if not isinstance(columns, _LISTS) or len(columns)]
+        # A fit puts a transformer in the place of the word, which a candidate of a search still has.
+        return [(name, "passthrough" if _is_identity(step) else step) for name, step in given]
     if kind is FixedThresholdClassifier:
         return [("estimator", getattr(estimator, "estimator_", estimator.estimator))]
     return list(enumerate(getattr(estimator, "estimators_", []))) if kind in _SAME_ROWS else []
+
+
+def _is_identity(step):
+    return type(step) is FunctionTransformer and step.func is None
 
 
 def parts(estimator):
