@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from scipy.special import expit, log_ndtr, ndtr, softmax
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
-from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, StackingClassifier, VotingClassifier
 from sklearn.feature_selection import SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier, RidgeClassifierCV
@@ -107,6 +107,7 @@ WRITING_MAPS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:The provided functions are not strictly inverse")
 @pytest.mark.parametrize("kind", WRITING_MAPS)
 def test_a_check_of_the_inverse_does_not_pass_rows_through_a_map_before_they_are_sketched(kind, released):
     """FunctionTransformer checks on a view: with a total of epsilon 1 rows are 100 apart, where 1 is printed."""
@@ -213,6 +214,70 @@ def test_no_sum_is_stated_of_a_model_whose_rows_had_their_means_taken_off_within
         rows[0, 0] = first
         voting = VotingClassifier([("a", INNER[kind]()), ("b", amp())]).fit(rows, Y)
     assert np.array_equal(seen[0][1:], seen[1][1:]) or privacy_report(voting).private is None
+
+
+class OwnRidge(RidgeClassifier):
+    def fit(self, rows, y):
+        rows *= 1000
+        return super().fit(rows, y)
+
+
+def selected_by(model, grid, weights):
+    return SelectFromModel(GridSearchCV(model, grid, cv=KFold(2)), importance_getter=f"best_estimator_.{weights}coef_")
+
+
+RESCALED = make_pipeline(Normalizer(), LogisticRegression())
+HELD = {
+    "a grid": selected_by(RidgeClassifier(), {"copy_X": [True, False]}, ""),
+    "what is in a grid": selected_by(RESCALED, {"normalizer": [Normalizer(copy=False)]}, "named_steps.logisticregression."),
+    "a stack": StackingClassifier([("r", make_pipeline(Normalizer(), RidgeClassifier(copy_X=False)))], cv=KFold(2)),
+    "bags": BaggingClassifier(make_pipeline(Normalizer(copy=False), LogisticRegression()), bootstrap=False),
+}
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_what_writes_is_found_at_any_depth_of_what_a_branch_holds(kind):
+    is_selector = isinstance(HELD[kind], SelectFromModel)
+    first = make_pipeline(HELD[kind], LogisticRegression()) if is_selector else HELD[kind]
+    report = privacy_report(VotingClassifier([("a", first), ("b", amp())]).fit(X.copy(), Y))
+    assert report.private is None and any("may write over rows" in text for text in report.not_covered)
+
+
+def test_an_estimator_of_ones_own_within_a_member_is_trusted_in_print():
+    members = [("a", make_pipeline(SelectFromModel(OwnRidge()), LogisticRegression())), ("b", amp())]
+    private = privacy_report(VotingClassifier(members).fit(X.copy(), Y)).private
+    assert "votingclassifier.0.selectfrommodel: does not write over the rows that it is given" in private.assumptions
+
+
+@pytest.mark.parametrize("shape", ["row", "search", "branch"])
+def test_of_each_function_of_ones_own_it_is_said_once_that_it_does_not_write_over_rows(shape):
+    model = make_pipeline(FunctionTransformer(percent), FunctionTransformer(np.tanh), sketch(), LogisticRegression())
+    whole = {
+        "row": model,
+        "search": GridSearchCV(model, {"dpoporp__epsilon": [0.5, 1.0]}, cv=KFold(2), scoring=["accuracy", "roc_auc"]),
+        "branch": VotingClassifier([("a", model), ("b", LogisticRegression())]),
+    }[shape].set_params(**{"refit": "accuracy"} if shape == "search" else {})
+    said = [text for text in privacy_report(whole.fit(X.copy(), Y)).private.assumptions if "write over" in text]
+    prefix = "votingclassifier.0." * (shape == "branch")
+    assert said == [f"{prefix}functiontransformer-1: does not write over the rows that it is given"]
+
+
+@pytest.mark.parametrize("shape", ["search", "branch"])
+def test_what_is_written_over_behind_a_sketch_leaves_the_rows_and_the_sum_as_they_are(shape):
+    model = make_pipeline(sketch(), Normalizer(copy=False), RidgeClassifier(copy_X=False))
+    whole = {
+        "search": GridSearchCV(model, {}, cv=KFold(2), return_train_score=True),
+        "branch": VotingClassifier([("a", model), ("b", amp())]),
+    }[shape]
+    assert privacy_report(whole.fit(X.copy(), Y)).private is not None
+
+
+@pytest.mark.parametrize("is_only_in_a_candidate", [True, False])
+def test_a_map_that_writes_over_rows_has_no_sum_in_a_search(is_only_in_a_candidate):
+    model = make_pipeline(Normalizer(copy=is_only_in_a_candidate), sketch(), LogisticRegression())
+    search = GridSearchCV(model, {"normalizer__copy": [True, False]} if is_only_in_a_candidate else {}, cv=KFold(2))
+    assert privacy_report(search.fit(X.copy(), Y)).private is None
+    assert privacy_report(model.fit(X.copy(), Y)).private is not None  # rows pass it once
 
 
 # Searches

@@ -94,6 +94,10 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     which each step that looks at the sketches computes again, with new noise. A sketch that was fitted before with
     other parameters has no total, but where it was cloned to be fitted, as a column transformer or an ensemble does.
 
+    **Rows that are written over.** Where others see the rows, too, or they come again (in branches, in a search, in a
+    FunctionTransformer that checks its inverse), there is no total if a step, or what it holds, says by a parameter
+    such as ``copy=False`` that it may write over them. Functions and classes of yours are trusted not to, in print.
+
     **Persons.** The total is for one person with all of its rows where each private step had `groups` at its fit, and
     for one row where some had none; before a fit, where `groups` are given here.
 

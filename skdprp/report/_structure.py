@@ -4,6 +4,7 @@ import dis
 import gc
 import sys
 from collections import UserList
+from collections.abc import Mapping
 from numbers import Number
 from types import CodeType, FunctionType, ModuleType
 
@@ -73,14 +74,6 @@ def all_steps(estimator, path=""):
     yield path, estimator
 
 
-def all_within(estimator):
-    """Yield everything inside an estimator, and inside what is frozen there."""
-    for _, step in all_steps(estimator):
-        yield step
-        if type(step) is FrozenEstimator:
-            yield from all_within(step.estimator)
-
-
 def all_held(estimator, path, *, seen):
     """Yield the path and the estimator of all steps, and of all parameters: frozen ones, or fitted before."""
     if id(estimator) in seen:
@@ -92,12 +85,18 @@ def all_held(estimator, path, *, seen):
 
 
 def _parameters_of(estimator):
-    """Names and estimators of the parameters that are, or list, estimators."""
-    for name, value in estimator.get_params(deep=False).items() if hasattr(estimator, "get_params") else ():
-        for one in [value, *(value if isinstance(value, list | tuple) else ())]:
-            for held in one if isinstance(one, tuple) else (one,):  # with the name and the columns of a transformer
-                if isinstance(held, BaseEstimator):
-                    yield name, held
+    """Names and estimators of the parameters that are estimators, or list some at any depth."""
+    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    return [(name, held) for name, value in parameters.items() for held in _listed(value)]
+
+
+def _listed(value):
+    """Yield the estimators in a value: in lists, in grids, and with the name and the columns of a transformer."""
+    if isinstance(value, BaseEstimator):
+        yield value
+    elif isinstance(value, list | tuple | Mapping):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from _listed(one)
 
 
 def has_guarantee(estimator):

@@ -41,6 +41,7 @@ from ..preprocessing import PublicBinner
 from ._data_independent import (
     PUBLIC,
     calls_own_function,
+    checks_inverse,
     chooses_by_name,
     is_data_independent,
     is_handed_arrays,
@@ -56,7 +57,7 @@ from ._lines import ReportedStep
 from ._search import NotKnown, is_search, is_watched, releases_of_search
 from ._structure import (
     COMPOSITES,
-    all_within,
+    all_held,
     branches,
     has_guarantee,
     holds_fitted,
@@ -95,8 +96,9 @@ _CURES = (
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
 _ROW_BY_ROW = "transforms each row by itself; types depend on no single row; lazy rows have one order"
-_WRITES = "may write over rows that other branches are yet to see: set copy=True"
-_WRITES_NONE = "{}: its functions do not write over the rows that they are given"
+_WRITES = "may write over rows that others see, or that it sees again: set copy=True, or do not overwrite"
+_WRITES_TO_CHECK = "may write over rows when it checks its inverse: set check_inverse=False"
+_WRITES_NONE = "{}: does not write over the rows that it is given"
 _MAY_LEARN = "may learn from the rows without noise"
 _MAY_MIX = "may make a row of other rows, too"
 _WARNS = "; warnings and errors of it may tell of a row"
@@ -162,6 +164,7 @@ class Flow:
     released: bool = False
     labels_used_by: str = ""
     searches: tuple[PrivacyGuarantee, ...] = ()  # stated of steps before that won one
+    is_shared: bool = False  # others see the same rows, or they come again
 
 
 @dataclass(frozen=True)
@@ -191,6 +194,7 @@ def walk(estimator, name, flow, *, passes_on=False):
     if estimator is None or isinstance(estimator, str):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
+    part = replace(part, flow=replace(part.flow, is_shared=flow.is_shared))
     # What fits and transforms at once has not sketched the rows before; a frozen one was fitted before.
     within = estimator.estimator if type(estimator) is FrozenEstimator else estimator
     if not passes_on or type(estimator) in _FIT_TRANSFORM or has_guarantee(within):
@@ -220,7 +224,7 @@ def _of_estimator(estimator, name, flow, *, passes_on):
     if is_search(estimator) and not flow.released:
         return _of_search(estimator, name, flow)
     steps = branches(estimator)
-    return _of_branches(estimator, steps, name, flow) if steps else _of_step(estimator, name, flow)
+    return _of_branches(estimator, steps, name, flow) if steps else _of_leaf(estimator, name, flow)
 
 
 def _of_member(step, name, flow, *, passes_on):
@@ -251,15 +255,13 @@ def _of_branches(estimator, steps, name, flow):
     part, flows = Part(flow=flow), []
     of_branch = _of_member if type(estimator) is FeatureUnion else walk
     for branch, step in steps:
-        added = of_branch(step, f"{name}.{branch}", flow, passes_on=type(estimator) in _FIT_TRANSFORM)
+        added = of_branch(
+            step, f"{name}.{branch}", replace(flow, is_shared=True), passes_on=type(estimator) in _FIT_TRANSFORM
+        )
         # By whatever names or numbers columns are chosen: distances are those of rows with each column once.
         columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
         if added.charges and len(set(columns)) < len(columns):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
-        if not flow.released and any(map(writes_into_rows, all_within(step))):
-            added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_WRITES}"), is_known=False)
-        elif not flow.released and any(map(calls_own_function, all_within(step))):
-            added = replace(added, assumed=(*added.assumed, _WRITES_NONE.format(f"{name}.{branch}")))
         part += added
         flows.append(part.flow)
     config = getattr(estimator, "_sklearn_output_config", {})
@@ -321,6 +323,24 @@ def _may_be_sparse(step):
         return False
     within = branches(step)
     return any(_may_be_sparse(branch) for _, branch in within) if within else varies_in_zeros(step)
+
+
+def _of_leaf(estimator, name, flow):
+    """Report on a step without branches, and on whether it writes over the rows that it is given."""
+    part = _of_step(estimator, name, flow)
+    if flow.released:
+        return part
+    held = [one for _, one in all_held(estimator, "", seen=set())] if flow.is_shared else [estimator]
+    if checks_inverse(estimator) and writes_into_rows(estimator):
+        reason = _WRITES_TO_CHECK
+    elif flow.is_shared and any(map(writes_into_rows, held)):
+        reason = _WRITES
+    else:
+        # In a row of steps, those of others write over what only they are given.
+        is_own = flow.is_shared and not all(is_in_library(type(one).__module__) for one in held)
+        trusted = (_WRITES_NONE.format(name),) * (is_own or any(map(calls_own_function, held)))
+        return replace(part, assumed=(*part.assumed, *trusted))
+    return replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
 
 
 def _of_step(estimator, name, flow):
@@ -468,6 +488,7 @@ def _after_maps(guarantee, maps):
 
 def _of_search(search, name, flow):
     """Report on all candidates in all folds and on the refit, if what they released was recorded."""
+    flow = replace(flow, is_shared=True)  # by fits, and by scorers
     has_refit = hasattr(search, "best_estimator_")
     refit = walk(search.best_estimator_, "", flow) if has_refit else Part(flow=flow)
     count = f"{len(search.cv_results_['params'])} candidates x {search.n_splits_} folds" + " + refit" * has_refit
