@@ -226,10 +226,10 @@ def selected_by(model, grid, weights):
     return SelectFromModel(GridSearchCV(model, grid, cv=KFold(2)), importance_getter=f"best_estimator_.{weights}coef_")
 
 
-RESCALED = make_pipeline(Normalizer(), LogisticRegression())
+RESCALED = Pipeline([("n", Normalizer()), ("l", LogisticRegression())])
 HELD = {
     "a grid": selected_by(RidgeClassifier(), {"copy_X": [True, False]}, ""),
-    "what is in a grid": selected_by(RESCALED, {"normalizer": [Normalizer(copy=False)]}, "named_steps.logisticregression."),
+    "what is in a grid": selected_by(RESCALED, {"n": [Normalizer(copy=False)]}, "named_steps.l."),
     "a stack": StackingClassifier([("r", make_pipeline(Normalizer(), RidgeClassifier(copy_X=False)))], cv=KFold(2)),
     "bags": BaggingClassifier(make_pipeline(Normalizer(copy=False), LogisticRegression()), bootstrap=False),
 }

@@ -80,6 +80,11 @@ def is_search(estimator):
     return hasattr(estimator, "n_splits_") and "params" in getattr(estimator, "cv_results_", {})
 
 
+def has_refit(search):
+    """Whether the last fit of a search has made its best estimator: one without a refit leaves that of an earlier."""
+    return hasattr(search, "best_estimator_") and bool(getattr(search, "refit", True))
+
+
 def is_watched(estimator):
     """Whether callbacks of an estimator may score rows."""
     kinds = {type(callback) for callback in getattr(estimator, "_skl_callbacks", ())}
@@ -158,7 +163,7 @@ def _check_records(search, refit):
     """Refuse a search that kept no records, or those of several fits."""
     if type(search) not in _SEARCHES:
         raise NotKnown(_OTHER_SEARCH)
-    if not hasattr(search, "best_estimator_"):
+    if not has_refit(search):
         raise NotKnown(_NO_REFIT)
     if not refit.is_known:
         raise NotKnown(refit.not_covered[-1])

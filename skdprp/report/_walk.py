@@ -54,7 +54,7 @@ from ._data_independent import (
     writes_into_rows,
 )
 from ._lines import ReportedStep
-from ._search import NotKnown, is_search, is_watched, releases_of_search
+from ._search import NotKnown, has_refit, is_search, is_watched, releases_of_search
 from ._structure import (
     COMPOSITES,
     all_held,
@@ -489,9 +489,9 @@ def _after_maps(guarantee, maps):
 def _of_search(search, name, flow):
     """Report on all candidates in all folds and on the refit, if what they released was recorded."""
     flow = replace(flow, is_shared=True)  # by fits, and by scorers
-    has_refit = hasattr(search, "best_estimator_")
-    refit = walk(search.best_estimator_, "", flow) if has_refit else Part(flow=flow)
-    count = f"{len(search.cv_results_['params'])} candidates x {search.n_splits_} folds" + " + refit" * has_refit
+    is_refitted = has_refit(search)
+    refit = walk(search.best_estimator_, "", flow) if is_refitted else Part(flow=flow)
+    count = f"{len(search.cv_results_['params'])} candidates x {search.n_splits_} folds" + " + refit" * is_refitted
     head = ReportedStep(name, count, "not covered", _SCORES)
     try:
         lines, charges = releases_of_search(search, refit, lambda candidate: walk(candidate, "", flow))
