@@ -78,12 +78,13 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     GridSearchCV has no price before its fit, nor has what does not calibrate itself from the shape of the rows alone.
 
     What comes after a private sketch is post-processing and costs nothing, but may learn from labels as they are. What
-    was fitted before, and is frozen or a parameter of a step there, may have seen the rows: it is none. Steps that
-    learn from rows without noise are not covered, nor is what follows them: their private successors assume rows that
-    reach them by a map that was not fitted on them. Data-independent steps are :class:`~skdprp.PublicScaler`,
-    :class:`~skdprp.PublicBinner` and those of scikit-learn that are known to treat each row by itself. The columns of a
-    ColumnTransformer are composed as if a change could reach all of them; there is no total where a branch with a
-    sketch is given one several times.
+    was fitted before, and is frozen or a parameter of a step there, may have seen the rows: it is none. A step there
+    that was itself fitted to the rows before may still hold what it learned of them, such as
+    ``oob_decision_function_``: use a clone, as the total assumes. Steps that learn from rows without noise are not
+    covered, nor is what follows them: their private successors assume rows that reach them by a map that was not fitted
+    on them. Data-independent steps are :class:`~skdprp.PublicScaler`, :class:`~skdprp.PublicBinner` and those of
+    scikit-learn that are known to treat each row by itself. The columns of a ColumnTransformer are composed as if a
+    change could reach all of them; there is no total where a branch with a sketch is given one several times.
 
     **Passes of the rows.** A pipeline, a union and a column transformer release a row once at each sketch within. What
     else passes rows on within a fit (a voting ensemble, a search, what was frozen) was fitted on them first, and
@@ -201,7 +202,8 @@ def _report(estimator, as_known, *, ledger=None):
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None:
-        private = replace(private, assumptions=(*private.assumptions, *part.assumed, *as_known))
+        assumptions = dict.fromkeys([*private.assumptions, *part.assumed, *as_known])
+        private = replace(private, assumptions=tuple(assumptions))
     counted = INFERRED
     if ledger is not None:
         counted, disagreement = _compare(part.steps, private, ledger)

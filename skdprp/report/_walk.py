@@ -141,6 +141,8 @@ _APPLIES = (
     " the steps after them, and compose() the guarantees if both are of the same rows"
 )
 _FITTED_BEFORE = "holds what was fitted before, perhaps on the rows without noise: have it fitted in its place"
+_KEEPS = "has a best_estimator_ of an earlier fit, perhaps to the rows without noise: fit it with refit=True"
+_KEEP_NOTHING = "steps that see only what was released keep nothing of earlier fits"
 _GOES_ON = "goes on from earlier fits, perhaps to the rows without noise: set warm_start=False"
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = (
@@ -346,8 +348,9 @@ def _of_leaf(estimator, name, flow):
 def _of_step(estimator, name, flow):
     kind = type(estimator).__name__
     is_fitted = holds_fitted(estimator)
-    if flow.released and (is_fitted or getattr(estimator, "warm_start", False)):
-        part = _uncovered(name, kind, _FITTED_BEFORE if is_fitted else _GOES_ON)
+    keeps = is_search(estimator) and hasattr(estimator, "best_estimator_") and not has_refit(estimator)
+    if flow.released and (is_fitted or keeps or getattr(estimator, "warm_start", False)):
+        part = _uncovered(name, kind, _FITTED_BEFORE if is_fitted else _KEEPS if keeps else _GOES_ON)
         onward = replace(flow, labels_used_by=flow.labels_used_by or name) if is_fitted else part.flow
         return replace(part, flow=onward, is_known=not holds_private(estimator))
     # What sees only released rows may inherit, learn and release what it likes: that is post-processing.
@@ -378,6 +381,7 @@ def _of_step(estimator, name, flow):
     if flow.released:
         step = ReportedStep(name, kind, "post-processing", _LABELS)
         assumed = () if is_in_library(type(estimator).__module__) else (_APPLIES_NONE.format(name),)
+        assumed += (_KEEP_NOTHING,)  # as fits of scikit-learn leave what others have set, such as oob_score_
         return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name), assumed=assumed)
     if type(estimator) is RFE and holds_private(estimator):  # ranks are of weights that were released
         return replace(_uncovered(name, kind, _ELIMINATES), is_known=False)
@@ -421,7 +425,8 @@ def _of_private_step(estimator, name, flow):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
-        return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow)
+        assumed = () if is_of_library(estimator) else (_KEEP_NOTHING,)
+        return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow, assumed=assumed)
     per = guarantee.per or (None if transforms else "fit")  # a model releases its weights, and nothing at predict
     if per is None:
         return replace(_uncovered(name, kind, _PER_WHAT), is_known=False)
