@@ -421,6 +421,19 @@ def test_a_violation_of_what_was_released_together_is_in_a_file_at_each_step(tmp
         assert step.guarantee_.violation and privacy_report(step).total is None
 
 
+def test_a_file_is_read_back_where_an_audit_has_marked_one_step_of_a_winner(tmp_path):
+    search = DPSearchCV(
+        make_pipeline(DPBinner(4), amp()), {"ampclassifier__max_norm": [0.5, 1.0]}, n_trials=1, delta=1e-3
+    ).fit(X, Y)
+    binner, model = (step for _, step in search.best_estimator_.steps)
+    binner.guarantee_ = replace(binner.guarantee_, audited_epsilon=9.0, violation="epsilon is at least 9 at delta=0")
+    save_model(tmp_path / "model.npz", search.best_estimator_)
+    saved = load_model(tmp_path / "model.npz")
+    assert [step.guarantee_ for _, step in saved.estimator.steps] == [binner.guarantee_, model.guarantee_]
+    before, after = privacy_report(search.best_estimator_), privacy_report(saved.estimator)
+    assert after.steps == before.steps and after.total is before.total is None
+
+
 def test_a_file_does_not_state_the_guarantee_of_an_earlier_model_for_one_below_another_threshold(tmp_path):
     """Both are there, the earlier one as a parameter: its .5 is all that is stated, and the other predicts, with 50."""
     earlier = amp(epsilon=0.5).fit(X, Y)

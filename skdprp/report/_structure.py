@@ -9,7 +9,6 @@ from numbers import Number
 from types import CodeType, FunctionType, ModuleType
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
@@ -85,18 +84,22 @@ def all_held(estimator, path, *, seen):
 
 
 def _parameters_of(estimator):
-    """Names and estimators of the parameters that are estimators, or list some at any depth."""
+    """Paths and estimators of the parameters that are estimators, or list some at any depth."""
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    return [(name, held) for name, value in parameters.items() for held in _listed(value)]
+    return [found for name, value in parameters.items() for found in _listed(name, value)]
 
 
-def _listed(value):
+def _listed(path, value):
     """Yield the estimators in a value: in lists, in grids, and with the name and the columns of a transformer."""
-    if isinstance(value, BaseEstimator):
-        yield value
-    elif isinstance(value, list | tuple | Mapping):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from _listed(one)
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from _listed(f"{path}__{name}", one)
+    elif isinstance(value, list | tuple):
+        is_named = isinstance(value, tuple) and value and isinstance(value[0], str)
+        for one in value:
+            yield from _listed(f"{path}__{value[0]}" if is_named else path, one)
 
 
 def has_guarantee(estimator):
