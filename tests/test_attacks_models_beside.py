@@ -24,9 +24,9 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from skdprp import (
+    DPPCA,
     AMPClassifier,
     DPBinner,
-    DPPCA,
     DPRidge,
     DPScaler,
     DPSearchCV,
