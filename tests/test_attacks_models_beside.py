@@ -183,12 +183,9 @@ def test_a_file_of_a_winner_keeps_what_audits_have_shown_of_each_step(tmp_path):
 
 
 def test_the_last_step_of_a_private_pipeline_by_itself_tells_no_more_than_it_states():
-    """What a private step before it tells of a row, its weights tell as well: "without noise" is no word on that.
-
-    Half of the rows lie along one axis, half along the other; one row decides which axis is the first component, and so
-    whether scores know the labels. The weights alone show an epsilon of 0.8 where 0.5 is stated, but for a chance of
-    1e-9; the total of the pipeline, and a ledger, have both.
-    """
+    """Its weights tell what a private step before it tells: epsilon is 0.8 at least, but for 1e-9, and 0.5 is stated."""
+    # Half of the rows lie along one axis, and half along the other: one row decides which is the first component, and
+    # so whether scores know the labels. The total of the pipeline, and a ledger, have both.
     n_of_each, n_trials = 2000, 120
     rows = np.zeros((2 * n_of_each + 1, 2))
     signs = np.tile([1.0, -1.0], n_of_each + 1)[: len(rows)]
@@ -303,7 +300,7 @@ def test_no_total_of_any_pipeline_is_less_than_what_a_ledger_has_and_no_plan_is_
                 assert spent.private.epsilon >= compose(*(one.guarantee for one in ledger.entries)).epsilon * (1 - 1e-9)
                 assert planned.epsilon >= spent.private.epsilon * (1 - 1e-6)
             n_tried += 1
-            if n_tried == 3:
+            if n_tried == 2:
                 return
 
 
