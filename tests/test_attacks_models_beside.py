@@ -183,7 +183,7 @@ def test_a_file_of_a_winner_keeps_what_audits_have_shown_of_each_step(tmp_path):
 
 
 def test_the_last_step_of_a_private_pipeline_by_itself_tells_no_more_than_it_states():
-    """Its weights tell what a private step before it tells: epsilon is 0.8 at least, but for 1e-9, and 0.5 is stated."""
+    """Its weights tell what a step before it tells: epsilon is 0.8 at least, but for 1e-9, and 0.5 is stated."""
     # Half of the rows lie along one axis, and half along the other: one row decides which is the first component, and
     # so whether scores know the labels. The total of the pipeline, and a ledger, have both.
     n_of_each, n_trials = 2000, 120
