@@ -34,7 +34,7 @@ from .._validation import (
     without_values,
 )
 from ..guarantee import (
-    NO_STEP_FITTED,
+    ONLY_PRIVATE_STEPS_FITTED,
     NOT_COVERED,
     PARAMETERS_ARE_PUBLIC,
     Adjacency,
@@ -516,7 +516,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 *assumed_of_unit(unit, self.adjacency),
                 *labels,
                 PARAMETERS_ARE_PUBLIC,
-                NO_STEP_FITTED,
+                ONLY_PRIVATE_STEPS_FITTED,
                 *assumptions,
             ),
             not_covered=NOT_COVERED,
