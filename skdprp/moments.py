@@ -34,8 +34,8 @@ from ._validation import (
 )
 from .composition import PrivacyLoss
 from .guarantee import (
-    ONLY_PRIVATE_STEPS_FITTED,
     NOT_COVERED,
+    ONLY_PRIVATE_STEPS_FITTED,
     PARAMETERS_ARE_PUBLIC,
     Adjacency,
     PrivacyGuarantee,

@@ -24,7 +24,7 @@ from .._validation import (
     validate_schema,
 )
 from ..composition import PrivacyLoss
-from ..guarantee import ONLY_PRIVATE_STEPS_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee, assumed_of_unit
+from ..guarantee import NOT_COVERED, ONLY_PRIVATE_STEPS_FITTED, Adjacency, PrivacyGuarantee, assumed_of_unit
 from ..mechanisms import sampled_target
 from ..mechanisms.thresholded_counts import (
     add_thresholded_noise,

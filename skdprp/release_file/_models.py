@@ -9,7 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._calibration import SET_LATER, is_as_stated
 from .._validation import warn_at_caller
-from ..report._structure import all_held, all_steps, has_guarantee
+from ..report._structure import all_held, all_steps, branches, has_guarantee
+from ..report._walk import KEEP_LABELS, given_the_labels
 from ._file import check_description, read, write
 from ._values import described, restored
 
@@ -150,15 +151,21 @@ def load_model(path):
 
 def _guarantees_of(estimator):
     """Guarantees of all that is private in a file, by their paths; refuse those that were set after the fit."""
-    guarantees = {}
-    for path, step in all_held(estimator, "", seen=set()):
+    held, private = list(all_held(estimator, "", seen=set())), {}
+    for path, step in held:
         if not has_guarantee(step):
             continue
         if not is_as_stated(step):
             raise ValueError(f"{path or type(step).__name__}: {SET_LATER}.")
         # What was fitted has the path of the parameter that it is a clone of, which may have been fitted before.
         paths = (f"{path} ({number})" if number > 1 else path for number in count(1))
-        guarantees[next(one for one in paths if one not in guarantees)] = step.guarantee_
+        private[next(one for one in paths if one not in private)] = step
+    guarantees = {path: step.guarantee_ for path, step in private.items()}
+    for _, ensemble in held:  # what is within comes first, as in a report
+        if isinstance(ensemble, KEEP_LABELS):
+            members = {id(one) for _, member in branches(ensemble) for _, one in all_held(member, "", seen=set())}
+            for path in [path for path, step in private.items() if id(step) in members]:
+                guarantees[path] = given_the_labels(guarantees[path], ensemble)
     return guarantees
 
 

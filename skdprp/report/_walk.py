@@ -35,7 +35,7 @@ from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjec
 
 from .._calibration import is_as_stated
 from .._label import RELEASED_AT
-from ..guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
+from ..guarantee import LABELS_ARE_PUBLIC, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
 from ..mechanisms import searched_profile
 from ..preprocessing import PublicBinner
 from ._data_independent import (
@@ -276,8 +276,8 @@ def _of_branches(estimator, steps, name, flow):
         # Where some labels are in common, which makes more rows than there were: a ColumnTransformer refuses them.
         if isinstance(estimator, FeatureUnion) and not all(out.released for out in flows):
             part = replace(part, not_covered=(*part.not_covered, f"{name} {_JOINS}"), is_known=False)
-    if isinstance(estimator, _KEEP_LABELS):
-        charges = tuple(tuple(_given_the_labels(charge, estimator) for charge in group) for group in part.charges)
+    if isinstance(estimator, KEEP_LABELS):
+        charges = tuple(tuple(given_the_labels(charge, estimator) for charge in group) for group in part.charges)
         part = replace(part, charges=charges)
     if getattr(estimator, "multilabel_", False):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_CONSTANT}"))
@@ -301,17 +301,18 @@ def _of_branches(estimator, steps, name, flow):
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
 # The first two keep the labels that they find, the last one warns if there are many, whatever their members list.
-_KEEP_LABELS = (OneVsRestClassifier, VotingClassifier, MultiOutputClassifier)
+KEEP_LABELS = (OneVsRestClassifier, VotingClassifier, MultiOutputClassifier)
 _FIT_TRANSFORM = (Pipeline, FeatureUnion, ColumnTransformer)  # other composites fit, and then transform the same rows
 
 
-def _given_the_labels(guarantee, ensemble):
+def given_the_labels(guarantee, ensemble):
     """State a guarantee for neighbours with the same set of labels; those at a distance have the same labels anyway."""
     if guarantee.adjacency is not None and guarantee.adjacency.is_distance:
         return guarantee
     given = dict.fromkeys([guarantee.given or _THE_LABELS, _THE_LABELS])
     of_output = " of each output" * isinstance(ensemble, MultiOutputClassifier)
     assumptions = dict.fromkeys([*guarantee.assumptions, _ALIKE])
+    assumptions.pop(LABELS_ARE_PUBLIC, None)  # the ensemble encodes them by their set, which is given
     return replace(
         guarantee, given=" and ".join(f"{fact}{of_output}" for fact in given), assumptions=tuple(assumptions)
     )
