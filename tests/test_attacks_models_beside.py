@@ -122,22 +122,24 @@ def test_a_file_states_each_step_that_a_column_transformer_was_made_of(tmp_path,
     assert all(stated.count(one) >= released.count(one) for one in released)
 
 
-def test_the_best_parameters_of_a_search_hold_nothing_that_was_fitted_before():
-    """They are released under its guarantee, of epsilon 2, with the edges that bins of epsilon 3 have found before."""
-    binner = _binner(3.0).fit(_X)
-    search = DPSearchCV(make_pipeline(_binner(), _model()), {"dpbinner": [binner]}, n_trials=1, epsilon=2.0, delta=1e-4)
-    search.fit(_X, _Y)
-    assert "best_params_" in search.guarantee_.released
-    assert not hasattr(search.best_params_["dpbinner"], "bin_edges_")
-
-
-def test_a_file_states_what_was_fitted_before_and_is_in_the_grid_of_a_search(tmp_path):
-    """A dictionary of lists is not looked into: bins of epsilon 3 are in the file of a search of epsilon 2."""
-    binner = _binner(3.0).fit(_X)
-    search = DPSearchCV(make_pipeline(_binner(), _model()), {"dpbinner": [binner]}, n_trials=1, epsilon=2.0, delta=1e-4)
-    saved = _saved(search.fit(_X, _Y), tmp_path)
-    assert saved.estimator.param_grid["dpbinner"][0].bin_edges_[0].tolist() == binner.bin_edges_[0].tolist()
-    assert binner.guarantee_ in saved.guarantees.values()
+@pytest.mark.parametrize(
+    "values",
+    [
+        lambda fitted: {"dpbinner": [_binner(), fitted]},
+        lambda fitted: [{"dpbinner": [_binner()]}, {"dpbinner": [fitted]}],
+        lambda fitted: {"dpbinner": [make_pipeline(PublicScaler((-3, 3)), fitted)]},
+        lambda fitted: {"dpbinner": np.array([fitted, "passthrough"], dtype=object)},
+        lambda fitted: {"dpbinner__bounds": [None, {"first": [fitted]}]},
+    ],
+    ids=["value", "second grid", "step of a value", "array", "dictionary in a list"],
+)
+def test_no_search_has_candidates_that_hold_what_was_fitted_before(values):
+    """best_params_ and files had the edges that bins of epsilon 3 found, under the guarantee of a search of 2."""
+    steps = make_pipeline(_binner(), _model())
+    search = DPSearchCV(steps, values(_binner(3.0).fit(_X)), n_trials=1, epsilon=2.0, delta=1e-4)
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match=r"fitted DPBinner.*clone"):
+        search.fit(_X, _Y)
+    assert not ledger.entries and not hasattr(search, "best_params_")
 
 
 def _search():

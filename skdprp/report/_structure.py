@@ -132,7 +132,12 @@ def holds_private(estimator):
 def holds_fitted(estimator):
     """Whether parameters of an estimator are, or hold, estimators that are fitted: it clones those that it fits."""
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else vars(estimator)
-    return any(map(_is_fitted, _all_held_by(list(parameters.values()), seen={})))
+    return fitted_among(parameters.values()) is not None
+
+
+def fitted_among(things):
+    """One of some things, or of what they hold at any depth, that is a fitted estimator; None if there is none."""
+    return next(filter(_is_fitted, _all_held_by(list(things), seen={})), None)
 
 
 def _is_fitted(thing):
