@@ -150,13 +150,19 @@ def _winner():
     return _search().best_estimator_
 
 
-def test_a_file_states_a_winner_that_was_fitted_again(tmp_path):
+def test_no_file_or_total_of_a_search_has_a_winner_that_was_fitted_again(tmp_path):
     """Its bins and its model are two releases more, of weights that are in the file beside those of no other."""
     with PrivacyLedger() as ledger:
         search = _search()
+        saved = _saved(search, tmp_path)
         search.best_estimator_.fit(_X, _Y)
     assert len(ledger.entries) == 3
-    assert len(_saved(search, tmp_path).guarantees) == 3
+    for again in (search, make_pipeline(PublicScaler((-3, 3)), search)):
+        with pytest.raises(ValueError, match="best_estimator_ that was fitted again"):
+            save_model(tmp_path / "model.npz", again)
+    assert privacy_report(search).private is None and "fitted again" in repr(privacy_report(search))
+    assert len(_saved(search.best_estimator_, tmp_path).guarantees) == 2
+    assert saved.guarantees == {"": search.guarantee_} and privacy_report(saved.estimator).total.epsilon == 2.0
 
 
 def test_a_file_of_one_against_the_rest_is_given_the_set_of_labels(tmp_path):

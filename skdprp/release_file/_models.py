@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._calibration import SET_LATER, is_as_stated
 from .._validation import warn_at_caller
-from ..report._structure import all_held, all_steps, branches, has_guarantee
-from ..report._walk import KEEP_LABELS, given_the_labels
+from ..report._structure import all_held, all_steps, branches, has_guarantee, won_otherwise
+from ..report._walk import KEEP_LABELS, WON_OTHERWISE, given_the_labels
 from ._file import check_description, read, write
 from ._values import described, restored
 
@@ -61,7 +61,8 @@ def save_model(path, estimator, *, description=""):
     TypeError
         If the estimator holds what no file has room for, such as a function, or a step of another library.
     ValueError
-        If none of its steps is private, the guarantee of one was set after the fit, or `description` is no such string.
+        If none of its steps is private, the guarantee of one was set after the fit, the winner of a search was fitted
+        again, or `description` is no such string.
 
     See Also
     --------
@@ -157,6 +158,8 @@ def _guarantees_of(estimator):
             continue
         if not is_as_stated(step):
             raise ValueError(f"{path or type(step).__name__}: {SET_LATER}.")
+        if won_otherwise(step):
+            raise ValueError(f"{path or type(step).__name__} {WON_OTHERWISE}.")
         # What was fitted has the path of the parameter that it is a clone of, which may have been fitted before.
         paths = (f"{path} ({number})" if number > 1 else path for number in count(1))
         private[next(one for one in paths if one not in private)] = step

@@ -108,6 +108,15 @@ def has_guarantee(estimator):
     return isinstance(stated, PrivacyGuarantee) and type(estimator) is not FrozenEstimator
 
 
+def won_otherwise(estimator):
+    """Whether what a private search has found states something else than the search: it was fitted again, or set."""
+    best = getattr(estimator, "best_estimator_", None)
+    if best is None or not is_of_library(estimator):
+        return False
+    stated = [getattr(one, "_stated_guarantee", one.guarantee_) for _, one in all_steps(best) if has_guarantee(one)]
+    return any(one != estimator._stated_guarantee for one in stated)
+
+
 def is_private(step):
     """Whether a step has a budget; of scikit-learn's, some have an epsilon that is none."""
     return hasattr(step, "epsilon") and not type(step).__module__.startswith("sklearn.")

@@ -64,6 +64,7 @@ from ._structure import (
     holds_private,
     is_of_library,
     may_release_more,
+    won_otherwise,
 )
 
 _SPREADING = (
@@ -116,6 +117,10 @@ _INHERITS = "inherits a guarantee and may release more: hold the private estimat
 _PER_WHAT = 'releases at each fit or at each transform, it does not say at which: state per="fit" or per="transform"'
 _WON_WITH_IT = "was released by the search that is counted above"
 _SET_LATER = "has a guarantee_ that was set after the fit, and is not what was stated of its noise: fit it again"
+WON_OTHERWISE = (
+    "has a best_estimator_ that was fitted again since the search, which is one more release: save and report that by "
+    "itself, and compose() its total with the guarantee_ of the search"
+)
 _FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
 _LAZY = "released lazy rows, anew at each computation: compute or persist the sketches, then learn from those"
 _TWICE = "is given a column several times, so that one change is several: list each column once"
@@ -424,6 +429,8 @@ def _of_private_step(estimator, name, flow):
     kind, guarantee, transforms = type(estimator).__name__, estimator.guarantee_, hasattr(estimator, "transform")
     if not is_as_stated(estimator):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
+    if won_otherwise(estimator):
+        return replace(_uncovered(name, kind, WON_OTHERWISE), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
         assumed = () if is_of_library(estimator) else (_KEEP_NOTHING,)
