@@ -24,6 +24,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
 from skdprp import (
+    DPOPORP,
     DPPCA,
     AMPClassifier,
     DPBinner,
@@ -218,16 +219,22 @@ def test_the_last_step_of_a_private_pipeline_states_that_what_is_before_it_is_ad
 # Curves
 
 
-def test_no_curve_of_one_against_the_rest_is_named_after_the_epsilon_of_one_of_its_models():
+def test_a_curve_of_one_against_the_rest_is_of_the_total_of_its_models_or_names_one():
     """The axis said "epsilon, one row replaced" at 1.0, where the four models of a fit are four releases: 3.5."""
     pytest.importorskip("matplotlib").use("Agg")
     y = np.arange(len(_X)) % 4
-    model = OneVsRestClassifier(_model())
     options = {"epsilons": [1.0], "cv": 2, "n_repeats": 1, "reference": None, "chance": False}
-    display = PrivacyUtilityDisplay.from_estimator(model, _X, y, **options).plot()
-    total = privacy_report(model, _X, y).private
-    axis = display.ax_.get_xlabel().splitlines()[0]
-    assert total.epsilon <= 1.0 + 1e-9 or "one row replaced" not in axis or "of one release" in axis
+    with PrivacyLedger() as ledger:
+        display = PrivacyUtilityDisplay.from_estimator(OneVsRestClassifier(_model()), _X, y, **options)
+    assert len(ledger.entries) == 8
+    assert 0.99 < compose(*(one.guarantee for one in ledger.entries[:4])).epsilon <= 1.0
+    assert display.plot().ax_.get_xlabel().startswith("total epsilon of all private steps, one row replaced\n")
+    sketches = OneVsRestClassifier(make_pipeline(DPOPORP(4), LogisticRegression()))
+    with pytest.raises(ValueError, match=r"total of several releases.*param_name"):
+        PrivacyUtilityDisplay.from_estimator(sketches, _X, y, **options)
+    for model, step in ((OneVsRestClassifier(_model()), "estimator"), (sketches, "estimator__dpoporp")):
+        display = PrivacyUtilityDisplay.from_estimator(model, _X, y, param_name=f"{step}__epsilon", **options)
+        assert display.plot().ax_.get_xlabel().startswith(f"epsilon of one release of {step} alone, ")
 
 
 def test_no_curve_of_a_search_is_named_after_the_epsilon_of_one_step_of_several():
@@ -238,7 +245,9 @@ def test_no_curve_of_a_search_is_named_after_the_epsilon_of_one_step_of_several(
     display = PrivacyUtilityDisplay.from_cv_results(search).plot()
     total = privacy_report(model.set_params(ampclassifier__epsilon=0.1), _X, _Y).total
     axis = display.ax_.get_xlabel().splitlines()[0]
-    assert total.epsilon <= display.epsilons[0] + 1e-9 or "one row replaced" not in axis or "of one release" in axis
+    assert total.epsilon > display.epsilons[0] == 0.1
+    assert axis == "epsilon of one release of ampclassifier alone, one row replaced"
+    assert display.ax_.get_legend().get_texts()[0].get_text() == "AMPClassifier, one release alone, one row replaced"
 
 
 # What held
