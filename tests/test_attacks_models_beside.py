@@ -178,6 +178,20 @@ def test_a_file_of_one_against_the_rest_is_given_the_set_of_labels(tmp_path):
     assert not any("labels were encoded" in text for text in privacy_report(model).total.assumptions)
 
 
+def test_steps_side_by_side_that_one_search_released_count_once(tmp_path):
+    """Neither branch knew what the other one states: a search of 2 was counted as 3; two of them are 4 or less."""
+    union = FeatureUnion([("bins", _binner()), ("scaled", DPScaler(epsilon=1.0, delta=1e-6))])
+    search = DPSearchCV(make_pipeline(union, _model()), {}, n_trials=1, epsilon=2.0, delta=1e-4)
+    winner, other = search.fit(_X, _Y).best_estimator_, clone(search).fit(_X, _Y).best_estimator_
+    for model in (winner, _saved(winner, tmp_path).estimator):
+        assert privacy_report(model).total.epsilon == 2.0
+        assert sum(step.calls for step in privacy_report(model).steps) == 1
+    both = FeatureUnion([("a", FrozenEstimator(winner[0])), ("b", FrozenEstimator(other[0]))])
+    both = make_pipeline(both, FrozenEstimator(winner[1])).fit(_X, _Y)
+    assert 3.0 < privacy_report(both).total.epsilon <= 4.0
+    assert sum(step.calls for step in privacy_report(both).steps) == 2
+
+
 def test_a_file_of_a_winner_keeps_what_audits_have_shown_of_each_step(tmp_path):
     """Steps after the first are stated anew, as the search was before: "VIOLATED" is lost of all but one."""
     winner = _winner()

@@ -170,7 +170,7 @@ class Flow:
     learned: str = ""
     released: bool = False
     labels_used_by: str = ""
-    searches: tuple[PrivacyGuarantee, ...] = ()  # stated of steps before that won one
+    searches: tuple[PrivacyGuarantee, ...] = ()  # stated of steps before or beside that won one
     is_shared: bool = False  # others see the same rows, or they come again
 
 
@@ -259,12 +259,13 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
 
 def _of_branches(estimator, steps, name, flow):
     """Compose branches that all see the same rows; what comes out is as private as the least private of them."""
-    part, flows = Part(flow=flow), []
+    part, flows, searches = Part(flow=flow), [], flow.searches
     of_branch = _of_member if type(estimator) is FeatureUnion else walk
     for branch, step in steps:
-        added = of_branch(
-            step, f"{name}.{branch}", replace(flow, is_shared=True), passes_on=type(estimator) in _FIT_TRANSFORM
-        )
+        # What one branch states of a search, the next does not count again.
+        seen = replace(flow, searches=searches, is_shared=True)
+        added = of_branch(step, f"{name}.{branch}", seen, passes_on=type(estimator) in _FIT_TRANSFORM)
+        searches = _each_once(*searches, *added.flow.searches)
         # By whatever names or numbers columns are chosen: distances are those of rows with each column once.
         columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
         if added.charges and len(set(columns)) < len(columns):
@@ -300,8 +301,11 @@ def _of_branches(estimator, steps, name, flow):
     released = all(out.released for out in flows)
     if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
-    searches = tuple(one for out in flows for one in out.searches)
     return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
+
+
+def _each_once(*things):
+    return tuple({id(one): one for one in things}.values())
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
