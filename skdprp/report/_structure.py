@@ -114,7 +114,7 @@ def won_otherwise(estimator):
     if best is None or not is_of_library(estimator):
         return False
     stated = [getattr(one, "_stated_guarantee", one.guarantee_) for _, one in all_steps(best) if has_guarantee(one)]
-    return any(one != estimator._stated_guarantee for one in stated)
+    return any(one != getattr(estimator, "_stated_guarantee", None) for one in stated)
 
 
 def is_private(step):

@@ -265,7 +265,7 @@ def _of_branches(estimator, steps, name, flow):
         # What one branch states of a search, the next does not count again.
         seen = replace(flow, searches=searches, is_shared=True)
         added = of_branch(step, f"{name}.{branch}", seen, passes_on=type(estimator) in _FIT_TRANSFORM)
-        searches = _each_once(*searches, *added.flow.searches)
+        searches = tuple({id(one): one for one in (*searches, *added.flow.searches)}.values())
         # By whatever names or numbers columns are chosen: distances are those of rows with each column once.
         columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
         if added.charges and len(set(columns)) < len(columns):
@@ -302,10 +302,6 @@ def _of_branches(estimator, steps, name, flow):
     if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
     return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
-
-
-def _each_once(*things):
-    return tuple({id(one): one for one in things}.values())
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
@@ -433,12 +429,12 @@ def _of_private_step(estimator, name, flow):
     kind, guarantee, transforms = type(estimator).__name__, estimator.guarantee_, hasattr(estimator, "transform")
     if not is_as_stated(estimator):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
-    if won_otherwise(estimator):
-        return replace(_uncovered(name, kind, WON_OTHERWISE), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
         assumed = () if is_of_library(estimator) else (_KEEP_NOTHING,)
         return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow, assumed=assumed)
+    if won_otherwise(estimator):
+        return replace(_uncovered(name, kind, WON_OTHERWISE), is_known=False)
     per = guarantee.per or (None if transforms else "fit")  # a model releases its weights, and nothing at predict
     if per is None:
         return replace(_uncovered(name, kind, _PER_WHAT), is_known=False)
