@@ -46,7 +46,12 @@ TYPES_ARE_PUBLIC = (
     "the data types of the columns, or of the array that a list of rows becomes, are public, as they reach a private "
     "step"
 )
-NO_STEP_FITTED = "no preceding step was fitted on the rows without noise"
+# What a private step released decides what those behind it see: only the total of all holds then.
+ONLY_PRIVATE_STEPS_FITTED = (
+    "no preceding step was fitted on these rows, except private ones whose guarantees are added to this one"
+)
+# Of labels that an ensemble has encoded, which follow from the set of labels: it states that instead.
+LABELS_ARE_PUBLIC = "the labels listed in classes, and how labels were encoded as these, do not come from the data"
 # In one wording for all estimators, so that a total prints it once.
 PARAMETERS_ARE_PUBLIC = "parameters such as bounds, max_norm, max_change and class_weight do not come from the data"
 NOT_COVERED = ("whether a fit raised an error", "the running time", "rows and labels passed to a fitted estimator")

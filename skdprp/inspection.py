@@ -5,10 +5,11 @@ from functools import partial
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
+from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import check_cv, cross_val_score
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.model_selection import FixedThresholdClassifier, check_cv, cross_val_score
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +19,7 @@ from ._calibration import SET_LATER, is_as_stated
 from ._digits import printed_down
 from ._label import neighbours_in_short, void_marks
 from .model_selection import set_budget
+from .report._structure import is_ensemble
 from .sketch import iDPSignRP
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
@@ -32,7 +34,8 @@ _SAY_WHAT_IS_HIDDEN = ("adjacency", "max_abs", "max_change", "method", "projecti
 _SPREADS = ("both", "noise", "folds")
 _MOST_TICKS = 12
 _LEAST_DELTA = 1e-12
-_OF_A_TOTAL = f"{_CURVE} of a total"
+_EPSILON, _TOTAL, _ALONE = "epsilon", "total epsilon of all private steps", "epsilon of one release of {} alone"
+_FIT_ONCE = (Pipeline, FeatureUnion, ColumnTransformer, FixedThresholdClassifier)  # each step within
 _NEARLY_NO_NOISE = 100.0  # an epsilon: what makes columns of texts cannot be left out
 
 
@@ -44,27 +47,27 @@ def _axes(ax):
     return plt.subplots(layout="constrained")[1] if ax is None else ax
 
 
-def _next_style(ax, hides, curve=_CURVE):
-    """Colour and marker of the next curve on an axis, which other displays may have drawn on, and what it hides."""
+def _next_style(ax, hides, epsilon=_EPSILON):
+    """Colour and marker of the next curve on an axis, which other displays may have drawn on, and what it says."""
     drawn = len(_curves(ax))
     colour, marker = _COLOURS[drawn % len(_COLOURS)], _MARKERS[drawn % len(_MARKERS)]
-    return {"color": colour, "marker": marker, "markersize": 5, "gid": f"{curve}: {hides}"}
+    return {"color": colour, "marker": marker, "markersize": 5, "gid": f"{_CURVE}: {hides}: {epsilon}"}
 
 
 def _curves(ax):
-    """Return the curves on an axis: what was drawn with the identifier of one, and what its epsilon hides, if told."""
+    """Return the curves on an axis, whose identifiers say what their epsilons hide, and of what they are."""
     return [line for line in ax.lines if (line.get_gid() or "").startswith(_CURVE)]
 
 
 def _epsilon_of(ax, otherwise):
     """Say whose privacy the epsilons of an axis are about: two curves of a row and of a pixel are no contest."""
-    kinds, hidden = map(set, zip(*(line.get_gid().split(": ", 1) for line in _curves(ax)), strict=True))
-    name = "total epsilon of all private steps" if kinds == {_OF_A_TOTAL} else "epsilon"
-    if len(hidden) > 1:
+    hidden, names = map(set, zip(*(line.get_gid().split(": ", 2)[1:] for line in _curves(ax)), strict=True))
+    name = names.pop() if len(names) == 1 else _EPSILON
+    if len(hidden) > 1 or names - {_EPSILON, _TOTAL}:
         return f"{name}, for what each curve says"
     if any(hidden):
         return f"{name}, {hidden.pop()}"
-    return name if kinds == {_OF_A_TOTAL} else otherwise
+    return otherwise if name == _EPSILON else name
 
 
 def _draw_level(ax, score, label, **style):
@@ -111,8 +114,22 @@ def _private_parameters(estimator):
     private = [name for name in names if not type(_owner(estimator, name)).__module__.startswith("sklearn.")]
     # What a private search holds gets its budget from there.
     paths = [name.removesuffix("epsilon") for name in private]
-    private = [name for name in private if sum(name.startswith(path) for path in paths) == 1]
-    return private or [_only(private, f"{type(estimator).__name__} has {{}} with a privacy parameter `epsilon`")]
+    return [name for name in private if sum(name.startswith(path) for path in paths) == 1]
+
+
+def _holders(estimator, name):
+    """List what holds the estimator whose parameter `name` is, the outermost first."""
+    parameters, path = estimator.get_params(deep=True), name.split("__")[:-1]
+    return [estimator, *(parameters["__".join(path[:end])] for end in range(1, len(path)))][: len(path)]
+
+
+def _released_alone(estimator, name):
+    """Name of the step whose parameter `name` is, if others release as well, or if it may several times; else ""."""
+    path = name.rpartition("__")[0]
+    paths = {one.rpartition("__")[0] for one in _private_parameters(estimator)}
+    if paths <= {path} and all(type(holder) in _FIT_ONCE for holder in _holders(estimator, name)):
+        return ""
+    return path or type(estimator).__name__
 
 
 def _only(names, complaint):
@@ -215,7 +232,10 @@ class PrivacyUtilityDisplay:
     hides : str, default=""
         What its epsilon is for, shown beside the name: curves that hide different things are no contest.
     is_total : bool, default=False
-        Whether the epsilons are those of several private steps together, which the axis says.
+        Whether the epsilons are those of several private steps or models together, which the axis says.
+    step : str, default=""
+        Name of a step of one release of which the epsilons are, if others release something as well, or that step does
+        several times. The axis says that they are of it alone.
     score_name : str, default="score"
         What the scores are.
     reference_score : float or None, default=None
@@ -258,6 +278,7 @@ class PrivacyUtilityDisplay:
         label=None,
         hides="",
         is_total=False,
+        step="",
         score_name="score",
         reference_score=None,
         chance_score=None,
@@ -267,6 +288,7 @@ class PrivacyUtilityDisplay:
         self.label = label
         self.hides = hides
         self.is_total = is_total
+        self.step = step
         self.score_name = score_name
         self.reference_score = reference_score
         self.chance_score = chance_score
@@ -314,8 +336,10 @@ class PrivacyUtilityDisplay:
             Processes.
         param_name : str or None, default=None
             Parameter to vary, like ``"dpoporp__epsilon"``. None finds the only `epsilon` of a step that is not
-            scikit-learn's own; where there are several private steps, it varies the total of all of them, in the ratio
-            of the epsilons that they have, by :func:`~skdprp.set_budget` for as many rows as each fold is fitted to.
+            scikit-learn's own; where there are several private steps, or an ensemble fits several models, it varies the
+            total of all of them, in the ratio of the epsilons that they have, by :func:`~skdprp.set_budget` for as many
+            rows as each fold is fitted to. The total of all sketches in an ensemble cannot be set: name the parameter,
+            and the axis says that it is of one release alone.
         delta : float or None, default=None
             Delta of that total, as :func:`~skdprp.set_budget` takes it, or of the only private step. None leaves it to
             them.
@@ -340,8 +364,8 @@ class PrivacyUtilityDisplay:
         TypeError
             If `estimator` is none, such as a list of several.
         ValueError
-            If there is no such parameter, or several steps whose total :func:`~skdprp.set_budget` cannot set; if
-            `delta` is given and the private step has none; or if an epsilon or `n_repeats` is not positive.
+            If there is no such parameter, or several steps or models whose total :func:`~skdprp.set_budget` cannot set;
+            if `delta` is given and the private step has none; or if an epsilon or `n_repeats` is not positive.
 
         Examples
         --------
@@ -372,7 +396,11 @@ class PrivacyUtilityDisplay:
         if n_repeats < 1:
             raise ValueError(f"n_repeats must be at least 1, got {n_repeats}.")
         names, epsilons = [param_name] if param_name else _private_parameters(estimator), _increasing(epsilons)
-        owners, is_total = [_owner(estimator, name) for name in names], len(names) > 1
+        if not names:
+            _only(names, f"{type(estimator).__name__} has {{}} with a privacy parameter `epsilon`")
+        owners = [_owner(estimator, name) for name in names]
+        ensembles = [one for one in _holders(estimator, names[0]) if is_ensemble(one) and type(one) not in _FIT_ONCE]
+        is_total = not param_name and (len(names) > 1 or bool(ensembles))
         if delta is not None and not is_total:
             of_step = names[0].removesuffix("epsilon") + "delta"
             if of_step not in estimator.get_params():
@@ -397,6 +425,7 @@ class PrivacyUtilityDisplay:
             label=label,
             hides=hidden.pop() if len(hidden) == 1 else "",
             is_total=is_total,
+            step="" if is_total else _released_alone(estimator, names[0]),
             score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "score",
             reference_score=None if reference is None else float(score(reference, splits).mean()),
             chance_score=float(score(guess, splits).mean()) if chance else None,
@@ -477,6 +506,12 @@ class PrivacyUtilityDisplay:
         epsilons, first = np.unique(epsilons[best_first], return_index=True)
         model = getattr(search, "best_estimator_", getattr(search, "estimator", None))
         owner = None if model is None else _owner(model, param_name)
+        searched = getattr(search, "estimator", model)
+        varied = () if searched is None else [params for params in results["params"] if param_name in params]
+        candidates = (
+            clone(searched).set_params(**{name: clone(value, safe=False) for name, value in params.items()})
+            for params in varied
+        )
         if label is None:
             label = param_name.rpartition("__")[0] if owner is None else type(owner).__name__
         return cls(
@@ -484,6 +519,7 @@ class PrivacyUtilityDisplay:
             scores=scores[best_first[first], None],
             label=label,
             hides=_hidden_in_all(owner, param_name, results["params"]) if hasattr(owner, "_calibrated_for") else "",
+            step=next(filter(None, (_released_alone(one, param_name) for one in candidates)), ""),
             score_name=score_name or scoring.replace("_", " "),
             reference_score=reference_score,
             chance_score=chance_score,
@@ -521,9 +557,10 @@ class PrivacyUtilityDisplay:
         """
         width, described = self._spread(spread), self._describe(spread)  # which refuse, before anything is drawn
         ax = _axes(ax)
-        named = ", ".join(text for text in (self.label, self.hides) if text) or None
-        curve = _OF_A_TOTAL if self.is_total else _CURVE
-        style = _next_style(ax, self.hides, curve) | {"label": label or named} | line_options
+        alone = "one release alone" if self.step else ""
+        named = ", ".join(text for text in (self.label, alone, self.hides) if text) or None
+        epsilon = _TOTAL if self.is_total else _ALONE.format(self.step) if self.step else _EPSILON
+        style = _next_style(ax, self.hides, epsilon) | {"label": label or named} | line_options
         mean = self.scores.mean(axis=(1, 2))
         (self.line_,) = ax.plot(self.epsilons, mean, **style)
         colour = self.line_.get_color()
@@ -606,7 +643,7 @@ def _with_total(estimator, X, y, delta, names, epsilon, splits):
             model = set_budget(clone(estimator), rows, labels, epsilon=epsilon, delta=delta)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"The total of several steps ({', '.join(names)}) cannot be set: {error} Or name the one to vary by "
+                f"The total of several releases ({', '.join(names)}) cannot be set: {error} Or name the one to vary by "
                 "param_name."
             ) from error
         yield model, places

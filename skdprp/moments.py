@@ -34,8 +34,8 @@ from ._validation import (
 )
 from .composition import PrivacyLoss
 from .guarantee import (
-    NO_STEP_FITTED,
     NOT_COVERED,
+    ONLY_PRIVATE_STEPS_FITTED,
     PARAMETERS_ARE_PUBLIC,
     Adjacency,
     PrivacyGuarantee,
@@ -515,7 +515,7 @@ class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, B
             assumptions=(
                 *assumed_of_unit(unit, self.adjacency),
                 PARAMETERS_ARE_PUBLIC,
-                NO_STEP_FITTED,
+                ONLY_PRIVATE_STEPS_FITTED,
             ),
             not_covered=NOT_COVERED,
             source=source,

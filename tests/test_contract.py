@@ -514,6 +514,12 @@ class NoiseOfNow(Noisy):
         return now.fit(np.zeros((1, X.shape[1]))).transform(X)
 
 
+class ClipsInPlace(Means):
+    def computed(self, X):
+        X = X if X.flags.writeable else X.copy()  # that of a frame is not
+        return np.clip(X, -self.bound, self.bound, out=X).sum(axis=0)
+
+
 class ClipsWhatIsStored(Noisy):
     def computed(self, X):
         if sp.issparse(X):
@@ -596,7 +602,8 @@ BROKEN = [
     (TakesItsBoundFromTheRows(), {"scales_tell_nothing_of_the_rows", "attributes_hold_nothing_of_the_rows"}),
     (StatesFirst(), {"failed_fits_release_nothing", "ledgers_have_every_release"}),
     (NoiseOfNow(), {"parameters_set_after_fit_change_nothing", "failed_fits_release_nothing"}),
-    (ClipsWhatIsStored(), {"storage_is_irrelevant"}),
+    (ClipsInPlace(), {"rows_are_left_as_they_are"}),
+    (ClipsWhatIsStored(), {"storage_is_irrelevant", "rows_are_left_as_they_are"}),
     (TellsListsApart(), {"storage_is_irrelevant"}),
     (SumsInAnotherType(), {"one_row_sets_no_type"}),
     (CentresByTheFirst(), {"other_rows_are_irrelevant"}),
@@ -691,6 +698,27 @@ def test_an_audit_that_is_too_weak_says_so(seeded):
     checks = dict(_private_checks(Means(bound=1.0, delta=0.1), **known, weakened=HalfTheNoise(bound=1.0)))
     with pytest.raises(AssertionError, match="passes an audit when it is weakened"):
         checks["audit_catches_the_weakened"]()
+
+
+class WritesLabels(Means):
+    def fit(self, X, y, groups=None):
+        y[:] = 0
+        return super().fit(X)
+
+
+class WritesGroups(Means):
+    def fit(self, X, y, groups=None):
+        if groups is not None:
+            groups -= groups.min() - 1
+        return super().fit(X)
+
+
+@pytest.mark.parametrize(("estimator", "what"), [(WritesLabels(), "labels"), (WritesGroups(), "groups")])
+def test_labels_and_groups_that_are_written_over_are_caught(estimator, what):
+    X, y = np.vstack([ROWS, -ROWS]), np.arange(40) % 2
+    with pytest.raises(AssertionError, match=f"writes over the {what} of an array"):
+        dict(_private_checks(estimator, X, y))["rows_are_left_as_they_are"]()
+    assert y.any()  # those that were given
 
 
 def test_without_a_guarantee_no_check_passes():

@@ -9,15 +9,18 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression, SGDClassifier
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPBinner,
+    DPSearchCV,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -136,7 +139,7 @@ def test_finds_the_private_step(two_digits):
     found = PrivacyUtilityDisplay.from_estimator(make_pipeline(HomeMade(), SGDClassifier()), X, y, **options)
     assert found.label == "HomeMade"
     both = make_pipeline(HomeMade(), AMPClassifier())
-    with pytest.raises(ValueError, match=r"several steps \(.*homemade__epsilon.*param_name"):
+    with pytest.raises(ValueError, match=r"several releases \(.*homemade__epsilon.*param_name"):
         PrivacyUtilityDisplay.from_estimator(both, X, y, **options)
     named = PrivacyUtilityDisplay.from_estimator(both, X, y, param_name="ampclassifier__epsilon", **options)
     assert named.label == "AMPClassifier"
@@ -254,6 +257,24 @@ def test_a_search_hides_what_its_refit_recorded(grid, refit, hides, two_digits):
     assert PrivacyUtilityDisplay.from_cv_results(search).hides == hides
 
 
+def search_of(model, grid, data):
+    return GridSearchCV(model, grid, cv=2, refit=False).fit(*data)
+
+
+def test_from_cv_results_names_the_step_where_others_release_as_well(two_digits):
+    """In any candidate, whichever is the best, and where one step releases several times."""
+    model, of_model = make_pipeline("passthrough", AMPClassifier(delta=1e-6)), {"ampclassifier__epsilon": [1.0, 10.0]}
+    placed = {"passthrough": ["passthrough", DPBinner(3, sparse_output=False)], **of_model}
+    for estimator, grid, step in (
+        (model, of_model, ""),
+        (model, placed, "ampclassifier"),
+        (FixedThresholdClassifier(model), {"estimator__ampclassifier__epsilon": [1.0]}, ""),
+        (BaggingClassifier(AMPClassifier(), n_estimators=2), {"estimator__epsilon": [1.0]}, "estimator"),
+        (DPSearchCV(model, {}, n_trials=1), {"epsilon": [1.0]}, ""),
+    ):
+        assert PrivacyUtilityDisplay.from_cv_results(search_of(estimator, grid, two_digits)).step == step
+
+
 def test_from_cv_results_needs_an_epsilon():
     with pytest.raises(ValueError, match="varied no step"):
         PrivacyUtilityDisplay.from_cv_results({"param_C": [1.0], "split0_test_score": np.ones(1)})
@@ -323,6 +344,11 @@ def test_the_axis_of_epsilon_says_whose_privacy_it_is(display):
     ax = display.plot(public_data=True).ax_
     assert ax.get_xlabel() == display.plot(ax=ax, public_data=True).ax_.get_xlabel() == "epsilon, one row replaced"
     display.hides = "one coordinate changed by 1.0"
+    assert display.plot(ax=ax, public_data=True).ax_.get_xlabel() == "epsilon, for what each curve says"
+    display.hides = "one row replaced"
+    alone = PrivacyUtilityDisplay(epsilons=display.epsilons, scores=display.scores, step="b", hides=display.hides)
+    ax = alone.plot(public_data=True).ax_
+    assert ax.get_xlabel() == "epsilon of one release of b alone, one row replaced"
     assert display.plot(ax=ax, public_data=True).ax_.get_xlabel() == "epsilon, for what each curve says"
     profile = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2)), label="Gaussian").plot()
     assert profile.ax_.get_xlabel() == "epsilon, l1 change of 1.0"

@@ -20,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from skdprp import AMPClassifier, DPSGDClassifier, PrivacyLedger, ProductNoiseOutputPerturbation
 from skdprp._validation import clip_rows
-from skdprp.guarantee import Adjacency
+from skdprp.guarantee import LABELS_ARE_PUBLIC, Adjacency
 from skdprp.linear_model import SolverError, _erm
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
 from skdprp.mechanisms.objective_perturbation import hessian_log_det
@@ -347,7 +347,7 @@ def test_labels_that_are_read_off_the_rows_condition_the_guarantee(estimator, bi
     for model in listed:
         assert model.guarantee_.given == ""
         assert repr(model.guarantee_).endswith("one row replaced")
-        assert "the labels listed in classes do not come from the data" in model.guarantee_.assumptions
+        assert LABELS_ARE_PUBLIC in model.guarantee_.assumptions
 
 
 @pytest.mark.parametrize("estimator", BOTH)
@@ -458,7 +458,7 @@ def test_the_guarantee_is_stated_in_full(estimator, binary):
     for guarantee, rows in ((blank, "the number of rows, blank ones included,"), (listed, "the number of rows")):
         assert "coef_, intercept_" in guarantee.released and "perturbation" in guarantee.mechanism
         assert f"{rows} is public; delta_, the noise and other settings follow from it" in guarantee.assumptions
-    assert "the labels listed in classes do not come from the data" in listed.assumptions
+    assert LABELS_ARE_PUBLIC in listed.assumptions
     with reproducible_noise(0):
         seeded = estimator().fit(*binary)
     assert seeded.guarantee_.seeded

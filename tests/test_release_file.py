@@ -18,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
@@ -46,6 +47,7 @@ from skdprp import (
     load_moments,
     load_release,
     make_table_preprocessor,
+    privacy_report,
     save_histograms,
     save_model,
     save_moments,
@@ -631,6 +633,21 @@ def test_guarantees_of_a_saved_model_go_by_the_paths_of_its_steps(path):
     save_model(path, pipeline)
     guarantees = load_model(path).guarantees
     assert guarantees == {"dppca": pipeline[0].guarantee_, "ampclassifier": pipeline[1].guarantee_}
+
+
+@pytest.mark.parametrize(
+    ("model", "y"),
+    [
+        (OneVsRestClassifier(make_pipeline(DPScaler(), AMPClassifier(classes=[0, 1]))), np.arange(120) % 3),
+        (MultiOutputClassifier(AMPClassifier(classes=[0, 1])), np.c_[np.arange(120) % 2, np.arange(120) % 3 % 2]),
+        (MultiOutputClassifier(OneVsRestClassifier(AMPClassifier())), np.c_[np.arange(120) % 2, np.arange(120) % 3]),
+    ],
+)
+def test_members_of_an_ensemble_are_given_what_a_report_on_it_says(model, y, path):
+    """Which labels occur decides how an ensemble encodes them, and how many members it has."""
+    save_model(path, model.fit(X, y))
+    total = privacy_report(model).total
+    assert total.given and {one.given for one in load_model(path).guarantees.values()} == {total.given}
 
 
 def test_a_seeded_model_is_saved_as_what_it_is(path):

@@ -297,7 +297,7 @@ def test_the_total_is_printed_first_and_nothing_twice():
     assert page.index(">total</th>") < page.index(">step</th>") < page.index(">assumed</th>")
     items = [" ".join(item.split()) for item in re.findall(r" - (.+(?:\n {4,}[^- ].*)*)", text)]
     assert len(items) > 8 and len(set(items)) == len(items)
-    for once in ("is public", "raised an error", "the running time", "fitted on the rows without noise"):
+    for once in ("is public", "raised an error", "the running time", "no preceding step was fitted on"):
         assert sum(once in item for item in items if "types" not in item) == 1
 
 

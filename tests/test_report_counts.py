@@ -539,7 +539,6 @@ def test_integers_are_stratified_for_classifiers_and_by_place_for_others(cv):
         {"return_train_score": True},
         {"estimator": DummyClassifier()},
         {"param_grid": {}},
-        {"refit": False},
     ],
 )
 def test_parameters_that_were_changed_since_change_nothing(model, grid, changes):
@@ -570,6 +569,13 @@ def test_a_report_of_a_stored_search_is_the_same():
     for grid in ({"dpoporp__epsilon": [0.5, 1.0]}, {"dpoporp__epsilon": [1.0, 1.0], "dpoporp__noise": ["gaussian"]}):
         search = GridSearchCV(SKETCHED, grid, cv=KFold(3)).fit(X, Y)
         assert privacy_report(pickle.loads(pickle.dumps(search))) == privacy_report(search)
+
+
+def test_a_refit_that_is_switched_off_since_leaves_no_sum():
+    """A fit that was told to make none would have left the best estimator of an earlier one, and look the same."""
+    search = GridSearchCV(clone(MODEL), {}, cv=KFold(3)).fit(X, Y).set_params(refit=False)
+    report = privacy_report(search)
+    assert report.private is None and "search with refit=True" in reasons(report)
 
 
 def test_a_fit_that_failed_leaves_no_sum():

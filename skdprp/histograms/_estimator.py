@@ -24,7 +24,7 @@ from .._validation import (
     validate_schema,
 )
 from ..composition import PrivacyLoss
-from ..guarantee import NO_STEP_FITTED, NOT_COVERED, Adjacency, PrivacyGuarantee, assumed_of_unit
+from ..guarantee import NOT_COVERED, ONLY_PRIVATE_STEPS_FITTED, Adjacency, PrivacyGuarantee, assumed_of_unit
 from ..mechanisms import sampled_target
 from ..mechanisms.thresholded_counts import (
     add_thresholded_noise,
@@ -223,7 +223,7 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             f"sensitivity {printed_up(sensitivity, 6)}{above}",
             assumptions=(
                 *assumed_of_unit(Unit.ROW, self.adjacency),
-                NO_STEP_FITTED,
+                ONLY_PRIVATE_STEPS_FITTED,
                 *["bounds and listed categories do not come from the data"] * is_told,
             ),
             not_covered=NOT_COVERED,

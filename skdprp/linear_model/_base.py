@@ -34,8 +34,9 @@ from .._validation import (
     without_values,
 )
 from ..guarantee import (
-    NO_STEP_FITTED,
+    LABELS_ARE_PUBLIC,
     NOT_COVERED,
+    ONLY_PRIVATE_STEPS_FITTED,
     PARAMETERS_ARE_PUBLIC,
     Adjacency,
     Definition,
@@ -502,7 +503,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
 
     def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None, unit=Unit.ROW):
         """State what holds of one fit."""
-        labels = () if self.classes is None else ("the labels listed in classes do not come from the data",)
+        labels = () if self.classes is None else (LABELS_ARE_PUBLIC,)
         return PrivacyGuarantee(
             epsilon,
             delta,
@@ -516,7 +517,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 *assumed_of_unit(unit, self.adjacency),
                 *labels,
                 PARAMETERS_ARE_PUBLIC,
-                NO_STEP_FITTED,
+                ONLY_PRIVATE_STEPS_FITTED,
                 *assumptions,
             ),
             not_covered=NOT_COVERED,

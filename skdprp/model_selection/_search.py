@@ -54,7 +54,15 @@ from ..report._rehearsal import (
     own_copy,
     own_parts,
 )
-from ..report._structure import all_steps, has_guarantee, holds_private, is_ensemble, is_private, private_steps
+from ..report._structure import (
+    all_steps,
+    fitted_among,
+    has_guarantee,
+    holds_private,
+    is_ensemble,
+    is_private,
+    private_steps,
+)
 from ..report._walk import FITTED_AS_COUNTED
 from ._budget import Budget
 
@@ -64,6 +72,10 @@ _FROZEN = (
     "A candidate holds a frozen {}, which was fitted before, perhaps on rows that the search holds out and charges for "
     "their score alone. Put it before the search, make_pipeline(FrozenEstimator(...), DPSearchCV(...)), of which "
     "privacy_report adds up both; or leave it unfrozen, and each trial fits it anew."
+)
+_FITTED_IN_GRID = (
+    "param_grid holds a fitted {}, and best_params_ and files of this search would publish what it has learnt: give a "
+    "new one, such as clone(...) of it. Each trial fits it anew in any case."
 )
 _FAILED = (
     "A trial failed, and the search with it: {}, of the candidate {}. Nothing is released, and its price is paid. Fit "
@@ -192,8 +204,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         pipeline share what a trial may cost, as in :func:`~skdprp.set_budget`.
     param_grid : dict or list of dict
         Names of parameters and lists of values, as in GridSearchCV, from which each trial draws a candidate, all with
-        equal probability. A public choice. Steps and whole models may be values. Distributions are listed first, by
-        ParameterSampler for instance.
+        equal probability. A public choice. Steps and whole models may be values, but none that is fitted.
+        Distributions are listed first, by ParameterSampler for instance.
     n_trials : float, default=10
         Mean number of trials, of a Poisson variable given that it is not 0. Noise is about 1.3, 2 and 3 times that of a
         single fit for 3, 10 and 20, at epsilon = 1.
@@ -457,6 +469,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             for _, step in all_steps(candidate):
                 if type(step) is FrozenEstimator and holds_private(step):
                     raise ValueError(_FROZEN.format(type(step.estimator).__name__))
+            if (fitted := fitted_among(params.values())) is not None:
+                raise ValueError(_FITTED_IN_GRID.format(type(fitted).__name__))
             steps = private_steps(candidate)
             for step in steps:
                 if not hasattr(step, "_calibration_of"):

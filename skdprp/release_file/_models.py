@@ -1,14 +1,16 @@
 """Private models in files: what they learnt, what holds of it, and all that predictions need."""
 
 from dataclasses import dataclass
+from itertools import count
 
 import sklearn
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._calibration import SET_LATER, is_as_stated, state
+from .._calibration import SET_LATER, is_as_stated
 from .._validation import warn_at_caller
-from ..report._structure import all_held, all_steps, has_guarantee
+from ..report._structure import all_held, all_steps, branches, has_guarantee, won_otherwise
+from ..report._walk import KEEP_LABELS, WON_OTHERWISE, given_the_labels
 from ._file import check_description, read, write
 from ._values import described, restored
 
@@ -22,7 +24,8 @@ class SavedModel:
     estimator : estimator
         The fitted model, or the Pipeline that ends in one: it predicts as it did when it was saved.
     guarantees : dict of str to PrivacyGuarantee
-        What holds of each of its private steps, by their paths; "" is the model itself.
+        What holds of each of its private steps, by their paths; "" is the model itself. Of two with one path, as of a
+        parameter that was fitted before, one is "path (2)".
     version : str
         The skdprp that wrote the file.
     description : str
@@ -58,7 +61,8 @@ def save_model(path, estimator, *, description=""):
     TypeError
         If the estimator holds what no file has room for, such as a function, or a step of another library.
     ValueError
-        If none of its steps is private, the guarantee of one was set after the fit, or `description` is no such string.
+        If none of its steps is private, the guarantee of one was set after the fit, the winner of a search was fitted
+        again, or `description` is no such string.
 
     See Also
     --------
@@ -148,11 +152,24 @@ def load_model(path):
 
 def _guarantees_of(estimator):
     """Guarantees of all that is private in a file, by their paths; refuse those that were set after the fit."""
-    private = {path: step for path, step in all_held(estimator, "", seen=set()) if has_guarantee(step)}
-    for path, step in private.items():
+    held, private = list(all_held(estimator, "", seen=set())), {}
+    for path, step in held:
+        if not has_guarantee(step):
+            continue
         if not is_as_stated(step):
             raise ValueError(f"{path or type(step).__name__}: {SET_LATER}.")
-    return {path: step.guarantee_ for path, step in private.items()}
+        if won_otherwise(step):
+            raise ValueError(f"{path or type(step).__name__} {WON_OTHERWISE}.")
+        # What was fitted has the path of the parameter that it is a clone of, which may have been fitted before.
+        paths = (f"{path} ({number})" if number > 1 else path for number in count(1))
+        private[next(one for one in paths if one not in private)] = step
+    guarantees = {path: step.guarantee_ for path, step in private.items()}
+    for _, ensemble in held:  # what is within comes first, as in a report
+        if isinstance(ensemble, KEEP_LABELS):
+            members = {id(one) for _, member in branches(ensemble) for _, one in all_held(member, "", seen=set())}
+            for path in [path for path, step in private.items() if id(step) in members]:
+                guarantees[path] = given_the_labels(guarantees[path], ensemble)
+    return guarantees
 
 
 def _rebuild(facts, **arrays):
@@ -167,9 +184,9 @@ def _rebuild(facts, **arrays):
     steps = dict(all_steps(estimator))
     for first, *others in facts["released together"]:
         for path in others:
-            if guarantees[path] != guarantees[first]:
+            if steps[path]._stated_guarantee != steps[first]._stated_guarantee:
                 raise ValueError("what was released together has one guarantee.")
-            state(steps[path], steps[first]._stated_guarantee)
+            steps[path]._stated_guarantee = steps[first]._stated_guarantee  # audits have marked each by itself
     if not isinstance(facts["scikit-learn"], str):
         raise TypeError("the version of scikit-learn is no text.")
     foreign = [type(step) for _, step in all_steps(estimator) if type(step).__module__.startswith("sklearn.")]

@@ -78,12 +78,13 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     GridSearchCV has no price before its fit, nor has what does not calibrate itself from the shape of the rows alone.
 
     What comes after a private sketch is post-processing and costs nothing, but may learn from labels as they are. What
-    was fitted before, and is frozen or a parameter of a step there, may have seen the rows: it is none. Steps that
-    learn from rows without noise are not covered, nor is what follows them: their private successors assume rows that
-    reach them by a map that was not fitted on them. Data-independent steps are :class:`~skdprp.PublicScaler`,
-    :class:`~skdprp.PublicBinner` and those of scikit-learn that are known to treat each row by itself. The columns of a
-    ColumnTransformer are composed as if a change could reach all of them; there is no total where a branch with a
-    sketch is given one several times.
+    was fitted before, and is frozen or a parameter of a step there, may have seen the rows: it is none. A step there
+    that was itself fitted to the rows before may still hold what it learned of them, such as
+    ``oob_decision_function_``: use a clone, as the total assumes. Steps that learn from rows without noise are not
+    covered, nor is what follows them: their private successors assume rows that reach them by a map that was not fitted
+    on them. Data-independent steps are :class:`~skdprp.PublicScaler`, :class:`~skdprp.PublicBinner` and those of
+    scikit-learn that are known to treat each row by itself. The columns of a ColumnTransformer are composed as if a
+    change could reach all of them; there is no total where a branch with a sketch is given one several times.
 
     **Passes of the rows.** A pipeline, a union and a column transformer release a row once at each sketch within. What
     else passes rows on within a fit (a voting ensemble, a search, what was frozen) was fitted on them first, and
@@ -93,6 +94,10 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     known here holds private ones, or a function applies them; or where a sketch was given lazy rows in this process,
     which each step that looks at the sketches computes again, with new noise. A sketch that was fitted before with
     other parameters has no total, but where it was cloned to be fitted, as a column transformer or an ensemble does.
+
+    **Rows that are written over.** Where others see the rows, too, or they come again (in branches, in a search, in a
+    FunctionTransformer that checks its inverse), there is no total if a step, or what it holds, says by a parameter
+    such as ``copy=False`` that it may write over them. Functions and classes of yours are trusted not to, in print.
 
     **Persons.** The total is for one person with all of its rows where each private step had `groups` at its fit, and
     for one row where some had none; before a fit, where `groups` are given here.
@@ -197,7 +202,8 @@ def _report(estimator, as_known, *, ledger=None):
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None:
-        private = replace(private, assumptions=(*private.assumptions, *part.assumed, *as_known))
+        assumptions = dict.fromkeys([*private.assumptions, *part.assumed, *as_known])
+        private = replace(private, assumptions=tuple(assumptions))
     counted = INFERRED
     if ledger is not None:
         counted, disagreement = _compare(part.steps, private, ledger)

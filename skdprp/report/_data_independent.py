@@ -7,6 +7,7 @@ import marshal
 import pickle
 import sys
 import warnings
+from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -131,17 +132,34 @@ def is_data_independent(estimator):
 
 
 def writes_into_rows(estimator):
-    """Whether a step may write what it makes over rows that one beside it is yet to see, as its arguments say."""
-    known = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    if type(estimator) is FunctionTransformer:
-        known, function = known | (estimator.kw_args or {}), estimator.func
-        while isinstance(function, partial):
-            known, function = function.keywords | known, function.func
-    flags = {name: bool(value) for name, value in known.items() if isinstance(value, bool | np.bool_ | int)}
-    return known.get("out") is not None or any(
-        (name.startswith("copy") and not is_set) or (name.startswith(("overwrite", "inplace")) and is_set)
-        for name, is_set in flags.items()
-    )
+    """Whether a step may write what it makes over the rows that it is given, as its arguments say.
+
+    So do those of functions that it calls, and of the candidates that it chooses from.
+    """
+    known = list(estimator.get_params(deep=False).items()) if hasattr(estimator, "get_params") else []
+    for _, value in known:  # grows by what is listed in a parameter: keywords, and grids of parameters
+        for one in value if isinstance(value, list | tuple) else [value]:
+            while isinstance(one, partial):
+                known += one.keywords.items()
+                one = one.func
+            known += one.items() if isinstance(one, Mapping) else ()
+    return any(_says_to_write(str(name).rpartition("__")[2], value) for name, value in known)
+
+
+def _says_to_write(name, value):
+    """Whether an argument, or one of those that are listed for it, says to write over what is given."""
+    values = value if isinstance(value, list | tuple | np.ndarray) else [value]
+    if name == "out":
+        return any(one is not None for one in values)
+    flags = [bool(one) for one in values if isinstance(one, bool | np.bool_ | int)]
+    return (name.startswith("copy") and not all(flags)) or (name.startswith(("overwrite", "inplace")) and any(flags))
+
+
+def checks_inverse(estimator):
+    """Whether a step passes rows through its function once more, to see if another one gives them back."""
+    if type(estimator) is not FunctionTransformer or estimator.func is None:
+        return False
+    return estimator.check_inverse and estimator.inverse_func is not None
 
 
 def chooses_by_name(columns, *, are_public):
@@ -176,8 +194,7 @@ def remark_on(estimator):
         return 'it warns of unknown values: use handle_unknown="ignore", drop=None'
     if any(callable(getattr(estimator, name, None)) for name in _CALLED):
         return _TRUST[FunctionTransformer]
-    checks_inverse = kind is FunctionTransformer and estimator.check_inverse and estimator.inverse_func is not None
-    if checks_inverse and estimator.func is not None:
+    if checks_inverse(estimator):
         return f"{_TRUST[kind]}; it warns of rows that inverse_func does not give back: set check_inverse=False"
     return _TRUST.get(kind, "learns nothing from the rows")
 
@@ -345,10 +362,15 @@ def _what_it_does(estimator):
     if type(estimator) is PublicBinner and estimator.__sklearn_is_fitted__():
         return [estimator.bin_edges_, estimator._fitted_as]
     parameters = estimator.get_params(deep=False)
-    if "transformer_weights" in parameters:  # the branches are maps of their own
-        columns = [columns for *_, columns in parameters.get("transformers", [])]
-        return [parameters["transformer_weights"], columns, sorted(estimator.get_params())]
+    if "transformer_weights" in parameters:  # the branches are maps of their own, but for "drop" and "passthrough"
+        branches = parameters.get("transformers", parameters.get("transformer_list"))
+        steps = [(name, _word(step), *columns) for name, step, *columns in branches]
+        return [parameters["transformer_weights"], steps, _word(parameters.get("remainder"))]
     return {name: value for name, value in parameters.items() if name not in _NOT_THE_MAP}
+
+
+def _word(step):
+    return step if isinstance(step, str) else ""
 
 
 class _Pickler(pickle.Pickler):

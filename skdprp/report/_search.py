@@ -65,6 +65,7 @@ _BY_PERSON = (
 )
 _OTHER_GROUPS = "its fits ask for other groups than its splitter: a person may be in any of the folds"
 _MIXED = "some steps are private for persons and others for rows: give groups to all of them"
+_POINT = "the name of a step has a point in it, as paths in a report do: rename it"
 _DIFFER = "; guarantees differ, all of them imply this one"
 IN_A_SEARCH = "the search, its folds, scorers and results are as its last fit left them"
 _IN_PARALLEL = "folds in other threads and processes, if any, had no seed for their noise"
@@ -77,6 +78,11 @@ class NotKnown(Exception):
 def is_search(estimator):
     """Whether an estimator is a fitted search."""
     return hasattr(estimator, "n_splits_") and "params" in getattr(estimator, "cv_results_", {})
+
+
+def has_refit(search):
+    """Whether the last fit of a search has made its best estimator: one without a refit leaves that of an earlier."""
+    return hasattr(search, "best_estimator_") and bool(getattr(search, "refit", True))
 
 
 def is_watched(estimator):
@@ -157,7 +163,7 @@ def _check_records(search, refit):
     """Refuse a search that kept no records, or those of several fits."""
     if type(search) not in _SEARCHES:
         raise NotKnown(_OTHER_SEARCH)
-    if not hasattr(search, "best_estimator_"):
+    if not has_refit(search):
         raise NotKnown(_NO_REFIT)
     if not refit.is_known:
         raise NotKnown(refit.not_covered[-1])
@@ -263,6 +269,8 @@ def _costliest(guarantees):
 def _candidates(search, refit, cv):
     """Yield the candidates with the guarantees that they had: those of the refit, but for parameters of their own."""
     best = search.best_estimator_
+    if any("." in path for path, _ in all_steps(best)):  # a step could be taken for another one's
+        raise NotKnown(_POINT)
     fitted = {path: step for path, step in all_steps(best) if has_guarantee(step)}
     private = {path: step for path, step in fitted.items() if not _sees_released(path, refit)}
     fitted_with = {}

@@ -4,11 +4,11 @@ import dis
 import gc
 import sys
 from collections import UserList
+from collections.abc import Mapping
 from numbers import Number
 from types import CodeType, FunctionType, ModuleType
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.frozen import FrozenEstimator
@@ -16,6 +16,7 @@ from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from ..guarantee import PrivacyGuarantee
 from ._data_independent import is_in_library
@@ -48,10 +49,16 @@ def branches(estimator):
         unfitted = [*estimator.transformers, ("remainder", estimator.remainder, None)]
         steps = getattr(estimator, "transformers_", unfitted)
         # By len: scikit-learn before 1.7 has a list of the columns of the remainder that warns whoever looks into it.
-        return [(name, step) for name, step, columns in steps if not isinstance(columns, _LISTS) or len(columns)]
+        given = [(name, step) for name, step, columns in steps if not isinstance(columns, _LISTS) or len(columns)]
+        # A fit puts a transformer in the place of the word, which a candidate of a search still has.
+        return [(name, "passthrough" if _is_identity(step) else step) for name, step in given]
     if kind is FixedThresholdClassifier:
         return [("estimator", getattr(estimator, "estimator_", estimator.estimator))]
     return list(enumerate(getattr(estimator, "estimators_", []))) if kind in _SAME_ROWS else []
+
+
+def _is_identity(step):
+    return type(step) is FunctionTransformer and step.func is None
 
 
 def parts(estimator):
@@ -66,14 +73,6 @@ def all_steps(estimator, path=""):
     yield path, estimator
 
 
-def all_within(estimator):
-    """Yield everything inside an estimator, and inside what is frozen there."""
-    for _, step in all_steps(estimator):
-        yield step
-        if type(step) is FrozenEstimator:
-            yield from all_within(step.estimator)
-
-
 def all_held(estimator, path, *, seen):
     """Yield the path and the estimator of all steps, and of all parameters: frozen ones, or fitted before."""
     if id(estimator) in seen:
@@ -85,18 +84,37 @@ def all_held(estimator, path, *, seen):
 
 
 def _parameters_of(estimator):
-    """Names and estimators of the parameters that are, or list, estimators."""
-    for name, value in estimator.get_params(deep=False).items() if hasattr(estimator, "get_params") else ():
-        for one in [value, *(value if isinstance(value, list | tuple) else ())]:
-            for held in one if isinstance(one, tuple) else (one,):  # with the name and the columns of a transformer
-                if isinstance(held, BaseEstimator):
-                    yield name, held
+    """Paths and estimators of the parameters that are estimators, or list some at any depth."""
+    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    return [found for name, value in parameters.items() for found in _listed(name, value)]
+
+
+def _listed(path, value):
+    """Yield the estimators in a value: in lists, in grids, and with the name and the columns of a transformer."""
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield from _listed(f"{path}__{name}", one)
+    elif isinstance(value, list | tuple):
+        is_named = isinstance(value, tuple) and value and isinstance(value[0], str)
+        for one in value:
+            yield from _listed(f"{path}__{value[0]}" if is_named else path, one)
 
 
 def has_guarantee(estimator):
     """Whether an estimator states what it released; a frozen one only shows that of another."""
     stated = getattr(estimator, "guarantee_", None)
     return isinstance(stated, PrivacyGuarantee) and type(estimator) is not FrozenEstimator
+
+
+def won_otherwise(estimator):
+    """Whether what a private search has found states something else than the search: it was fitted again, or set."""
+    best = getattr(estimator, "best_estimator_", None)
+    if best is None or not is_of_library(estimator):
+        return False
+    stated = [getattr(one, "_stated_guarantee", one.guarantee_) for _, one in all_steps(best) if has_guarantee(one)]
+    return any(one != getattr(estimator, "_stated_guarantee", None) for one in stated)
 
 
 def is_private(step):
@@ -123,7 +141,12 @@ def holds_private(estimator):
 def holds_fitted(estimator):
     """Whether parameters of an estimator are, or hold, estimators that are fitted: it clones those that it fits."""
     parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else vars(estimator)
-    return any(map(_is_fitted, _all_held_by(list(parameters.values()), seen={})))
+    return fitted_among(parameters.values()) is not None
+
+
+def fitted_among(things):
+    """One of some things, or of what they hold at any depth, that is a fitted estimator; None if there is none."""
+    return next(filter(_is_fitted, _all_held_by(list(things), seen={})), None)
 
 
 def _is_fitted(thing):

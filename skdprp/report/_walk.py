@@ -35,12 +35,13 @@ from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjec
 
 from .._calibration import is_as_stated
 from .._label import RELEASED_AT
-from ..guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
+from ..guarantee import LABELS_ARE_PUBLIC, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
 from ..mechanisms import searched_profile
 from ..preprocessing import PublicBinner
 from ._data_independent import (
     PUBLIC,
     calls_own_function,
+    checks_inverse,
     chooses_by_name,
     is_data_independent,
     is_handed_arrays,
@@ -53,16 +54,17 @@ from ._data_independent import (
     writes_into_rows,
 )
 from ._lines import ReportedStep
-from ._search import NotKnown, is_search, is_watched, releases_of_search
+from ._search import NotKnown, has_refit, is_search, is_watched, releases_of_search
 from ._structure import (
     COMPOSITES,
-    all_within,
+    all_held,
     branches,
     has_guarantee,
     holds_fitted,
     holds_private,
     is_of_library,
     may_release_more,
+    won_otherwise,
 )
 
 _SPREADING = (
@@ -95,8 +97,9 @@ _CURES = (
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
 _ROW_BY_ROW = "transforms each row by itself; types depend on no single row; lazy rows have one order"
-_WRITES = "may write over rows that other branches are yet to see: set copy=True"
-_WRITES_NONE = "{}: its functions do not write over the rows that they are given"
+_WRITES = "may write over rows that others see, or that it sees again: set copy=True, or do not overwrite"
+_WRITES_TO_CHECK = "may write over rows when it checks its inverse: set check_inverse=False"
+_WRITES_NONE = "{}: does not write over the rows that it is given"
 _MAY_LEARN = "may learn from the rows without noise"
 _MAY_MIX = "may make a row of other rows, too"
 _WARNS = "; warnings and errors of it may tell of a row"
@@ -114,6 +117,10 @@ _INHERITS = "inherits a guarantee and may release more: hold the private estimat
 _PER_WHAT = 'releases at each fit or at each transform, it does not say at which: state per="fit" or per="transform"'
 _WON_WITH_IT = "was released by the search that is counted above"
 _SET_LATER = "has a guarantee_ that was set after the fit, and is not what was stated of its noise: fit it again"
+WON_OTHERWISE = (
+    "has a best_estimator_ that was fitted again since the search, which is one more release: save and report that by "
+    "itself, and compose() its total with the guarantee_ of the search"
+)
 _FITTED_AGAIN = "may have released rows before its last fit, for other parameters: fit a clone for each purpose"
 _LAZY = "released lazy rows, anew at each computation: compute or persist the sketches, then learn from those"
 _TWICE = "is given a column several times, so that one change is several: list each column once"
@@ -142,6 +149,8 @@ _APPLIES = (
     " the steps after them, and compose() the guarantees if both are of the same rows"
 )
 _FITTED_BEFORE = "holds what was fitted before, perhaps on the rows without noise: have it fitted in its place"
+_KEEPS = "has a best_estimator_ of an earlier fit, perhaps to the rows without noise: fit it with refit=True"
+_KEEP_NOTHING = "steps that see only what was released keep nothing of earlier fits"
 _GOES_ON = "goes on from earlier fits, perhaps to the rows without noise: set warm_start=False"
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = (
@@ -164,7 +173,8 @@ class Flow:
     learned: str = ""
     released: bool = False
     labels_used_by: str = ""
-    searches: tuple[PrivacyGuarantee, ...] = ()  # stated of steps before that won one
+    searches: tuple[PrivacyGuarantee, ...] = ()  # stated of steps before or beside that won one
+    is_shared: bool = False  # others see the same rows, or they come again
 
 
 @dataclass(frozen=True)
@@ -194,6 +204,7 @@ def walk(estimator, name, flow, *, passes_on=False):
     if estimator is None or isinstance(estimator, str):
         return Part(flow=Flow(released=True) if estimator == "drop" else flow)
     part = _of_estimator(estimator, name, flow, passes_on=passes_on)
+    part = replace(part, flow=replace(part.flow, is_shared=flow.is_shared))
     # What fits and transforms at once has not sketched the rows before; a frozen one was fitted before.
     within = estimator.estimator if type(estimator) is FrozenEstimator else estimator
     if not passes_on or type(estimator) in _FIT_TRANSFORM or has_guarantee(within):
@@ -223,7 +234,7 @@ def _of_estimator(estimator, name, flow, *, passes_on):
     if is_search(estimator) and not flow.released:
         return _of_search(estimator, name, flow)
     steps = branches(estimator)
-    return _of_branches(estimator, steps, name, flow) if steps else _of_step(estimator, name, flow)
+    return _of_branches(estimator, steps, name, flow) if steps else _of_leaf(estimator, name, flow)
 
 
 def _of_member(step, name, flow, *, passes_on):
@@ -251,18 +262,17 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
 
 def _of_branches(estimator, steps, name, flow):
     """Compose branches that all see the same rows; what comes out is as private as the least private of them."""
-    part, flows = Part(flow=flow), []
+    part, flows, searches = Part(flow=flow), [], flow.searches
     of_branch = _of_member if type(estimator) is FeatureUnion else walk
     for branch, step in steps:
-        added = of_branch(step, f"{name}.{branch}", flow, passes_on=type(estimator) in _FIT_TRANSFORM)
+        # What one branch states of a search, the next does not count again.
+        seen = replace(flow, searches=searches, is_shared=True)
+        added = of_branch(step, f"{name}.{branch}", seen, passes_on=type(estimator) in _FIT_TRANSFORM)
+        searches = tuple({id(one): one for one in (*searches, *added.flow.searches)}.values())
         # By whatever names or numbers columns are chosen: distances are those of rows with each column once.
         columns = getattr(estimator, "_transformer_to_input_indices", {}).get(branch, ())
         if added.charges and len(set(columns)) < len(columns):
             added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_TWICE}"), is_known=False)
-        if not flow.released and any(map(writes_into_rows, all_within(step))):
-            added = replace(added, not_covered=(*added.not_covered, f"{name}.{branch} {_WRITES}"), is_known=False)
-        elif not flow.released and any(map(calls_own_function, all_within(step))):
-            added = replace(added, assumed=(*added.assumed, _WRITES_NONE.format(f"{name}.{branch}")))
         part += added
         flows.append(part.flow)
     config = getattr(estimator, "_sklearn_output_config", {})
@@ -275,8 +285,8 @@ def _of_branches(estimator, steps, name, flow):
         # Where some labels are in common, which makes more rows than there were: a ColumnTransformer refuses them.
         if isinstance(estimator, FeatureUnion) and not all(out.released for out in flows):
             part = replace(part, not_covered=(*part.not_covered, f"{name} {_JOINS}"), is_known=False)
-    if isinstance(estimator, _KEEP_LABELS):
-        charges = tuple(tuple(_given_the_labels(charge, estimator) for charge in group) for group in part.charges)
+    if isinstance(estimator, KEEP_LABELS):
+        charges = tuple(tuple(given_the_labels(charge, estimator) for charge in group) for group in part.charges)
         part = replace(part, charges=charges)
     if getattr(estimator, "multilabel_", False):
         part = replace(part, not_covered=(*part.not_covered, f"{name} {_CONSTANT}"))
@@ -294,23 +304,23 @@ def _of_branches(estimator, steps, name, flow):
     released = all(out.released for out in flows)
     if type(estimator) not in _FIT_TRANSFORM and not released:  # predictions leave it, and each fit has its own
         maps, words["fitted_map"] = (*maps, (name, estimator)), words["fitted_map"] or name
-    searches = tuple(one for out in flows for one in out.searches)
     return replace(part, flow=Flow(maps, released=released, searches=searches, **words))
 
 
 _WORDS = ("fitted_map", "learned", "labels_used_by")
 # The first two keep the labels that they find, the last one warns if there are many, whatever their members list.
-_KEEP_LABELS = (OneVsRestClassifier, VotingClassifier, MultiOutputClassifier)
+KEEP_LABELS = (OneVsRestClassifier, VotingClassifier, MultiOutputClassifier)
 _FIT_TRANSFORM = (Pipeline, FeatureUnion, ColumnTransformer)  # other composites fit, and then transform the same rows
 
 
-def _given_the_labels(guarantee, ensemble):
+def given_the_labels(guarantee, ensemble):
     """State a guarantee for neighbours with the same set of labels; those at a distance have the same labels anyway."""
     if guarantee.adjacency is not None and guarantee.adjacency.is_distance:
         return guarantee
     given = dict.fromkeys([guarantee.given or _THE_LABELS, _THE_LABELS])
     of_output = " of each output" * isinstance(ensemble, MultiOutputClassifier)
     assumptions = dict.fromkeys([*guarantee.assumptions, _ALIKE])
+    assumptions.pop(LABELS_ARE_PUBLIC, None)  # the ensemble encodes them by their set, which is given
     return replace(
         guarantee, given=" and ".join(f"{fact}{of_output}" for fact in given), assumptions=tuple(assumptions)
     )
@@ -326,11 +336,30 @@ def _may_be_sparse(step):
     return any(_may_be_sparse(branch) for _, branch in within) if within else varies_in_zeros(step)
 
 
+def _of_leaf(estimator, name, flow):
+    """Report on a step without branches, and on whether it writes over the rows that it is given."""
+    part = _of_step(estimator, name, flow)
+    if flow.released:
+        return part
+    held = [one for _, one in all_held(estimator, "", seen=set())] if flow.is_shared else [estimator]
+    if checks_inverse(estimator) and writes_into_rows(estimator):
+        reason = _WRITES_TO_CHECK
+    elif flow.is_shared and any(map(writes_into_rows, held)):
+        reason = _WRITES
+    else:
+        # In a row of steps, those of others write over what only they are given.
+        is_own = flow.is_shared and not all(is_in_library(type(one).__module__) for one in held)
+        trusted = (_WRITES_NONE.format(name),) * (is_own or any(map(calls_own_function, held)))
+        return replace(part, assumed=(*part.assumed, *trusted))
+    return replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
+
+
 def _of_step(estimator, name, flow):
     kind = type(estimator).__name__
     is_fitted = holds_fitted(estimator)
-    if flow.released and (is_fitted or getattr(estimator, "warm_start", False)):
-        part = _uncovered(name, kind, _FITTED_BEFORE if is_fitted else _GOES_ON)
+    keeps = is_search(estimator) and hasattr(estimator, "best_estimator_") and not has_refit(estimator)
+    if flow.released and (is_fitted or keeps or getattr(estimator, "warm_start", False)):
+        part = _uncovered(name, kind, _FITTED_BEFORE if is_fitted else _KEEPS if keeps else _GOES_ON)
         onward = replace(flow, labels_used_by=flow.labels_used_by or name) if is_fitted else part.flow
         return replace(part, flow=onward, is_known=not holds_private(estimator))
     # What sees only released rows may inherit, learn and release what it likes: that is post-processing.
@@ -361,6 +390,7 @@ def _of_step(estimator, name, flow):
     if flow.released:
         step = ReportedStep(name, kind, "post-processing", _LABELS)
         assumed = () if is_in_library(type(estimator).__module__) else (_APPLIES_NONE.format(name),)
+        assumed += (_KEEP_NOTHING,)  # as fits of scikit-learn leave what others have set, such as oob_score_
         return Part((step,), flow=replace(flow, labels_used_by=flow.labels_used_by or name), assumed=assumed)
     if type(estimator) is RFE and holds_private(estimator):  # ranks are of weights that were released
         return replace(_uncovered(name, kind, _ELIMINATES), is_known=False)
@@ -404,7 +434,10 @@ def _of_private_step(estimator, name, flow):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
     if flow.released:
         remark = "" if transforms else _on_labels(guarantee, flow)
-        return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow)
+        assumed = () if is_of_library(estimator) else (_KEEP_NOTHING,)
+        return Part((ReportedStep(name, kind, "post-processing", remark, guarantee),), flow=flow, assumed=assumed)
+    if won_otherwise(estimator):
+        return replace(_uncovered(name, kind, WON_OTHERWISE), is_known=False)
     per = guarantee.per or (None if transforms else "fit")  # a model releases its weights, and nothing at predict
     if per is None:
         return replace(_uncovered(name, kind, _PER_WHAT), is_known=False)
@@ -471,9 +504,10 @@ def _after_maps(guarantee, maps):
 
 def _of_search(search, name, flow):
     """Report on all candidates in all folds and on the refit, if what they released was recorded."""
-    has_refit = hasattr(search, "best_estimator_")
-    refit = walk(search.best_estimator_, "", flow) if has_refit else Part(flow=flow)
-    count = f"{len(search.cv_results_['params'])} candidates x {search.n_splits_} folds" + " + refit" * has_refit
+    flow = replace(flow, is_shared=True)  # by fits, and by scorers
+    is_refitted = has_refit(search)
+    refit = walk(search.best_estimator_, "", flow) if is_refitted else Part(flow=flow)
+    count = f"{len(search.cv_results_['params'])} candidates x {search.n_splits_} folds" + " + refit" * is_refitted
     head = ReportedStep(name, count, "not covered", _SCORES)
     try:
         lines, charges = releases_of_search(search, refit, lambda candidate: walk(candidate, "", flow))

@@ -68,6 +68,7 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       chose the rows; warnings point at the line that called;
     - a fit that fails releases nothing; no number among the parameters, set after the fit, changes the guarantee or,
       where each call of transform is a release, what is released;
+    - rows, labels and groups are left as they are given;
     - what is released of rows does not depend on how they are stored; where each call of transform is a release, nor
       on other rows, much larger or empty, on their place or on the index of their table, and each row has its release;
     - the scale of the first noise does not depend on the rows, and no later one on more than what was released before;

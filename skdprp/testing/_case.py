@@ -32,14 +32,14 @@ class Case:
 
     @cached_property
     def X(self):
-        """Rows to check it on."""
-        return _rows() if self.given_X is None else np.asarray(self.given_X, dtype=np.float64)
+        """Rows to check it on, which what is broken may write over: those given stay."""
+        return _rows() if self.given_X is None else np.array(self.given_X, dtype=np.float64)
 
     @cached_property
     def y(self):
         """Labels or targets, None for transformers."""
         if self.given_y is not None:
-            return np.asarray(self.given_y)
+            return np.array(self.given_y)
         if is_classifier(self.estimator):
             classes = getattr(self.estimator, "classes", None)
             several = get_tags(self.estimator).classifier_tags.multi_class

@@ -1,14 +1,16 @@
 """Checks that a row is a vector: its release depends on its numbers, and on nothing else."""
 
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 
 from ..audit import audit_epsilon
-from ._case import FAR, dense, error_of
+from ._case import FAR, Case, dense, error_of
 from ._contents import flat
 from ._tape import same_tape, tape_of
 
@@ -160,7 +162,33 @@ def _index_is_not_released(case):
     return ""
 
 
+def _rows_are_left_as_they_are(case):
+    fresh = Case(case.estimator, case.given_X, case.given_y)  # none of whose rows were seen, and written over, before
+    for name, store in {"an array": np.array, **_STORES}.items():
+        with suppress(ImportError):
+            if name.startswith("CSR") and (name != "CSR" or not get_tags(case.estimator).input_tags.sparse):
+                continue
+            X, *y = given = deepcopy([store(fresh.X), *fresh.data[1:], np.arange(len(fresh.X)) // 2])
+            before = deepcopy(given)
+            error_of(partial(_pass, fresh, X, *y))
+            for what, old, new in zip(("rows", *("labels",) * (len(y) - 1), "groups"), before, given, strict=True):
+                if not np.array_equal(dense(old), dense(new)):
+                    return f"writes over the {what} of {name}, which others are yet to see: copy them before."
+    return ""
+
+
+def _pass(case, X, *y_and_groups):
+    """Give rows to all methods."""
+    *y, groups = y_and_groups
+    fitted = case.fit(X, *y)
+    for name in ("transform", "predict"):
+        getattr(fitted, name, lambda rows: None)(X)
+    if has_fit_parameter(case.estimator, "groups"):
+        case.new().fit(X, *y, groups=groups)
+
+
 CHECKS = (
+    _rows_are_left_as_they_are,
     _storage_is_irrelevant,
     _one_row_sets_no_type,
     _other_rows_are_irrelevant,
