@@ -20,6 +20,7 @@ from ._contents import numbers_in
 from ._tape import SHARE_OF_NOISE
 
 _N_ROWS, _N_DRAWS = 600, 24  # of a transform at once, and how often: 24 numbers have more than 10^23 orders
+_N_OTHERS = 8  # releases of other data
 
 
 def _draws(case, releasing):
@@ -130,11 +131,11 @@ def _rows_and_classes_share_no_noise(case):
     first = _released(case, data)
     whole = any(needed(values) > NUMBERS for values in first.values())
     draws = [first, *(_released(case, data) for _ in range(2 * INTEGERS if whole else _N_DRAWS))]
-    # Of shape (draws, rows, columns): many releases of some data by name, and one of others.
+    # Of shape (draws, rows, columns): many releases of some data by name, and a few of others.
     shapes = {name: (*values.shape[:1], -1) for name, values in first.items() if values.ndim}
     here, there = (
         {name: np.stack([one[name] for one in some]).reshape(len(some), *shape) for name, shape in shapes.items()}
-        for some in (draws, [_released(case, other)])
+        for some in (draws, [_released(case, other) for _ in range(_N_OTHERS)])
     )
     for name in here:
         for axis, what in ((1, "rows"), (2, "columns")):
@@ -155,8 +156,10 @@ def _shares(here, there):
 
     Numbers that share no noise rise and fall together by chance, as if the draws of one of them were shuffled: less
     often than once in the number of orders in which its draws can stand. Bits that are hardly ever flipped have few.
+    What follows from one noisy count, such as the ends of a cell, may rise and fall together as well: in draws of other
+    data they hardly ever stand all apart in another way.
     """
-    here, there = here.astype(np.float64), there[0].astype(np.float64)
+    here, there = here.astype(np.float64), there.astype(np.float64)
     n_draws, n_rows, n_parts = here.shape
     centre, nothing = here.mean(axis=0), SHARE_OF_NOISE * here.std(axis=0)
     # Of the number of orders, draws no further apart than this are the same: 1, 2, ... counts those of each group.
@@ -170,8 +173,8 @@ def _shares(here, there):
         squares = np.diag(products)
         silent = squares[:, None] + squares - 2 * products <= SHARE_OF_NOISE**2 * np.minimum(squares[:, None], squares)
         some, others = parts[np.array(np.nonzero(np.triu(silent, 1)))]
-        moved = (centre - there)[row]
-        if np.any(np.abs(moved[some] - moved[others]) > nothing[row, some]):
+        moved = (centre - there)[:, row]
+        if np.any(np.all(np.abs(moved[:, some] - moved[:, others]) > nothing[row, some], axis=0)):
             return True
     return False
 
