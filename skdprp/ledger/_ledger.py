@@ -252,15 +252,17 @@ class _PlannedRelease(Release):
             raise ValueError("The plan has no private step, and so nothing to enter.")
         super().__init__(plan.private, " + ".join(estimator for estimator, _ in planned))
         self._left, self._lock = [(estimator, _priced(guarantee)) for estimator, guarantee in planned], Lock()
-        self._entered_in = frozenset()
+        self._assumed, self._entered_in = frozenset(plan.private.assumptions), frozenset()
 
     def __enter__(self):
         self._begin(sys._getframe(1))
-        # Noise that no release of the plan draws belongs to no entry.
-        self._entered_in, self.written = self.written, frozenset()
+        # Noise that no release of the plan draws belongs to no entry, as is looked up when some is drawn.
+        self._entered_in, self.written, self.stamp = self.written, frozenset(), object()
         return self
 
     def takes(self, estimator, guarantee):
+        if not self._assumed.issuperset(guarantee.assumptions):
+            return None
         with self._lock:
             try:
                 self._left.remove((estimator, _priced(guarantee)))
@@ -272,7 +274,8 @@ class _PlannedRelease(Release):
 def _priced(guarantee):
     """All that a total depends on; only a report knows of maps before a release."""
     adjacency = guarantee.adjacency and replace(guarantee.adjacency, after="")
-    return guarantee.definition, guarantee.epsilon, guarantee.delta, guarantee.unit, adjacency, guarantee.loss
+    kind = guarantee.definition, guarantee.unit, adjacency, guarantee.given
+    return *kind, guarantee.epsilon, guarantee.delta, guarantee.loss
 
 
 _ROWS = ContextVar("block of which rows releases see", default=None)
