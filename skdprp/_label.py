@@ -30,7 +30,7 @@ _NEIGHBOURS = {
 _NEIGHBOURS_OF_PERSONS = {
     Relation.REPLACE_ONE: (
         "one person replaced",
-        "data sets that differ in all rows of one person, of any number in each, and their labels or targets",
+        "data sets that differ in all rows of one person, however many in each, and their labels or targets",
     ),
     Relation.ADD_REMOVE: (
         "one person blank or not",
@@ -46,7 +46,7 @@ _NEIGHBOURS_OF_OTHERS = {
 AS_THEY_REACH_IT = "as they reach each release"
 RELEASED_AT = {
     "fit": "anew at each call of fit",
-    "transform": "anew at each call of transform (of lazy rows: each time that they are computed)",
+    "transform": "anew at each call of transform (with dask: each time that the sketches are computed)",
 }
 _DIGEST = re.compile(r" \(map [0-9a-f]{12}\)")  # by which reports tell maps of one name apart: too long for one line
 _CELL = "text-align:left;vertical-align:top"

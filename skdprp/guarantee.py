@@ -43,23 +43,22 @@ __all__ = ["Adjacency", "Definition", "PrivacyGuarantee", "PrivacyWarning", "com
 _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 # Scales and releases are of the type of the rows, which one value may change; an encoder keeps that of each column.
 TYPES_ARE_PUBLIC = (
-    "the data types of the columns, or of the array that a list of rows becomes, are public, as they reach a private "
-    "step"
+    "the data types of the columns that a private step gets are public (if rows are a list, the type of its array)"
 )
 # What a private step released decides what those behind it see: only the total of all holds then.
 ONLY_PRIVATE_STEPS_FITTED = (
     "no preceding step was fitted on these rows, except private ones whose guarantees are added to this one"
 )
 # Of labels that an ensemble has encoded, which follow from the set of labels: it states that instead.
-LABELS_ARE_PUBLIC = "the labels listed in classes, and how labels were encoded as these, do not come from the data"
+LABELS_ARE_PUBLIC = "the labels listed in classes, and any encoding of labels, do not come from the data"
 # In one wording for all estimators, so that a total prints it once.
 PARAMETERS_ARE_PUBLIC = "parameters such as bounds, max_norm, max_change and class_weight do not come from the data"
 NOT_COVERED = ("whether a fit raised an error", "the running time", "rows and labels passed to a fitted estimator")
 _ASSUMED_OF_PERSONS = (
-    "all rows of one person have one label in groups, and no two persons the same",
-    "a row stays with its person: one that is given to another changes two",
+    "in groups, all rows of a person have the same label, and no two persons have the same",
+    "no row moves from one person to another: that would change two persons",
 )
-_DISJOINT = "no two releases saw the same unit ({}), and which rows each of them saw does not depend on what is in them"
+_DISJOINT = "no two releases saw the same unit ({}), and the values in a row do not decide which release saw it"
 MAY_PROVE_LESS = " (dp-accounting is not installed: with it, pip install dp-accounting, epsilon may be smaller)"
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {

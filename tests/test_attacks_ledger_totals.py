@@ -63,7 +63,7 @@ def test_a_total_over_disjoint_rows_says_that_it_assumes_them(release):
     with PrivacyLedger() as ledger:
         release(ledger)
     for total in (ledger.total()[0].guarantee, ledger.total()[0].adaptive):
-        assert any("does not depend on what is in them" in text for text in total.assumptions)
+        assert any("the values in a row do not decide its part" in text for text in total.assumptions)
 
 
 @pytest.mark.parametrize("marked", [PURE.mark_seeded(), PrivacyGuarantee(0.5, 0.0, audited_epsilon=3.0)])

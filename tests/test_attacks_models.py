@@ -802,7 +802,7 @@ def test_an_ensemble_keeps_equal_labels_as_one_row_has_them(wrap, label, other, 
         first = fitted.classes_[0]
         seen.add((type(first), fitted.classes_.dtype, str(first)))
     total = privacy_report(fitted).total
-    assert len(seen) == 1 or total is None or any("equal labels are alike" in fact for fact in total.assumptions)
+    assert len(seen) == 1 or total is None or any("equal labels have the same" in fact for fact in total.assumptions)
 
 
 def released_by_gaussian(**known):

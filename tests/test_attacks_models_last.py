@@ -240,7 +240,7 @@ def test_what_the_process_counts_tells_how_many_trials_there_were_and_is_not_cov
         search.fit(X, y)
         counts.append(version() - before)
     assert counts[0] < counts[1]
-    told = "what the process counts, and code in it can read"
+    told = "what code in the same process can find out, such as the number of trials"
     assert told in search.guarantee_.not_covered and told in str(privacy_report(search))
 
 

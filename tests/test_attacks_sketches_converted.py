@@ -98,7 +98,7 @@ def test_what_scikit_learn_makes_of_such_a_frame_is_assumed_in_print(step):
     """Its steps convert frames by themselves, of which the library sees nothing."""
     model = make_pipeline(step, DPOPORP(2, max_change=1e18, random_state=0)).fit(_table_of_codes(0))
     name = type(step).__name__.lower()
-    said = f"{name}: transforms each row by itself; types depend on no single row; lazy rows have one order"
+    said = f"{name}: transforms rows one by one; no row decides the output type; dask rows have a fixed order"
     assert said in _total(model).assumptions
 
 

@@ -287,7 +287,7 @@ def test_disjoint_rows_cost_the_weakest_release():
     total = compose(GAUSSIAN, other, disjoint=True)
     assert total.epsilon == pytest.approx(1.0, rel=1e-9) and total.delta == 1e-6
     assert GAUSSIAN.profile(0.5) <= total.profile(0.5) < GAUSSIAN.profile(0.5) * (1 + 1e-9)
-    assert "does not depend on what is in them" in total.assumptions[-1]
+    assert "do not decide which release saw it" in total.assumptions[-1]
     assert PrivacyGuarantee.from_dict(json.loads(json.dumps(total.to_dict()))) == total
 
 
@@ -525,7 +525,7 @@ def test_dictionaries_of_earlier_guarantees_still_load():
         (
             {"adjacency": Adjacency("replace_one"), "unit": "person"},
             "one person (all of its rows)",
-            "data sets that differ in all rows of one person, of any number in each, and their labels or targets",
+            "data sets that differ in all rows of one person, however many in each, and their labels or targets",
         ),
         (
             {"adjacency": Adjacency("add_remove"), "unit": "person"},

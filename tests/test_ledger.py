@@ -596,14 +596,14 @@ def test_a_total_is_the_exact_composition():
         replace(exact, assumptions=(*exact.assumptions, once, compared, fixed)),
         exact.assumptions,
     )
-    assert "once at most" in once
+    assert "at most once" in once
     assert "as they reach each release" in compared
     assert "fixed before the first release" in fixed and fixed not in of_changes.adaptive.assumptions
     assert of_changes.adaptive.epsilon == pytest.approx(1.9)
     assert of_changes.adaptive.epsilon >= 1.9 > exact.epsilon
     printed = " ".join(repr(ledger).split())
     assert "fixed before the first release" in printed
-    assert "say nothing of these neighbours" in printed
+    assert "without a guarantee for these neighbours" in printed
     assumed = printed.partition("assumed - ")[2].partition(" not counted")[0].split(" - ")
     assert assumed == list(dict.fromkeys([*guarantees[0].assumptions, *sketch.guarantee_.assumptions, once]))
     assert printed.count("not counted") == ledger.total()._repr_html_().count("not counted") == 1

@@ -149,7 +149,7 @@ def test_the_guarantee_can_be_recomputed_from_what_it_prints(adjacency, binary):
     *numbers, together = re.fullmatch(steps + sums, model.guarantee_.mechanism).groups()
     n_steps, scale, bound, gram = map(float, numbers)
     squares = [n_steps * (bound / scale) ** 2, gram**-2.0]
-    assert together == {"replace_one": "which adds nothing to mu", "add_remove": "mu^2 of both add up"}[adjacency]
+    assert together == {"replace_one": "without further privacy loss", "add_remove": "mu^2 of both add up"}[adjacency]
     mu = 2 * np.sqrt(squares[0]) if adjacency == "replace_one" else np.sqrt(sum(squares))
     assert mu == pytest.approx(model.guarantee_.loss.mu, rel=1e-5)
     assert "skdprp.DPSGDClassifier" in model.guarantee_.source and "sqrt(T)" in DPSGDClassifier.__doc__

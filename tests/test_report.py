@@ -372,7 +372,7 @@ def test_the_guarantee_of_a_model_after_a_sketch_is_for_labels_if_they_may_diffe
 def test_a_trusted_function_is_an_assumption():
     report = privacy_report(make_pipeline(FunctionTransformer(np.sqrt), MODEL).fit(X, Y))
     assert (
-        "functiontransformer: transforms each row by itself; types depend on no single row; lazy rows have one order"
+        "functiontransformer: transforms rows one by one; no row decides the output type; dask rows have a fixed order"
         in report.total.assumptions
     )
 
@@ -894,7 +894,7 @@ def test_report_says_that_it_takes_the_configuration_of_the_fit_for_that_of_now(
     """With frames of pandas columns are joined by what the index says, which a report after the fit cannot see."""
     frame = pd.DataFrame({"u": [0.5, 0.25, 0.0]})
     with_sketch = union(DPOPORP(1), PublicScaler((0.0, 1.0)))
-    configured = "the transform_output of set_config was at its fit what it is now"
+    configured = "set_config(transform_output=...) was the same at the fit as now"
     with config_context(transform_output="pandas"):
         with_sketch.fit(frame)
     assert any(configured in text for text in privacy_report(with_sketch).private.assumptions)

@@ -860,7 +860,7 @@ def test_totals_of_sketches_assume_that_lazy_ones_are_computed_once():
     union = make_union(DPOPORP(4, random_state=0), DPOPORP(2, random_state=1), n_jobs=2).fit(X)
     union.transform(dask.array.from_array(X, chunks=(10, 6)))
     total = privacy_report(union).total
-    assert total is None or any("each time that lazy sketches are computed" in text for text in total.assumptions)
+    assert total is None or any("each time that dask computes" in text for text in total.assumptions)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")

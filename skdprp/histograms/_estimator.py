@@ -212,7 +212,8 @@ class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         scale, threshold = thresholded_counts_scale(*target, sensitivity=sensitivity, n_columns=n_unlisted)
         named = name_probability(scale=scale, threshold=threshold, n_columns=n_unlisted) if n_unlisted else 0.0
         is_told = self.bounds is not None or any(type(one) is Listed for one in columns)
-        above = f", unlisted categories of {n_unlisted} columns above {printed_down(threshold, 6)}" * bool(n_unlisted)
+        unlisted = f"unlisted categories of {n_unlisted} column" + "s" * (n_unlisted > 1)
+        above = f", {unlisted} named if their noisy count is above {printed_down(threshold, 6)}" * bool(n_unlisted)
         guarantee = PrivacyGuarantee(
             self.epsilon,
             delta,

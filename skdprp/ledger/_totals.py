@@ -11,26 +11,26 @@ from ..guarantee import Definition, PrivacyGuarantee, compose
 
 _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
 _AS_NO_FLOAT = Fraction(2) ** 1024  # what an infinite cost counts as: no float is as large
-_NOTHING_YET = "Nothing was released within its blocks; lazy sketches are when they are computed."
+_NOTHING_YET = "Nothing was released within its blocks; sketches of lazy rows are released when computed."
 _NOT_COUNTED = (
     "releases outside of its blocks or on other machines, noise of other libraries that has no entry, and what is "
     "computed from the rows without noise, such as scores or steps before a release that are fitted on them"
 )
-_BASIC = "all epsilons and all deltas added up, the largest over disjoint rows"
-_COMPARED_THERE = f"neighbours are rows {AS_THEY_REACH_IT}: maps before it may move them further apart"
+_BASIC = "epsilons and deltas added up; of disjoint parts, the largest sums"
+_COMPARED_THERE = f"neighbours are rows {AS_THEY_REACH_IT}: steps before it may move them further apart"
 _EACH_ONCE = (
-    "a row of the data set is in each release once at most, and which rows, folds and maps a release sees does not "
-    "depend on other rows or labels"
+    "each release contains a row of the data set at most once; other rows and labels decide neither which rows and "
+    "folds it sees nor how its rows were transformed"
 )
 _EACH_PERSON_ONCE = (
-    "a person of the data set is in each release once at most, and which persons, folds and maps a release sees does "
-    "not depend on other rows or labels"
+    "each release contains a person of the data set at most once; other rows and labels decide neither which persons "
+    "and folds it sees nor how its rows were transformed"
 )
 _WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
 _FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
 _NO_ROW_IN_COMMON = (
-    "parts of a division, and chunks of one collection, have no row in common, and which rows are in which does not "
-    "depend on what is in them"
+    "parts of a division, and chunks of one collection, have no row in common, and the values in a row do not decide "
+    "its part"
 )
 
 
@@ -142,7 +142,7 @@ class Total:
     counts : dict of str to int
         How many releases of each estimator are in it.
     missing : dict of str to int
-        How many releases of each estimator say nothing of these neighbours: then there is no total.
+        How many releases of each estimator have no guarantee for these neighbours: then there is no total.
     neighbours : str
         What cannot be told apart.
     reason : str, default=""
@@ -213,7 +213,7 @@ def _total(entries, kind, delta, limit):
     if violated:
         reasons.append(f"{as_counts(_counts(violated))} VIOLATED, as an audit has shown")
     if missing:
-        reasons.append(f"{as_counts(_counts(missing))} say nothing of these neighbours")
+        reasons.append(f"{as_counts(_counts(missing))} without a guarantee for these neighbours")
     if kind.adjacency is None or not kind.definition.composes:
         reasons.append("neighbours are not stated, or guarantees of this definition do not add up")
     if reasons:

@@ -511,7 +511,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             adjacency=Adjacency(self.adjacency),
             per="fit",
             given="the set of labels" if self.classes is None else "",
-            released=f"{self._weights}, and the parameters, noise scales and labels of the classes",
+            released=f"{self._weights}, the parameters, the scales of the noise and the class labels",
             mechanism=mechanism,
             assumptions=(
                 *assumed_of_unit(unit, self.adjacency),

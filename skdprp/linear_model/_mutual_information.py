@@ -382,14 +382,14 @@ class MIDPRegressor(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, Re
         """State what holds of one release; `n_components` is None for additive noise."""
         mechanism, source = f"Gaussian noise, scale {printed_down(scale, 6)}", "Gaussian channel capacity"
         assumptions = (
-            "y is not protected, and what it says about X by itself is not counted",
+            "y is not protected, and what y alone reveals about X is not part of epsilon",
             "the number of rows is public",
             PARAMETERS_ARE_PUBLIC,
         )
         if n_components is not None:
             mechanism = f"secret projection to {n_components} rows, {mechanism}"
             source = "proof in skdprp.mechanisms.information_scale"
-            assumptions += ("S X is of real numbers: that its floats are rounded, far below the noise, is not counted",)
+            assumptions += ("S X is taken to be exact: its rounding to floats, far below the noise, is ignored",)
             if self.min_residual > 0:
                 others = "the other columns and y" + " and the constant" * self.fit_intercept
                 residual = f"the residual of each column on {others}, less any row,"

@@ -78,8 +78,8 @@ _FITTED_IN_GRID = (
     "new one, such as clone(...) of it. Each trial fits it anew in any case."
 )
 _FAILED = (
-    "A trial failed, and the search with it: {}, of the candidate {}. Nothing is released, and its price is paid. Fit "
-    "that candidate by itself to rows that are not private, and see what it does not take."
+    "A trial failed, and the search with it: {}, of the candidate {}. Nothing is released, but epsilon is spent. Fit "
+    "that candidate by itself to rows that are not private, and see what it refuses."
 )
 _BEFORE = "X, as it comes to {},"
 _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
@@ -90,7 +90,7 @@ _NOT_COVERED = (
     "the running time",
     "which error a fit raised, and of which candidate",
     "what steps print",
-    "what the process counts, and code in it can read",
+    "what code in the same process can find out, such as the number of trials",
 )
 
 
@@ -536,8 +536,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             f"Gaussian noise, scale {printed_down(score.scale, 6)}",
             assumptions=(
                 *assumed,
-                "candidates, bounds and random_state were not chosen in view of the rows",
-                "functions in steps do the same at each call",
+                "candidates, bounds and random_state were not chosen by looking at the rows",
+                "functions in steps do the same each time they are called",
             ),
             not_covered=tuple(dict.fromkeys([*union["not_covered"], *_NOT_COVERED])),
             source="proof in skdprp.mechanisms.private_search_profile",

@@ -566,7 +566,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if plan.rate < 1:
             source = "composed privacy losses; proof in skdprp.mechanisms.subsampled_gaussian_profile"
         assumptions = (
-            "linear algebra rounds a row in one way wherever it lies, as it did in trials, unless noise pays for that",
+            "matrix products round a row alike wherever it stands, as in trials, or the noise covers the difference",
         )
         if self.noise == "product":
             noise = "multivariate Laplace noise of scale"
@@ -578,7 +578,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         if steps.preconditioner is not None:
             gram = printed_down(steps.preconditioner.scale, 6)
             replaced = self.adjacency == Relation.REPLACE_ONE
-            together = "which adds nothing to mu" if replaced else "mu^2 of both add up"
+            together = "without further privacy loss" if replaced else "mu^2 of both add up"
             products = "sums of products of columns of rows of norm at most 1"
             before = f", after Gaussian noise of {gram} on {products} ({together})"
         of_persons = problem.unit == Unit.PERSON

@@ -14,17 +14,17 @@ from ._walk import Flow, of_cross_validation, walk
 
 __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
 
-_BESIDE = "gives rows out beside their sketches: leave them out of its transform, or sketch them as well"
+_BESIDE = "returns rows beside their sketches: leave these columns out, or sketch them as well"
 _AS_FITTED = (
     "steps and their parameters have not changed since the fit",
-    "no step was handed anything that comes from these rows but the rows and their labels",
+    "no step was given anything computed from these rows, except the rows and their labels",
     "no search or cross-validation has chosen steps, parameters or rows (if one has, report on that)",
 )
 AS_PLANNED = (
     "the fit has these steps and parameters",
     "the fit is given rows and labels like those given here",
-    "no step is handed anything that comes from these rows but the rows and their labels",
-    "rows have as many columns after each step as the few had that were tried for this report",
+    "no step is given anything computed from these rows, except the rows and their labels",
+    "each step returns as many columns as it did for the few rows that were tried for this report",
 )
 
 

@@ -96,7 +96,7 @@ _CURES = (
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
-_ROW_BY_ROW = "transforms each row by itself; types depend on no single row; lazy rows have one order"
+_ROW_BY_ROW = "transforms rows one by one; no row decides the output type; dask rows have a fixed order"
 _WRITES = "may write over rows that others see, or that it sees again: set copy=True, or do not overwrite"
 _WRITES_TO_CHECK = "may write over rows when it checks its inverse: set check_inverse=False"
 _WRITES_NONE = "{}: does not write over the rows that it is given"
@@ -107,7 +107,7 @@ _SPREADS = "; one change before it may move several coordinates after it"
 _CHOOSES = "chooses columns in view of the rows: list them"
 _DENSITY = "keeps whether most values were zero in sparse_output_: set sparse_threshold=0"
 _THE_LABELS = "the set of labels"
-_ALIKE = "equal labels are alike in type, and in the sign of a zero: classes_ keeps them as single rows have them"
+_ALIKE = "equal labels have the same type, and zeros the same sign: classes_ keeps each as one row has it"
 _CONSTANT = (
     "takes a constant for a column of labels that are all equal: use MultiOutputClassifier over a model with classes"
 )
@@ -138,7 +138,7 @@ _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
 _HANDED_NONE = "{}: is handed nothing that comes from these rows"
 _AS_WIDE = "{}: how many columns come out does not depend on what was released before"
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
-_CONFIGURED = "{}: the transform_output of set_config was at its fit what it is now"
+_CONFIGURED = "{}: set_config(transform_output=...) was the same at the fit as now"
 _JOINS = (
     "joins sketches, whose rows are numbered from 0, to columns of other rows where the index of a frame says so: "
     'set_output(transform="default")'
@@ -155,8 +155,8 @@ _GOES_ON = "goes on from earlier fits, perhaps to the rows without noise: set wa
 _CACHE = "caches what was released, which shows whether rows were equal: set memory=None"
 _ONCE = (
     "rows that were sketched are not sketched again: each transform, predict or score of them is one release more, "
-    "also that in the fit_transform of an ensemble, a search or what is frozen, and so is each time that lazy sketches "
-    "are computed"
+    "also within the fit_transform of an ensemble, a search or a FrozenEstimator, and so is each time that dask "
+    "computes the sketches"
 )
 FITTED_AS_COUNTED = (
     "each step was fitted to these rows as often as is counted here: each further fit is one release more"

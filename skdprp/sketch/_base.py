@@ -155,9 +155,9 @@ class BaseSketch(
             return  # no noise is to blame
         if self._mean_squared_loss(min(self.max_nonzeros, self.n_features_in_)) <= 4 * np.log(4 / 3):
             warn_at_caller(
-                f"Rows are lost in the noise: the best guess whether a row has max_nonzeros={self.max_nonzeros} "
-                f"numbers of at most max_change={self.max_change:g} or none is right in at most 75 of 100 cases, on "
-                "average over the signs of these numbers. Raise epsilon, or lower max_change.",
+                f"Rows are lost in the noise: the best guess between a row of zeros and one with max_nonzeros="
+                f"{self.max_nonzeros} numbers of at most max_change={self.max_change:g} is right in at most 75 of 100 "
+                "cases, on average over the signs of these numbers. Raise epsilon, or lower max_change.",
                 DataDimensionalityWarning,
             )
 

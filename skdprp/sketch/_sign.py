@@ -139,7 +139,7 @@ class FlippedSignSketch(SignSketch):
         guarantee = self._guarantee(
             delta,
             adjacency=self.adjacency,
-            released="the flipped signs of the projection",
+            released="the signs of the projection, flipped at random",
             mechanism=mechanism,
             source=source,
             loss=loss,
@@ -569,7 +569,8 @@ class DPSignOPORP(FlippedSignSketch):
             # A coordinate goes to one bin of each repeat, and these bits share epsilon.
             flip_epsilon = float(self.epsilon) / self.n_repeats
             flips = self._levels_of_flips(projection, flip_epsilon)
-            each = f"privacy loss {printed_up(flip_epsilon, 6)} per bit; one coordinate affects {self.n_repeats}"
+            bits = f"{self.n_repeats} bit" + "s" * (self.n_repeats > 1)
+            each = f"privacy loss {printed_up(flip_epsilon, 6)} per bit; one coordinate affects {bits}"
             mechanism, source = f"randomised response, {method}, {each}", _LL_4
             loss = _loss_of_bits(self.n_repeats, flip_epsilon)
             hidden = _changes_hidden_by_levels(method, self.n_repeats, flip_epsilon)
