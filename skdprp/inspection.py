@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, check_cv, cross_val_score
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
@@ -19,7 +20,7 @@ from ._calibration import SET_LATER, is_as_stated
 from ._digits import printed_down
 from ._label import neighbours_in_short, void_marks
 from .model_selection import set_budget
-from .report._structure import is_ensemble
+from .report._structure import all_held, is_ensemble
 from .sketch import iDPSignRP
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
@@ -127,7 +128,9 @@ def _released_alone(estimator, name):
     """Name of the step whose parameter `name` is, if others release as well, or if it may several times; else ""."""
     path = name.rpartition("__")[0]
     paths = {one.rpartition("__")[0] for one in _private_parameters(estimator)}
-    if paths <= {path} and all(type(holder) in _FIT_ONCE for holder in _holders(estimator, name)):
+    # What is frozen, whose parameters are not listed, has released something before.
+    is_all = not any(type(one) is FrozenEstimator for _, one in all_held(estimator, "", seen=set()))
+    if is_all and paths <= {path} and all(type(holder) in _FIT_ONCE for holder in _holders(estimator, name)):
         return ""
     return path or type(estimator).__name__
 
@@ -633,10 +636,14 @@ def _with_parameter(estimator, name, epsilon, splits):
 
 
 def _with_total(estimator, X, y, delta, names, epsilon, splits):
-    """Yield a clone with a total epsilon for each number of rows to fit to, and the places of the folds of so many."""
-    sizes = [len(train) for train, _ in splits]
-    for size in dict.fromkeys(sizes):
-        places = [place for place, one in enumerate(sizes) if one == size]
+    """Yield a clone with a total epsilon for each kind of folds to fit to, and the places of those of that kind.
+
+    The number of rows sets noise, and that of the classes that are there how many models an ensemble fits.
+    """
+    classes = is_classifier(estimator)
+    kinds = [(len(train), len(np.unique(_safe_indexing(y, train))) if classes else 0) for train, _ in splits]
+    for kind in dict.fromkeys(kinds):
+        places = [place for place, one in enumerate(kinds) if one == kind]
         train = splits[places[0]][0]
         rows, labels = _safe_indexing(X, train), _safe_indexing(y, train)
         try:

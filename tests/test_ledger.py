@@ -466,7 +466,7 @@ def test_a_plan_holds_where_it_was_entered():
 
 
 def test_a_plan_that_is_not_known_is_not_entered():
-    with pytest.raises(ValueError, match="no private step"), entry(privacy_report(RidgeClassifier(), X, Y)):
+    with pytest.raises(ValueError, match="has to be a private step"), entry(privacy_report(RidgeClassifier(), X, Y)):
         pass
     moving = make_pipeline(DPBinner(4, bounds=(-4, 4)), DPOPORP(2))
     with pytest.raises(ValueError, match="not known"), entry(privacy_report(moving, X)):

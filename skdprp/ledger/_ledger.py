@@ -248,20 +248,21 @@ class _PlannedRelease(Release):
 
     def __init__(self, plan):
         planned = _planned(plan)
-        if not planned:
-            raise ValueError("The plan has no private step, and so nothing to enter.")
-        super().__init__(plan.private, " + ".join(estimator for estimator, _ in planned))
+        if not planned or not plan.is_plan:
+            raise ValueError("To enter, there has to be a private step in the report on a fit to come: pass X to it.")
+        super().__init__(_as_it_reaches_them(plan.private), " + ".join(estimator for estimator, _ in planned))
         self._left, self._lock = [(estimator, _priced(guarantee)) for estimator, guarantee in planned], Lock()
-        self._assumed, self._entered_in = frozenset(plan.private.assumptions), frozenset()
+        self._assumed, self._rows, self._entered_in = frozenset(plan.private.assumptions), (), frozenset()
 
     def __enter__(self):
+        self._rows = current_rows()
         self._begin(sys._getframe(1))
         # Noise that no release of the plan draws belongs to no entry, as is looked up when some is drawn.
         self._entered_in, self.written, self.stamp = self.written, frozenset(), object()
         return self
 
     def takes(self, estimator, guarantee):
-        if not self._assumed.issuperset(guarantee.assumptions):
+        if current_rows() != self._rows or not self._assumed.issuperset(guarantee.assumptions):
             return None
         with self._lock:
             try:
@@ -271,10 +272,14 @@ class _PlannedRelease(Release):
         return self._entered_in
 
 
+def _as_it_reaches_them(guarantee):
+    """A guarantee for neighbours as they reach each release: only a report knows of maps before."""
+    return replace(guarantee, adjacency=guarantee.adjacency and replace(guarantee.adjacency, after=""))
+
+
 def _priced(guarantee):
-    """All that a total depends on; only a report knows of maps before a release."""
-    adjacency = guarantee.adjacency and replace(guarantee.adjacency, after="")
-    kind = guarantee.definition, guarantee.unit, adjacency, guarantee.given
+    """All that a total depends on."""
+    kind = guarantee.definition, guarantee.unit, _as_it_reaches_them(guarantee).adjacency, guarantee.given
     return *kind, guarantee.epsilon, guarantee.delta, guarantee.loss
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn import compose, feature_selection, frozen, impute, model_selection, multiclass, multioutput, pipeline
 from sklearn import decomposition as bases
 from sklearn import preprocessing as of_scikit_learn
+from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from .. import decomposition, linear_model, moments, neural_network, preprocessing
@@ -66,6 +67,13 @@ def _make_record(parts):
     return _named(_RECORDS)[name](**facts)
 
 
+def _held_by(estimator):
+    """Parameters and fitted attributes; of what a search was given to choose from nothing that it has learnt."""
+    held = {name: value for name, value in vars(estimator).items() if name != _LEFT_OUT}
+    given = ("estimator", "param_grid", "best_params_", "_calibrated_for") if type(estimator) is DPSearchCV else ()
+    return held | {name: clone(held[name], safe=False) for name in given if name in held}
+
+
 def _make_estimator(parts):
     """An estimator with its parameters and fitted attributes, none of which stands for a method of it."""
     name, held = parts
@@ -121,10 +129,7 @@ _KINDS = {
     ),
     "estimator": _Kind(
         _of(*_ESTIMATORS),
-        lambda value: [
-            type(value).__name__,
-            {name: held for name, held in vars(value).items() if name != _LEFT_OUT},
-        ],
+        lambda value: [type(value).__name__, _held_by(value)],
         _make_estimator,
     ),
 }

@@ -83,6 +83,11 @@ class PrivacyReport:
         """What the whole guarantees: None as soon as something is not covered."""
         return None if self.not_covered else self.private
 
+    @property
+    def is_plan(self):
+        """Whether it is about a fit to come."""
+        return self.counted == PLANNED
+
     def frame(self):
         """Return the table as a data frame.
 

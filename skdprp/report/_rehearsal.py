@@ -240,7 +240,7 @@ def _pass_steps(model, path, facts, *, is_released=False):
         for name, member, of_member in members:
             yield from _pass_steps(member, _joined(path, name), of_member, is_released=is_released)
     elif is_of_library(model) and hasattr(model, "calibrate_for"):
-        yield PrivateStep(path, model, partial(model.calibrate_for, facts))
+        yield PrivateStep(path, model, partial(model.calibrate_for, replace(facts, n_persons=0)))  # it takes no groups
     elif hasattr(model, "transform") or (is_private(model) and get_tags(model).input_tags.categorical):
         _refuse_searches(model, is_released)
         if not is_released or is_private(model):

@@ -99,6 +99,8 @@ _LEARNED = "learns from the rows without noise"
 _ROW_BY_ROW = "transforms rows one by one; no row decides the output type; dask rows have a fixed order"
 _WRITES = "may write over rows that others see, or that it sees again: set copy=True, or do not overwrite"
 _WRITES_TO_CHECK = "may write over rows when it checks its inverse: set check_inverse=False"
+_NOT_AGAIN = "{}: rows that it has written over are not passed again, to a fit or to a transform"
+_FROZEN_AFTER = "was fitted before it came behind {}, and sketched other rows then: put what is frozen first"
 _WRITES_NONE = "{}: does not write over the rows that it is given"
 _MAY_LEARN = "may learn from the rows without noise"
 _MAY_MIX = "may make a row of other rows, too"
@@ -223,7 +225,13 @@ def walk(estimator, name, flow, *, passes_on=False):
 def _of_estimator(estimator, name, flow, *, passes_on):
     if type(estimator) is FrozenEstimator:
         if not flow.released:
-            return walk(estimator.estimator, name, flow)
+            part = walk(estimator.estimator, name, flow)
+            # A sketch by itself releases nothing at its fit, what has one within has released the rows of that fit.
+            sketches = any(charge.per == "transform" for group in part.charges for charge in group)
+            if flow.maps and sketches and not has_guarantee(estimator.estimator):
+                reason = _FROZEN_AFTER.format(", ".join(map_name for map_name, _ in flow.maps))
+                part = replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
+            return part
         # After a sketch, too, it may have been fitted on the rows themselves.
         part = walk(estimator.estimator, name, Flow())
         saw_labels = name if part.charges or part.not_covered else ""
@@ -350,6 +358,7 @@ def _of_leaf(estimator, name, flow):
         # In a row of steps, those of others write over what only they are given.
         is_own = flow.is_shared and not all(is_in_library(type(one).__module__) for one in held)
         trusted = (_WRITES_NONE.format(name),) * (is_own or any(map(calls_own_function, held)))
+        trusted += (_NOT_AGAIN.format(name),) * writes_into_rows(estimator)
         return replace(part, assumed=(*part.assumed, *trusted))
     return replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
 

@@ -1,0 +1,361 @@
+"""Attacks on plans: entries of fits to come, budgets of curves and of persons, what files of searches keep."""
+
+import re
+import time
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skdprp import (
+    DPOPORP,
+    DPPCA,
+    AMPClassifier,
+    DPBinner,
+    DPHistograms,
+    DPMoments,
+    DPRidge,
+    DPScaler,
+    DPSearchCV,
+    DPSGDClassifier,
+    DPSignOPORP,
+    PrivacyLedger,
+    ProductNoiseOutputPerturbation,
+    PublicBinner,
+    PublicScaler,
+    compose,
+    load_model,
+    privacy_report,
+    save_model,
+    set_budget,
+)
+from skdprp.histograms._columns import columns_of, count
+from skdprp.inspection import PrivacyUtilityDisplay
+from skdprp.ledger import LedgerError, entry
+from skdprp.mechanisms import add_laplace
+
+_X = np.random.default_rng(0).uniform(-1, 1, size=(200, 3))
+_Y = (_X[:, 0] > 0).astype(int)
+_THREE = np.digitize(_X[:, 0], [-0.3, 0.3])
+
+
+def _model(**parameters):
+    return AMPClassifier(delta=1e-5, **parameters)
+
+
+def _binner():
+    return DPBinner(3, bounds=(-1, 1), delta=1e-5)
+
+
+def _plan():
+    model = _model(classes=[0, 1], noise="gaussian")
+    return model, privacy_report(model, _X, _Y)
+
+
+# Plans
+
+
+class _NoisyCount(TransformerMixin, BaseEstimator):
+    """A step of one's own that counts with noise, and has forgotten to enter that."""
+
+    def fit(self, X, y=None):
+        """Keep a noisy number of rows above 0."""
+        self.count_ = add_laplace([(X[:, 0] > 0).sum()], scale=1e-6)[0]
+        return self
+
+    def transform(self, X):
+        """Let all rows pass."""
+        return X
+
+
+@pytest.mark.parametrize("age", [0.0, 0.3])
+@pytest.mark.parametrize("is_step", [False, True])
+def test_noise_that_is_no_release_of_a_plan_is_refused_in_its_block_however_old_the_ledger_is(age, is_step):
+    """A tenth of a second after the ledger was opened a count of epsilon 1e6 was released, and not entered."""
+    model = make_pipeline(_NoisyCount(), _model(classes=[0, 1])) if is_step else _model(classes=[0, 1])
+    plan = privacy_report(_model(classes=[0, 1]), _X, _Y)
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-5)
+        time.sleep(age)
+        with entry(plan), pytest.raises(RuntimeError, match="no entry"):
+            model.fit(_X, _Y) if is_step else add_laplace([42.0], scale=1e-6)
+
+
+@pytest.mark.parametrize("what", ["labels", "chunks", "map"])
+def test_what_a_plan_has_under_other_conditions_is_entered_by_itself(what):
+    """Given the labels, in chunks that are read again, or behind another map: epsilon and delta alone are the same."""
+    model = fitted = _model(classes=[0, 1])
+    if what == "labels":
+        fitted = _model()
+    if what == "map":
+        model, fitted = (
+            make_pipeline(PublicScaler((-bound, bound)), DPOPORP(2, random_state=0), LogisticRegression())
+            for bound in (1.0, 0.01)
+        )
+    plan = privacy_report(model, _X, _Y)
+    with PrivacyLedger() as ledger, entry(plan):
+        fitted.fit_chunks([(_X[:100], _Y[:100]), (_X[100:], _Y[100:])]) if what == "chunks" else fitted.fit(_X, _Y)
+    released = privacy_report(fitted).private
+    own = {text for text in released.assumptions if "chunks" in text}
+    assert any(
+        one.guarantee.given == released.given
+        and own <= set(one.guarantee.assumptions)
+        and one.guarantee.adjacency.after in ("", released.adjacency.after)
+        for one in ledger.entries
+    )
+
+
+def test_the_report_of_a_search_that_was_fitted_is_no_plan_of_as_many_releases_of_each_row():
+    """Eleven sketches of all rows, 11.0, were the one entry of a search in which each row is sketched 6 times."""
+    sketch = DPSignOPORP(2, random_state=0)
+    search = GridSearchCV(make_pipeline(sketch, LogisticRegression()), {"logisticregression__C": [1.0]}, cv=KFold(5))
+    report = privacy_report(search.fit(_X, _Y))
+    calls = max(step.calls for step in report.steps)
+    with PrivacyLedger() as ledger:
+        try:
+            with entry(report):
+                for _ in range(calls):
+                    sketch.fit_transform(_X)
+        except (TypeError, ValueError):
+            return
+    stated = compose(*(one.guarantee for one in ledger.entries)).epsilon
+    assert stated >= compose(*calls * [sketch.guarantee_]).epsilon
+
+
+def test_no_release_of_one_part_is_counted_for_another_part_by_a_plan():
+    """Without a plan it is refused; two fits of part "b" had the total of one."""
+    model, plan = _plan()
+
+    def _fit_part(name):
+        with ledger.part(name):
+            model.fit(_X, _Y)
+
+    with PrivacyLedger() as ledger:
+        try:
+            with ledger.part("a"), entry(plan):
+                _fit_part("b")
+        except LedgerError:
+            return
+        _fit_part("b")
+    assert ledger.total()[0].guarantee.epsilon >= compose(model.guarantee_, model.guarantee_).epsilon
+
+
+_COMPOSITES = {
+    "amp": lambda: (_model(), _Y),
+    "descent": lambda: (DPSGDClassifier(), _THREE),
+    "output": lambda: (ProductNoiseOutputPerturbation(), _Y),
+    "ridge": lambda: (DPRidge(target_bounds=(-1, 1)), _X[:, 0]),
+    "pipeline": lambda: (make_pipeline(DPScaler(), DPPCA(2), _model()), _THREE),
+    "rest": lambda: (OneVsRestClassifier(_model()), _THREE),
+    "voting": lambda: (VotingClassifier([("a", _model()), ("b", _model())]), _Y),
+    "outputs": lambda: (MultiOutputClassifier(_model()), np.column_stack([_Y, _THREE])),
+    "targets": lambda: (MultiOutputRegressor(DPRidge(target_bounds=(-1, 1))), _X[:, :2]),
+    "threshold": lambda: (FixedThresholdClassifier(_model(classes=[0, 1]), threshold=0.3), _Y),
+    "union": lambda: (make_pipeline(FeatureUnion([("a", _binner()), ("b", DPScaler())]), _model()), _Y),
+    "columns": lambda: (
+        make_pipeline(
+            ColumnTransformer([("a", _binner(), [0]), ("b", DPScaler(), [1, 2])], sparse_threshold=0), _model()
+        ),
+        _Y,
+    ),
+    "search": lambda: (make_pipeline(_binner(), DPSearchCV(_model(), {"max_norm": [1.0, 2.0]}, n_trials=2)), _Y),
+    "sketch": lambda: (make_pipeline(PublicScaler((-1, 1)), DPOPORP(2, random_state=0), LogisticRegression()), _Y),
+    "sketches": lambda: (
+        VotingClassifier(
+            [(name, make_pipeline(DPOPORP(2, random_state=0), LogisticRegression())) for name in ("a", "b")]
+        ),
+        _Y,
+    ),
+    "moments": lambda: (DPMoments(), None),
+    "histograms": lambda: (DPHistograms(), None),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", _COMPOSITES)
+def test_the_entry_of_a_plan_is_what_its_fit_releases_and_a_second_fit_is_entered_step_by_step(name):
+    """A ledger that is opened inside has each release by itself: as many, and no more in all at the same delta."""
+    model, y = _COMPOSITES[name]()
+    plan = privacy_report(model, _X, y)
+    with PrivacyLedger() as ledger, entry(plan):
+        with PrivacyLedger() as inner:
+            model.fit(_X, y)
+        assert len(ledger.entries) == 1
+        model.fit(_X, y)
+        planned, *others = (one.guarantee for one in ledger.entries)
+    total = privacy_report(model).private
+    here = total.adjacency and replace(total.adjacency, after="")  # a ledger knows of no map before a release
+    assert repr(planned) == repr(replace(total, adjacency=here))
+    found = [one.guarantee for one in inner.entries]
+    assert len(found) == len(others) == sum(step.calls for step in plan.steps)
+    if not planned.adjacency.after:
+        assert compose(*found).delta <= planned.delta
+        assert planned.epsilon >= compose(*found, delta=planned.delta).epsilon * (1 - 1e-9)
+
+
+# Budgets
+
+
+def test_a_curve_of_a_total_is_of_as_many_models_as_each_fold_fits():
+    """One label of three is in one row: the first fold fits one model at the whole budget, the others three each."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (100, 2)), rng.integers(0, 2, 100)
+    y[0] = 2
+    spent = []
+
+    def _score(model, X, y):
+        spent.append(privacy_report(model).private)
+        return model.score(X, y)
+
+    options = {"n_repeats": 1, "delta": 1e-5, "scoring": _score, "reference": None, "chance": False}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a class with one member
+        display = PrivacyUtilityDisplay.from_estimator(
+            OneVsRestClassifier(AMPClassifier(noise="gaussian", classes=[0, 1])), X, y, epsilons=[1.0], **options
+        )
+    assert display.is_total and display.epsilons.tolist() == [1.0]
+    assert max(total.epsilon for total in spent) <= 1.0
+    assert max(total.delta for total in spent) <= 1e-5
+
+
+def test_a_search_behind_a_step_that_takes_groups_is_priced_as_it_is_fitted():
+    """Its fits are of rows, and the plan was of 20 persons: of 1.4035 it said 1.4002."""
+    X = np.random.default_rng(0).uniform(-1, 1, (3000, 3))
+    y, persons = (X[:, 0] > 0).astype(int), np.arange(3000) // 150
+    candidate = DPSGDClassifier(classes=[0, 1], n_epochs=1, batch_size=20)
+    search = DPSearchCV(candidate, {"max_norm": [1.0]}, n_trials=1e-3, delta=1e-5, classes=[0, 1])
+    model = make_pipeline(DPPCA(2, delta=1e-5), search)
+    with_groups, without = privacy_report(model, X, y, groups=persons), privacy_report(model, X, y)
+    assert with_groups.steps[-1].guarantee.loss == without.steps[-1].guarantee.loss
+    assert with_groups.private.epsilon >= without.private.epsilon * (1 - 1e-9)
+
+
+def test_totals_of_steps_for_persons_and_for_rows_keep_their_budget():
+    """The total of both is for rows, and of persons alone for persons, as it is after the fit."""
+    persons = np.arange(200) // 4
+    for first, unit in ((_binner(), "one row"), (DPPCA(2), "one person (all of its rows)")):
+        model = make_pipeline(first, DPRidge(target_bounds=(-1, 1)))
+        set_budget(model, _X, _X[:, 0], groups=persons, epsilon=1.0, delta=1e-5)
+        plan = privacy_report(model, _X, _X[:, 0], groups=persons).private
+        given = {f"{name}__groups": persons for name, _ in model.steps if name != "dpbinner"}
+        total = privacy_report(model.fit(_X, _X[:, 0], **given)).private
+        assert (plan.unit, plan.epsilon, plan.delta) == (total.unit, total.epsilon, total.delta)
+        assert plan.unit == unit and plan.epsilon <= 1.0
+
+
+# Files and pages
+
+
+def test_a_file_of_a_search_has_nothing_that_its_estimator_had_learnt_before(tmp_path):
+    """A pipeline that was tried before, of which the grid replaces the scaler: the mean of all rows is in the file."""
+    tried = make_pipeline(StandardScaler(), _model(classes=[0, 1])).fit(_X, _Y)
+    grid = {"standardscaler": [PublicScaler((-1, 1)), PublicBinner((-1, 1), n_bins=4)]}
+    try:
+        search = DPSearchCV(tried, grid, n_trials=2, epsilon=2.0, delta=1e-4).fit(_X, _Y)
+        save_model(tmp_path / "model.npz", search)
+    except ValueError:
+        return
+    saved = load_model(tmp_path / "model.npz").estimator
+    learnt = getattr(saved.estimator[0], "mean_", None)
+    assert privacy_report(saved).total is None or not np.array_equal(learnt, _X.mean(axis=0))
+
+
+def test_the_shape_of_the_noisy_confusion_matrix_of_the_page_does_not_depend_on_one_row():
+    """A model that never predicts the rare class, and one held-out row that has it or not: (2, 2) against (1, 1)."""
+    page = Path(__file__).parents[1] / "doc" / "publish.rst"
+    if not page.exists():
+        pytest.skip("the pages are not installed")
+    [code] = re.findall(r">>> counts = (confusion_matrix\(.*\))", page.read_text())
+    labels = np.array(["<=50K", ">50K"])
+
+    class _Constant:
+        classes_ = labels
+
+        def predict(self, X):
+            return np.full(len(X), labels[0])
+
+    shapes = set()
+    for last in labels:
+        names = {"model": _Constant(), "X_test": np.zeros((50, 1)), "y_test": np.append(np.full(49, labels[0]), last)}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shapes.add(eval(code, {"confusion_matrix": confusion_matrix, **names}).shape)
+    assert len(shapes) == 1
+
+
+# What held
+
+
+@pytest.mark.parametrize("assume_finite", [False, True])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_no_moments_of_rows_or_targets_that_are_not_finite_are_released(value, assume_finite):
+    """Norms tell what is not finite, in rows of each form, wherever it is, and whatever scikit-learn is told."""
+    models = [DPMoments(target_bounds=(-1, 1))]
+    models += [DPRidge(target_bounds=(-1, 1), mechanism=one) for one in ("moments", "descent")]
+    models += [DPRidge(target_bounds=(-1, 1), mechanism="projection", adjacency="add_remove")]
+    for form in (np.array, np.asfortranarray, sp.csr_array, lambda X: X.astype("f4")):
+        for in_rows in (True, False):
+            X, y = _X.copy(), _X[:, 0].copy()
+            (X[:, 1] if in_rows else y)[-1] = value
+            for model in models:
+                for groups in (None, np.arange(200) // 2):
+                    with PrivacyLedger() as ledger, config_context(assume_finite=assume_finite):
+                        with pytest.raises((ValueError, TypeError)):
+                            model.fit(form(X), y, groups=groups)
+                        assert not ledger.entries
+
+
+def test_counts_of_blocks_are_those_of_all_rows_at_once():
+    """Cells of every type at random, which are equal to Python, beside numbers of any size: each counts by its key."""
+    pd = pytest.importorskip("pandas")
+    rng, n = np.random.default_rng(0), 20_000
+    cells = [*(1, 1.0, True, "1", "1.0", None, np.nan, "a", 0, 0.0, -0.0, False, "", b"1")]
+    cells += [2**60, float(2**60), np.bool_(True)]
+    numbers = rng.normal(size=n) * 10.0 ** rng.integers(-300, 300, n)
+    numbers[:6] = [0.0, -0.0, 5e-324, -5e-324, 1.7e308, np.nan]
+    names = np.array([cells[place] for place in rng.integers(len(cells), size=n)], dtype=object)
+    table = pd.DataFrame({"x": numbers, "c": names, "l": names[::-1].copy()})
+    for bounds in (None, {"x": (-1, 1)}, {"x": (-1e-5, 3e7)}):
+        listed = {"l": ["a", 1, True, "1"]}
+        columns = columns_of(table, 3, list(table), bounds=bounds, categories=listed, n_cells=64, counts_listed=True)
+        _, whole = count(table, columns)
+        parts = [count(table.iloc[start : start + 777], columns)[1] for start in range(0, n, 777)]
+        for place, found in enumerate(whole):
+            total = parts[0][place]
+            for part in parts[1:]:
+                total = total + part[place]
+            assert np.array_equal(total, found) if isinstance(found, np.ndarray) else total == found
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("method", ["disk", "tasks"])
+def test_rows_that_a_scaler_has_read_by_itself_are_not_joined_with_targets_of_another_shuffle(method, tmp_path):
+    """What `transform` returns is optimised, which renames tasks: shuffles are found in it all the same."""
+    pd, dask = pytest.importorskip("pandas"), pytest.importorskip("dask")
+    dd = pytest.importorskip("dask.dataframe")
+    table = pd.DataFrame(_X, columns=list("aby")).assign(k=np.arange(200) % 7, g=np.arange(200) // 2)
+    table.to_csv(tmp_path / "rows.csv", index=False)
+    other = dd.from_pandas(table[["k"]].drop_duplicates().assign(z=1.0), npartitions=2)
+    with dask.config.set({"dataframe.shuffle.method": method}):
+        for source in (dd.from_pandas(table, npartitions=3), dd.read_csv(tmp_path / "rows.csv", blocksize=2000)):
+            for moved in (source.shuffle("k"), source.merge(other, on="k"), source.sort_values("a")):
+                rows = moved[["a", "b"]]
+                scaled = PublicScaler((-1, 1)).fit(rows).transform(rows)
+                for given in ({"y": moved["y"]}, {"groups": moved["g"]}):
+                    bounds = (-1, 1) if "y" in given else None
+                    with pytest.raises(ValueError, match="shuffle"):
+                        DPMoments(max_norm=2.0, target_bounds=bounds).fit(scaled, **given)
