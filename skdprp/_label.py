@@ -103,7 +103,8 @@ def _neighbours(relation, unit, bound):
         return _NEIGHBOURS_OF_PERSONS[relation]
     if unit != Unit.ROW and relation in _NEIGHBOURS_OF_OTHERS:
         return tuple(text.format(unit=unit) for text in _NEIGHBOURS_OF_OTHERS[relation])
-    return tuple(text.format(bound) for text in _NEIGHBOURS[relation])
+    within = f", within {unit}" * (unit != Unit.ROW and relation != Relation.ENTRY)
+    return tuple(text.format(bound) + within for text in _NEIGHBOURS[relation])
 
 
 def neighbours_sentence(adjacency, unit=Unit.ROW):
@@ -135,10 +136,14 @@ def guarantee_line(guarantee):
             if adjacency
             else "neighbours not stated",
             f" of rows as they leave {_DIGEST.sub('', adjacency.after)}" if adjacency and adjacency.after else "",
-            f", given {guarantee.given}" if guarantee.given else "",
-            void_marks(guarantee),
+            condition_and_marks(guarantee),
         ]
     )
+
+
+def condition_and_marks(guarantee):
+    """Say what both neighbours have in common besides, and why a guarantee does not hold: after every name of it."""
+    return (f", given {guarantee.given}" if guarantee.given else "") + void_marks(guarantee)
 
 
 def void_marks(guarantee):

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ._adjacency import Relation
 from ._calibration import SET_LATER, is_as_stated
 from ._digits import printed_down
-from ._label import neighbours_in_short, void_marks
+from ._label import condition_and_marks, neighbours_in_short
 from .model_selection import set_budget
 from .report._structure import all_held, is_ensemble
 from .sketch import iDPSignRP
@@ -126,11 +126,13 @@ def _holders(estimator, name):
 
 def _released_alone(estimator, name):
     """Name of the step whose parameter `name` is, if others release as well, or if it may several times; else ""."""
-    path = name.rpartition("__")[0]
+    path, holders = name.rpartition("__")[0], _holders(estimator, name)
+    if any(hasattr(holder, "calibrate_for") for holder in holders):
+        raise ValueError(f"{name} is a ratio between steps that a private search sets: vary the epsilon of the search.")
     paths = {one.rpartition("__")[0] for one in _private_parameters(estimator)}
     # What is frozen, whose parameters are not listed, has released something before.
     is_all = not any(type(one) is FrozenEstimator for _, one in all_held(estimator, "", seen=set()))
-    if is_all and paths <= {path} and all(type(holder) in _FIT_ONCE for holder in _holders(estimator, name)):
+    if is_all and paths <= {path} and all(type(holder) in _FIT_ONCE for holder in holders):
         return ""
     return path or type(estimator).__name__
 
@@ -675,7 +677,8 @@ class PrivacyProfileDisplay:
     label : str or None, default=None
         Name of the guarantee.
     void : str, default=""
-        Mark of a guarantee that was seeded or violated, which follows every other name that :meth:`plot` is told.
+        What a guarantee is given, and its mark if it was seeded or violated: they follow every other name that
+        :meth:`plot` is told.
     hides : str, default=""
         What the epsilon is for, in few words, named on its axis.
 
@@ -744,8 +747,8 @@ class PrivacyProfileDisplay:
             deltas=np.array([guarantee.profile(float(epsilon)) for epsilon in epsilons]),
             target=(guarantee.epsilon, guarantee.delta),
             audited_epsilon=guarantee.audited_epsilon,
-            label=label + void_marks(guarantee) if label else repr(guarantee),
-            void=void_marks(guarantee),
+            label=label + condition_and_marks(guarantee) if label else repr(guarantee),
+            void=condition_and_marks(guarantee),
             hides=neighbours_in_short(neighbours.relation, neighbours.bound, guarantee.unit) if neighbours else "",
         )
 

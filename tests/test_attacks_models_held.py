@@ -13,6 +13,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold
@@ -232,6 +233,42 @@ def test_a_curve_of_a_total_is_of_as_many_models_as_each_fold_fits():
     assert max(total.delta for total in spent) <= 1e-5
 
 
+def _axis(display):
+    return display.plot().ax_.get_xlabel().splitlines()[0]
+
+
+@pytest.mark.parametrize("is_searched", [False, True])
+def test_no_curve_of_a_model_behind_a_frozen_private_step_is_of_the_epsilon_of_the_model_as_that_of_all(is_searched):
+    """Frozen bins of epsilon 5 have no parameter: the axis said "epsilon, one row replaced" at 0.1, and not 4.5."""
+    pytest.importorskip("matplotlib").use("Agg")
+    frozen = FrozenEstimator(DPBinner(4, epsilon=5.0, delta=1e-6, sparse_output=False).fit(_X))
+    model = make_pipeline(frozen, _model(classes=[0, 1]))
+    options = {"n_repeats": 1, "reference": None, "chance": False, "cv": KFold(2)}
+    try:
+        if is_searched:
+            grid = {"ampclassifier__epsilon": [0.1, 1.0]}
+            display = PrivacyUtilityDisplay.from_cv_results(GridSearchCV(model, grid, cv=KFold(2)).fit(_X, _Y))
+        else:
+            display = PrivacyUtilityDisplay.from_estimator(model, _X, _Y, epsilons=[0.1, 1.0], **options)
+    except ValueError:
+        return
+    total = privacy_report(model.set_params(ampclassifier__epsilon=0.1).fit(_X, _Y)).total
+    assert display.epsilons[0] >= total.epsilon or " alone" in _axis(display)
+
+
+def test_no_curve_is_of_the_ratio_that_the_epsilon_of_a_model_within_a_private_search_is():
+    """Each fit is one release of epsilon 1, whatever epsilon the model that is searched has: points were at 0.1."""
+    pytest.importorskip("matplotlib").use("Agg")
+    search = DPSearchCV(_model(classes=[0, 1]), {"max_norm": [1.0, 2.0]}, n_trials=2, delta=1e-5)
+    over = GridSearchCV(search, {"estimator__epsilon": [0.1, 1.0]}, cv=KFold(2)).fit(_X, _Y)
+    released = over.best_estimator_.best_estimator_.guarantee_.epsilon
+    try:
+        display = PrivacyUtilityDisplay.from_cv_results(over)
+    except ValueError:
+        return
+    assert display.epsilons[0] >= released or "epsilon of one release" not in _axis(display)
+
+
 def test_a_search_behind_a_step_that_takes_groups_is_priced_as_it_is_fitted():
     """Its fits are of rows, and the plan was of 20 persons: of 1.4035 it said 1.4002."""
     X = np.random.default_rng(0).uniform(-1, 1, (3000, 3))
@@ -272,6 +309,24 @@ def test_a_file_of_a_search_has_nothing_that_its_estimator_had_learnt_before(tmp
     saved = load_model(tmp_path / "model.npz").estimator
     learnt = getattr(saved.estimator[0], "mean_", None)
     assert privacy_report(saved).total is None or not np.array_equal(learnt, _X.mean(axis=0))
+
+
+def test_a_file_states_what_was_fitted_since_a_search_also_where_the_grid_was_taken_out(tmp_path):
+    """Parameters as they were at the fit are in the file as well: bins of epsilon 3 beside a search of 2."""
+    bins = [DPBinner(4, epsilon=epsilon, delta=1e-6, sparse_output=False) for epsilon in (3.0, 2.5)]
+    steps = make_pipeline(_binner(), _model(classes=[0, 1]))
+    search = DPSearchCV(steps, {"dpbinner": bins}, n_trials=1, epsilon=2.0, delta=1e-4).fit(_X, _Y)
+    released = [one.fit(_X).guarantee_ for one in bins]
+    search.set_params(param_grid={})
+    try:
+        save_model(tmp_path / "model.npz", search)
+    except ValueError:
+        return
+    saved = load_model(tmp_path / "model.npz")
+    kept = [
+        getattr(one, "guarantee_", None) for one in saved.estimator._calibrated_for["param_grid"].get("dpbinner", [])
+    ]
+    assert all(one in saved.guarantees.values() for one in released if one in kept)
 
 
 def test_the_shape_of_the_noisy_confusion_matrix_of_the_page_does_not_depend_on_one_row():

@@ -113,6 +113,7 @@ _ALIKE = "equal labels have the same type, and zeros the same sign: classes_ kee
 _CONSTANT = (
     "takes a constant for a column of labels that are all equal: use MultiOutputClassifier over a model with classes"
 )
+_LABELS_IN_COMMON = "all labels"
 _LABELS = "sees what was released; labels, if it uses any, as they are"
 _VIOLATED = "VIOLATED by an audit"
 _INHERITS = "inherits a guarantee and may release more: hold the private estimator inside, do not derive from it"
@@ -469,6 +470,9 @@ def _of_private_step(estimator, name, flow):
     status = "not covered" if reasons or flow.learned else "private"
     once = _ONCE if per == "transform" else FITTED_AS_COUNTED
     charge = replace(guarantee, assumptions=(*guarantee.assumptions, once))
+    if per == "transform" and guarantee.adjacency is not None and not guarantee.adjacency.is_distance:
+        # It has not seen the labels that belong to the rows, and steps after it may use them as they are.
+        charge = replace(charge, given=" and ".join(filter(None, [charge.given, _LABELS_IN_COMMON])))
     if per == "transform":
         flow = flow if flow.learned else Flow(released=True)
     elif transforms:  # once fitted, it is a map that later rows pass as they pass any other
@@ -506,7 +510,9 @@ def _after_maps(guarantee, maps):
             mapped.append(_AS_WIDE.format(", ".join(functions)))
     adjacency = guarantee.adjacency
     if adjacency is not None and adjacency.is_distance:
-        adjacency = replace(adjacency, after=", ".join(map_label(*one) for one in maps))
+        # Who states a guarantee may name maps within, which come after those before it.
+        passed = [*(map_label(*one) for one in maps), *filter(None, [adjacency.after])]
+        adjacency = replace(adjacency, after=", ".join(passed))
     assumptions = dict.fromkeys([*guarantee.assumptions, *mapped, TYPES_ARE_PUBLIC])
     return replace(guarantee, adjacency=adjacency, assumptions=tuple(assumptions))
 
