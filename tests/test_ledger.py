@@ -430,6 +430,12 @@ def test_a_plan_is_one_entry_of_its_exact_total():
     assert report.counted == "by the ledger: one entry of DPBinner + AMPClassifier, as it was planned"
 
 
+def test_no_report_calls_a_single_fit_planned():
+    with PrivacyLedger() as ledger:
+        model = AMPClassifier(classes=[0, 1]).fit(X, Y)
+    assert privacy_report(model, ledger=ledger).counted == "by the ledger: 1 of AMPClassifier"
+
+
 def test_what_a_plan_does_not_have_is_entered_by_itself():
     model, plan = planned()
     other = clone(model).set_params(ampclassifier__epsilon=0.5)

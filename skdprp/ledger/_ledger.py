@@ -262,6 +262,7 @@ class _PlannedRelease(Release):
         return self
 
     def takes(self, estimator, guarantee):
+        """Return the journals that the plan was entered in for a release of it that was not made yet, else None."""
         if current_rows() != self._rows or not self._assumed.issuperset(guarantee.assumptions):
             return None
         with self._lock:

@@ -26,8 +26,6 @@ AS_PLANNED = (
     "no step is given anything computed from these rows, except the rows and their labels",
     "each step returns as many columns as it did for the few rows that were tried for this report",
 )
-
-
 NO_GROUPS = "no step is given groups"
 _THESE_GROUPS = "each step that takes groups is given those given here"
 
@@ -214,11 +212,11 @@ def _report(estimator, as_known, *, ledger=None):
 def _compare(steps, private, ledger):
     """Say what a ledger counts, and what a report does not know of that."""
     inferred, recorded, releases, of_searches = Counter(), Counter(), Counter(), []
-    planned = " + ".join(step.estimator for step in steps for _ in range(step.calls))
-    if private is not None and [(one.estimator, _stated(one.guarantee)) for one in ledger.entries] == [
-        (planned, _stated(private))
-    ]:
-        return f"by the ledger: one entry of {planned}, as it was planned", ()
+    calls = [step.estimator for step in steps for _ in range(step.calls)]
+    if len(calls) > 1 and private is not None and len(ledger.entries) == 1:  # of a plan, which has its total
+        planned, (only,) = " + ".join(calls), ledger.entries
+        if (only.estimator, _stated(only.guarantee)) == (planned, _stated(private)):
+            return f"by the ledger: one entry of {planned}, as it was planned", ()
     for entry in ledger.entries:
         recorded[entry.estimator] += 1
         releases[entry.estimator, _stated(entry.guarantee)] += 1

@@ -145,8 +145,7 @@ def weights_of_numbers(S, *, noise, scale):
     grid = _Grid.of(S, scale)
     densities, means_of_cells = _densities_of_numbers(S, grid, noise)
     means, variance = _looked_up(means_of_cells, grid, S), grid.scale**2 * (2 if noise == "laplace" else 1)
-    with np.errstate(over="ignore"):
-        squares = [np.mean(np.square(numbers), dtype=np.float64) for numbers in (means, S)]
+    squares = [np.mean(np.square(numbers), dtype=np.float64) for numbers in (means, S)]
     explained = squares[0] / max(squares[1] - variance, _TINY)
     if explained < _LEAST_EXPLAINED:
         return S.astype(np.float32)
