@@ -9,7 +9,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.model_selection import FixedThresholdClassifier, check_cv, cross_val_score
+from sklearn.model_selection import FixedThresholdClassifier, check_cv, cross_validate
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils import _safe_indexing
@@ -20,6 +20,7 @@ from ._calibration import SET_LATER, is_as_stated
 from ._digits import printed_down
 from ._label import condition_and_marks, neighbours_in_short
 from .model_selection import set_budget
+from .report import privacy_report
 from .report._structure import all_held, is_ensemble
 from .sketch import iDPSignRP
 
@@ -31,7 +32,7 @@ _COLOURS = ("#0077BB", "#EE7733", "#009988", "#CC3311", "#EE3377")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE, _LEVEL, _TARGET = "privacy curve", "score without a curve", "guarantee as stated"
 _CAVEAT = "computed from the data without protection:\nthis curve is not private"  # two lines, for narrow axes
-_SAY_WHAT_IS_HIDDEN = ("adjacency", "max_abs", "max_change", "method", "projection")
+_SAY_WHAT_IS_HIDDEN = ("adjacency", "calibration", "max_abs", "max_change", "method", "projection")
 _SPREADS = ("both", "noise", "folds")
 _MOST_TICKS = 12
 _LEAST_DELTA = 1e-12
@@ -171,6 +172,14 @@ def _neighbours(owner):
         return neighbours_in_short(Relation.ENTRY, owner.max_abs) + ", in bits"
     relation = getattr(owner, "adjacency", None)  # of somebody else's estimator, it may be any word
     return neighbours_in_short(relation, math.inf) if relation in list(Relation) else ""
+
+
+def _with_condition(hides, fitted):
+    """Add to what is hidden what both neighbours have in common besides, as a report on what was fitted says it."""
+    report = privacy_report(fitted)
+    stated = [step.guarantee for step in report.steps] if report.private is None else [report.private]
+    given = " and ".join(dict.fromkeys(one.given for one in stated if one is not None and one.given))
+    return ", ".join(filter(None, [hides, given and f"given {given}"]))
 
 
 def _hidden_in_all(owner, name, candidates):
@@ -424,16 +433,17 @@ class PrivacyUtilityDisplay:
         else:
             name, with_epsilon = names[0], partial(_with_parameter, estimator, names[0])
         guess = DummyClassifier(strategy="prior") if is_classifier(estimator) else DummyRegressor()
+        scores, fitted = _vary(score, with_epsilon, splits, name, epsilons, n_repeats, label if verbose else None)
         return cls(
             epsilons=epsilons,
-            scores=_vary(score, with_epsilon, splits, name, epsilons, n_repeats, label if verbose else None),
+            scores=scores,
             label=label,
-            hides=hidden.pop() if len(hidden) == 1 else "",
+            hides=_with_condition(hidden.pop() if len(hidden) == 1 else "", fitted),
             is_total=is_total,
             step="" if is_total else _released_alone(estimator, names[0]),
             score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "score",
-            reference_score=None if reference is None else float(score(reference, splits).mean()),
-            chance_score=float(score(guess, splits).mean()) if chance else None,
+            reference_score=None if reference is None else float(score(reference, splits)[0].mean()),
+            chance_score=float(score(guess, splits)[0].mean()) if chance else None,
         )
 
     @classmethod
@@ -519,11 +529,12 @@ class PrivacyUtilityDisplay:
         )
         if label is None:
             label = param_name.rpartition("__")[0] if owner is None else type(owner).__name__
+        hides = _hidden_in_all(owner, param_name, results["params"]) if hasattr(owner, "_calibrated_for") else ""
         return cls(
             epsilons=epsilons,
             scores=scores[best_first[first], None],
             label=label,
-            hides=_hidden_in_all(owner, param_name, results["params"]) if hasattr(owner, "_calibrated_for") else "",
+            hides=_with_condition(hides, search.best_estimator_) if hasattr(search, "best_estimator_") else hides,
             step=next(filter(None, (_released_alone(one, param_name) for one in candidates)), ""),
             score_name=score_name or scoring.replace("_", " "),
             reference_score=reference_score,
@@ -613,23 +624,27 @@ class PrivacyUtilityDisplay:
 
 
 def _fold_scores(model, splits, n_repeats=1, *, X, y, scoring, n_jobs):
-    """Scores of clones of a model, of shape (n_repeats, n_folds)."""
-    options = {"scoring": scoring, "n_jobs": n_jobs, "error_score": "raise"}
+    """Scores of clones of a model, of shape (n_repeats, n_folds), and one of the clones, fitted."""
+    options = {"scoring": scoring, "n_jobs": n_jobs, "error_score": "raise", "return_estimator": True}
     # One call for all repeats: jobs that wait for no other, and noise that is fresh in each.
-    return cross_val_score(model, X, y, cv=splits * n_repeats, **options).reshape(n_repeats, len(splits))
+    results = cross_validate(model, X, y, cv=splits * n_repeats, **options)
+    return results["test_score"].reshape(n_repeats, len(splits)), results["estimator"][0]
 
 
 def _vary(score, with_epsilon, splits, name, epsilons, n_repeats, announce):
-    """Score an estimator at each epsilon; `announce`, unless None, names the lines that say how far it is."""
+    """Score an estimator at each epsilon, and return one that was fitted, too.
+
+    `announce`, unless None, names the lines that say how far it is.
+    """
     scores = []
     for epsilon in map(float, epsilons):
         scores.append(np.empty((n_repeats, len(splits))))
         for model, places in with_epsilon(epsilon, splits):
-            scores[-1][:, places] = score(model, [splits[place] for place in places], n_repeats)
+            scores[-1][:, places], fitted = score(model, [splits[place] for place in places], n_repeats)
         if announce is not None:
             mean = f"{name} = {epsilon:g}, mean score {scores[-1].mean():.4g}"
             print(f"{announce}, {len(scores)} of {len(epsilons)}: {mean}", flush=True)
-    return np.array(scores)
+    return np.array(scores), fitted
 
 
 def _with_parameter(estimator, name, epsilon, splits):

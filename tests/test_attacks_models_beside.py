@@ -252,7 +252,8 @@ def test_a_curve_of_one_against_the_rest_is_of_the_total_of_its_models_or_names_
         display = PrivacyUtilityDisplay.from_estimator(OneVsRestClassifier(_model()), _X, y, **options)
     assert len(ledger.entries) == 8
     assert 0.99 < compose(*(one.guarantee for one in ledger.entries[:4])).epsilon <= 1.0
-    assert display.plot().ax_.get_xlabel().startswith("total epsilon of all private steps, one row replaced\n")
+    hidden = "one row replaced, given the set of labels"
+    assert display.plot().ax_.get_xlabel().startswith(f"total epsilon of all private steps, {hidden}\n")
     sketches = OneVsRestClassifier(make_pipeline(DPOPORP(4), LogisticRegression()))
     with pytest.raises(ValueError, match=r"total of several releases.*param_name"):
         PrivacyUtilityDisplay.from_estimator(sketches, _X, y, **options)

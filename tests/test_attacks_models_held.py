@@ -1,5 +1,7 @@
 """Attacks on plans: entries of fits to come, budgets of curves and of persons, what files of searches keep."""
 
+import copy
+import pickle
 import re
 import time
 import warnings
@@ -414,3 +416,80 @@ def test_rows_that_a_scaler_has_read_by_itself_are_not_joined_with_targets_of_an
                     bounds = (-1, 1) if "y" in given else None
                     with pytest.raises(ValueError, match="shuffle"):
                         DPMoments(max_norm=2.0, target_bounds=bounds).fit(scaled, **given)
+
+
+def test_a_file_and_a_report_of_a_search_say_what_audits_have_shown_of_its_winner(tmp_path):
+    """The winner is not covered, and the search that has released it was, with no mark in its file."""
+    search = DPSearchCV(make_pipeline(_binner(), _model()), {}, n_trials=1, epsilon=2.0, delta=1e-4).fit(_X, _Y)
+    for step in search.best_estimator_:
+        step.guarantee_ = replace(step.guarantee_, audited_epsilon=9.0)
+    assert privacy_report(search.best_estimator_).total is None
+    assert privacy_report(search).total is None
+    save_model(tmp_path / "model.npz", search)
+    assert all(one.violation for one in load_model(tmp_path / "model.npz").guarantees.values())
+
+
+@pytest.mark.parametrize("copy_of", [lambda search: pickle.loads(pickle.dumps(search)), copy.deepcopy])
+def test_a_copy_of_a_search_holds_nothing_that_its_parameters_had_learnt(copy_of):
+    """The exact mean of the rows stood in `estimator`, which a fit before the search had fitted."""
+    tried = make_pipeline(StandardScaler(), _model(classes=[0, 1])).fit(_X, _Y)
+    grid = {"standardscaler": [PublicScaler((-1, 1)), PublicBinner((-1, 1), n_bins=4)]}
+    search = DPSearchCV(tried, grid, n_trials=1, epsilon=2.0, delta=1e-4).fit(_X, _Y)
+    grid["standardscaler"][0].fit(_X)
+    copied = copy_of(search)
+    assert np.array_equal(copied.predict(_X), search.predict(_X))
+    assert privacy_report(copied).total == privacy_report(search).total
+    held = [copied.estimator, *(one for given in _grids(copied) for one in given["standardscaler"])]
+    held.append(copied._calibrated_for["estimator"])
+    assert not any(
+        hasattr(step, "n_features_in_") for one in held for step in getattr(one, "named_steps", {"": one}).values()
+    )
+    assert hasattr(tried[0], "mean_")
+
+
+def _grids(search):
+    return search.param_grid, search._calibrated_for["param_grid"]
+
+
+@pytest.mark.parametrize("classes", [None, [0, 1]])
+@pytest.mark.parametrize(
+    "model",
+    [
+        lambda classes: _model(classes=classes),
+        lambda classes: make_pipeline(PublicScaler((-1, 1)), _binner(), _model(classes=classes)),
+        lambda classes: DPSearchCV(_model(classes=classes), {}, n_trials=1, delta=1e-4),
+    ],
+)
+def test_a_curve_says_what_its_epsilons_are_given(model, classes):
+    """Of models that read the set of labels off the rows, neighbours have it in common."""
+    options = {"epsilons": [1.0], "cv": KFold(2), "n_repeats": 1, "reference": None, "chance": False}
+    display = PrivacyUtilityDisplay.from_estimator(model(classes), _X, _Y, **options)
+    said = ", given the set of labels" if classes is None else ""
+    assert display.hides == f"one row replaced{said}"
+    assert display.plot().ax_.get_xlabel().startswith(("epsilon", "total epsilon"))
+    assert display.hides in display.ax_.get_xlabel()
+
+
+@pytest.mark.parametrize("classes", [None, [0, 1]])
+def test_a_curve_of_a_search_over_epsilon_says_what_it_is_given(classes):
+    """The refit states it."""
+    search = GridSearchCV(_model(classes=classes), {"epsilon": [1.0, 2.0]}, cv=KFold(2)).fit(_X, _Y)
+    said = ", given the set of labels" if classes is None else ""
+    assert PrivacyUtilityDisplay.from_cv_results(search).hides == f"one row replaced{said}"
+
+
+def test_a_curve_of_an_ensemble_says_what_it_is_given():
+    """The ensemble keeps the labels that it finds, whatever its members list."""
+    model = OneVsRestClassifier(_model(classes=[0, 1]))
+    options = {"epsilons": [3.0], "cv": KFold(2), "n_repeats": 1, "reference": None, "chance": False, "delta": 1e-4}
+    display = PrivacyUtilityDisplay.from_estimator(model, _X, _THREE, **options)
+    assert display.hides == "one row replaced, given the set of labels"
+
+
+@pytest.mark.filterwarnings("ignore::skdprp.PrivacyWarning")
+def test_a_curve_of_a_search_over_calibrations_does_not_say_that_all_hold():
+    """The refit was exact, and the point at .3 of the published calibration, which guarantees nothing there."""
+    model = _model(classes=[0, 1], noise="product", max_norm=8.0)
+    grid = {"epsilon": [0.3, 100.0], "calibration": ["published", "exact"]}
+    search = GridSearchCV(model, grid, cv=KFold(3)).fit(_X, _Y)
+    assert PrivacyUtilityDisplay.from_cv_results(search).hides == ""

@@ -450,16 +450,17 @@ def test_other_definitions_have_no_profile():
 @pytest.mark.parametrize(
     ("model", "hidden"),
     [
-        (AMPClassifier(), "one row replaced"),
-        (AMPClassifier(adjacency="add_remove"), "one row blank or not"),
+        (AMPClassifier(), "one row replaced, given the set of labels"),
+        (AMPClassifier(adjacency="add_remove"), "one row blank or not, given the set of labels"),
+        (AMPClassifier(classes=[0, 1]), "one row replaced"),
         (DPSignOPORP(2, max_change=0.5), "one coordinate changed by 0.5"),
         (DPSignRP(2, max_change=0.5), "l1 change of 0.5"),
         (DPOPORP(2, adjacency="l2"), "l2 change of 1.0"),
         (iDPSignRP(2, method="rr", projection="oporp"), "one coordinate changed by 1.0, individual DP"),
         (iDPSignRP(2), "l1 change of 1.0, individual DP"),
-        (AMPClassifier(calibration="published"), "one row replaced, as claimed"),
-        (AMPClassifier(calibration=Published(analytic=True)), "one row replaced, as claimed"),
-        (DPSGDClassifier(calibration=Published(noise_multiplier=2.0)), "one row replaced"),
+        (AMPClassifier(calibration="published"), "one row replaced, as claimed, given the set of labels"),
+        (AMPClassifier(calibration=Published(analytic=True)), "one row replaced, as claimed, given the set of labels"),
+        (DPSGDClassifier(calibration=Published(noise_multiplier=2.0)), "one row replaced, given the set of labels"),
         (MIDPRegressor(), "one entry of at most 1.0, in bits"),
     ],
 )

@@ -546,6 +546,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         scale = score.scale / n_held_out * (1.0 if score.scoring == "accuracy" else score.max_loss)
         return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale})
 
+    def __getstate__(self):
+        return as_given(super().__getstate__())
+
     @silent
     def predict(self, X):
         """Predict by the best model.
@@ -649,6 +652,19 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         tags.target_tags.required = True
         tags.non_deterministic = True
         return tags
+
+
+def as_given(attributes):
+    """Attributes of a search without what its parameters had learnt before: trials are fitted to clones of them."""
+    given = {"estimator", "param_grid", "best_params_", "_calibrated_for"} & attributes.keys()
+    return attributes | {name: _clone(attributes[name]) for name in given}
+
+
+def _clone(value):
+    """Clone the estimators in a value, in grids and dicts too, which scikit-learn copies with all that is in them."""
+    if isinstance(value, dict):
+        return {name: _clone(one) for name, one in value.items()}
+    return [_clone(one) for one in value] if type(value) is list else clone(value, safe=False)
 
 
 def _plain(estimator):

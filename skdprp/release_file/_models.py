@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._calibration import SET_LATER, is_as_stated
 from .._validation import warn_at_caller
-from ..report._structure import all_held, all_steps, branches, has_guarantee, won_otherwise
+from ..report._structure import all_held, all_steps, branches, guarantee_shown, has_guarantee, won_otherwise
 from ..report._walk import KEEP_LABELS, WON_OTHERWISE, given_the_labels
 from ._file import check_description, read, write
 from ._values import described, restored
@@ -163,7 +163,7 @@ def _guarantees_of(estimator):
         # What was fitted has the path of the parameter that it is a clone of, which may have been fitted before.
         paths = (f"{path} ({number})" if number > 1 else path for number in count(1))
         private[next(one for one in paths if one not in private)] = step
-    guarantees = {path: step.guarantee_ for path, step in private.items()}
+    guarantees = {path: guarantee_shown(step) for path, step in private.items()}
     for _, ensemble in held:  # what is within comes first, as in a report
         if isinstance(ensemble, KEEP_LABELS):
             members = {id(one) for _, member in branches(ensemble) for _, one in all_held(member, "", seen=set())}

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn import compose, feature_selection, frozen, impute, model_selection, multiclass, multioutput, pipeline
 from sklearn import decomposition as bases
 from sklearn import preprocessing as of_scikit_learn
-from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from .. import decomposition, linear_model, moments, neural_network, preprocessing
@@ -19,6 +18,7 @@ from ..histograms._cells import Cells
 from ..histograms._columns import Listed, Numbers, Unlisted
 from ..mechanisms.published import Published
 from ..model_selection import DPSearchCV
+from ..model_selection._search import as_given
 from ..preprocessing._table import TableColumns
 
 _ESTIMATORS = (
@@ -70,8 +70,7 @@ def _make_record(parts):
 def _held_by(estimator):
     """Parameters and fitted attributes; of what a search was given to choose from nothing that it has learnt."""
     held = {name: value for name, value in vars(estimator).items() if name != _LEFT_OUT}
-    given = ("estimator", "param_grid", "best_params_", "_calibrated_for") if type(estimator) is DPSearchCV else ()
-    return held | {name: clone(held[name], safe=False) for name in given if name in held}
+    return as_given(held) if type(estimator) is DPSearchCV else held
 
 
 def _make_estimator(parts):

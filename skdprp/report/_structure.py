@@ -5,6 +5,7 @@ import gc
 import sys
 from collections import UserList
 from collections.abc import Mapping
+from dataclasses import replace
 from numbers import Number
 from types import CodeType, FunctionType, ModuleType
 
@@ -106,6 +107,20 @@ def has_guarantee(estimator):
     """Whether an estimator states what it released; a frozen one only shows that of another."""
     stated = getattr(estimator, "guarantee_", None)
     return isinstance(stated, PrivacyGuarantee) and type(estimator) is not FrozenEstimator
+
+
+def guarantee_shown(estimator):
+    """Guarantee of an estimator with what audits have shown of it, and of all that it has found as a private search."""
+    guarantee, best = estimator.guarantee_, getattr(estimator, "best_estimator_", None)
+    if best is None or not is_of_library(estimator):
+        return guarantee
+    marked = [guarantee, *(step.guarantee_ for _, step in all_steps(best) if has_guarantee(step))]
+    return replace(
+        guarantee,
+        seeded=any(one.seeded for one in marked),
+        violation=next((one.violation for one in marked if one.violation), ""),
+        audited_epsilon=max((one.audited_epsilon for one in marked if one.audited_epsilon is not None), default=None),
+    )
 
 
 def won_otherwise(estimator):

@@ -59,6 +59,7 @@ from ._structure import (
     COMPOSITES,
     all_held,
     branches,
+    guarantee_shown,
     has_guarantee,
     holds_fitted,
     holds_private,
@@ -439,7 +440,7 @@ def _cure(estimator):
 
 def _of_private_step(estimator, name, flow):
     """Charge a private step once: each of its fits, or each of its transforms, is a release."""
-    kind, guarantee, transforms = type(estimator).__name__, estimator.guarantee_, hasattr(estimator, "transform")
+    kind, guarantee, transforms = type(estimator).__name__, guarantee_shown(estimator), hasattr(estimator, "transform")
     if not is_as_stated(estimator):
         return replace(_uncovered(name, kind, _SET_LATER), is_known=False)
     if flow.released:
