@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn import config_context
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
@@ -22,7 +22,7 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFol
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from skdprp import (
     DPOPORP,
@@ -493,3 +493,57 @@ def test_a_curve_of_a_search_over_calibrations_does_not_say_that_all_hold():
     grid = {"epsilon": [0.3, 100.0], "calibration": ["published", "exact"]}
     search = GridSearchCV(model, grid, cv=KFold(3)).fit(_X, _Y)
     assert PrivacyUtilityDisplay.from_cv_results(search).hides == ""
+
+
+# What was learnt before a fit, and left where it stood
+
+_WORDS = np.array([["flu"], ["cold"]] * 50, dtype=object)
+_WORDS[17] = "HIV"
+_IS_FLU = (_WORDS[:, 0] == "flu").astype(int)
+
+
+def _encoded(**options):
+    return make_pipeline(OneHotEncoder(handle_unknown="ignore", **options), _model(classes=[0, 1]))
+
+
+@pytest.mark.parametrize(
+    "composite",
+    [
+        OneVsRestClassifier,
+        FixedThresholdClassifier,
+        lambda base: ColumnTransformer([("bins", base[0], [0])], sparse_threshold=0),
+        lambda base: ColumnTransformer([], remainder=base[0], sparse_threshold=0),
+    ],
+)
+def test_a_file_holds_nothing_that_parameters_had_learnt_of_which_a_fit_makes_clones(composite, tmp_path):
+    """The category that one row had stood in `estimator`, where the report advises to list categories instead."""
+    base = _encoded().fit(_WORDS, _IS_FLU)
+    assert "HIV" in base[0].categories_[0]
+    base.set_params(onehotencoder__categories=[["flu", "cold"]])
+    model = composite(base)
+    if not hasattr(model, "predict"):
+        model = make_pipeline(model, _model(classes=[0, 1]))
+    model.fit(_WORDS, _IS_FLU)
+    report = privacy_report(model)
+    assert report.total is not None
+    assert any("no pickle of it is published" in text for text in report.total.assumptions)
+    save_model(tmp_path / "model.npz", model)
+    assert b"HIV" not in (tmp_path / "model.npz").read_bytes()
+    saved = load_model(tmp_path / "model.npz").estimator
+    assert np.array_equal(saved.predict(_WORDS), model.predict(_WORDS))
+    assert not any("pickle" in text for text in privacy_report(saved).total.assumptions)
+
+
+@pytest.mark.parametrize("kind", [OneHotEncoder, OrdinalEncoder])
+def test_an_encoder_that_is_fitted_again_keeps_what_it_has_counted_before_and_is_not_covered(kind):
+    """Of how many rows had a category the second fit left an exact sign, and the report said that all is covered."""
+    unknown = {"handle_unknown": "infrequent_if_exist"} if kind is OneHotEncoder else {}
+    now = {"handle_unknown": "ignore"} if kind is OneHotEncoder else {}
+    model = make_pipeline(kind(min_frequency=5, **unknown), _model(classes=[0, 1])).fit(_WORDS, _IS_FLU)
+    encoder = model[0].set_params(categories=[["HIV", "cold", "flu"]], min_frequency=None, **now)
+    model.fit(_WORDS, _IS_FLU)
+    report = privacy_report(model)
+    assert [list(one) for one in encoder.infrequent_categories_] == [["HIV"]]
+    assert report.total is None
+    assert "a new one" in report.steps[0].remark
+    assert privacy_report(clone(model).fit(_WORDS, _IS_FLU)).total is not None

@@ -444,11 +444,12 @@ def test_a_file_does_not_state_the_guarantee_of_an_earlier_model_for_one_below_a
 
 
 def test_a_file_states_what_all_fits_released_that_it_has(tmp_path):
-    """Of a model that was fitted before it was given a threshold there are two fits, and one guarantee."""
+    """Of a model that was fitted before it was given a threshold there were two fits, and one guarantee."""
     save_model(tmp_path / "model.npz", FixedThresholdClassifier(amp(epsilon=5.0).fit(X, Y)).fit(X, Y))
     saved = load_model(tmp_path / "model.npz")
-    assert not np.array_equal(saved.estimator.estimator.coef_, saved.estimator.estimator_.coef_)
-    assert compose(*saved.guarantees.values()).n_releases == 2
+    assert hasattr(saved.estimator.estimator_, "coef_")
+    assert not hasattr(saved.estimator.estimator, "coef_")
+    assert compose(*saved.guarantees.values()).n_releases == 1
 
 
 def test_a_file_states_the_guarantees_of_all_transformers_that_were_fitted_before(tmp_path):

@@ -24,8 +24,8 @@ class SavedModel:
     estimator : estimator
         The fitted model, or the Pipeline that ends in one: it predicts as it did when it was saved.
     guarantees : dict of str to PrivacyGuarantee
-        What holds of each of its private steps, by their paths; "" is the model itself. Of two with one path, as of a
-        parameter that was fitted before, one is "path (2)".
+        What holds of each of its private steps, by their paths; "" is the model itself. Of two with one path,
+        one is "path (2)".
     version : str
         The skdprp that wrote the file.
     description : str
@@ -73,7 +73,8 @@ def save_model(path, estimator, *, description=""):
     -----
     The file holds parameters and fitted attributes as JSON and arrays, the guarantee of each private step, and the
     version. What steps without privacy learnt, as a StandardScaler, is in it as it is in the estimator, and no
-    guarantee covers it: see :func:`~skdprp.privacy_report`.
+    guarantee covers it: see :func:`~skdprp.privacy_report`. What parameters had learnt before is left out where the
+    fit made clones of them, as the `estimator` of an ensemble.
 
     Examples
     --------

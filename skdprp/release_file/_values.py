@@ -9,6 +9,7 @@ import numpy as np
 from sklearn import compose, feature_selection, frozen, impute, model_selection, multiclass, multioutput, pipeline
 from sklearn import decomposition as bases
 from sklearn import preprocessing as of_scikit_learn
+from sklearn.base import clone
 from sklearn.utils import Bunch
 
 from .. import decomposition, linear_model, moments, neural_network, preprocessing
@@ -42,6 +43,12 @@ _RECORDS = (
 )
 _TYPES = (bool, int, float, str, np.float64, np.float32, np.int64, np.int32, np.uint8)
 _PLAIN_ARRAYS = "biufUS"
+# Parameters of which a fit makes clones, where other composites fit the estimators that they were given.
+_CLONED = {
+    **dict.fromkeys([multiclass.OneVsRestClassifier, multioutput.MultiOutputClassifier], ("estimator",)),
+    **dict.fromkeys([multioutput.MultiOutputRegressor, model_selection.FixedThresholdClassifier], ("estimator",)),
+    compose.ColumnTransformer: ("transformers", "remainder"),
+}
 _LEFT_OUT = "_sklearn_output_config"  # which is for whoever calls set_output
 
 
@@ -68,9 +75,11 @@ def _make_record(parts):
 
 
 def _held_by(estimator):
-    """Parameters and fitted attributes; of what a search was given to choose from nothing that it has learnt."""
+    """Parameters and fitted attributes, without what parameters have learnt of which a fit makes clones."""
     held = {name: value for name, value in vars(estimator).items() if name != _LEFT_OUT}
-    return as_given(held) if type(estimator) is DPSearchCV else held
+    if type(estimator) is DPSearchCV:
+        return as_given(held)
+    return held | {name: clone(held[name], safe=False) for name in _CLONED.get(type(estimator), ())}
 
 
 def _make_estimator(parts):

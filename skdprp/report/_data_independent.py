@@ -307,12 +307,17 @@ def _encodes_given_categories(encoder):
     if not hasattr(encoder, "categories_"):
         return True
     # Parameters may have been set since the fit, in which it learned them from the rows.
-    if getattr(encoder, "_infrequent_enabled", False) or len(encoder.categories) != len(encoder.categories_):
+    if keeps_counts(encoder) or len(encoder.categories) != len(encoder.categories_):
         return False
     return all(
         len(listed) == len(fitted) and all(map(_is_among, fitted, ({value} for value in listed)))
         for listed, fitted in zip(encoder.categories, encoder.categories_, strict=True)
     )
+
+
+def keeps_counts(encoder):
+    """Whether an encoder has counted categories, in this fit or in one before, of which scikit-learn leaves them."""
+    return getattr(encoder, "_infrequent_enabled", False) or hasattr(encoder, "_infrequent_indices")
 
 
 def lists_huge_numbers(encoder):

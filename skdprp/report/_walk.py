@@ -46,6 +46,7 @@ from ._data_independent import (
     is_data_independent,
     is_handed_arrays,
     is_in_library,
+    keeps_counts,
     lists_huge_numbers,
     map_label,
     remark_on,
@@ -143,6 +144,9 @@ _HANDED_NONE = "{}: is handed nothing that comes from these rows"
 _AS_WIDE = "{}: how many columns come out does not depend on what was released before"
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
 _CONFIGURED = "{}: set_config(transform_output=...) was the same at the fit as now"
+_NOT_PICKLED = (
+    "{}: no pickle of it is published, which holds what its parameters had learnt before, as no file of save_model does"
+)
 _JOINS = (
     "joins sketches, whose rows are numbered from 0, to columns of other rows where the index of a frame says so: "
     'set_output(transform="default")'
@@ -295,6 +299,8 @@ def _of_branches(estimator, steps, name, flow):
         # Where some labels are in common, which makes more rows than there were: a ColumnTransformer refuses them.
         if isinstance(estimator, FeatureUnion) and not all(out.released for out in flows):
             part = replace(part, not_covered=(*part.not_covered, f"{name} {_JOINS}"), is_known=False)
+    if type(estimator) is not FeatureUnion and holds_fitted(estimator):  # of which it fitted clones
+        part = replace(part, assumed=(*part.assumed, _NOT_PICKLED.format(name)))
     if isinstance(estimator, KEEP_LABELS):
         charges = tuple(tuple(given_the_labels(charge, estimator) for charge in group) for group in part.charges)
         part = replace(part, charges=charges)
@@ -425,6 +431,8 @@ def _cure(estimator):
         listed = not isinstance(estimator.categories, str)
         if listed and lists_huge_numbers(estimator):
             return "list numbers beyond 2**53 as texts"
+        if listed and keeps_counts(estimator) and estimator.min_frequency is estimator.max_categories is None:
+            return "keeps what an earlier fit has counted: fit a new one, such as a clone"
         return "leave out min_frequency and max_categories" if listed else "list its categories, or use DPBinner"
     if isinstance(estimator, SimpleImputer) and estimator.strategy == "constant":
         if not estimator.keep_empty_features:
