@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.model_selection import cross_validate
 
 from .._noise import reproducible_noise
-from ._case import INTEGERS, NUMBERS, dense, needed
+from ._case import BITS, INTEGERS, NUMBERS, dense, error_of, needed
 from ._contents import numbers_in
 from ._tape import SHARE_OF_NOISE
 
@@ -144,6 +144,27 @@ def _rows_and_classes_share_no_noise(case):
     return ""
 
 
+def _every_number_has_noise(case):
+    """Also those of empty rows, and what `fit_transform` returns, which pipelines call; bits have no such numbers."""
+    if not case.at_transform:
+        return ""
+    empty = case.X.copy()
+    empty[1] = 0.0
+    X = empty if error_of(lambda: case.fitted.transform(empty)) is None else case.X
+    calls = {
+        "transform": lambda: case.fitted.transform(X),
+        "fit_transform": lambda: case.new(**case.public_seed).fit_transform(X, *case.data[1:]),
+    }
+    for name, call in calls.items():
+        first = dense(call())
+        if needed(first) == BITS:
+            continue
+        draws = np.stack([first, *(dense(call()) for _ in range(2 * needed(first)))])
+        if np.any(np.all(draws == first, axis=0)):
+            return _fresh(f"{name} returns numbers that are the same each time", "add noise to every number.")
+    return ""
+
+
 def _released(case, data):
     if case.at_transform:
         return {"transform": dense(case.fitted.transform(data))}
@@ -200,5 +221,6 @@ CHECKS = (
     _processes_share_no_noise,
     _folds_share_no_noise,
     _rows_and_classes_share_no_noise,
+    _every_number_has_noise,
     _seeded_noise_is_marked,
 )

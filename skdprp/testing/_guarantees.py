@@ -120,7 +120,7 @@ def _reports_charge_what_was_released(case):
     for composite, name in ((make_pipeline(model), "a pipeline"), (search, "a search")):
         counts.clear()
         composite.fit(case.X, np.arange(len(case.X)) % 2 if case.y is None else case.y)
-        most = max(counts.values())
+        most = max(counts.values(), default=0)
         report = privacy_report(composite)
         if report.private is not None and sum(step.releases for step in report.steps) < most:
             return (

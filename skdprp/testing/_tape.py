@@ -21,9 +21,14 @@ def taped():
 
 def tape_of(function):
     """What reaches the noise in a call, or None if none of this library's noise is drawn."""
+    return without_noise(function)[1]
+
+
+def without_noise(function):
+    """What a call returns without this library's noise, and what reaches that, or None if none is drawn."""
     with taped() as tape:
-        function()
-    return tape or None
+        returned = function()
+    return returned, tape or None
 
 
 def same_tape(a, b, *, share=SHARE_OF_NOISE, more_noise=0.0):
