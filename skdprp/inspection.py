@@ -39,7 +39,7 @@ _MOST_TICKS = 12
 _LEAST_DELTA = 1e-12
 _EPSILON, _TOTAL, _ALONE = "epsilon", "total epsilon of all private steps", "epsilon of one release of {} alone"
 _AS_PLANNED = 1 + 1e-9  # times an epsilon: a total that is no more meets it, but for rounding
-_WIDTH = 78  # characters of a line below an axis, which a figure of the usual size has room for
+_WIDTH = 78  # characters of a line, which a figure of the usual size has room for
 _NEARLY_NO_NOISE = 100.0  # an epsilon: what makes columns of texts cannot be left out
 
 
@@ -73,7 +73,11 @@ def _epsilon_of(ax, otherwise):
         name = f"{name}, {hidden.pop()}"
     elif name == _EPSILON:
         name = otherwise
-    return textwrap.fill(name, _WIDTH, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(map(_wrap, name.splitlines()))
+
+
+def _wrap(line):
+    return textwrap.fill(line, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _draw_level(ax, score, label, **style):
@@ -634,7 +638,7 @@ class PrivacyUtilityDisplay:
         width, described = self._spread(spread), self._describe(spread)  # which refuse, before anything is drawn
         ax = _axes(ax)
         epsilon, of_what = self._of_what()
-        named = ", ".join(text for text in (self.label, of_what, self.hides) if text) or None
+        named = _wrap(", ".join(text for text in (self.label, of_what, self.hides) if text)) or None
         style = _next_style(ax, self.hides, epsilon) | {"label": label or named} | line_options
         mean = self.scores.mean(axis=(1, 2))
         (self.line_,) = ax.plot(self.epsilons, mean, **style)
@@ -669,9 +673,10 @@ class PrivacyUtilityDisplay:
             return _EPSILON, ""
         if self.spent <= _AS_PLANNED:
             return _TOTAL, ""
-        spent = f"some fits spent up to {printed_up(self.spent)} times as much"
-        spent = spent if math.isfinite(self.spent) else "the total of some fits is not known"
-        return f"planned {_TOTAL} ({spent})", f"planned total, {spent}"
+        if math.isinf(self.spent):
+            return f"planned {_TOTAL}\n(the total of some fits is not known)", "planned total, not known of all fits"
+        times = f"spent up to {printed_up(self.spent)} times"
+        return f"planned {_TOTAL}\n(some fits {times} as much)", f"planned total, {times} as much"
 
     def _spread(self, spread):
         if spread not in _SPREADS:

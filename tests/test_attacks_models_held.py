@@ -339,7 +339,7 @@ def test_a_curve_of_a_total_says_by_how_much_fits_to_rows_of_another_width_excee
         display.plot(public_data=True).ax_.get_xlabel().replace("\n", " "),
     )
     assert spent.max() <= float(said[1]) <= 1.01 * spent.max()
-    assert f"planned total, some fits spent up to {said[1]} times as much" in display.line_.get_label()
+    assert f"planned total, spent up to {said[1]} times as much" in display.line_.get_label()
     assert max(map(len, display.ax_.get_xlabel().splitlines())) <= 78
 
 

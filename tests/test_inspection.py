@@ -470,7 +470,8 @@ def test_legend_says_what_is_hidden(model, hidden, two_digits):
     for before, alone in ((Normalizer(), ""), (MaxAbsScaler(), "one release alone, ")):
         pipeline = make_pipeline(before, model, *last)
         display = PrivacyUtilityDisplay.from_estimator(pipeline, *two_digits, **known)
-        assert display.plot().line_.get_label() == f"{type(model).__name__}, {alone}{hidden}"
+        lines = display.plot().line_.get_label().splitlines()
+        assert " ".join(lines) == f"{type(model).__name__}, {alone}{hidden}" and max(map(len, lines)) <= 78
         assert display.plot(label="mine").line_.get_label() == "mine"
 
 
