@@ -1,27 +1,28 @@
 """Pictures of privacy: what it costs in utility, and what a guarantee says at every epsilon."""
 
 import math
+import textwrap
+from collections.abc import Mapping
 from functools import partial
+from numbers import Number
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
-from sklearn.compose import ColumnTransformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import FixedThresholdClassifier, check_cv, cross_validate
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from ._adjacency import Relation
 from ._calibration import SET_LATER, is_as_stated
-from ._digits import printed_down
+from ._digits import printed_down, printed_up
 from ._label import condition_and_marks, neighbours_in_short
 from .model_selection import set_budget
 from .report import privacy_report
-from .report._structure import all_held, is_ensemble
+from .report._structure import is_ensemble
 from .sketch import iDPSignRP
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
@@ -37,7 +38,8 @@ _SPREADS = ("both", "noise", "folds")
 _MOST_TICKS = 12
 _LEAST_DELTA = 1e-12
 _EPSILON, _TOTAL, _ALONE = "epsilon", "total epsilon of all private steps", "epsilon of one release of {} alone"
-_FIT_ONCE = (Pipeline, FeatureUnion, ColumnTransformer, FixedThresholdClassifier)  # each step within
+_AS_PLANNED = 1 + 1e-9  # times an epsilon: a total that is no more meets it, but for rounding
+_WIDTH = 78  # characters of a line, which a figure of the usual size has room for
 _NEARLY_NO_NOISE = 100.0  # an epsilon: what makes columns of texts cannot be left out
 
 
@@ -66,10 +68,16 @@ def _epsilon_of(ax, otherwise):
     hidden, names = map(set, zip(*(line.get_gid().split(": ", 2)[1:] for line in _curves(ax)), strict=True))
     name = names.pop() if len(names) == 1 else _EPSILON
     if len(hidden) > 1 or names - {_EPSILON, _TOTAL}:
-        return f"{name}, for what each curve says"
-    if any(hidden):
-        return f"{name}, {hidden.pop()}"
-    return otherwise if name == _EPSILON else name
+        name = f"{name}, for what each curve says"
+    elif any(hidden):
+        name = f"{name}, {hidden.pop()}"
+    elif name == _EPSILON:
+        name = otherwise
+    return "\n".join(map(_wrap, name.splitlines()))
+
+
+def _wrap(line):
+    return textwrap.fill(line, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _draw_level(ax, score, label, **style):
@@ -125,17 +133,38 @@ def _holders(estimator, name):
     return [estimator, *(parameters["__".join(path[:end])] for end in range(1, len(path)))][: len(path)]
 
 
-def _released_alone(estimator, name):
-    """Name of the step whose parameter `name` is, if others release as well, or if it may several times; else ""."""
-    path, holders = name.rpartition("__")[0], _holders(estimator, name)
-    if any(hasattr(holder, "calibrate_for") for holder in holders):
-        raise ValueError(f"{name} is a ratio between steps that a private search sets: vary the epsilon of the search.")
-    paths = {one.rpartition("__")[0] for one in _private_parameters(estimator)}
-    # What is frozen, whose parameters are not listed, has released something before.
-    is_all = not any(type(one) is FrozenEstimator for _, one in all_held(estimator, "", seen=set()))
-    if is_all and paths <= {path} and all(type(holder) in _FIT_ONCE for holder in holders):
-        return ""
-    return path or type(estimator).__name__
+def _check_is_not_searched(estimator, name):
+    """Refuse a parameter that a search on the way to it sets, at whatever it is varied to."""
+    parts = name.split("__")
+    for depth, holder in enumerate(_holders(estimator, name), start=1):
+        if hasattr(holder, "calibrate_for"):
+            raise ValueError(f"{name} is a ratio of what a private search sets: vary the epsilon of the search.")
+        grids = getattr(holder, "param_grid", None) or getattr(holder, "param_distributions", None) or {}
+        searched = set().union(*([grids] if isinstance(grids, Mapping) else grids))
+        if _is_set_with(searched, "__".join(parts[depth:])):
+            raise ValueError(f"{name} is one that a search sets: vary another, or leave it out of the grid.")
+
+
+def _is_set_with(names, name):
+    """Whether a parameter is set with those of some names: it is one, or of a step that is put in place."""
+    return any(name == other or name.startswith(f"{other}__") for other in names)
+
+
+def _is_of_all(report, epsilon, owner):
+    """Whether all that a fit released is one release of at most this epsilon, or one that is claimed to have it."""
+    if report.total is None or sum(step.releases for step in report.steps) > 1:
+        return False
+    return _is_claimed(owner) or report.total.epsilon <= epsilon * _AS_PLANNED
+
+
+def _times_spent(report, epsilon):
+    """Total of a fit as a multiple of the epsilon that was planned for it, infinite if it is not known."""
+    return math.inf if report.total is None else report.total.epsilon / epsilon
+
+
+def _step(estimator, name):
+    """Name of the step whose parameter `name` is."""
+    return name.rpartition("__")[0] or type(estimator).__name__
 
 
 def _only(names, complaint):
@@ -154,11 +183,15 @@ def _owner(estimator, name):
 def _hidden(owner):
     """What a step hides, in few words, and whether that is what somebody claims or what holds of individuals only."""
     told = _neighbours(owner)
-    calibration = getattr(owner, "calibration", "exact")
-    # A noise multiplier claims nothing: its guarantee is the exact one.
-    if calibration == "published" or getattr(calibration, "noise_multiplier", 0) is None:
+    if _is_claimed(owner):
         return f"{told}, as claimed" if told else "as claimed"
     return f"{told}, individual DP" if isinstance(owner, iDPSignRP) else told
+
+
+def _is_claimed(owner):
+    """Whether the epsilon of a step is what a paper claims; a noise multiplier claims nothing, and is exact."""
+    calibration = getattr(owner, "calibration", "exact")
+    return calibration == "published" or getattr(calibration, "noise_multiplier", 0) is None
 
 
 def _neighbours(owner):
@@ -174,10 +207,11 @@ def _neighbours(owner):
     return neighbours_in_short(relation, math.inf) if relation in list(Relation) else ""
 
 
-def _with_condition(hides, fitted):
-    """Add to what is hidden what both neighbours have in common besides, as a report on what was fitted says it."""
-    report = privacy_report(fitted)
-    stated = [step.guarantee for step in report.steps] if report.private is None else [report.private]
+def _with_condition(hides, reports):
+    """Add to what is hidden what both neighbours have in common besides, as reports on what was fitted say it."""
+    stated = []
+    for report in reports:
+        stated += [step.guarantee for step in report.steps] if report.private is None else [report.private]
     given = " and ".join(dict.fromkeys(one.given for one in stated if one is not None and one.given))
     return ", ".join(filter(None, [hides, given and f"given {given}"]))
 
@@ -186,10 +220,20 @@ def _hidden_in_all(owner, name, candidates):
     """What a step hid in all candidates of a search, as recorded when `owner` was fitted; "" if they may differ."""
     path, searched = name.rpartition("__")[0], set().union(*candidates)
     # Where the search put another step in its place, or varied what says which neighbours, curves mix what they hide.
-    is_replaced = any(path == other or path.startswith(f"{other}__") for other in searched)
-    if is_replaced or any(f"{path}__{fact}".removeprefix("__") in searched for fact in _SAY_WHAT_IS_HIDDEN):
+    told_by = {f"{path}__{fact}".removeprefix("__") for fact in _SAY_WHAT_IS_HIDDEN}
+    if _is_set_with(searched, path) or told_by & searched:
         return ""
     return _hidden(clone(owner).set_params(**owner._calibrated_for))
+
+
+def _differ_in_numbers(candidates, name):
+    """Whether candidates of a search differ in numbers, and in parameters of the step whose epsilon `name` is, only.
+
+    Then a report on the refit speaks for all: as often as it did, others released what the step does, and no more.
+    """
+    own = name.removesuffix("epsilon")
+    others = [value for params in candidates for other, value in params.items() if not other.startswith(own)]
+    return all(isinstance(value, Number) and not isinstance(value, bool) for value in others)
 
 
 def _without_privacy(estimator, names):
@@ -247,9 +291,12 @@ class PrivacyUtilityDisplay:
         What its epsilon is for, shown beside the name: curves that hide different things are no contest.
     is_total : bool, default=False
         Whether the epsilons are those of several private steps or models together, which the axis says.
+    spent : float, default=1.0
+        Largest total of a fit, as a multiple of the total that was planned; infinite if one is not known. Above 1, the
+        axis says that.
     step : str, default=""
-        Name of a step of one release of which the epsilons are, if others release something as well, or that step does
-        several times. The axis says that they are of it alone.
+        Name of a step of one release of which the epsilons are, if more was released, or may have been. The axis says
+        that they are of it alone.
     score_name : str, default="score"
         What the scores are.
     reference_score : float or None, default=None
@@ -292,6 +339,7 @@ class PrivacyUtilityDisplay:
         label=None,
         hides="",
         is_total=False,
+        spent=1.0,
         step="",
         score_name="score",
         reference_score=None,
@@ -302,6 +350,7 @@ class PrivacyUtilityDisplay:
         self.label = label
         self.hides = hides
         self.is_total = is_total
+        self.spent = spent
         self.step = step
         self.score_name = score_name
         self.reference_score = reference_score
@@ -330,6 +379,10 @@ class PrivacyUtilityDisplay:
 
         This looks at X and y as often as it fits, with no protection of what it returns.
 
+        A :func:`~skdprp.privacy_report` on each fit says what its epsilon is of. If it guarantees no more than one
+        release of a step alone, because a scaler learns without noise, say, then the axis names that step. If the
+        total of several was planned, and a fit spent more, the axis says how much.
+
         Parameters
         ----------
         estimator : estimator
@@ -352,8 +405,7 @@ class PrivacyUtilityDisplay:
             Parameter to vary, like ``"dpoporp__epsilon"``. None finds the only `epsilon` of a step that is not
             scikit-learn's own; where there are several private steps, or an ensemble fits several models, it varies the
             total of all of them, in the ratio of the epsilons that they have, by :func:`~skdprp.set_budget` for as many
-            rows as each fold is fitted to. The total of all sketches in an ensemble cannot be set: name the parameter,
-            and the axis says that it is of one release alone.
+            rows as each fold is fitted to. The total of all sketches in an ensemble cannot be set: name the parameter.
         delta : float or None, default=None
             Delta of that total, as :func:`~skdprp.set_budget` takes it, or of the only private step. None leaves it to
             them.
@@ -379,7 +431,8 @@ class PrivacyUtilityDisplay:
             If `estimator` is none, such as a list of several.
         ValueError
             If there is no such parameter, or several steps or models whose total :func:`~skdprp.set_budget` cannot set;
-            if `delta` is given and the private step has none; or if an epsilon or `n_repeats` is not positive.
+            if a search within sets the parameter itself; if `delta` is given and the private step has none; or if an
+            epsilon or `n_repeats` is not positive.
 
         Examples
         --------
@@ -413,8 +466,11 @@ class PrivacyUtilityDisplay:
         if not names:
             _only(names, f"{type(estimator).__name__} has {{}} with a privacy parameter `epsilon`")
         owners = [_owner(estimator, name) for name in names]
-        ensembles = [one for one in _holders(estimator, names[0]) if is_ensemble(one) and type(one) not in _FIT_ONCE]
-        is_total = not param_name and (len(names) > 1 or bool(ensembles))
+        for name in names:
+            _check_is_not_searched(estimator, name)
+        ensembles = [one for one in _holders(estimator, names[0]) if is_ensemble(one)]
+        are_several = any(type(one) is not FixedThresholdClassifier for one in ensembles)
+        is_total = not param_name and (len(names) > 1 or are_several)
         if delta is not None and not is_total:
             of_step = names[0].removesuffix("epsilon") + "delta"
             if of_step not in estimator.get_params():
@@ -433,14 +489,16 @@ class PrivacyUtilityDisplay:
         else:
             name, with_epsilon = names[0], partial(_with_parameter, estimator, names[0])
         guess = DummyClassifier(strategy="prior") if is_classifier(estimator) else DummyRegressor()
-        scores, fitted = _vary(score, with_epsilon, splits, name, epsilons, n_repeats, label if verbose else None)
+        scores, reports = _vary(score, with_epsilon, splits, name, epsilons, n_repeats, label if verbose else None)
+        is_of_all = is_total or all(_is_of_all(report, epsilon, owners[0]) for epsilon, report in reports)
         return cls(
             epsilons=epsilons,
             scores=scores,
             label=label,
-            hides=_with_condition(hidden.pop() if len(hidden) == 1 else "", fitted),
+            hides=_with_condition(hidden.pop() if len(hidden) == 1 else "", [report for _, report in reports]),
             is_total=is_total,
-            step="" if is_total else _released_alone(estimator, names[0]),
+            spent=max(_times_spent(report, epsilon) for epsilon, report in reports) if is_total else 1.0,
+            step="" if is_of_all else _step(estimator, names[0]),
             score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "score",
             reference_score=None if reference is None else float(score(reference, splits)[0].mean()),
             chance_score=float(score(guess, splits)[0].mean()) if chance else None,
@@ -460,7 +518,9 @@ class PrivacyUtilityDisplay:
     ):
         """Take the scores of a search over epsilon, such as GridSearchCV.
 
-        What the epsilons hide is told if the search has a refit, which records it, and did not vary it.
+        What the epsilons hide is told if the search has a refit, which records it, and did not vary it. Without a refit
+        nobody knows what else each fit released: the axis says that epsilon is of one release of a step alone. It says
+        so as well where candidates differ in more than numbers and parameters of that step.
 
         Where the search varied other parameters too, each epsilon has its best candidate by mean score, which flatters
         it a little.
@@ -488,7 +548,8 @@ class PrivacyUtilityDisplay:
         Raises
         ------
         ValueError
-            If the search did not vary an epsilon, or varied several, or has no such score.
+            If the search did not vary an epsilon, or varied several, or one that a search within sets itself; or if it
+            has no such score.
 
         Examples
         --------
@@ -522,20 +583,23 @@ class PrivacyUtilityDisplay:
         model = getattr(search, "best_estimator_", getattr(search, "estimator", None))
         owner = None if model is None else _owner(model, param_name)
         searched = getattr(search, "estimator", model)
-        varied = () if searched is None else [params for params in results["params"] if param_name in params]
-        candidates = (
-            clone(searched).set_params(**{name: clone(value, safe=False) for name, value in params.items()})
-            for params in varied
-        )
+        varied = [] if searched is None else [params for params in results["params"] if param_name in params]
+        for params in varied:
+            others = {name: clone(value, safe=False) for name, value in params.items()}
+            _check_is_not_searched(clone(searched).set_params(**others), param_name)
         if label is None:
             label = param_name.rpartition("__")[0] if owner is None else type(owner).__name__
         hides = _hidden_in_all(owner, param_name, results["params"]) if hasattr(owner, "_calibrated_for") else ""
+        reports = [privacy_report(search.best_estimator_)] if hasattr(search, "best_estimator_") else []
+        best = getattr(search, "best_params_", {})  # perhaps of another grid, without an epsilon
+        is_of_all = bool(reports) and param_name in best and _differ_in_numbers(varied, param_name)
+        is_of_all = is_of_all and _is_of_all(reports[0], best[param_name], owner)
         return cls(
             epsilons=epsilons,
             scores=scores[best_first[first], None],
             label=label,
-            hides=_with_condition(hides, search.best_estimator_) if hasattr(search, "best_estimator_") else hides,
-            step=next(filter(None, (_released_alone(one, param_name) for one in candidates)), ""),
+            hides=_with_condition(hides, reports),
+            step="" if is_of_all else "the estimator" if model is None else _step(model, param_name),
             score_name=score_name or scoring.replace("_", " "),
             reference_score=reference_score,
             chance_score=chance_score,
@@ -573,9 +637,8 @@ class PrivacyUtilityDisplay:
         """
         width, described = self._spread(spread), self._describe(spread)  # which refuse, before anything is drawn
         ax = _axes(ax)
-        alone = "one release alone" if self.step else ""
-        named = ", ".join(text for text in (self.label, alone, self.hides) if text) or None
-        epsilon = _TOTAL if self.is_total else _ALONE.format(self.step) if self.step else _EPSILON
+        epsilon, of_what = self._of_what()
+        named = _wrap(", ".join(text for text in (self.label, of_what, self.hides) if text)) or None
         style = _next_style(ax, self.hides, epsilon) | {"label": label or named} | line_options
         mean = self.scores.mean(axis=(1, 2))
         (self.line_,) = ax.plot(self.epsilons, mean, **style)
@@ -602,6 +665,19 @@ class PrivacyUtilityDisplay:
         columns = {"estimator": self.label, "epsilon": self.epsilons[epsilon], "draw": draw, "fold": fold}
         return pd.DataFrame(columns | {"score": self.scores.ravel()})
 
+    def _of_what(self):
+        """What the epsilons are of, for the axis, and for the legend where that is not all that was released."""
+        if self.step:
+            return _ALONE.format(self.step), "one release alone"
+        if not self.is_total:
+            return _EPSILON, ""
+        if self.spent <= _AS_PLANNED:
+            return _TOTAL, ""
+        if math.isinf(self.spent):
+            return f"planned {_TOTAL}\n(the total of some fits is not known)", "planned total, not known of all fits"
+        times = f"spent up to {printed_up(self.spent)} times"
+        return f"planned {_TOTAL}\n(some fits {times} as much)", f"planned total, {times} as much"
+
     def _spread(self, spread):
         if spread not in _SPREADS:
             raise ValueError(f"spread must be one of {_SPREADS}, got {spread!r}.")
@@ -624,27 +700,28 @@ class PrivacyUtilityDisplay:
 
 
 def _fold_scores(model, splits, n_repeats=1, *, X, y, scoring, n_jobs):
-    """Scores of clones of a model, of shape (n_repeats, n_folds), and one of the clones, fitted."""
+    """Scores of clones of a model, of shape (n_repeats, n_folds), and the clones, fitted."""
     options = {"scoring": scoring, "n_jobs": n_jobs, "error_score": "raise", "return_estimator": True}
     # One call for all repeats: jobs that wait for no other, and noise that is fresh in each.
     results = cross_validate(model, X, y, cv=splits * n_repeats, **options)
-    return results["test_score"].reshape(n_repeats, len(splits)), results["estimator"][0]
+    return results["test_score"].reshape(n_repeats, len(splits)), results["estimator"]
 
 
 def _vary(score, with_epsilon, splits, name, epsilons, n_repeats, announce):
-    """Score an estimator at each epsilon, and return one that was fitted, too.
+    """Score an estimator at each epsilon, and report on each fit beside its epsilon.
 
     `announce`, unless None, names the lines that say how far it is.
     """
-    scores = []
+    scores, reports = [], []
     for epsilon in map(float, epsilons):
         scores.append(np.empty((n_repeats, len(splits))))
         for model, places in with_epsilon(epsilon, splits):
             scores[-1][:, places], fitted = score(model, [splits[place] for place in places], n_repeats)
+            reports += [(epsilon, privacy_report(one)) for one in fitted]
         if announce is not None:
             mean = f"{name} = {epsilon:g}, mean score {scores[-1].mean():.4g}"
             print(f"{announce}, {len(scores)} of {len(epsilons)}: {mean}", flush=True)
-    return np.array(scores), fitted
+    return np.array(scores), reports
 
 
 def _with_parameter(estimator, name, epsilon, splits):
@@ -655,10 +732,10 @@ def _with_parameter(estimator, name, epsilon, splits):
 def _with_total(estimator, X, y, delta, names, epsilon, splits):
     """Yield a clone with a total epsilon for each kind of folds to fit to, and the places of those of that kind.
 
-    The number of rows sets noise, and that of the classes that are there how many models an ensemble fits.
+    The number of rows sets noise, and that of the classes of each output how many models an ensemble fits, and which.
     """
     classes = is_classifier(estimator)
-    kinds = [(len(train), len(np.unique(_safe_indexing(y, train))) if classes else 0) for train, _ in splits]
+    kinds = [(len(train), *(_n_classes(_safe_indexing(y, train)) if classes else ())) for train, _ in splits]
     for kind in dict.fromkeys(kinds):
         places = [place for place, one in enumerate(kinds) if one == kind]
         train = splits[places[0]][0]
@@ -671,6 +748,11 @@ def _with_total(estimator, X, y, delta, names, epsilon, splits):
                 "param_name."
             ) from error
         yield model, places
+
+
+def _n_classes(y):
+    """Number of classes of each output."""
+    return [len(np.unique(labels)) for labels in np.atleast_2d(np.transpose(y))]
 
 
 class PrivacyProfileDisplay:

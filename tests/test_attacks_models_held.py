@@ -22,7 +22,7 @@ from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFol
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from skdprp import (
     DPOPORP,
@@ -269,6 +269,125 @@ def test_no_curve_is_of_the_ratio_that_the_epsilon_of_a_model_within_a_private_s
     except ValueError:
         return
     assert display.epsilons[0] >= released or "epsilon of one release" not in _axis(display)
+
+
+_OPTIONS = {"n_repeats": 1, "reference": None, "chance": False, "cv": KFold(2)}
+_NOT_ALL_OF_THE_PRICE = {
+    "a scaler that learns": StandardScaler,
+    "a function of fitted bins": lambda: FunctionTransformer(
+        DPBinner(4, epsilon=5.0, delta=1e-6, sparse_output=False).fit(_X).transform
+    ),
+    "frozen bins of a large delta": lambda: FrozenEstimator(
+        DPBinner(4, epsilon=1e-3, delta=0.1, sparse_output=False).fit(_X)
+    ),
+}
+
+
+@pytest.mark.parametrize("of_a_search", [False, True])
+@pytest.mark.parametrize("kind", _NOT_ALL_OF_THE_PRICE)
+def test_a_curve_of_a_model_behind_what_its_epsilon_does_not_cover_is_of_the_model_alone(kind, of_a_search):
+    """A scaler that learns without noise left the axis at "epsilon, one row replaced", and the report without total."""
+    pytest.importorskip("matplotlib").use("Agg")
+    model = make_pipeline(_NOT_ALL_OF_THE_PRICE[kind](), _model(classes=[0, 1]))
+    if of_a_search:
+        search = GridSearchCV(model, {"ampclassifier__epsilon": [0.1, 1.0]}, cv=KFold(2)).fit(_X, _Y)
+        display = PrivacyUtilityDisplay.from_cv_results(search)
+    else:
+        display = PrivacyUtilityDisplay.from_estimator(model, _X, _Y, epsilons=[0.1, 1.0], **_OPTIONS)
+    assert _axis(display) == "epsilon of one release of ampclassifier alone, one row replaced"
+    assert display.line_.get_label() == "AMPClassifier, one release alone, one row replaced"
+
+
+def _spent_by(model, X, y, **options):
+    """A curve of a total, and what each fit spent as a multiple of its epsilon, in folds of the first and last rows."""
+    spent = []
+
+    def _score(fitted, X, y):
+        spent.append(privacy_report(fitted).private.epsilon)
+        return 0.0
+
+    pytest.importorskip("matplotlib").use("Agg")
+    options = _OPTIONS | {"delta": 1e-5, "scoring": _score} | options
+    display = PrivacyUtilityDisplay.from_estimator(model, X, y, **options)
+    return display, np.array(spent) / np.repeat(display.epsilons, len(spent) // len(display.epsilons))
+
+
+def test_a_curve_of_a_total_is_of_as_many_classes_of_each_output_as_each_fold_has():
+    """Five classes of one output are in one fold, as of another in both: 5.57 was spent where the axis said 5."""
+    A, B = (np.random.default_rng(0).integers(0, n_classes, len(_X)) for n_classes in (2, 5))
+    A[-3:] = 2, 3, 4
+    model = MultiOutputClassifier(AMPClassifier())
+    display, spent = _spent_by(model, _X, np.column_stack([A, B]), epsilons=[1.0, 5.0])
+    assert len(spent) == 4 and spent.max() <= 1 + 1e-9
+    assert _axis(display) == "total epsilon of all private steps, one row replaced, given the set of labels"
+
+
+def _without_zero_columns(X):
+    return X[:, X.any(axis=0)]
+
+
+def test_a_curve_of_a_total_says_by_how_much_fits_to_rows_of_another_width_exceed_it():
+    """Rows of one half have 4 columns, those of the other 100, for which both budgets were: 6.3 and 5 were spent."""
+    X, y = np.random.default_rng(0).uniform(-1, 1, (200, 100)), np.arange(200) % 2
+    X[:100, 4:] = 0.0
+    vote = VotingClassifier([(name, AMPClassifier(noise="product", classes=[0, 1])) for name in ("a", "b")])
+    model = make_pipeline(FunctionTransformer(_without_zero_columns), vote)
+    display, spent = _spent_by(model, X, y, epsilons=[1.0, 5.0])
+    assert spent.max() > 1.2 and spent.max() == pytest.approx(display.spent)
+    said = re.fullmatch(
+        r"planned total epsilon of all private steps \(some fits spent up to (\S+) times as much\), one row replaced.*",
+        display.plot(public_data=True).ax_.get_xlabel().replace("\n", " "),
+    )
+    assert spent.max() <= float(said[1]) <= 1.01 * spent.max()
+    assert f"planned total, spent up to {said[1]} times as much" in display.line_.get_label()
+    assert max(map(len, display.ax_.get_xlabel().splitlines())) <= 78
+
+
+def test_a_curve_of_a_total_says_that_the_total_is_not_known():
+    """Categories are learnt from the rows without noise."""
+    X = np.arange(len(_X))[:, None] % 3
+    model = make_pipeline(OneHotEncoder(), VotingClassifier([(name, _model(classes=[0, 1])) for name in ("a", "b")]))
+    display = PrivacyUtilityDisplay.from_estimator(model, X, _Y, epsilons=[5.0], delta=1e-5, **_OPTIONS)
+    assert (
+        display.plot(public_data=True)
+        .ax_.get_xlabel()
+        .replace("\n", " ")
+        .startswith(
+            "planned total epsilon of all private steps (the total of some fits is not known), one row replaced"
+        )
+    )
+
+
+@pytest.mark.parametrize("grid", [{"epsilon": [1.0, 10.0]}, [{"delta": [1e-5]}, {"epsilon": [10.0]}]])
+def test_no_curve_is_of_an_epsilon_that_a_search_within_sets(grid):
+    """Folds released at 1 and at 10, and the refit at 10, where the axis said 0.1."""
+    search = GridSearchCV(_model(classes=[0, 1]), grid, cv=KFold(2))
+    with pytest.raises(ValueError, match="a search sets"):
+        PrivacyUtilityDisplay.from_estimator(search, _X, _Y, epsilons=[0.1], **_OPTIONS)
+    over = GridSearchCV(search, {"estimator__epsilon": [0.1]}, cv=KFold(2)).fit(_X, _Y)
+    with pytest.raises(ValueError, match="a search sets"):
+        PrivacyUtilityDisplay.from_cv_results(over)
+
+
+def test_a_curve_of_a_search_promises_no_more_than_is_known():
+    """Without a refit nothing is; a refit speaks for candidates that differ in numbers, and not for other steps."""
+    pytest.importorskip("matplotlib").use("Agg")
+    model = make_pipeline(PublicScaler((-1, 1)), _model(classes=[0, 1]))
+    epsilons = {"ampclassifier__epsilon": [1.0, 10.0]}
+    of_all, of_one = "epsilon, one row replaced", "epsilon of one release of ampclassifier alone"
+
+    def _name(grid, **options):
+        search = GridSearchCV(model, grid, cv=KFold(2), **options).fit(_X, _Y)
+        return _axis(PrivacyUtilityDisplay.from_cv_results(search))
+
+    assert _name(epsilons) == _name(epsilons | {"ampclassifier__max_norm": [1.0, 2.0]}) == of_all
+    assert _name(epsilons, refit=False) == of_one
+    steps = [StandardScaler(), PublicScaler((-1, 1))]
+    assert _name([epsilons | {"publicscaler": [step]} for step in steps]) == f"{of_one}, one row replaced"
+    results = GridSearchCV(model[-1], {"epsilon": [1.0]}, cv=KFold(2), refit=False).fit(_X, _Y)
+    assert _axis(PrivacyUtilityDisplay.from_cv_results(results)) == "epsilon of one release of AMPClassifier alone"
+    display = PrivacyUtilityDisplay.from_cv_results(results.cv_results_)
+    assert _axis(display) == "epsilon of one release of the estimator alone"
 
 
 def test_a_search_behind_a_step_that_takes_groups_is_priced_as_it_is_fitted():

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import HuberRegressor, LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
+from sklearn.preprocessing import MaxAbsScaler, Normalizer
 
 from skdprp import (
     DPOPORP,
@@ -257,22 +257,21 @@ def test_a_search_hides_what_its_refit_recorded(grid, refit, hides, two_digits):
     assert PrivacyUtilityDisplay.from_cv_results(search).hides == hides
 
 
-def search_of(model, grid, data):
-    return GridSearchCV(model, grid, cv=2, refit=False).fit(*data)
-
-
 def test_from_cv_results_names_the_step_where_others_release_as_well(two_digits):
-    """In any candidate, whichever is the best, and where one step releases several times."""
-    model, of_model = make_pipeline("passthrough", AMPClassifier(delta=1e-6)), {"ampclassifier__epsilon": [1.0, 10.0]}
-    placed = {"passthrough": ["passthrough", DPBinner(3, sparse_output=False)], **of_model}
-    for estimator, grid, step in (
-        (model, of_model, ""),
-        (model, placed, "ampclassifier"),
-        (FixedThresholdClassifier(model), {"estimator__ampclassifier__epsilon": [1.0]}, ""),
-        (BaggingClassifier(AMPClassifier(), n_estimators=2), {"estimator__epsilon": [1.0]}, "estimator"),
-        (DPSearchCV(model, {}, n_trials=1), {"epsilon": [1.0]}, ""),
+    """In any candidate, whichever is the best, and where one step releases several times, or nobody knows."""
+    model, of_model = make_pipeline(Normalizer(), AMPClassifier(delta=1e-6)), {"ampclassifier__epsilon": [1.0, 10.0]}
+    placed = {"normalizer": [Normalizer(), DPBinner(3, sparse_output=False)], **of_model}
+    of_inner = {"estimator__ampclassifier__epsilon": [1.0]}
+    for estimator, grid, step, without_refit in (
+        (model, of_model, "", "ampclassifier"),
+        (model, placed, "ampclassifier", "ampclassifier"),
+        (FixedThresholdClassifier(model), of_inner, "", "estimator__ampclassifier"),
+        (BaggingClassifier(AMPClassifier(), n_estimators=2), {"estimator__epsilon": [1.0]}, "estimator", "estimator"),
+        (DPSearchCV(model, {}, n_trials=1), {"epsilon": [1.0]}, "", "DPSearchCV"),
     ):
-        assert PrivacyUtilityDisplay.from_cv_results(search_of(estimator, grid, two_digits)).step == step
+        for refit, name in ((True, step), (False, without_refit)):
+            search = GridSearchCV(estimator, grid, cv=2, refit=refit).fit(*two_digits)
+            assert PrivacyUtilityDisplay.from_cv_results(search).step == name
 
 
 def test_from_cv_results_needs_an_epsilon():
@@ -466,13 +465,14 @@ def test_other_definitions_have_no_profile():
 )
 def test_legend_says_what_is_hidden(model, hidden, two_digits):
     """Epsilons of a replaced row, of a row blank or not, and of a changed row are different things."""
-    pipeline = make_pipeline(MaxAbsScaler(), model)
     known = {"epsilons": [1.0, 2.0], "cv": 2, "n_repeats": 1, "reference": None, "chance": False}
-    if hasattr(model, "transform"):
-        pipeline.steps.append(("last", LinearRegression()))
-    display = PrivacyUtilityDisplay.from_estimator(pipeline, *two_digits, **known)
-    assert display.plot().line_.get_label() == f"{type(model).__name__}, {hidden}"
-    assert display.plot(label="mine").line_.get_label() == "mine"
+    last = [LinearRegression()] if hasattr(model, "transform") else []
+    for before, alone in ((Normalizer(), ""), (MaxAbsScaler(), "one release alone, ")):
+        pipeline = make_pipeline(before, model, *last)
+        display = PrivacyUtilityDisplay.from_estimator(pipeline, *two_digits, **known)
+        lines = display.plot().line_.get_label().splitlines()
+        assert " ".join(lines) == f"{type(model).__name__}, {alone}{hidden}" and max(map(len, lines)) <= 78
+        assert display.plot(label="mine").line_.get_label() == "mine"
 
 
 def test_legends_of_five_long_names_stay_in_the_figure(display):
