@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from .._noise import is_seeded
 from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, n_forks, open_journals
-from ..guarantee import Adjacency, PrivacyGuarantee
+from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, PrivacyGuarantee
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import LIMIT_FOR_SKETCHES, Limit
 from ._totals import Entry, totals
@@ -252,7 +252,10 @@ class _PlannedRelease(Release):
             raise ValueError("To enter, there has to be a private step in the report on a fit to come: pass X to it.")
         super().__init__(_as_it_reaches_them(plan.private), " + ".join(estimator for estimator, _ in planned))
         self._left, self._lock = [(estimator, _priced(guarantee)) for estimator, guarantee in planned], Lock()
-        self._assumed, self._rows, self._entered_in = frozenset(plan.private.assumptions), (), frozenset()
+        # An ensemble encodes labels by their set, which its total is given: what its members assume of labels holds.
+        of_steps = {text for step in plan.steps if step.guarantee for text in step.guarantee.assumptions}
+        self._assumed = frozenset(plan.private.assumptions) | (of_steps & {LABELS_ARE_PUBLIC})
+        self._rows, self._entered_in = (), frozenset()
 
     def __enter__(self):
         self._rows = current_rows()
@@ -263,7 +266,7 @@ class _PlannedRelease(Release):
 
     def takes(self, estimator, guarantee):
         """Return the journals that the plan was entered in for a release of it that was not made yet, else None."""
-        if current_rows() != self._rows or not self._assumed.issuperset(guarantee.assumptions):
+        if guarantee.violation or current_rows() != self._rows or not self._assumed.issuperset(guarantee.assumptions):
             return None
         with self._lock:
             try:

@@ -120,6 +120,11 @@ _KINDS = {
         _named(_TYPES).__getitem__,
     ),
     "scalar": _Kind(lambda value: isinstance(value, np.generic), np.asarray, lambda parts: parts[()]),
+    "dtype": _Kind(  # of plain numbers and texts, as an imputer keeps it
+        lambda value: isinstance(value, np.dtype) and value.kind in _PLAIN_ARRAYS,
+        lambda value: value.str,
+        np.dtype,
+    ),
     "objects": _Kind(
         lambda value: isinstance(value, np.ndarray) and value.dtype == object,
         lambda value: [list(value.shape), value.ravel().tolist()],

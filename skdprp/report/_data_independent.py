@@ -91,14 +91,15 @@ _OF_EACH_ROW = {
     "scipy": {"csc_array", "csc_matrix", "csr_array", "csr_matrix"},
     "sklearn": {"add_dummy_feature", "binarize", "normalize"},
 }
-# So do these along the axis of columns: those before by default, all if it is given.
+# So do these along the axis of columns: those before by default, all if it is given. Not those that solve for all rows
+# at once, as detrend and savgol_filter of scipy, where a huge row scales all others.
 _ALONG_ROWS = {
     "numpy": {"argsort", "diff", "fft", "ifft", "irfft", "rfft", "sort", "unwrap"},
-    "scipy": {"dct", "dst", "fft", "gaussian_filter1d", "idct", "idst", "ifft", "irfft", "rfft", "savgol_filter"},
+    "scipy": {"dct", "dst", "fft", "gaussian_filter1d", "idct", "idst", "ifft", "irfft", "rfft"},
 }
 _ALONG_ROWS_IF_TOLD = {
     "numpy": {"cumprod", "cumsum", "flip", "gradient", "nancumprod", "nancumsum", "roll"},
-    "scipy": {"detrend", "gzscore", "log_softmax", "rankdata", "softmax", "zscore"},
+    "scipy": {"gzscore", "log_softmax", "rankdata", "softmax", "zscore"},
 }
 # Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.
 OWN_LABELS = ContextVar("own_labels")
