@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from numbers import Number
 
@@ -16,14 +17,13 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from ._adjacency import Relation
-from ._calibration import SET_LATER, is_as_stated
+from ._calibration import SET_LATER, is_as_stated, within_reach
 from ._digits import printed_down, printed_up
 from ._label import condition_and_marks, neighbours_in_short
+from .guarantee import Definition
 from .model_selection import set_budget
 from .report import privacy_report
 from .report._structure import is_ensemble
-from .sketch import iDPSignRP
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
 
@@ -40,6 +40,7 @@ _LEAST_DELTA = 1e-12
 _EPSILON, _TOTAL, _ALONE = "epsilon", "total epsilon of all private steps", "epsilon of one release of {} alone"
 _AS_PLANNED = 1 + 1e-9  # times an epsilon: a total that is no more meets it, but for rounding
 _WIDTH = 78  # characters of a line, which a figure of the usual size has room for
+_DEFINITIONS = {Definition.INDIVIDUAL_DP: "individual DP", Definition.MI_DP: "in bits"}
 _NEARLY_NO_NOISE = 100.0  # an epsilon: what makes columns of texts cannot be left out
 
 
@@ -180,50 +181,62 @@ def _owner(estimator, name):
     return estimator.get_params(deep=True)[path] if path else estimator
 
 
-def _hidden(owner):
-    """What a step hides, in few words, and whether that is what somebody claims or what holds of individuals only."""
-    told = _neighbours(owner)
-    if _is_claimed(owner):
-        return f"{told}, as claimed" if told else "as claimed"
-    return f"{told}, individual DP" if isinstance(owner, iDPSignRP) else told
-
-
 def _is_claimed(owner):
     """Whether the epsilon of a step is what a paper claims; a noise multiplier claims nothing, and is exact."""
     calibration = getattr(owner, "calibration", "exact")
     return calibration == "published" or getattr(calibration, "noise_multiplier", 0) is None
 
 
-def _neighbours(owner):
-    """Neighbours that a step hides, in few words."""
-    if hasattr(owner, "max_change"):
-        # Signs of bins, of which a coordinate reaches one, are hidden from the change of one coordinate only.
-        one_coordinate = isinstance(owner, iDPSignRP) and (owner.projection, owner.method) == ("oporp", "rr")
-        relation = Relation.COORDINATE if one_coordinate else getattr(owner, "adjacency", Relation.L1)
-        return neighbours_in_short(relation, owner.max_change)
-    if hasattr(owner, "max_abs"):
-        return neighbours_in_short(Relation.ENTRY, owner.max_abs) + ", in bits"
-    relation = getattr(owner, "adjacency", None)  # of somebody else's estimator, it may be any word
-    return neighbours_in_short(relation, math.inf) if relation in list(Relation) else ""
+def _hidden(reports, owners):
+    """What the releases of some steps hide that reports at each epsilon are of, as their guarantees state it."""
+    kinds = {type(owner).__name__ for owner in owners}
+    lines = [(epsilon, line) for epsilon, report in reports for line in report.steps if line.guarantee is not None]
+    own = [(epsilon, line.guarantee) for epsilon, line in lines if line.estimator in kinds]
+    told = {_in_short(guarantee) for _, guarantee in own}
+    private = [report.private for _, report in reports if report.private is not None]
+    stated = private if len(private) == len(reports) else [line.guarantee for _, line in lines]
+    given = " and ".join(dict.fromkeys(one.given for one in stated if one.given))
+    are_claimed = any(map(_is_claimed, owners))
+    unmet = () if are_claimed else _not_met(own)
+    return ", ".join(
+        filter(
+            None,
+            [
+                told.pop() if len(told) == 1 else "",
+                "as claimed" if are_claimed else "",
+                given and f"given {given}",
+                unmet and f"not guaranteed at epsilon = {', '.join(f'{epsilon:g}' for epsilon in unmet)}",
+            ],
+        )
+    )
 
 
-def _with_condition(hides, reports):
-    """Add to what is hidden what both neighbours have in common besides, as reports on what was fitted say it."""
-    stated = []
-    for report in reports:
-        stated += [step.guarantee for step in report.steps] if report.private is None else [report.private]
-    given = " and ".join(dict.fromkeys(one.given for one in stated if one is not None and one.given))
-    return ", ".join(filter(None, [hides, given and f"given {given}"]))
+def _in_short(guarantee):
+    """Neighbours of a guarantee, and its definition if that is another than differential privacy, in few words."""
+    neighbours = guarantee.adjacency
+    told = neighbours_in_short(neighbours.relation, neighbours.bound, guarantee.unit) if neighbours else ""
+    return ", ".join(filter(None, [told, _DEFINITIONS.get(guarantee.definition, "")]))
 
 
-def _hidden_in_all(owner, name, candidates):
-    """What a step hid in all candidates of a search, as recorded when `owner` was fitted; "" if they may differ."""
-    path, searched = name.rpartition("__")[0], set().union(*candidates)
-    # Where the search put another step in its place, or varied what says which neighbours, curves mix what they hide.
-    told_by = {f"{path}__{fact}".removeprefix("__") for fact in _SAY_WHAT_IS_HIDDEN}
-    if _is_set_with(searched, path) or told_by & searched:
-        return ""
-    return _hidden(clone(owner).set_params(**owner._calibrated_for))
+def _not_met(stated):
+    """Epsilons at which some releases were to be and guarantee more than that, as where noise is out of reach."""
+    return sorted({epsilon for epsilon, guarantee in stated if guarantee.epsilon > epsilon * _AS_PLANNED})
+
+
+def _reports_at(epsilons, best, report, owner):
+    """Report on the refit of a search as if at other epsilons, at which noise may be out of reach."""
+    kind = type(owner).__name__
+    reports = [(best, report)]
+    for epsilon in set(epsilons) - {best}:
+        steps = [
+            replace(
+                line, guarantee=within_reach(replace(line.guarantee, epsilon=epsilon, loss=None, hidden_changes=None))
+            )
+            for line in report.steps
+            if line.guarantee is not None and line.estimator == kind
+        ]
+        reports.append((epsilon, replace(report, steps=tuple(steps))))
+    return reports
 
 
 def _differ_in_numbers(candidates, name):
@@ -477,7 +490,6 @@ class PrivacyUtilityDisplay:
                 raise ValueError(f"delta is of no use: {type(owners[0]).__name__} has none.")
             estimator = clone(estimator).set_params(**{of_step: delta})
         label = label or ", ".join(type(owner).__name__ for owner in owners)
-        hidden = {_hidden(owner) for owner in owners}
         splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
         score = partial(_fold_scores, X=X, y=y, scoring=scoring, n_jobs=n_jobs)
         if scoring is None:  # that of `score`
@@ -495,7 +507,7 @@ class PrivacyUtilityDisplay:
             epsilons=epsilons,
             scores=scores,
             label=label,
-            hides=_with_condition(hidden.pop() if len(hidden) == 1 else "", [report for _, report in reports]),
+            hides=_hidden(reports, owners),
             is_total=is_total,
             spent=max(_times_spent(report, epsilon) for epsilon, report in reports) if is_total else 1.0,
             step="" if is_of_all else _step(estimator, names[0]),
@@ -589,16 +601,20 @@ class PrivacyUtilityDisplay:
             _check_is_not_searched(clone(searched).set_params(**others), param_name)
         if label is None:
             label = param_name.rpartition("__")[0] if owner is None else type(owner).__name__
-        hides = _hidden_in_all(owner, param_name, results["params"]) if hasattr(owner, "_calibrated_for") else ""
-        reports = [privacy_report(search.best_estimator_)] if hasattr(search, "best_estimator_") else []
-        best = getattr(search, "best_params_", {})  # perhaps of another grid, without an epsilon
-        is_of_all = bool(reports) and param_name in best and _differ_in_numbers(varied, param_name)
-        is_of_all = is_of_all and _is_of_all(reports[0], best[param_name], owner)
+        report = privacy_report(search.best_estimator_) if hasattr(search, "best_estimator_") else None
+        best = getattr(search, "best_params_", {}).get(param_name)  # perhaps of another grid, without an epsilon
+        is_of_all = report is not None and best is not None and _differ_in_numbers(varied, param_name)
+        is_of_all = is_of_all and _is_of_all(report, best, owner)
+        # Where the search put another step in place, or varied what says which neighbours, curves mix what they hide.
+        names = set().union(*results.get("params", ()))
+        told_by = {param_name.removesuffix("epsilon") + fact for fact in _SAY_WHAT_IS_HIDDEN}
+        is_told = report is not None and best is not None
+        is_told = is_told and not (_is_set_with(names, param_name.rpartition("__")[0]) or told_by & names)
         return cls(
             epsilons=epsilons,
             scores=scores[best_first[first], None],
             label=label,
-            hides=_with_condition(hides, reports),
+            hides=_hidden(_reports_at(epsilons, best, report, owner), [owner]) if is_told else "",
             step="" if is_of_all else "the estimator" if model is None else _step(model, param_name),
             score_name=score_name or scoring.replace("_", " "),
             reference_score=reference_score,
@@ -615,7 +631,7 @@ class PrivacyUtilityDisplay:
             epsilons hide the same. A figure without a layout engine gets the constrained one, so that the legend and
             the labels are not cut off.
         label : str or None, default=None
-            Name of the curve in the legend; None is that of the display, with what it hides.
+            Name of the curve in the legend, beside what it hides; None is that of the display.
         spread : {"both", "noise", "folds"}, default="both"
             Width of the band: the standard deviation over all fits; over the draws of noise within a fold; or over the
             folds, the noise averaged out as far as `n_repeats` goes. The square of the first is the sum of the squares
@@ -638,8 +654,8 @@ class PrivacyUtilityDisplay:
         width, described = self._spread(spread), self._describe(spread)  # which refuse, before anything is drawn
         ax = _axes(ax)
         epsilon, of_what = self._of_what()
-        named = _wrap(", ".join(text for text in (self.label, of_what, self.hides) if text)) or None
-        style = _next_style(ax, self.hides, epsilon) | {"label": label or named} | line_options
+        named = _wrap(", ".join(filter(None, (label or self.label, of_what, self.hides)))) or None
+        style = _next_style(ax, self.hides, epsilon) | {"label": named} | line_options
         mean = self.scores.mean(axis=(1, 2))
         (self.line_,) = ax.plot(self.epsilons, mean, **style)
         colour = self.line_.get_color()
@@ -913,7 +929,7 @@ class PrivacyProfileDisplay:
         # In parts of the diagonal, and off the markers of curves that may coincide with this one.
         drawn = len(_curves(ax))
         apart = 0.2 * (drawn % len(_MARKERS) + 0.5) / len(_MARKERS), 0.2
-        named = label + self.void if label else self.label
+        named = _wrap(", ".join(filter(None, (label, self.hides)))) + self.void if label else self.label
         style = _next_style(ax, self.hides) | {"label": named, "markevery": apart} | line_options
         # A delta of 0 has no place on a logarithmic scale: the curve leaves it at the bottom.
         (self.line_,) = ax.plot(self.epsilons, np.maximum(self.deltas, np.finfo(float).tiny), **style)
