@@ -58,7 +58,7 @@ _ASSUMED_OF_PERSONS = (
     "in groups, all rows of a person have the same label, and no two persons have the same",
     "no row moves from one person to another: that would change two persons",
 )
-_DISJOINT = "no two releases saw the same unit ({}), and the values in a row do not decide which release saw it"
+_DISJOINT = "no unit ({}) is in two of the disjoint parts, and the values in a row do not decide its part"
 MAY_PROVE_LESS = " (dp-accounting is not installed: with it, pip install dp-accounting, epsilon may be smaller)"
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {
@@ -231,7 +231,7 @@ class PrivacyGuarantee:
         The mechanism and the scale of its noise; of a total, those of its parts.
     method : str, default=""
         How a total was computed: "closed form" (Gaussian noise only), "privacy loss distribution", "basic composition"
-        (the sum of all epsilons and of all deltas) or "disjoint rows". "" for what is no total.
+        (the sum of all epsilons and of all deltas) or "disjoint parts". "" for what is no total.
     n_releases : int, default=1
         How many releases it is a total of.
     assumptions : tuple of str, default=()
@@ -698,7 +698,7 @@ def loss_of(guarantee):
 
 
 def _total(guarantees, delta, *, disjoint):
-    add_up, basic = (max, "disjoint rows") if disjoint else (sum_up, "basic composition")
+    add_up, basic = (max, "disjoint parts") if disjoint else (sum_up, "basic composition")
     basic_epsilon = add_up(guarantee.epsilon for guarantee in guarantees)
     if guarantees[0].definition is not Definition.DP:
         return {"epsilon": basic_epsilon, "delta": 0.0, "loss": None, "method": basic}

@@ -645,6 +645,23 @@ def test_parts_are_disjoint_and_divisions_are_not():
     assert ledger.total()[0].adaptive.epsilon == pytest.approx(2.0)
 
 
+def test_a_total_of_parts_does_not_say_that_releases_of_one_part_saw_different_rows():
+    with PrivacyLedger() as ledger:
+        for _ in range(2):
+            with ledger.part("train"), entry(PURE):
+                pass
+        with ledger.part("held-out"), entry(PURE):
+            pass
+    total = ledger.total()[0].guarantee
+    assert (total.epsilon, total.n_releases, total.method) == (1.0, 3, "disjoint parts")
+    about_rows = [text for text in total.assumptions if "in common" in text or "saw the same" in text]
+    assert [text.partition(",")[0] for text in about_rows] == ["parts of a division"]
+    with_another = compose(compose(PURE, PURE), PURE, disjoint=True)  # two of three saw the same rows
+    assert with_another.assumptions == (
+        "no unit (one row) is in two of the disjoint parts, and the values in a row do not decide its part",
+    )
+
+
 def test_chunks_of_one_transform_are_disjoint():
     sketch = DPOPORP(4, epsilon=1.0, delta=1e-6).fit(X)
     with PrivacyLedger() as ledger:
@@ -654,7 +671,9 @@ def test_chunks_of_one_transform_are_disjoint():
     each = compose(*3 * [sketch.guarantee_], disjoint=True)
     total = ledger.total()[0].guarantee
     assert total == replace(compose(each, each), assumptions=total.assumptions)
-    assert set(each.assumptions) < set(total.assumptions)
+    # Each chunk was released twice: only of the chunks of one call is it assumed that they have no row in common.
+    assert set(sketch.guarantee_.assumptions) == set(each.assumptions) & set(total.assumptions)
+    assert sum("in common" in text for text in total.assumptions) == 1
 
 
 def test_an_empty_ledger_spent_nothing():

@@ -110,8 +110,10 @@ def _terms(releases):
     for parts in divisions.values():
         totals = [compose(*_terms(part)) for part in parts.values()]
         if len(totals) > 1:
+            assumed = dict.fromkeys(text for total in totals for text in total.assumptions)
+            # Which parts are meant, in the words of `part`: releases of one part saw the same rows.
             total = compose(*totals, disjoint=True)
-            totals = [replace(total, assumptions=(*dict.fromkeys([*total.assumptions, _NO_ROW_IN_COMMON]),))]
+            totals = [replace(total, assumptions=tuple(assumed | {_NO_ROW_IN_COMMON: None}))]
         terms += totals
     return terms
 
