@@ -1,6 +1,7 @@
 """A ledger has an entry of every release, of all processes, and no limit is passed."""
 # ruff: noqa: D101, D102
 
+import html
 import itertools
 import json
 import multiprocessing
@@ -890,6 +891,63 @@ def test_a_refusal_says_what_is_left_and_that_is_what_fits(composition):
                 with pytest.raises(LedgerError, match="pass the limit"):
                     ledger.check(fits[1])
     assert len(ledger.entries) == 2
+
+
+def printed_limit(ledger):
+    """The line of the limit, which text and HTML have, and totals that are asked for."""
+    line = re.search(r"^limit  +(.*?)(?=^[a-z])", repr(ledger), re.MULTILINE | re.DOTALL).group(1)
+    line = " ".join(line.split())
+    assert html.escape(line) in ledger._repr_html_()
+    assert line in " ".join(repr(ledger.total()).split())
+    return line
+
+
+def test_a_ledger_prints_what_is_spent_of_its_limit():
+    """In numbers that are those of the limit: the exact total, which is less, leaves nothing."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(3.0, 1e-5)
+        added = "(3.0, 1e-05)-DP, one row replaced, epsilons and deltas added up as in the line adaptive; spent "
+        assert printed_limit(ledger) == f"{added}(0.0, 0.0), left (3.0, 1e-05)"
+        for spent, left in (("(1.5, 1e-06)", "(1.5, 9e-06)"), ("(3.0, 2e-06)", "(0.0, 8e-06)")):
+            with entry(replace(PURE, epsilon=1.5, delta=1e-6)):
+                pass
+            assert printed_limit(ledger) == f"{added}{spent}, left {left}"
+            assert repr(ledger.total()[0].adaptive).startswith(spent)
+    assert "limit" not in repr(PrivacyLedger())
+
+
+def test_a_limit_of_gaussian_noise_prints_what_is_left_of_it():
+    """As a refusal does, and that is what fits."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-4, composition="gaussian")
+        with entry(gaussian(0.1)):
+            pass
+        line = printed_limit(ledger)
+        assert "squares of mu added up, unlike in the lines above" in line
+        spent, most, left = map(float, re.findall(r"(?:mu =|of) ([0-9.]+)", line)[:3])
+        assert spent == pytest.approx(0.1, rel=0.011) and spent**2 + left**2 == pytest.approx(most**2, rel=0.03)
+        ledger.check(gaussian(left))
+        with pytest.raises(LedgerError, match="pass the limit"):
+            ledger.check(gaussian(left * 1.02))
+
+
+def test_more_may_be_left_for_a_part_than_for_all_rows():
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0)
+        with ledger.part("a"), entry(PURE):
+            pass
+    assert printed_limit(ledger).endswith("spent (0.5, 0.0), left (0.5, 0.0), of one part perhaps more")
+
+
+def test_a_limit_for_rows_does_not_say_that_sums_over_persons_are_its_own():
+    of_persons = replace(PURE, unit="person")
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0)
+        for part in ("a", "b"):
+            with ledger.part(part), entry(of_persons):
+                pass
+    assert ledger.total()[0].adaptive.epsilon == 1.0
+    assert "added up; spent (0.5, 0.0), left (0.5, 0.0)" in printed_limit(ledger)
 
 
 def test_a_pipeline_is_refused_as_a_whole_before_its_first_step_is_paid():

@@ -91,7 +91,8 @@ class Spent:
         self.n_releases += 1
 
 
-def _rounded_up(cost):
+def rounded_up(cost):
+    """Float that is no less than an exact cost."""
     try:
         nearest = float(cost)
     except OverflowError:
@@ -172,7 +173,9 @@ class Total:
 
 
 class Totals(tuple):
-    """Totals by definition and neighbours, which print as text and HTML."""
+    """Totals by definition and neighbours, and what is spent of the limit: they print as text and HTML."""
+
+    limit = ""
 
     def __repr__(self):
         return "\n\n".join(map(as_text, self._facts())) or _NOTHING_YET
@@ -182,12 +185,15 @@ class Totals(tuple):
 
     def _facts(self):
         """Facts of each total, and at the end, each once, what they assume and what none of them counts."""
+        limit = {"limit": self.limit} if self.limit else {}
+        if not self:
+            return [{"releases": "none yet", **limit, "not counted": _NOT_COUNTED}] if limit else []
         facts = [total.facts() for total in self]
         assumed = dict.fromkeys(text for total in self if total.guarantee for text in total.guarantee.assumptions)
         for said_above in (_FIXED_BEFORE, _COMPARED_THERE):
             assumed.pop(said_above, None)
         last = {"assumed": (*assumed,)} if assumed else {}
-        return [*facts[:-1], *(of_last | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:])]
+        return [*facts[:-1], *(of_last | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:])]
 
 
 def totals(entries, delta, limit):
@@ -196,7 +202,9 @@ def totals(entries, delta, limit):
     for entry in entries:
         guarantee = entry.guarantee
         kinds.setdefault((guarantee.definition, guarantee.unit, guarantee.adjacency), guarantee)
-    return Totals(_total(entries, kind, delta, limit) for kind in kinds.values())
+    of_all = Totals(_total(entries, kind, delta, limit) for kind in kinds.values())
+    of_all.limit = "" if limit is None else limit.line(entries)
+    return of_all
 
 
 def _total(entries, kind, delta, limit):
@@ -251,7 +259,7 @@ def basic_sums(entries):
     spent = Spent()
     for entry in entries:
         spent.add(entry.rows, (entry.guarantee.epsilon, entry.guarantee.delta))
-    return tuple(map(_rounded_up, spent.costs[:2]))
+    return tuple(map(rounded_up, spent.costs[:2]))
 
 
 def _counts(entries):
