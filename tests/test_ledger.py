@@ -777,7 +777,8 @@ def test_parts_have_a_limit_each():
 def test_what_says_nothing_of_the_neighbours_is_refused(guarantee):
     with PrivacyLedger() as ledger:
         ledger.limit(10.0)
-        with pytest.raises(LedgerError, match="it says nothing of the neighbours") as refused, entry(guarantee):
+        why = "it says nothing of the neighbours" if guarantee.adjacency else "the guarantee names no neighbours"
+        with pytest.raises(LedgerError, match=why) as refused, entry(guarantee):
             raise AssertionError("It was released.")
     assert ledger.entries == ()
     assert "void" not in str(refused.value)
@@ -972,8 +973,22 @@ def test_a_pipeline_is_refused_as_a_whole_before_its_first_step_is_paid():
         assert [one.estimator for one in ledger.entries] == ["DPBinner", "AMPClassifier"]
         with pytest.raises(TypeError, match="a PrivacyReport or a PrivacyGuarantee, got Pipeline"):
             ledger.check(model)
-        with pytest.raises(LedgerError, match="says nothing of the neighbours"):
+        with pytest.raises(LedgerError, match=r"names no neighbours: pass adjacency=Adjacency\('replace_one'\)"):
             ledger.check(PrivacyGuarantee(0.1, 0.0))
+
+
+def test_a_step_that_is_refused_says_that_those_before_it_are_paid_and_how_to_enter_all_at_once():
+    model = make_pipeline(DPBinner(4, epsilon=0.2), AMPClassifier(epsilon=0.9, classes=[0, 1]))
+    paid, cure = "may already be paid", "`with skdprp.ledger.entry(privacy_report(model, X, y)): model.fit(X, y)`."
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-2)
+        with pytest.raises(LedgerError, match="pass the limit") as first:
+            AMPClassifier(epsilon=2.0, classes=[0, 1]).fit(X, Y)
+        assert paid not in str(first.value)  # for nothing was
+        with pytest.raises(LedgerError, match="AMPClassifier is not released") as second:
+            model.fit(X, Y)
+    assert [one.estimator for one in ledger.entries] == ["DPBinner"]
+    assert paid in str(second.value) and str(second.value).endswith(cure)
 
 
 def test_a_plan_of_which_nobody_knows_what_it_releases_is_refused():

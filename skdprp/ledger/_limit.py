@@ -13,6 +13,10 @@ from ._totals import Spent, rounded_up, same_neighbours
 
 _ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
 LIMIT_FOR_SKETCHES = "ledger.limit(..., adjacency=sketch.guarantee_.adjacency)"  # of the fitted sketch
+_PAID_BEFORE = (
+    "Steps of a pipeline before this one may already be paid, unless it was entered at once: `with skdprp.ledger.entry("
+    "privacy_report(model, X, y)): model.fit(X, y)`."
+)
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
 _SQUARED = 1 - 2.0**-40  # of a square root, which is rounded to nearest
 
@@ -64,6 +68,8 @@ class Limit:
         if new and not self._allows(self._spent.after(self._rows_of(new[0]), added.costs)):
             names, spent = " and ".join(one.estimator for one in new), " and ".join(repr(one.guarantee) for one in new)
             cure = " Inside `with skdprp.ledger.entry(plan):` their exact total counts." * (len(new) > 1)
+            if len(new) == 1 and entries:  # which may be those of steps before this one: only a plan tells
+                cure = f" {_PAID_BEFORE}"
             left = self._left_sentence(new[0])
             raise LedgerError(
                 f"{names} {'is' if len(new) == 1 else 'are'} not released: with {spent}, all releases together would "
@@ -127,6 +133,10 @@ class Limit:
             return f"an attack has refuted it, {guarantee!r}."
         if same_neighbours(guarantee, self.guarantee):
             return ""
+        if guarantee.adjacency is None:
+            size = f", {self.adjacency.bound}" * self.adjacency.is_distance
+            named = f"adjacency=Adjacency('{self.adjacency.relation}'{size})"
+            return f"the guarantee names no neighbours: pass {named}, if it holds for these."
         cure = ""
         if guarantee.definition == Definition.DP and guarantee.adjacency and guarantee.adjacency.is_distance:
             cure = f" A limit for such releases: {LIMIT_FOR_SKETCHES}."
