@@ -44,6 +44,7 @@ from skdprp import (
     audit_epsilon,
     compose,
     load_moments,
+    make_table_preprocessor,
     privacy_report,
     save_moments,
     set_budget,
@@ -51,7 +52,7 @@ from skdprp import (
 )
 from skdprp._adjacency import Unit
 from skdprp._persons import persons_in_parts, persons_of, roots, shares
-from skdprp.guarantee import Adjacency
+from skdprp.guarantee import Adjacency, PrivacyWarning
 from skdprp.ledger import LedgerError, entry
 from skdprp.mechanisms import gaussian_profile
 from skdprp.moments import CompensatedSum, accuracy
@@ -861,6 +862,21 @@ def test_a_plan_for_persons_is_what_a_fit_with_their_groups_guarantees(model):
     assert (released.guarantee, plan.private.unit) == (plan.private, PERSON)
     assert plan.private.loss == pipeline[-1].guarantee_.loss
     assert "each step that takes groups is given those given here" in plan.private.assumptions
+
+
+def test_a_budget_for_persons_warns_of_steps_that_take_no_groups():
+    """Private bins are of rows, and so was the total of a budget that was asked for persons."""
+    rows = pd.DataFrame(np.random.default_rng(0).uniform(0, 1, (300, 2)), columns=["age", "hours"])
+    y, groups, bounds = np.arange(300) % 2, np.arange(300) // 3, {"age": (0, 1), "hours": (0, 1)}
+    model = DPSGDClassifier(classes=[0, 1])
+    with pytest.warns(PrivacyWarning, match=r"not for one person.*DPBinner \(.*\)\. .* give bounds") as warned:
+        budgeted = set_budget(make_pipeline(DPBinner(3), model), rows, y, groups=groups, epsilon=1.0, delta=1e-4)
+    assert [one.filename for one in warned] == [__file__]
+    assert privacy_report(budgeted, rows, y, groups=groups).private.unit == "one row"
+    # The cure that it tells, of which there is no warning, which would be an error here.
+    cured = make_pipeline(make_table_preprocessor(bounds), model)
+    set_budget(cured, rows, y, groups=groups, epsilon=1.0, delta=1e-4)
+    assert privacy_report(cured, rows, y, groups=groups).private.unit == PERSON
 
 
 def test_plans_for_persons_need_a_step_that_takes_groups_and_all_rows():
