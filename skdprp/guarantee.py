@@ -55,7 +55,7 @@ LABELS_ARE_PUBLIC = "the labels listed in classes, and any encoding of labels, d
 PARAMETERS_ARE_PUBLIC = "parameters such as bounds, max_norm, max_change and class_weight do not come from the data"
 NOT_COVERED = ("whether a fit raised an error", "the running time", "rows and labels passed to a fitted estimator")
 _ASSUMED_OF_PERSONS = (
-    "in groups, all rows of a person have the same label, and no two persons have the same",
+    "in `groups`, all rows of a person have the same entry, and no two persons share one",
     "no row moves from one person to another: that would change two persons",
 )
 _DISJOINT = "no unit ({}) is in two of the disjoint parts, and the values in a row do not decide its part"

@@ -864,6 +864,14 @@ def test_a_plan_for_persons_is_what_a_fit_with_their_groups_guarantees(model):
     assert "each step that takes groups is given those given here" in plan.private.assumptions
 
 
+def test_what_is_assumed_of_groups_is_not_said_of_labels():
+    """Labels are those of y: a person may have rows with several of them."""
+    X, y, _, groups = table()
+    guarantee = DPSGDClassifier(classes=[0, 1], n_epochs=2).fit(X, y, groups=groups).guarantee_
+    (of_groups,) = (text for text in guarantee.assumptions if "groups" in text)
+    assert of_groups == "in `groups`, all rows of a person have the same entry, and no two persons share one"
+
+
 def test_a_budget_for_persons_warns_of_steps_that_take_no_groups():
     """Private bins are of rows, and so was the total of a budget that was asked for persons."""
     rows = pd.DataFrame(np.random.default_rng(0).uniform(0, 1, (300, 2)), columns=["age", "hours"])
