@@ -1091,6 +1091,29 @@ def test_a_report_agrees_with_the_ledger_or_has_no_total(fit):
     assert "follow from what was fitted" in privacy_report(fitted, ledger=another).not_covered[-1]
 
 
+def test_a_report_says_what_to_do_with_a_ledger_that_has_other_releases_as_well():
+    cure = "the ledger has other releases as well: leave `ledger=` out for this model, or read ledger.total() for all"
+    binned = make_pipeline(DPBinner(3), AMPClassifier(delta=1e-6, classes=[0, 1]))
+    fits = [lambda: clone(MODEL_OF_REPORT).fit(X, Y), lambda: clone(binned).fit(X, Y)]
+    with PrivacyLedger() as ledger:
+        fitted = [fit() for fit in fits]
+        with entry(privacy_report(binned, X, Y)):
+            fitted.append(clone(binned).fit(X, Y))
+    for one in fitted:
+        report = privacy_report(one, ledger=ledger)
+        assert report.total is None and report.not_covered[-1].endswith(cure)
+    with PrivacyLedger() as nothing:
+        pass
+    assert cure not in privacy_report(fitted[0], ledger=nothing).not_covered[-1]
+
+
+def test_one_total_prints_as_text_and_as_html():
+    with PrivacyLedger() as ledger, entry(PURE):
+        pass
+    (total,) = ledger.total()
+    assert str(total) == repr(ledger) and total._repr_html_() == ledger._repr_html_()
+
+
 MODEL_OF_REPORT = AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])
 
 

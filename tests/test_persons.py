@@ -638,7 +638,15 @@ def test_moments_of_persons_stay_those_of_persons(tmp_path):
         add_moments(moments, DPMoments(target_bounds=BOUNDS).fit(X, y).moments_)
 
 
-@pytest.mark.parametrize("model", [AMPClassifier(), ProductNoiseOutputPerturbation()])
+@pytest.mark.parametrize(
+    "model",
+    [
+        AMPClassifier(),
+        ProductNoiseOutputPerturbation(),
+        DPSearchCV(DPSGDClassifier(classes=[0, 1]), {"max_norm": [1.0]}),
+    ],
+    ids=lambda model: type(model).__name__,
+)
 def test_mechanisms_that_hide_one_row_refuse_groups(model):
     X, y, _, groups = table()
     with PrivacyLedger() as ledger, pytest.raises(TypeError, match="takes no groups"):

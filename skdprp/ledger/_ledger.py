@@ -465,8 +465,8 @@ class PrivacyLedger:
             Each with `guarantee`, which is exact and holds where the parameters of every release were fixed before the
             first; and `adaptive`, which holds as well where they, or whether to go on, depended on earlier releases:
             the sum of all epsilons and all deltas, or the limit; None for MI-DP. Where a release says nothing of the
-            neighbours, was refuted by an audit, or has a definition that does not add up, both are None. They print as
-            text and as HTML.
+            neighbours, was refuted by an audit, or has a definition that does not add up, both are None. Each
+            prints as text and as HTML, and so do all together, with what is spent of the limit.
         """
         entries, limit = self._read()
         return totals(entries, delta, limit)

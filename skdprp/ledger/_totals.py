@@ -159,6 +159,12 @@ class Total:
     neighbours: str
     reason: str = ""
 
+    def __str__(self):
+        return repr(Totals([self]))
+
+    def _repr_html_(self):
+        return Totals([self])._repr_html_()
+
     def facts(self):
         """Return what is printed, by name."""
         facts = {"neighbours": self.neighbours, "releases": as_counts(self.counts)}
