@@ -987,8 +987,14 @@ def test_a_step_that_is_refused_says_that_those_before_it_are_paid_and_how_to_en
         assert paid not in str(first.value)  # for nothing was
         with pytest.raises(LedgerError, match="AMPClassifier is not released") as second:
             model.fit(X, Y)
+        with (
+            pytest.raises(LedgerError, match=r"DPBinner \+ AMPClassifier is not released") as third,
+            entry(privacy_report(model, X, Y)),
+        ):
+            raise AssertionError("It was released.")
     assert [one.estimator for one in ledger.entries] == ["DPBinner"]
     assert paid in str(second.value) and str(second.value).endswith(cure)
+    assert paid not in str(third.value)  # it was entered at once
 
 
 def test_a_plan_of_which_nobody_knows_what_it_releases_is_refused():

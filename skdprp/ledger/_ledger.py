@@ -18,7 +18,7 @@ from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of,
 from ..guarantee import Adjacency, PrivacyGuarantee
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import LIMIT_FOR_SKETCHES, Limit
-from ._totals import Entry, totals
+from ._totals import Entry, PlannedEntry, totals
 
 _ALL_ROWS = "rows"
 
@@ -211,6 +211,8 @@ class Release(EntryBlock):
     their own entries.
     """
 
+    _kind_of_entry = Entry
+
     def __init__(self, guarantee, estimator, *, absorbs=False):
         super().__init__(frozenset(), seeded=False, absorbs=absorbs)
         self._guarantee, self._estimator = guarantee, estimator
@@ -235,7 +237,7 @@ class Release(EntryBlock):
         time, todo = datetime.now(UTC).isoformat(timespec="seconds"), []
         for identity in missing:
             own = _rows_in(identity[0], current_rows())
-            todo.append((identity, Entry(uuid4().hex, time, self._estimator, guarantee, own)))
+            todo.append((identity, self._kind_of_entry(uuid4().hex, time, self._estimator, guarantee, own)))
         for identity, new in todo[1:] and todo:  # what one refuses is entered into none
             _unless_closed(identity, books[identity].check, new)
         for identity, new in todo:
@@ -245,6 +247,8 @@ class Release(EntryBlock):
 
 class _PlannedRelease(Release):
     """One entry for all releases of a plan, whose noise was fixed before the first: its exact total is what holds."""
+
+    _kind_of_entry = PlannedEntry
 
     def __init__(self, plan):
         planned = _planned(plan)
@@ -569,7 +573,7 @@ class PrivacyLedger:
         path = self._identity[0] if self._identity else self.path
         rows, seeded = _rows_in(path, current_rows()), is_seeded()
         new = [
-            Entry("", "", estimator, guarantee.mark_seeded() if seeded else guarantee, rows)
+            PlannedEntry("", "", estimator, guarantee.mark_seeded() if seeded else guarantee, rows)
             for estimator, guarantee in releases
         ]
         replace(limit).check(entries, *new)  # with sums of its own: others may be adding up those of this one

@@ -9,12 +9,12 @@ from .._digits import printed_down, printed_up
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
-from ._totals import Spent, rounded_up, same_neighbours
+from ._totals import PlannedEntry, Spent, rounded_up, same_neighbours
 
 _ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
 LIMIT_FOR_SKETCHES = "ledger.limit(..., adjacency=sketch.guarantee_.adjacency)"  # of the fitted sketch
 _PAID_BEFORE = (
-    "Steps of a pipeline before this one may already be paid, unless it was entered at once: `with skdprp.ledger.entry("
+    "Steps of a pipeline before this one may already be paid. Enter a pipeline at once: `with skdprp.ledger.entry("
     "privacy_report(model, X, y)): model.fit(X, y)`."
 )
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
@@ -68,7 +68,7 @@ class Limit:
         if new and not self._allows(self._spent.after(self._rows_of(new[0]), added.costs)):
             names, spent = " and ".join(one.estimator for one in new), " and ".join(repr(one.guarantee) for one in new)
             cure = " Inside `with skdprp.ledger.entry(plan):` their exact total counts." * (len(new) > 1)
-            if len(new) == 1 and entries:  # which may be those of steps before this one: only a plan tells
+            if entries and not isinstance(new[0], PlannedEntry):
                 cure = f" {_PAID_BEFORE}"
             left = self._left_sentence(new[0])
             raise LedgerError(

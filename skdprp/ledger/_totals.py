@@ -59,6 +59,10 @@ class Entry:
     rows: tuple[tuple[str, str], ...] = ()
 
 
+class PlannedEntry(Entry):
+    """An entry of all that is planned, before any of it is paid."""
+
+
 class Spent:
     """Exact costs of releases: added up for the same rows, the largest of the parts of each division.
 
