@@ -220,7 +220,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     max_loss : float or None, default=None
         Largest loss of one row that counts: a public bound, to which larger ones are clipped. None is 4 for the log
         loss; the squared error has no default. An error that few predictions exceed is best, as the noise grows with
-        it. `best_score_` counts clipped losses, `score` those of the estimator, which are not clipped.
+        it. `best_score_` counts clipped losses, and `score` losses that are not clipped.
     test_size : float, default=0.2
         Share of the rows that models are scored on, and not fitted on.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
