@@ -58,7 +58,10 @@ _ASSUMED_OF_PERSONS = (
     "in `groups`, all rows of a person have the same entry, and no two persons share one",
     "no row moves from one person to another: that would change two persons",
 )
-_DISJOINT = "no unit ({}) is in two of the disjoint parts, and the values in a row do not decide its part"
+_DISJOINT = (
+    "disjoint parts (of a division in a ledger, or chunks of one collection) have no unit ({}) in common, and the "
+    "values in a row do not decide its part"
+)
 MAY_PROVE_LESS = " (dp-accounting is not installed: with it, pip install dp-accounting, epsilon may be smaller)"
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {
@@ -635,6 +638,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         raise ValueError(f"Guarantees of this definition do not compose: {guarantees[0].definition}.")
     unit = _common_unit(guarantees)
     total = _total(guarantees, delta, disjoint=disjoint)
+    assumed = [(_DISJOINT.format(unit),)] * disjoint  # once, also where parts have parts
     return replace(
         guarantees[0],
         unit=unit,
@@ -644,7 +648,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         released=_joined(guarantee.released for guarantee in guarantees),
         mechanism=_joined(guarantee.mechanism for guarantee in guarantees),
         n_releases=sum(guarantee.n_releases for guarantee in guarantees),
-        assumptions=_union(guarantee.assumptions for guarantee in guarantees) + (_DISJOINT.format(unit),) * disjoint,
+        assumptions=_union([*(guarantee.assumptions for guarantee in guarantees), *assumed]),
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
         hidden_changes=None,

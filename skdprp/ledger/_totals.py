@@ -28,10 +28,6 @@ _EACH_PERSON_ONCE = (
 )
 _WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
 _FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
-_NO_ROW_IN_COMMON = (
-    "parts of a division, and chunks of one collection, have no row in common, and the values in a row do not decide "
-    "its part"
-)
 
 
 @dataclass(frozen=True)
@@ -115,10 +111,7 @@ def _terms(releases):
     for parts in divisions.values():
         totals = [compose(*_terms(part)) for part in parts.values()]
         if len(totals) > 1:
-            assumed = dict.fromkeys(text for total in totals for text in total.assumptions)
-            # Which parts are meant, in the words of `part`: releases of one part saw the same rows.
-            total = compose(*totals, disjoint=True)
-            totals = [replace(total, assumptions=tuple(assumed | {_NO_ROW_IN_COMMON: None}))]
+            totals = [compose(*totals, disjoint=True)]
         terms += totals
     return terms
 
