@@ -55,10 +55,13 @@ LABELS_ARE_PUBLIC = "the labels listed in classes, and any encoding of labels, d
 PARAMETERS_ARE_PUBLIC = "parameters such as bounds, max_norm, max_change and class_weight do not come from the data"
 NOT_COVERED = ("whether a fit raised an error", "the running time", "rows and labels passed to a fitted estimator")
 _ASSUMED_OF_PERSONS = (
-    "in groups, all rows of a person have the same label, and no two persons have the same",
+    "in `groups`, all rows of a person have the same entry, and no two persons share one",
     "no row moves from one person to another: that would change two persons",
 )
-_DISJOINT = "no two releases saw the same unit ({}), and the values in a row do not decide which release saw it"
+_DISJOINT = (
+    "disjoint parts (of a division in a ledger, or chunks of one collection) have no unit ({}) in common, and the "
+    "values in a row do not decide its part"
+)
 MAY_PROVE_LESS = " (dp-accounting is not installed: with it, pip install dp-accounting, epsilon may be smaller)"
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {
@@ -231,7 +234,7 @@ class PrivacyGuarantee:
         The mechanism and the scale of its noise; of a total, those of its parts.
     method : str, default=""
         How a total was computed: "closed form" (Gaussian noise only), "privacy loss distribution", "basic composition"
-        (the sum of all epsilons and of all deltas) or "disjoint rows". "" for what is no total.
+        (the sum of all epsilons and of all deltas) or "disjoint parts". "" for what is no total.
     n_releases : int, default=1
         How many releases it is a total of.
     assumptions : tuple of str, default=()
@@ -635,6 +638,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         raise ValueError(f"Guarantees of this definition do not compose: {guarantees[0].definition}.")
     unit = _common_unit(guarantees)
     total = _total(guarantees, delta, disjoint=disjoint)
+    assumed = [(_DISJOINT.format(unit),)] * disjoint  # once, also where parts have parts
     return replace(
         guarantees[0],
         unit=unit,
@@ -644,7 +648,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         released=_joined(guarantee.released for guarantee in guarantees),
         mechanism=_joined(guarantee.mechanism for guarantee in guarantees),
         n_releases=sum(guarantee.n_releases for guarantee in guarantees),
-        assumptions=_union(guarantee.assumptions for guarantee in guarantees) + (_DISJOINT.format(unit),) * disjoint,
+        assumptions=_union([*(guarantee.assumptions for guarantee in guarantees), *assumed]),
         not_covered=_union(guarantee.not_covered for guarantee in guarantees),
         source=_joined(guarantee.source for guarantee in guarantees),
         hidden_changes=None,
@@ -698,7 +702,7 @@ def loss_of(guarantee):
 
 
 def _total(guarantees, delta, *, disjoint):
-    add_up, basic = (max, "disjoint rows") if disjoint else (sum_up, "basic composition")
+    add_up, basic = (max, "disjoint parts") if disjoint else (sum_up, "basic composition")
     basic_epsilon = add_up(guarantee.epsilon for guarantee in guarantees)
     if guarantees[0].definition is not Definition.DP:
         return {"epsilon": basic_epsilon, "delta": 0.0, "loss": None, "method": basic}

@@ -19,6 +19,16 @@ def refused(capsys, arguments):
     return error
 
 
+def test_the_help_says_how_a_ledger_is_shown(points, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        main(["fit", "--help"])
+    assert "print(skdprp.PrivacyLedger('people.jsonl'))" in " ".join(capsys.readouterr().out.split())
+    main([*FIT, *BOUNDS, *LEDGER, "--epsilon", "0.4", "--limit", "1"])
+    line = "limit (1.0, 1e-05)-DP, one row replaced, epsilons and deltas added up as in the line adaptive; spent (0.4, "
+    for shown in (capsys.readouterr().out, str(PrivacyLedger("spent.jsonl"))):
+        assert line in " ".join(shown.split())
+
+
 def test_fits_of_several_runs_add_up_in_one_file_until_the_limit(points, folder, capsys):
     given = [*FIT, *BOUNDS, *LEDGER, "--epsilon", "0.4", "--limit", "1"]
     main(given)

@@ -119,7 +119,12 @@ def with_line(position, line):
         (list, [*TABLE, "--epsilon", "nan"], "argument --epsilon: invalid positive float"),
         (list, [*TABLE, "--max-change", "-1"], "argument --max-change: invalid positive float"),
         (list, [*TABLE, "--output", "nowhere/out.png"], "no such folder"),
-        (list, ["--unknown"], "unrecognized arguments"),
+        (list, ["--unknown"], "unrecognized arguments: --unknown\n"),
+        (
+            list,
+            [*TABLE, "--classes=yes,no", "--private-bins"],
+            "--private-bins; of the command fit there is --classes, --private-bins: python -m skdprp fit FILE ...",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_two(points, folder, capsys, change, arguments, message):

@@ -287,7 +287,7 @@ def test_disjoint_rows_cost_the_weakest_release():
     total = compose(GAUSSIAN, other, disjoint=True)
     assert total.epsilon == pytest.approx(1.0, rel=1e-9) and total.delta == 1e-6
     assert GAUSSIAN.profile(0.5) <= total.profile(0.5) < GAUSSIAN.profile(0.5) * (1 + 1e-9)
-    assert "do not decide which release saw it" in total.assumptions[-1]
+    assert "do not decide its part" in total.assumptions[-1]
     assert PrivacyGuarantee.from_dict(json.loads(json.dumps(total.to_dict()))) == total
 
 
@@ -326,8 +326,8 @@ def test_disjoint_rows_without_the_accountant_say_what_they_miss(monkeypatch):
     several = dataclasses.replace(GAUSSIAN, loss=PrivacyLoss(mu=0.1) + laplace)
     total = compose(several, several, disjoint=True)
     assert (total.epsilon, total.delta) == (1.0, 1e-6) and total.loss is None
-    assert total.method.startswith("disjoint rows (dp-accounting is not installed")
-    assert compose(GAUSSIAN, GAUSSIAN, disjoint=True).method == "disjoint rows"
+    assert total.method.startswith("disjoint parts (dp-accounting is not installed")
+    assert compose(GAUSSIAN, GAUSSIAN, disjoint=True).method == "disjoint parts"
 
 
 def test_every_profile_can_be_read_from_a_file_and_nothing_else_can():

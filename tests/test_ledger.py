@@ -1,6 +1,7 @@
 """A ledger has an entry of every release, of all processes, and no limit is passed."""
 # ruff: noqa: D101, D102
 
+import html
 import itertools
 import json
 import multiprocessing
@@ -645,6 +646,23 @@ def test_parts_are_disjoint_and_divisions_are_not():
     assert ledger.total()[0].adaptive.epsilon == pytest.approx(2.0)
 
 
+def test_a_total_of_parts_does_not_say_that_releases_of_one_part_saw_different_rows():
+    with PrivacyLedger() as ledger:
+        for _ in range(2):
+            with ledger.part("train"), entry(PURE):
+                pass
+        with ledger.part("held-out"), entry(PURE):
+            pass
+    total = ledger.total()[0].guarantee
+    assert (total.epsilon, total.n_releases, total.method) == (1.0, 3, "disjoint parts")
+    about_rows = [text for text in total.assumptions if "in common" in text or "saw the same" in text]
+    with_another = compose(compose(PURE, PURE), PURE, disjoint=True)  # two of three saw the same rows
+    assert (*about_rows,) == with_another.assumptions
+    assert about_rows[0].startswith("disjoint parts (of a division in a ledger, or chunks of one collection) have no ")
+    of_parts = compose(compose(PURE, PURE, disjoint=True), PURE, disjoint=True)
+    assert of_parts.assumptions == with_another.assumptions
+
+
 def test_chunks_of_one_transform_are_disjoint():
     sketch = DPOPORP(4, epsilon=1.0, delta=1e-6).fit(X)
     with PrivacyLedger() as ledger:
@@ -757,7 +775,8 @@ def test_parts_have_a_limit_each():
 def test_what_says_nothing_of_the_neighbours_is_refused(guarantee):
     with PrivacyLedger() as ledger:
         ledger.limit(10.0)
-        with pytest.raises(LedgerError, match="it says nothing of the neighbours") as refused, entry(guarantee):
+        why = "it says nothing of the neighbours" if guarantee.adjacency else "the guarantee names no neighbours"
+        with pytest.raises(LedgerError, match=why) as refused, entry(guarantee):
             raise AssertionError("It was released.")
     assert ledger.entries == ()
     assert "void" not in str(refused.value)
@@ -873,6 +892,63 @@ def test_a_refusal_says_what_is_left_and_that_is_what_fits(composition):
     assert len(ledger.entries) == 2
 
 
+def printed_limit(ledger):
+    """The line of the limit, which text and HTML have, and totals that are asked for."""
+    line = re.search(r"^limit  +(.*?)(?=^[a-z])", repr(ledger), re.MULTILINE | re.DOTALL).group(1)
+    line = " ".join(line.split())
+    assert html.escape(line) in ledger._repr_html_()
+    assert line in " ".join(repr(ledger.total()).split())
+    return line
+
+
+def test_a_ledger_prints_what_is_spent_of_its_limit():
+    """In numbers that are those of the limit: the exact total, which is less, leaves nothing."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(3.0, 1e-5)
+        added = "(3.0, 1e-05)-DP, one row replaced, epsilons and deltas added up as in the line adaptive; spent "
+        assert printed_limit(ledger) == f"{added}(0.0, 0.0), left (3.0, 1e-05)"
+        for spent, left in (("(1.5, 1e-06)", "(1.5, 9e-06)"), ("(3.0, 2e-06)", "(0.0, 8e-06)")):
+            with entry(replace(PURE, epsilon=1.5, delta=1e-6)):
+                pass
+            assert printed_limit(ledger) == f"{added}{spent}, left {left}"
+            assert repr(ledger.total()[0].adaptive).startswith(spent)
+    assert "limit" not in repr(PrivacyLedger())
+
+
+def test_a_limit_of_gaussian_noise_prints_what_is_left_of_it():
+    """As a refusal does, and that is what fits."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-4, composition="gaussian")
+        with entry(gaussian(0.1)):
+            pass
+        line = printed_limit(ledger)
+        assert "squares of mu added up, unlike in the lines above" in line
+        spent, most, left = map(float, re.findall(r"(?:mu =|of) ([0-9.]+)", line)[:3])
+        assert spent == pytest.approx(0.1, rel=0.011) and spent**2 + left**2 == pytest.approx(most**2, rel=0.03)
+        ledger.check(gaussian(left))
+        with pytest.raises(LedgerError, match="pass the limit"):
+            ledger.check(gaussian(left * 1.02))
+
+
+def test_more_may_be_left_for_a_part_than_for_all_rows():
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0)
+        with ledger.part("a"), entry(PURE):
+            pass
+    assert printed_limit(ledger).endswith("spent (0.5, 0.0), left (0.5, 0.0), of one part perhaps more")
+
+
+def test_a_limit_for_rows_does_not_say_that_sums_over_persons_are_its_own():
+    of_persons = replace(PURE, unit="person")
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0)
+        for part in ("a", "b"):
+            with ledger.part(part), entry(of_persons):
+                pass
+    assert ledger.total()[0].adaptive.epsilon == 1.0
+    assert "added up; spent (0.5, 0.0), left (0.5, 0.0)" in printed_limit(ledger)
+
+
 def test_a_pipeline_is_refused_as_a_whole_before_its_first_step_is_paid():
     """Its bins were, at each attempt: what is checked are the entries that a fit makes, and nothing is spent."""
     steps = DPBinner(4, epsilon=0.2), AMPClassifier(epsilon=0.9, classes=[0, 1])
@@ -895,8 +971,28 @@ def test_a_pipeline_is_refused_as_a_whole_before_its_first_step_is_paid():
         assert [one.estimator for one in ledger.entries] == ["DPBinner", "AMPClassifier"]
         with pytest.raises(TypeError, match="a PrivacyReport or a PrivacyGuarantee, got Pipeline"):
             ledger.check(model)
-        with pytest.raises(LedgerError, match="says nothing of the neighbours"):
+        with pytest.raises(LedgerError, match=r"names no neighbours: pass adjacency=Adjacency\('replace_one'\)"):
             ledger.check(PrivacyGuarantee(0.1, 0.0))
+
+
+def test_a_step_that_is_refused_says_that_those_before_it_are_paid_and_how_to_enter_all_at_once():
+    model = make_pipeline(DPBinner(4, epsilon=0.2), AMPClassifier(epsilon=0.9, classes=[0, 1]))
+    paid, cure = "may already be paid", "`with skdprp.ledger.entry(privacy_report(model, X, y)): model.fit(X, y)`."
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-2)
+        with pytest.raises(LedgerError, match="pass the limit") as first:
+            AMPClassifier(epsilon=2.0, classes=[0, 1]).fit(X, Y)
+        assert paid not in str(first.value)  # for nothing was
+        with pytest.raises(LedgerError, match="AMPClassifier is not released") as second:
+            model.fit(X, Y)
+        with (
+            pytest.raises(LedgerError, match=r"DPBinner \+ AMPClassifier is not released") as third,
+            entry(privacy_report(model, X, Y)),
+        ):
+            raise AssertionError("It was released.")
+    assert [one.estimator for one in ledger.entries] == ["DPBinner"]
+    assert paid in str(second.value) and str(second.value).endswith(cure)
+    assert paid not in str(third.value)  # it was entered at once
 
 
 def test_a_plan_of_which_nobody_knows_what_it_releases_is_refused():
@@ -997,6 +1093,29 @@ def test_a_report_agrees_with_the_ledger_or_has_no_total(fit):
         DPOPORP(2).fit(X).transform(X)
     assert privacy_report(fitted, ledger=another).total is None
     assert "follow from what was fitted" in privacy_report(fitted, ledger=another).not_covered[-1]
+
+
+def test_a_report_says_what_to_do_with_a_ledger_that_has_other_releases_as_well():
+    cure = "the ledger has other releases as well: leave `ledger=` out for this model, or read ledger.total() for all"
+    binned = make_pipeline(DPBinner(3), AMPClassifier(delta=1e-6, classes=[0, 1]))
+    fits = [lambda: clone(MODEL_OF_REPORT).fit(X, Y), lambda: clone(binned).fit(X, Y)]
+    with PrivacyLedger() as ledger:
+        fitted = [fit() for fit in fits]
+        with entry(privacy_report(binned, X, Y)):
+            fitted.append(clone(binned).fit(X, Y))
+    for one in fitted:
+        report = privacy_report(one, ledger=ledger)
+        assert report.total is None and report.not_covered[-1].endswith(cure)
+    with PrivacyLedger() as nothing:
+        pass
+    assert cure not in privacy_report(fitted[0], ledger=nothing).not_covered[-1]
+
+
+def test_one_total_prints_as_text_and_as_html():
+    with PrivacyLedger() as ledger, entry(PURE):
+        pass
+    (total,) = ledger.total()
+    assert str(total) == repr(ledger) and total._repr_html_() == ledger._repr_html_()
 
 
 MODEL_OF_REPORT = AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1])

@@ -44,6 +44,7 @@ from skdprp import (
     audit_epsilon,
     compose,
     load_moments,
+    make_table_preprocessor,
     privacy_report,
     save_moments,
     set_budget,
@@ -51,7 +52,7 @@ from skdprp import (
 )
 from skdprp._adjacency import Unit
 from skdprp._persons import persons_in_parts, persons_of, roots, shares
-from skdprp.guarantee import Adjacency
+from skdprp.guarantee import Adjacency, PrivacyWarning
 from skdprp.ledger import LedgerError, entry
 from skdprp.mechanisms import gaussian_profile
 from skdprp.moments import CompensatedSum, accuracy
@@ -637,7 +638,15 @@ def test_moments_of_persons_stay_those_of_persons(tmp_path):
         add_moments(moments, DPMoments(target_bounds=BOUNDS).fit(X, y).moments_)
 
 
-@pytest.mark.parametrize("model", [AMPClassifier(), ProductNoiseOutputPerturbation()])
+@pytest.mark.parametrize(
+    "model",
+    [
+        AMPClassifier(),
+        ProductNoiseOutputPerturbation(),
+        DPSearchCV(DPSGDClassifier(classes=[0, 1]), {"max_norm": [1.0]}),
+    ],
+    ids=lambda model: type(model).__name__,
+)
 def test_mechanisms_that_hide_one_row_refuse_groups(model):
     X, y, _, groups = table()
     with PrivacyLedger() as ledger, pytest.raises(TypeError, match="takes no groups"):
@@ -861,6 +870,29 @@ def test_a_plan_for_persons_is_what_a_fit_with_their_groups_guarantees(model):
     assert (released.guarantee, plan.private.unit) == (plan.private, PERSON)
     assert plan.private.loss == pipeline[-1].guarantee_.loss
     assert "each step that takes groups is given those given here" in plan.private.assumptions
+
+
+def test_what_is_assumed_of_groups_is_not_said_of_labels():
+    """Labels are those of y: a person may have rows with several of them."""
+    X, y, _, groups = table()
+    guarantee = DPSGDClassifier(classes=[0, 1], n_epochs=2).fit(X, y, groups=groups).guarantee_
+    (of_groups,) = (text for text in guarantee.assumptions if "groups" in text)
+    assert of_groups == "in `groups`, all rows of a person have the same entry, and no two persons share one"
+
+
+def test_a_budget_for_persons_warns_of_steps_that_take_no_groups():
+    """Private bins are of rows, and so was the total of a budget that was asked for persons."""
+    rows = pd.DataFrame(np.random.default_rng(0).uniform(0, 1, (300, 2)), columns=["age", "hours"])
+    y, groups, bounds = np.arange(300) % 2, np.arange(300) // 3, {"age": (0, 1), "hours": (0, 1)}
+    model = DPSGDClassifier(classes=[0, 1])
+    with pytest.warns(PrivacyWarning, match=r"not for one person.*DPBinner \(.*\)\. .* give bounds") as warned:
+        budgeted = set_budget(make_pipeline(DPBinner(3), model), rows, y, groups=groups, epsilon=1.0, delta=1e-4)
+    assert [one.filename for one in warned] == [__file__]
+    assert privacy_report(budgeted, rows, y, groups=groups).private.unit == "one row"
+    # The cure that it tells, of which there is no warning, which would be an error here.
+    cured = make_pipeline(make_table_preprocessor(bounds), model)
+    set_budget(cured, rows, y, groups=groups, epsilon=1.0, delta=1e-4)
+    assert privacy_report(cured, rows, y, groups=groups).private.unit == PERSON
 
 
 def test_plans_for_persons_need_a_step_that_takes_groups_and_all_rows():

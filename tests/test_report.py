@@ -59,7 +59,9 @@ from skdprp import (
     PublicScaler,
     compose,
     iDPSignRP,
+    load_model,
     privacy_report,
+    save_model,
 )
 from skdprp._label import guarantee_facts
 from skdprp.audit import AuditResult
@@ -446,6 +448,13 @@ def test_columns_of_none_are_skipped():
 def test_what_is_no_estimator_is_refused(thing):
     with pytest.raises(TypeError, match="Reports are about estimators"):
         privacy_report(thing)
+
+
+def test_a_loaded_model_is_no_estimator_and_the_error_says_where_that_is(tmp_path):
+    save_model(tmp_path / "model.npz", AMPClassifier(classes=[0, 1]).fit(X[:, :4], Y))
+    saved = load_model(tmp_path / "model.npz")
+    with pytest.raises(TypeError, match=r"not SavedModel: pass saved\.estimator\."):
+        privacy_report(saved)
 
 
 def audited(estimator, hits):

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import sys
 import warnings
 
@@ -37,7 +38,12 @@ def main(arguments=None):
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     if not arguments or arguments[0] not in {*commands.choices, "-h", "--help"}:
         arguments.insert(0, "utility")
-    options = parser.parse_args(arguments)
+    options, unknown = parser.parse_known_args(arguments)
+    if unknown:
+        flags = set(re.findall(r"--[\w-]+", commands.choices["fit"].format_help()))
+        of_fit = sorted(flags.intersection(argument.partition("=")[0] for argument in unknown))
+        hint = f"; of the command fit there is {', '.join(of_fit)}: python -m skdprp fit FILE ..." * bool(of_fit)
+        parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if sys.stdout is None:  # whoever started the command closed it
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
     try:

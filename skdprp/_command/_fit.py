@@ -98,7 +98,8 @@ def add_command(commands):
         "--ledger",
         type=Path,
         metavar="FILE",
-        help="file such as people.jsonl that records what all fits to these rows have released: one for each data set",
+        help="file such as people.jsonl that records what all fits to these rows have released: one for each data set;"
+        " in Python, print(skdprp.PrivacyLedger('people.jsonl')) shows it",
     )
     parser.add_argument(
         "--limit",
@@ -111,8 +112,6 @@ def add_command(commands):
 
 def run(options):
     """Read and check everything, fit once, save, and say what holds."""
-    check_new(options, "model", "npz")
-    check_ledger(options)
     if options.classes and options.target_bounds:
         raise ValueError("--classes are of labels, and --target-bounds of numbers: give one of them")
     check_options(options, options.file, options.test, are_bounded=True)
@@ -120,6 +119,8 @@ def run(options):
     options.numbers = options.numbers or ("scaled" if scaled else "bins")
     if options.fill and options.numbers == "bins":
         raise ValueError("--fill goes with --numbers scaled: bins have one for missing values")
+    check_ledger(options)
+    check_new(options, "model", "npz")  # last of what is known without the rows: --force is no cure of the others
     X, y = _read(options.file, options, classes=options.classes)
     test = None
     if options.test:  # before the fit: a mistake in there costs no release

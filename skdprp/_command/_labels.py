@@ -39,7 +39,8 @@ def read_labels(path, cells, classes=None, listed_by="--classes"):
         meaning = {int: whole_number, bool: str.lower, str: str}[type(classes[0])]
         known = {meaning(str(label)): label for label in classes}
         if not {*map(meaning, written)} <= set(known):
-            raise ValueError(f"{path}: some labels are not among {listed_by}")
+            untold = " (check the spelling; which ones is not told, because it would reveal rows)"
+            raise ValueError(f"{path}: some labels are not among {listed_by}{untold}")
         labels = {cell: known[meaning(cell)] for cell in written}
     # Or else by how they are written: whole or real numbers, truth values as tables have them, or names.
     elif None not in numbers.values():

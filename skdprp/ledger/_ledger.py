@@ -18,7 +18,7 @@ from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of,
 from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, PrivacyGuarantee
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import LIMIT_FOR_SKETCHES, Limit
-from ._totals import Entry, totals
+from ._totals import Entry, PlannedEntry, totals
 
 _ALL_ROWS = "rows"
 
@@ -211,6 +211,8 @@ class Release(EntryBlock):
     their own entries.
     """
 
+    _kind_of_entry = Entry
+
     def __init__(self, guarantee, estimator, *, absorbs=False):
         super().__init__(frozenset(), seeded=False, absorbs=absorbs)
         self._guarantee, self._estimator = guarantee, estimator
@@ -235,7 +237,7 @@ class Release(EntryBlock):
         time, todo = datetime.now(UTC).isoformat(timespec="seconds"), []
         for identity in missing:
             own = _rows_in(identity[0], current_rows())
-            todo.append((identity, Entry(uuid4().hex, time, self._estimator, guarantee, own)))
+            todo.append((identity, self._kind_of_entry(uuid4().hex, time, self._estimator, guarantee, own)))
         for identity, new in todo[1:] and todo:  # what one refuses is entered into none
             _unless_closed(identity, books[identity].check, new)
         for identity, new in todo:
@@ -245,6 +247,8 @@ class Release(EntryBlock):
 
 class _PlannedRelease(Release):
     """One entry for all releases of a plan, whose noise was fixed before the first: its exact total is what holds."""
+
+    _kind_of_entry = PlannedEntry
 
     def __init__(self, plan):
         planned = _planned(plan)
@@ -468,8 +472,8 @@ class PrivacyLedger:
             Each with `guarantee`, which is exact and holds where the parameters of every release were fixed before the
             first; and `adaptive`, which holds as well where they, or whether to go on, depended on earlier releases:
             the sum of all epsilons and all deltas, or the limit; None for MI-DP. Where a release says nothing of the
-            neighbours, was refuted by an audit, or has a definition that does not add up, both are None. They print as
-            text and as HTML.
+            neighbours, was refuted by an audit, or has a definition that does not add up, both are None. Each
+            prints as text and as HTML, and so do all together, with what is spent of the limit.
         """
         entries, limit = self._read()
         return totals(entries, delta, limit)
@@ -492,7 +496,8 @@ class PrivacyLedger:
             well; releases for rows are refused where the budget is for persons.
         composition : {"basic", "gaussian"}, default="basic"
             What is added up. "basic": epsilons and deltas. "gaussian", for many releases and delta > 0: squares of the
-            ratio of Gaussian noise that hides as much as each release, against that of one Gaussian mechanism.
+            ratio of Gaussian noise that hides as much as each release, against that of one Gaussian mechanism. Not for
+            :class:`~skdprp.DPSearchCV`, whose searches cost far more by it: of epsilon 1, none is within (3, 1e-5).
 
         Raises
         ------
@@ -572,7 +577,7 @@ class PrivacyLedger:
         path = self._identity[0] if self._identity else self.path
         rows, seeded = _rows_in(path, current_rows()), is_seeded()
         new = [
-            Entry("", "", estimator, guarantee.mark_seeded() if seeded else guarantee, rows)
+            PlannedEntry("", "", estimator, guarantee.mark_seeded() if seeded else guarantee, rows)
             for estimator, guarantee in releases
         ]
         replace(limit).check(entries, *new)  # with sums of its own: others may be adding up those of this one

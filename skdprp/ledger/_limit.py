@@ -5,15 +5,20 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from .._adjacency import Unit
-from .._digits import printed_down
+from .._digits import printed_down, printed_up
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
-from ._totals import Spent, same_neighbours
+from ._totals import PlannedEntry, Spent, rounded_up, same_neighbours
 
 _ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
 LIMIT_FOR_SKETCHES = "ledger.limit(..., adjacency=sketch.guarantee_.adjacency)"  # of the fitted sketch
+_PAID_BEFORE = (
+    "Steps of a pipeline before this one may already be paid. Enter a pipeline at once: `with skdprp.ledger.entry("
+    "privacy_report(model, X, y)): model.fit(X, y)`."
+)
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
+_SQUARED = 1 - 2.0**-40  # of a square root, which is rounded to nearest
 
 
 @dataclass(frozen=True)
@@ -63,9 +68,12 @@ class Limit:
         if new and not self._allows(self._spent.after(self._rows_of(new[0]), added.costs)):
             names, spent = " and ".join(one.estimator for one in new), " and ".join(repr(one.guarantee) for one in new)
             cure = " Inside `with skdprp.ledger.entry(plan):` their exact total counts." * (len(new) > 1)
+            if entries and not isinstance(new[0], PlannedEntry):
+                cure = f" {_PAID_BEFORE}"
+            left = self._left_sentence(new[0])
             raise LedgerError(
                 f"{names} {'is' if len(new) == 1 else 'are'} not released: with {spent}, all releases together would "
-                f"pass the limit, {self.guarantee!r} by {self.composition} composition. {self._left(new[0])}{cure}"
+                f"pass the limit, {self.guarantee!r} by {self.composition} composition. {left}{cure}"
             )
 
     def covers(self, entries):
@@ -75,20 +83,47 @@ class Limit:
             spent.add(self._rows_of(entry), self.costs(entry))
         return self._allows(spent.costs) and not any(self._refusal(entry.guarantee) for entry in entries)
 
-    def _left(self, new):
-        """Say what is left for the rows of an entry, from parameters of earlier releases alone."""
+    def line(self, entries):
+        """Say what entries have spent of it, and what is left for a release of all rows."""
+        spent = Spent()
+        for entry in entries:
+            spent.add(self._rows_of(entry), self.costs(entry))
+        left, more = self._left(spent, ()), ", of one part perhaps more" * any(map(self._rows_of, entries))
+        costs = [rounded_up(cost) for cost in spent.costs]
+        if self.composition == "basic":
+            # A person may have rows in each part, so that the sums over persons are others than those over rows.
+            as_adaptive = " as in the line adaptive" * all(entry.guarantee.unit == self.unit for entry in entries)
+            spent = f"({printed_up(costs[0], 6)}, {printed_up(costs[1])})"
+            left = f"({printed_down(left[0], 6)}, {printed_down(left[1])})"
+            sums = f"epsilons and deltas added up{as_adaptive}"
+            return f"{self.guarantee!r}, {sums}; spent {spent}, left {left}{more}"
+        spent, most = math.sqrt(costs[0]) / _SQUARED, math.sqrt(self._most[0]) * _SQUARED
+        return (
+            f"{self.guarantee!r}, squares of mu added up, unlike in the lines above; spent mu = {printed_up(spent)} of "
+            f"{printed_down(most)}, left {self._left_of_noise(left, self.delta)}{more}"
+        )
+
+    def _left(self, spent, rows):
+        """What is left for some rows, from parameters of earlier releases alone."""
         # A cost of twice the limit makes the part of these rows the largest: the rest of the sum is what counts here.
         most = self._most
-        spent = self._spent.after(self._rows_of(new), [2 * one for one in most])
-        left = [3 * one - cost for one, cost in zip(most, spent, strict=False)]
-        left = [_rounded_down(more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
+        after = spent.after(rows, [2 * one for one in most])
+        left = [3 * one - cost for one, cost in zip(most, after, strict=False)]
+        return [_rounded_down(more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
+
+    def _left_sentence(self, new):
+        """Say what is left for the rows of an entry."""
+        left = self._left(self._spent, self._rows_of(new))
         if self.composition == "basic":
             return f"Left are epsilon = {printed_down(left[0], 6)} and delta = {printed_down(left[1], 6)}."
-        mu, delta = math.sqrt(left[0]) * (1 - 2.0**-40), new.guarantee.delta or self.delta
+        return f"Left are Gaussian noise of {self._left_of_noise(left, new.guarantee.delta or self.delta)}."
+
+    def _left_of_noise(self, left, delta):
+        """Say how little noise is left, and which epsilon it has at a delta."""
+        mu = math.sqrt(left[0]) * _SQUARED
         epsilon = _filter.epsilon_of_gaussian(mu, delta) if mu else 0.0
         as_epsilon = f"(epsilon = {printed_down(epsilon)} at delta = {delta:.6g})"
-        delta = printed_down(left[1])
-        return f"Left are Gaussian noise of mu = {printed_down(mu)} {as_epsilon} and a delta of {delta}."
+        return f"mu = {printed_down(mu)} {as_epsilon} and a delta of {printed_down(left[1])}"
 
     def _refusal(self, guarantee):
         """Say why a release does not count for the limit, whatever is left of it; "" if it does."""
@@ -98,6 +133,10 @@ class Limit:
             return f"an attack has refuted it, {guarantee!r}."
         if same_neighbours(guarantee, self.guarantee):
             return ""
+        if guarantee.adjacency is None:
+            size = f", {self.adjacency.bound}" * self.adjacency.is_distance
+            named = f"adjacency=Adjacency('{self.adjacency.relation}'{size})"
+            return f"the guarantee names no neighbours: pass {named}, if it holds for these."
         cure = ""
         if guarantee.definition == Definition.DP and guarantee.adjacency and guarantee.adjacency.is_distance:
             cure = f" A limit for such releases: {LIMIT_FOR_SKETCHES}."

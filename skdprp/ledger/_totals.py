@@ -28,10 +28,6 @@ _EACH_PERSON_ONCE = (
 )
 _WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
 _FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
-_NO_ROW_IN_COMMON = (
-    "parts of a division, and chunks of one collection, have no row in common, and the values in a row do not decide "
-    "its part"
-)
 
 
 @dataclass(frozen=True)
@@ -57,6 +53,10 @@ class Entry:
     estimator: str
     guarantee: PrivacyGuarantee
     rows: tuple[tuple[str, str], ...] = ()
+
+
+class PlannedEntry(Entry):
+    """An entry of all that is planned, before any of it is paid."""
 
 
 class Spent:
@@ -91,7 +91,8 @@ class Spent:
         self.n_releases += 1
 
 
-def _rounded_up(cost):
+def rounded_up(cost):
+    """Float that is no less than an exact cost."""
     try:
         nearest = float(cost)
     except OverflowError:
@@ -110,8 +111,7 @@ def _terms(releases):
     for parts in divisions.values():
         totals = [compose(*_terms(part)) for part in parts.values()]
         if len(totals) > 1:
-            total = compose(*totals, disjoint=True)
-            totals = [replace(total, assumptions=(*dict.fromkeys([*total.assumptions, _NO_ROW_IN_COMMON]),))]
+            totals = [compose(*totals, disjoint=True)]
         terms += totals
     return terms
 
@@ -156,6 +156,12 @@ class Total:
     neighbours: str
     reason: str = ""
 
+    def __str__(self):
+        return repr(Totals([self]))
+
+    def _repr_html_(self):
+        return Totals([self])._repr_html_()
+
     def facts(self):
         """Return what is printed, by name."""
         facts = {"neighbours": self.neighbours, "releases": as_counts(self.counts)}
@@ -170,7 +176,9 @@ class Total:
 
 
 class Totals(tuple):
-    """Totals by definition and neighbours, which print as text and HTML."""
+    """Totals by definition and neighbours, and what is spent of the limit: they print as text and HTML."""
+
+    limit = ""
 
     def __repr__(self):
         return "\n\n".join(map(as_text, self._facts())) or _NOTHING_YET
@@ -180,12 +188,15 @@ class Totals(tuple):
 
     def _facts(self):
         """Facts of each total, and at the end, each once, what they assume and what none of them counts."""
+        limit = {"limit": self.limit} if self.limit else {}
+        if not self:
+            return [{"releases": "none yet", **limit, "not counted": _NOT_COUNTED}] if limit else []
         facts = [total.facts() for total in self]
         assumed = dict.fromkeys(text for total in self if total.guarantee for text in total.guarantee.assumptions)
         for said_above in (_FIXED_BEFORE, _COMPARED_THERE):
             assumed.pop(said_above, None)
         last = {"assumed": (*assumed,)} if assumed else {}
-        return [*facts[:-1], *(of_last | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:])]
+        return [*facts[:-1], *(of_last | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:])]
 
 
 def totals(entries, delta, limit):
@@ -194,7 +205,9 @@ def totals(entries, delta, limit):
     for entry in entries:
         guarantee = entry.guarantee
         kinds.setdefault((guarantee.definition, guarantee.unit, guarantee.adjacency), guarantee)
-    return Totals(_total(entries, kind, delta, limit) for kind in kinds.values())
+    of_all = Totals(_total(entries, kind, delta, limit) for kind in kinds.values())
+    of_all.limit = "" if limit is None else limit.line(entries)
+    return of_all
 
 
 def _total(entries, kind, delta, limit):
@@ -249,7 +262,7 @@ def basic_sums(entries):
     spent = Spent()
     for entry in entries:
         spent.add(entry.rows, (entry.guarantee.epsilon, entry.guarantee.delta))
-    return tuple(map(_rounded_up, spent.costs[:2]))
+    return tuple(map(rounded_up, spent.costs[:2]))
 
 
 def _counts(entries):

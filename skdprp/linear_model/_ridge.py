@@ -112,7 +112,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
     intercept_std_ : float or ndarray of shape (n_targets,)
         That of the intercept.
     covariance_ : ndarray of shape (n_weights, n_weights) or (n_targets, n_weights, n_weights)
-        Covariance of the errors of weights and intercept.
+        Covariance of the errors of the weights, in the order of `coef_`, and of the intercept, which is last.
     residual_std_ : float or ndarray of shape (n_targets,)
         Standard deviation of a target about its prediction, one standard deviation of its noise above the estimate.
     delta_ : float

@@ -6,12 +6,13 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 
+from .._adjacency import Unit
 from .._digits import with_python_numbers
 from .._lazy import is_lazy, stand_in
 from .._validation import warn_at_caller
-from ..guarantee import MAY_PROVE_LESS
+from ..guarantee import MAY_PROVE_LESS, PrivacyWarning
 from ..report import report_before_fit
-from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, own_parts, rehearse
+from ..report._rehearsal import PublicFacts, Rehearsal, not_priced, own_parts, rehearse, takes_groups
 from ..report._structure import is_of_library, is_private, may_release_more
 
 _DIGITS = 2.0**-20  # to which a total meets its target
@@ -19,6 +20,11 @@ _MOST_ATTEMPTS = 20
 _BASIC = (
     "The epsilons of all steps add up to the total, as dp-accounting is not installed: after 'python -m pip install"
     " dp-accounting' each step gets more."
+)
+_FOR_A_ROW = "groups are given, but the budget is for one row, and not for one person with all of its rows."
+_TAKE_GROUPS = (
+    "Instead of private bins, give bounds, edges or categories of all columns; DPSGDClassifier, DPRidge, DPPCA and "
+    "DPMoments take groups."
 )
 _KNOWN = "sklearn", "skdprp"  # libraries whose estimators are known to release nothing, or what they guarantee
 _NO_CHANGE = 1 - 2.0**-50  # of shares of a delta, which add up to no more than that
@@ -118,6 +124,11 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
     privacy_report : Says after the fit what all of it guarantees: this target, and no more where rows are as wide after
         each step as in the plan.
 
+    Warns
+    -----
+    PrivacyWarning
+        If `groups` are given and a private step takes none, so that the total is for one row.
+
     Notes
     -----
     Rows are taken to be as wide after each step as it makes the first 64 of them. A step that learns without noise may
@@ -161,6 +172,10 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
     shared = budget.largest_target(epsilon, delta)
     report = budget.report(shared, delta)
     _check_total(estimator, report, epsilon, delta)
+    if budget.rehearsal.has_groups and report.private.unit != Unit.PERSON:
+        without = [step for step in budget.rehearsal.steps if not takes_groups(step.estimator)]
+        named = ", ".join(f"{type(step.estimator).__name__} ({step.path})" for step in without)
+        warn_at_caller(f"{_FOR_A_ROW} These steps take no groups: {named}. {_TAKE_GROUPS}", PrivacyWarning)
     if MAY_PROVE_LESS in report.private.method:
         warn_at_caller(_BASIC, UserWarning)
     return budget.set_targets(estimator, shared, delta)

@@ -220,7 +220,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     max_loss : float or None, default=None
         Largest loss of one row that counts: a public bound, to which larger ones are clipped. None is 4 for the log
         loss; the squared error has no default. An error that few predictions exceed is best, as the noise grows with
-        it.
+        it. `best_score_` counts clipped losses, and `score` losses that are not clipped.
     test_size : float, default=0.2
         Share of the rows that models are scored on, and not fitted on.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
@@ -339,7 +339,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X, y):
+    def fit(self, X, y, **unsupported):
         """Search, and release the best model that was found.
 
         Each call is a new release, with fresh noise: searching the same rows twice costs their privacy twice.
@@ -350,6 +350,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             Rows, as the estimator takes them.
         y : array-like of shape (n_samples,)
             Labels or targets.
+        **unsupported : dict
+            Nothing; `groups` and `sample_weight` are refused with the reason.
 
         Returns
         -------
@@ -359,11 +361,14 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         Raises
         ------
         TypeError
-            If a candidate cannot tell before a fit what it will guarantee.
+            If a candidate cannot tell before a fit what it will guarantee, or there is more than X and y.
         ValueError
             If X or y is not finite or of the wrong shape, a candidate is not private from end to end, or a parameter
             does not fit the others, before anything is spent; or a trial fails, after that. Nothing is released.
         """
+        if unsupported:
+            names = " and no ".join(unsupported)
+            raise TypeError(f"DPSearchCV.fit takes no {names}: its guarantee is for one row, and each row counts once.")
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
         model.classes = model._listed_classes()

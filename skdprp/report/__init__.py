@@ -15,6 +15,9 @@ from ._walk import Flow, of_cross_validation, walk
 __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
 
 _BESIDE = "returns rows beside their sketches: leave these columns out, or sketch them as well"
+_OTHERS_AS_WELL = (
+    "the ledger has other releases as well: leave `ledger=` out for this model, or read ledger.total() for all"
+)
 _AS_FITTED = (
     "steps and their parameters have not changed since the fit",
     "no step was given anything computed from these rows, except the rows and their labels",
@@ -162,7 +165,10 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     if isinstance(estimator, type):
         raise TypeError(f"Reports are about fitted estimators, not their class: {estimator.__name__}().fit(X, y).")
     if not isinstance(estimator, Mapping) and not hasattr(estimator, "get_params"):
-        raise TypeError(f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}.")
+        cure = ": pass saved.estimator" * hasattr(getattr(estimator, "estimator", None), "get_params")
+        raise TypeError(
+            f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}{cure}."
+        )
     if X is None:
         if n_samples is not None or groups is not None:
             raise ValueError("n_samples and groups are for a report on a fit to come: give X, or a few rows like it.")
@@ -229,7 +235,10 @@ def _compare(steps, private, ledger):
                 releases[step.estimator, _stated(step.guarantee)] -= step.calls
     counted = f"by the ledger: {as_counts(recorded)}"
     if inferred != recorded:
-        return counted, (f"{as_counts(inferred)} follow from what was fitted: what the ledger has is in its total()",)
+        cure = "what the ledger has is in its total()"
+        if inferred < recorded or (len(ledger.entries) > 1 and recorded[" + ".join(calls)]):  # the latter, of a plan
+            cure = _OTHERS_AS_WELL
+        return counted, (f"{as_counts(inferred)} follow from what was fitted: {cure}",)
     # Of candidates in folds a line says what the costliest guarantees, and so no more is known than that.
     if min(releases.values(), default=0) < 0 or not all(
         any(name == known and _implies(guarantee, stated) for known, stated in of_searches)
