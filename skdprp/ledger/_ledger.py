@@ -150,6 +150,11 @@ def entry(guarantee, estimator="release"):
     estimator : str, default="release"
         What it is called; a plan has the names of its steps.
 
+    Returns
+    -------
+    context manager
+        Its `seeded`, within the block, says whether noise is drawn from a seed: then state ``guarantee.mark_seeded()``.
+
     Raises
     ------
     LedgerError

@@ -209,7 +209,7 @@ def _seeded_noise_is_marked(case):
     once, again, other = sequences
     # Noise that the seed repeats, and another seed does not, is what it seeds.
     if _alike({0: once, 1: again}) and not _alike({0: once, 1: other}) and not releasing.guarantee_.seeded:
-        return "is not marked where reproducible_noise seeds it: if _noise is seeded, guarantee_.mark_seeded()."
+        return "is not marked where reproducible_noise seeds it: `with entry(...) as release`, see release.seeded."
     return ""
 
 
