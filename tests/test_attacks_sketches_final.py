@@ -131,7 +131,7 @@ def test_neighbours_of_a_pipeline_are_not_told_apart_by_its_sketch_for_certain()
     assert mu <= 0 or gaussian_delta(total.epsilon, mu) <= total.delta
 
 
-@pytest.mark.filterwarnings("ignore:An ill-conditioned matrix")
+@pytest.mark.filterwarnings("ignore:.*ll-conditioned matrix")
 def test_private_models_beside_one_that_writes_over_their_rows_have_no_sum(monkeypatch):
     """RidgeClassifier(copy_X=False) subtracts the means of all rows: one row moves all those that the next model sees.
 

@@ -18,6 +18,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.utils.validation import validate_data
@@ -520,7 +521,8 @@ def weighted():
 
 
 def search_of(model, grid=None, **options):
-    return GridSearchCV(model, grid or {}, cv=KFold(3), **options)
+    scoring = get_scorer("accuracy").set_score_request(sample_weight=True)  # no score of a pipeline's own before 1.7
+    return GridSearchCV(model, grid or {}, cv=KFold(3), scoring=scoring, **options)
 
 
 ROUTED = {
