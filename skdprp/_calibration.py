@@ -103,7 +103,11 @@ class GuaranteeDisplayMixin:
     def _guarantee_html(self):
         if not hasattr(self, "guarantee_"):
             return ""
-        return self.guarantee_._repr_html_() if is_as_stated(self) else f"<p>{SET_LATER}</p>"
+        return self._shown_guarantee()._repr_html_() if is_as_stated(self) else f"<p>{SET_LATER}</p>"
+
+    def _shown_guarantee(self):
+        """Guarantee with all that audits have shown of it; a search overrides it."""
+        return self.guarantee_
 
 
 def within_reach(guarantee):

@@ -122,20 +122,25 @@ def neighbours_in_short(relation, bound, unit=Unit.ROW):
     return _neighbours(relation, unit, bound)[0]
 
 
+def neighbours_of(guarantee):
+    """Say in a few words how the neighbours of a guarantee differ, and where; "" if it does not state that."""
+    adjacency = guarantee.adjacency
+    if adjacency is None:
+        return ""
+    where = f" of rows as they leave {_DIGEST.sub('', adjacency.after)}" if adjacency.after else ""
+    return neighbours_in_short(adjacency.relation, adjacency.bound, guarantee.unit) + where
+
+
 def guarantee_line(guarantee):
     """State a guarantee in one line that says whose privacy it is: a pair of numbers alone could be anybody's."""
     epsilon, delta = printed_up(guarantee.epsilon, digits=6), printed_up(guarantee.delta)
-    adjacency = guarantee.adjacency
     return "".join(
         [
             f"({epsilon}, {delta})" if guarantee.delta else epsilon,
             f"-{guarantee.definition}",
             " per transform" if guarantee.per == "transform" else "",
             ", ",
-            neighbours_in_short(adjacency.relation, adjacency.bound, guarantee.unit)
-            if adjacency
-            else "neighbours not stated",
-            f" of rows as they leave {_DIGEST.sub('', adjacency.after)}" if adjacency and adjacency.after else "",
+            neighbours_of(guarantee) or "neighbours not stated",
             condition_and_marks(guarantee),
         ]
     )

@@ -58,7 +58,7 @@ _ASSUMED_OF_PERSONS = (
     "in `groups`, all rows of a person have the same entry, and no two persons share one",
     "no row moves from one person to another: that would change two persons",
 )
-_DISJOINT = (
+DISJOINT = (
     "disjoint parts (of a division in a ledger, or chunks of one collection) have no unit ({}) in common, and the "
     "values in a row do not decide its part"
 )
@@ -638,7 +638,7 @@ def compose(*guarantees, delta=None, disjoint=False):
         raise ValueError(f"Guarantees of this definition do not compose: {guarantees[0].definition}.")
     unit = _common_unit(guarantees)
     total = _total(guarantees, delta, disjoint=disjoint)
-    assumed = [(_DISJOINT.format(unit),)] * disjoint  # once, also where parts have parts
+    assumed = [(DISJOINT.format(unit),)] * disjoint  # once, also where parts have parts
     return replace(
         guarantees[0],
         unit=unit,

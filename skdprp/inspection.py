@@ -5,7 +5,6 @@ import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from numbers import Number
 
 import numpy as np
 from sklearn.base import clone, is_classifier, is_regressor
@@ -19,11 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._calibration import SET_LATER, is_as_stated, within_reach
 from ._digits import printed_down, printed_up
-from ._label import condition_and_marks, neighbours_in_short
+from ._label import condition_and_marks, neighbours_of
 from .guarantee import Definition
 from .model_selection import set_budget
 from .report import privacy_report
-from .report._structure import is_ensemble
+from .report._structure import guarantee_shown, is_ensemble
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
 
@@ -33,10 +32,10 @@ _COLOURS = ("#0077BB", "#EE7733", "#009988", "#CC3311", "#EE3377")
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE, _LEVEL, _TARGET = "privacy curve", "score without a curve", "guarantee as stated"
 _CAVEAT = "computed from the data without protection:\nthis curve is not private"  # two lines, for narrow axes
-_SAY_WHAT_IS_HIDDEN = ("adjacency", "calibration", "max_abs", "max_change", "method", "projection")
 _SPREADS = ("both", "noise", "folds")
 _MOST_TICKS = 12
 _LEAST_DELTA = 1e-12
+_LARGE_DELTA = 0.01  # beside which an epsilon says little
 _EPSILON, _TOTAL, _ALONE = "epsilon", "total epsilon of all private steps", "epsilon of one release of {} alone"
 _AS_PLANNED = 1 + 1e-9  # times an epsilon: a total that is no more meets it, but for rounding
 _WIDTH = 78  # characters of a line, which a figure of the usual size has room for
@@ -152,8 +151,9 @@ def _is_set_with(names, name):
 
 
 def _is_of_all(report, epsilon, owner):
-    """Whether all that a fit released is one release of at most this epsilon, or one that is claimed to have it."""
-    if report.total is None or sum(step.releases for step in report.steps) > 1:
+    """Whether all that a fit released is one release of a step, of at most this epsilon or claimed to have it."""
+    releasing = [step.estimator for step in report.steps for _ in range(step.releases)]
+    if report.total is None or releasing != [type(owner).__name__]:
         return False
     return _is_claimed(owner) or report.total.epsilon <= epsilon * _AS_PLANNED
 
@@ -187,66 +187,48 @@ def _is_claimed(owner):
     return calibration == "published" or getattr(calibration, "noise_multiplier", 0) is None
 
 
-def _hidden(reports, owners):
-    """What the releases of some steps hide that reports at each epsilon are of, as their guarantees state it."""
-    kinds = {type(owner).__name__ for owner in owners}
-    lines = [(epsilon, line) for epsilon, report in reports for line in report.steps if line.guarantee is not None]
-    own = [(epsilon, line.guarantee) for epsilon, line in lines if line.estimator in kinds]
-    told = {_in_short(guarantee) for _, guarantee in own}
-    private = [report.private for _, report in reports if report.private is not None]
-    stated = private if len(private) == len(reports) else [line.guarantee for _, line in lines]
-    given = " and ".join(dict.fromkeys(one.given for one in stated if one.given))
-    are_claimed = any(map(_is_claimed, owners))
-    unmet = () if are_claimed else _not_met(own)
-    return ", ".join(
-        filter(
-            None,
-            [
-                told.pop() if len(told) == 1 else "",
-                "as claimed" if are_claimed else "",
-                given and f"given {given}",
-                unmet and f"not guaranteed at epsilon = {', '.join(f'{epsilon:g}' for epsilon in unmet)}",
-            ],
-        )
-    )
+def _hidden(reports, owners, *, alone):
+    """What the guarantees hide that an epsilon is of: those of some steps alone, or else of all that fits released."""
+    kinds, told, deltas = {type(owner).__name__ for owner in owners}, {}, [0.0]
+    for report in reports:
+        own = [line.guarantee for line in report.steps if line.guarantee and line.estimator in kinds]
+        of_all = report.private
+        if of_all is not None and not alone:
+            own = [of_all]
+        elif of_all is not None and of_all.given:  # what an ensemble adds for its members
+            own = [replace(one, given=of_all.given) for one in own]
+        for one in own:
+            told.setdefault(_in_short(one), None)
+            deltas.append(one.delta)
+    claimed = "as claimed" if any(map(_is_claimed, owners)) else ""
+    delta = f"delta up to {printed_up(max(deltas))}" if max(deltas) > _LARGE_DELTA else ""
+    return ", ".join(filter(None, [" or ".join(told), claimed, delta]))
 
 
 def _in_short(guarantee):
-    """Neighbours of a guarantee, and its definition if that is another than differential privacy, in few words."""
-    neighbours = guarantee.adjacency
-    told = neighbours_in_short(neighbours.relation, neighbours.bound, guarantee.unit) if neighbours else ""
-    return ", ".join(filter(None, [told, _DEFINITIONS.get(guarantee.definition, "")]))
+    """Neighbours of a guarantee, its definition if that is another than differential privacy, conditions and marks."""
+    told = ", ".join(filter(None, [neighbours_of(guarantee), _DEFINITIONS.get(guarantee.definition, "")]))
+    return (told + condition_and_marks(guarantee)).removeprefix(", ")
 
 
-def _not_met(stated):
-    """Epsilons at which some releases were to be and guarantee more than that, as where noise is out of reach."""
-    return sorted({epsilon for epsilon, guarantee in stated if guarantee.epsilon > epsilon * _AS_PLANNED})
+def _not_met(reports, owner):
+    """Epsilons at which some releases of a step were to be and guarantee more than that; what is claimed is not met."""
+    lines = [(epsilon, line) for epsilon, report in reports for line in report.steps if line.guarantee is not None]
+    own = [(epsilon, line.guarantee) for epsilon, line in lines if line.estimator == type(owner).__name__]
+    return [] if _is_claimed(owner) else [at for at, guarantee in own if guarantee.epsilon > at * _AS_PLANNED]
 
 
-def _reports_at(epsilons, best, report, owner):
-    """Report on the refit of a search as if at other epsilons, at which noise may be out of reach."""
-    kind = type(owner).__name__
-    reports = [(best, report)]
-    for epsilon in set(epsilons) - {best}:
-        steps = [
-            replace(
-                line, guarantee=within_reach(replace(line.guarantee, epsilon=epsilon, loss=None, hidden_changes=None))
-            )
-            for line in report.steps
-            if line.guarantee is not None and line.estimator == kind
-        ]
-        reports.append((epsilon, replace(report, steps=tuple(steps))))
-    return reports
+def _out_of_reach(epsilons, report, owner):
+    """Epsilons at which a step would not have noise that can be sampled, as one that is reported on at another has."""
+    own = [line.guarantee for line in report.steps if line.guarantee and line.estimator == type(owner).__name__]
+    at = [replace(one, epsilon=float(epsilon), loss=None, hidden_changes=None) for one in own for epsilon in epsilons]
+    return [] if _is_claimed(owner) else [one.epsilon for one in at if within_reach(one).epsilon > one.epsilon]
 
 
-def _differ_in_numbers(candidates, name):
-    """Whether candidates of a search differ in numbers, and in parameters of the step whose epsilon `name` is, only.
-
-    Then a report on the refit speaks for all: as often as it did, others released what the step does, and no more.
-    """
-    own = name.removesuffix("epsilon")
-    others = [value for params in candidates for other, value in params.items() if not other.startswith(own)]
-    return all(isinstance(value, Number) and not isinstance(value, bool) for value in others)
+def _said_of_unmet(epsilons):
+    """Say at which epsilons fits guarantee nothing, or less than that."""
+    points = ", ".join(f"{epsilon:g}" for epsilon in sorted(set(epsilons)))
+    return f", not guaranteed at epsilon = {points}" if points else ""
 
 
 def _without_privacy(estimator, names):
@@ -310,6 +292,8 @@ class PrivacyUtilityDisplay:
     step : str, default=""
         Name of a step of one release of which the epsilons are, if more was released, or may have been. The axis says
         that they are of it alone.
+    parameter : str, default=""
+        Name of the parameter that the epsilons are, if nothing is known of what was guaranteed.
     score_name : str, default="score"
         What the scores are.
     reference_score : float or None, default=None
@@ -354,6 +338,7 @@ class PrivacyUtilityDisplay:
         is_total=False,
         spent=1.0,
         step="",
+        parameter="",
         score_name="score",
         reference_score=None,
         chance_score=None,
@@ -365,6 +350,7 @@ class PrivacyUtilityDisplay:
         self.is_total = is_total
         self.spent = spent
         self.step = step
+        self.parameter = parameter
         self.score_name = score_name
         self.reference_score = reference_score
         self.chance_score = chance_score
@@ -497,17 +483,18 @@ class PrivacyUtilityDisplay:
         if isinstance(reference, str):
             reference = _without_privacy(estimator, names)
         if is_total:
-            name, with_epsilon = "total epsilon", partial(_with_total, estimator, X, y, delta, names)
+            name, with_epsilon = "planned total epsilon", partial(_with_total, estimator, X, y, delta, names)
         else:
             name, with_epsilon = names[0], partial(_with_parameter, estimator, names[0])
         guess = DummyClassifier(strategy="prior") if is_classifier(estimator) else DummyRegressor()
         scores, reports = _vary(score, with_epsilon, splits, name, epsilons, n_repeats, label if verbose else None)
         is_of_all = is_total or all(_is_of_all(report, epsilon, owners[0]) for epsilon, report in reports)
+        unmet = "" if is_total else _said_of_unmet(_not_met(reports, owners[0]))
         return cls(
             epsilons=epsilons,
             scores=scores,
             label=label,
-            hides=_hidden(reports, owners),
+            hides=_hidden([report for _, report in reports], owners, alone=not is_of_all) + unmet,
             is_total=is_total,
             spent=max(_times_spent(report, epsilon) for epsilon, report in reports) if is_total else 1.0,
             step="" if is_of_all else _step(estimator, names[0]),
@@ -601,21 +588,21 @@ class PrivacyUtilityDisplay:
             _check_is_not_searched(clone(searched).set_params(**others), param_name)
         if label is None:
             label = param_name.rpartition("__")[0] if owner is None else type(owner).__name__
-        report = privacy_report(search.best_estimator_) if hasattr(search, "best_estimator_") else None
-        best = getattr(search, "best_params_", {}).get(param_name)  # perhaps of another grid, without an epsilon
-        is_of_all = report is not None and best is not None and _differ_in_numbers(varied, param_name)
-        is_of_all = is_of_all and _is_of_all(report, best, owner)
-        # Where the search put another step in place, or varied what says which neighbours, curves mix what they hide.
-        names = set().union(*results.get("params", ()))
-        told_by = {param_name.removesuffix("epsilon") + fact for fact in _SAY_WHAT_IS_HIDDEN}
-        is_told = report is not None and best is not None
-        is_told = is_told and not (_is_set_with(names, param_name.rpartition("__")[0]) or told_by & names)
+        best = search.best_params_.get(param_name) if hasattr(search, "best_estimator_") else None
+        # What else a search varies may change what a candidate guarantees, and only the refit states that.
+        is_known = best is not None and set().union(*results["params"]) == {param_name}
+        told = {"parameter": param_name}
+        if is_known:
+            report = privacy_report(search.best_estimator_)
+            is_of_all = _is_of_all(report, best, owner)
+            hides = _hidden([report], [owner], alone=not is_of_all)
+            hides += _said_of_unmet([*_not_met([(best, report)], owner), *_out_of_reach(epsilons, report, owner)])
+            told = {"hides": hides, "step": "" if is_of_all else _step(model, param_name)}
         return cls(
             epsilons=epsilons,
             scores=scores[best_first[first], None],
             label=label,
-            hides=_hidden(_reports_at(epsilons, best, report, owner), [owner]) if is_told else "",
-            step="" if is_of_all else "the estimator" if model is None else _step(model, param_name),
+            **told,
             score_name=score_name or scoring.replace("_", " "),
             reference_score=reference_score,
             chance_score=chance_score,
@@ -673,7 +660,8 @@ class PrivacyUtilityDisplay:
         Returns
         -------
         pandas.DataFrame
-            One row for each fit, with the columns estimator, epsilon, draw, fold and score.
+            One row for each fit, with the columns estimator, epsilon, draw, fold and score. What the epsilons are of,
+            and of whom, the axis of :meth:`plot` says.
         """
         import pandas as pd
 
@@ -683,6 +671,8 @@ class PrivacyUtilityDisplay:
 
     def _of_what(self):
         """What the epsilons are of, for the axis, and for the legend where that is not all that was released."""
+        if self.parameter:
+            return f"parameter {self.parameter}", "guarantees not known"
         if self.step:
             return _ALONE.format(self.step), "one release alone"
         if not self.is_total:
@@ -854,15 +844,15 @@ class PrivacyProfileDisplay:
         """
         if epsilons is None:
             epsilons = guarantee.epsilon * np.append(1.0, np.geomspace(0.05, 3.0, 120))
-        epsilons, neighbours = _increasing(epsilons), guarantee.adjacency
+        epsilons = _increasing(epsilons)
         return cls(
             epsilons=epsilons,
             deltas=np.array([guarantee.profile(float(epsilon)) for epsilon in epsilons]),
             target=(guarantee.epsilon, guarantee.delta),
             audited_epsilon=guarantee.audited_epsilon,
-            label=label + condition_and_marks(guarantee) if label else repr(guarantee),
+            label=f"{label}, {_in_short(guarantee)}" if label else repr(guarantee),
             void=condition_and_marks(guarantee),
-            hides=neighbours_in_short(neighbours.relation, neighbours.bound, guarantee.unit) if neighbours else "",
+            hides=neighbours_of(guarantee),
         )
 
     @classmethod
@@ -899,7 +889,7 @@ class PrivacyProfileDisplay:
         check_is_fitted(estimator, "guarantee_", msg="%(name)s has no guarantee_: it is not fitted, or not private.")
         if not is_as_stated(estimator):
             raise ValueError(f"{SET_LATER}.")
-        guarantee = estimator.guarantee_
+        guarantee = guarantee_shown(estimator)
         display = cls.from_guarantee(guarantee, epsilons=epsilons, label=label)
         if not label:
             display.label = f"{type(estimator).__name__}, {guarantee!r}"

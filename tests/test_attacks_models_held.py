@@ -22,7 +22,7 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
-from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 
 from skdprp import (
@@ -49,9 +49,10 @@ from skdprp import (
 )
 from skdprp.guarantee import PrivacyWarning
 from skdprp.histograms._columns import columns_of, count
-from skdprp.inspection import PrivacyUtilityDisplay
+from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
 from skdprp.ledger import LedgerError, entry
-from skdprp.mechanisms import add_laplace
+from skdprp.mechanisms import Published, add_laplace
+from skdprp.testing import reproducible_noise
 
 _X = np.random.default_rng(0).uniform(-1, 1, size=(200, 3))
 _Y = (_X[:, 0] > 0).astype(int)
@@ -238,7 +239,10 @@ def test_a_curve_of_a_total_is_of_as_many_models_as_each_fold_fits():
 
 
 def _axis(display):
-    return display.plot().ax_.get_xlabel().splitlines()[0]
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    name = display.plot().ax_.get_xlabel().splitlines()[0]
+    pyplot.close(display.figure_)
+    return name
 
 
 @pytest.mark.parametrize("is_searched", [False, True])
@@ -372,24 +376,62 @@ def test_no_curve_is_of_an_epsilon_that_a_search_within_sets(grid):
 
 
 def test_a_curve_of_a_search_promises_no_more_than_is_known():
-    """Without a refit nothing is; a refit speaks for candidates that differ in numbers, and not for other steps."""
+    """Without a refit nothing is, and where another parameter was varied; then the axis has the parameter's name."""
     pytest.importorskip("matplotlib").use("Agg")
     model = make_pipeline(PublicScaler((-1, 1)), _model(classes=[0, 1]))
     epsilons = {"ampclassifier__epsilon": [1.0, 10.0]}
-    of_all, of_one = "epsilon, one row replaced", "epsilon of one release of ampclassifier alone"
 
     def _name(grid, **options):
         search = GridSearchCV(model, grid, cv=KFold(2), **options).fit(_X, _Y)
         return _axis(PrivacyUtilityDisplay.from_cv_results(search))
 
-    assert _name(epsilons) == _name(epsilons | {"ampclassifier__max_norm": [1.0, 2.0]}) == of_all
-    assert _name(epsilons, refit=False) == of_one
+    assert _name(epsilons) == "epsilon, one row replaced"
+    nothing = "parameter ampclassifier__epsilon"
+    assert _name(epsilons, refit=False) == nothing
+    for name, values in (("classes", [None, [0, 1]]), ("max_norm", [1.0, 2.0]), ("delta", [1e-5, 1e-60])):
+        assert _name(epsilons | {f"ampclassifier__{name}": values}) == nothing
     steps = [StandardScaler(), PublicScaler((-1, 1))]
-    assert _name([epsilons | {"publicscaler": [step]} for step in steps]) == f"{of_one}, one row replaced"
+    assert _name([epsilons | {"publicscaler": [step]} for step in steps]) == nothing
     results = GridSearchCV(model[-1], {"epsilon": [1.0]}, cv=KFold(2), refit=False).fit(_X, _Y)
-    assert _axis(PrivacyUtilityDisplay.from_cv_results(results)) == "epsilon of one release of AMPClassifier alone"
-    display = PrivacyUtilityDisplay.from_cv_results(results.cv_results_)
-    assert _axis(display) == "epsilon of one release of the estimator alone"
+    assert _axis(PrivacyUtilityDisplay.from_cv_results(results)) == "parameter epsilon"
+    assert _axis(PrivacyUtilityDisplay.from_cv_results(results.cv_results_)) == "parameter epsilon"
+
+
+def test_a_curve_of_a_sketch_says_behind_which_maps_it_hides_a_change():
+    """Behind bins an l1 change of .9 of a row is one of 2: the loss was 1.998 at 1.0."""
+    pytest.importorskip("matplotlib").use("Agg")
+    binner = PublicBinner((-1, 1), n_bins=4, encode="onehot")
+    model = make_pipeline(binner, DPOPORP(2, noise="laplace", random_state=0), LogisticRegression())
+    hides = "l1 change of 1.0 of rows as they leave publicbinner"
+    options = {"cv": KFold(2), "n_repeats": 1, "reference": None, "chance": False}
+    display = PrivacyUtilityDisplay.from_estimator(model, _X, _Y, epsilons=[1.0], **options)
+    assert _axis(display) == f"epsilon, {hides}"
+    search = GridSearchCV(model, {"dpoporp__epsilon": [1.0, 2.0]}, cv=KFold(2)).fit(_X, _Y)
+    assert _axis(PrivacyUtilityDisplay.from_cv_results(search)) == f"epsilon, {hides}"
+    total = privacy_report(search.best_estimator_).total
+    profile = PrivacyProfileDisplay.from_guarantee(total, label="mine")
+    assert profile.plot().line_.get_label() == f"mine, {hides}"
+
+
+def test_curves_have_the_marks_of_what_they_show():
+    """Noise from a seed, and what an audit has refuted, were said to hide a row."""
+    options = {"epsilons": [1.0], "cv": KFold(2), "n_repeats": 1, "reference": None, "chance": False}
+    with reproducible_noise(0):
+        display = PrivacyUtilityDisplay.from_estimator(_model(classes=[0, 1]), _X, _Y, **options)
+    assert display.hides == "one row replaced [seeded: not private]"
+    search = GridSearchCV(_model(classes=[0, 1]), {"epsilon": [1.0, 2.0]}, cv=KFold(2)).fit(_X, _Y)
+    refuted = replace(search.best_estimator_.guarantee_, audited_epsilon=9.0)
+    search.best_estimator_.guarantee_ = refuted
+    assert refuted.violation in PrivacyUtilityDisplay.from_cv_results(search).hides
+
+
+def test_all_that_shows_a_search_has_the_marks_of_its_winner():
+    """Its page and its profile had none, beside a report that had."""
+    search = DPSearchCV(make_pipeline(_binner(), _model()), {}, n_trials=1, epsilon=2.0, delta=1e-4).fit(_X, _Y)
+    step = search.best_estimator_[-1]
+    step.guarantee_ = replace(step.guarantee_, audited_epsilon=9.0)
+    assert "VIOLATED" in search._repr_html_()
+    assert "VIOLATED" in PrivacyProfileDisplay.from_estimator(search).void
 
 
 def test_a_search_behind_a_step_that_takes_groups_is_priced_as_it_is_fitted():
@@ -625,6 +667,10 @@ _WORDS[17] = "HIV"
 _IS_FLU = (_WORDS[:, 0] == "flu").astype(int)
 
 
+def _listed():
+    return OneHotEncoder(handle_unknown="ignore", categories=[["flu", "cold"]])
+
+
 def _encoded(**options):
     return make_pipeline(OneHotEncoder(handle_unknown="ignore", **options), _model(classes=[0, 1]))
 
@@ -636,6 +682,7 @@ def _encoded(**options):
         FixedThresholdClassifier,
         lambda base: ColumnTransformer([("bins", base[0], [0])], sparse_threshold=0),
         lambda base: ColumnTransformer([], remainder=base[0], sparse_threshold=0),
+        lambda base: ColumnTransformer([("none", base[0], [])], remainder=_listed(), sparse_threshold=0),
     ],
 )
 def test_a_file_holds_nothing_that_parameters_had_learnt_of_which_a_fit_makes_clones(composite, tmp_path):
@@ -649,12 +696,12 @@ def test_a_file_holds_nothing_that_parameters_had_learnt_of_which_a_fit_makes_cl
     model.fit(_WORDS, _IS_FLU)
     report = privacy_report(model)
     assert report.total is not None
-    assert any("no pickle of it is published" in text for text in report.total.assumptions)
+    assert any("neither pickles nor diagrams of it are published" in text for text in report.total.assumptions)
     save_model(tmp_path / "model.npz", model)
     assert b"HIV" not in (tmp_path / "model.npz").read_bytes()
     saved = load_model(tmp_path / "model.npz").estimator
     assert np.array_equal(saved.predict(_WORDS), model.predict(_WORDS))
-    assert not any("pickle" in text for text in privacy_report(saved).total.assumptions)
+    assert not any("pickles" in text for text in privacy_report(saved).total.assumptions)
 
 
 @pytest.mark.parametrize("kind", [OneHotEncoder, OrdinalEncoder])
@@ -670,3 +717,52 @@ def test_an_encoder_that_is_fitted_again_keeps_what_it_has_counted_before_and_is
     assert report.total is None
     assert "a new one" in report.steps[0].remark
     assert privacy_report(clone(model).fit(_WORDS, _IS_FLU)).total is not None
+
+
+def test_no_diagram_of_a_search_shows_what_its_estimator_had_learnt_before():
+    """The page had the exact means of all rows."""
+    tried = make_pipeline(StandardScaler(), _model(classes=[0, 1])).fit(_X, _Y)
+    grid = {"standardscaler": [PublicScaler((-1, 1)), PublicBinner((-1, 1), n_bins=4)]}
+    search = DPSearchCV(tried, grid, n_trials=1, epsilon=2.0, delta=1e-4)
+    for shown in (search, search.fit(_X, _Y), make_pipeline(search)):
+        assert "mean_" not in shown._repr_html_()
+
+
+@pytest.mark.parametrize(
+    "step", [lambda scaler: FrozenEstimator(scaler), lambda scaler: FunctionTransformer(scaler.transform)]
+)
+def test_a_search_takes_nothing_fitted_of_which_no_clone_is_made(step):
+    """Each candidate replaced it, and the file had the exact means of all rows."""
+    steps = Pipeline([("scaler", step(StandardScaler().fit(_X))), ("model", _model(classes=[0, 1]))])
+    search = DPSearchCV(steps, {"scaler": ["passthrough"]}, n_trials=1, epsilon=2.0, delta=1e-4)
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="holds a fitted StandardScaler"):
+        search.fit(_X, _Y)
+    assert not ledger.entries
+
+
+def test_copies_of_a_search_hold_nothing_that_an_array_of_estimators_has_learnt_since():
+    """An array of objects was copied with all that is in it."""
+    grid = {"standardscaler": np.array([DPScaler(bounds=(-1, 1)), PublicScaler((-1, 1))], dtype=object)}
+    tried = make_pipeline(StandardScaler(), _model(classes=[0, 1]))
+    search = DPSearchCV(tried, grid, n_trials=1, epsilon=2.0, delta=1e-4).fit(_X, _Y)
+    grid["standardscaler"][0].set_params(epsilon=50.0).fit(_X)
+    copied = pickle.loads(pickle.dumps(search))
+    assert not any(hasattr(one, "guarantee_") for given in _grids(copied) for one in given["standardscaler"])
+
+
+def test_a_curve_of_a_model_behind_a_sketch_is_of_the_model_alone():
+    """All that the fits released was for a change within a row."""
+    model = make_pipeline(DPOPORP(2, max_change=0.01, epsilon=1.0, random_state=0), _model(classes=[0, 1]))
+    options = {"param_name": "ampclassifier__epsilon", "cv": KFold(2), "n_repeats": 1, "reference": None}
+    display = PrivacyUtilityDisplay.from_estimator(model, _X, _Y, epsilons=[1.0, 3.0], **options)
+    assert display.step == "ampclassifier"
+    search = GridSearchCV(model, {"ampclassifier__epsilon": [1.0, 3.0]}, cv=KFold(2)).fit(_X, _Y)
+    assert PrivacyUtilityDisplay.from_cv_results(search).step == "ampclassifier"
+
+
+def test_a_curve_of_one_noise_multiplier_says_how_large_delta_is():
+    """At .1 it was .667 without a word."""
+    model = DPSGDClassifier(calibration=Published(noise_multiplier=1.0), classes=[0, 1])
+    options = {"cv": KFold(2), "n_repeats": 1, "reference": None, "chance": False}
+    display = PrivacyUtilityDisplay.from_estimator(model, _X, _Y, epsilons=[0.1], **options)
+    assert re.search(r"delta up to [01]\.\d+$", display.hides)

@@ -36,6 +36,7 @@ from skdprp import (
     iDPSignRP,
     testing,
 )
+from skdprp._calibration import state
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
@@ -465,6 +466,30 @@ class CountsExactly(Means):
         return X
 
 
+class ForgetsWhatIsGiven(AMPClassifier):
+    def fit(self, X, y):
+        super().fit(X, y)
+        state(self, replace(self.guarantee_, given=""))
+        return self
+
+
+class RemembersWhatIsMissing(Means):
+    def validated(self, X):
+        try:
+            X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
+        except (TypeError, ValueError):
+            raise ValueError("X has to be a table of numbers.") from None
+        if np.isinf(X).any():
+            raise ValueError("X has to be finite.")
+        self.indicator_ = np.isnan(X).any(axis=0)
+        return np.nan_to_num(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
 class PicklesRows(Means):
     def fit(self, X, y=None):
         MEMORY[id(self)] = super().fit(X) and np.array(X)
@@ -560,6 +585,19 @@ class LeavesEmptyRows(Noisy):
         return released
 
 
+class LeavesWhatIsLarge(Noisy):
+    def with_noise(self, X):
+        released = np.array(super().with_noise(X))
+        return np.where(np.abs(dense(X)) > 10, dense(X), released)
+
+
+class LeavesBits(Noisy):
+    def with_noise(self, X):
+        released = np.where(np.array(super().with_noise(X)) > 0, 1.0, -1.0)
+        released[:, 1:] = np.where(dense(X)[:, 1:] > 0, 1.0, -1.0)
+        return released
+
+
 class PassesRowsOfTheFitOn(Noisy):
     def fit_transform(self, X, y=None):
         self.fit(X)
@@ -630,6 +668,11 @@ BROKEN = [
     (HidesTheSeed(), {"seeded_noise_is_marked"}),
     (KeepsARow(), {"attributes_hold_nothing_of_the_rows"}),
     (CountsExactly(), {"attributes_hold_nothing_of_the_rows"}),
+    (
+        ForgetsWhatIsGiven(delta=1e-6),
+        {"attributes_hold_nothing_of_the_rows", "ledgers_have_every_release", "reports_charge_what_was_released"},
+    ),
+    (RemembersWhatIsMissing(), {"attributes_hold_nothing_of_the_rows"}),
     (PicklesRows(), {"attributes_hold_nothing_of_the_rows"}),
     (PrintsRows(), {"attributes_hold_nothing_of_the_rows"}),
     (TakesItsBoundFromTheRows(), {"scales_tell_nothing_of_the_rows", "attributes_hold_nothing_of_the_rows"}),
@@ -641,6 +684,8 @@ BROKEN = [
     (SumsInAnotherType(), {"one_row_sets_no_type"}),
     (LeavesAColumn(), {"every_number_has_noise"}),
     (LeavesEmptyRows(), {"every_number_has_noise"}),
+    (LeavesWhatIsLarge(), {"every_number_has_noise"}),
+    (LeavesBits(), {"every_number_has_noise"}),
     (PassesRowsOfTheFitOn(), {"every_number_has_noise"}),
     (SortsRows(), {"other_rows_are_irrelevant"}),
     (CentresByTheFirst(), {"other_rows_are_irrelevant"}),

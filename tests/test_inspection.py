@@ -186,7 +186,7 @@ def test_of_several_private_steps_the_total_is_varied(monkeypatch, capsys):
     np.testing.assert_allclose([total.epsilon for total in totals], [0.5, 0.5, 5.0, 5.0], rtol=1e-5)
     assert max(total.epsilon / epsilon for total, epsilon in zip(totals, [0.5, 0.5, 5.0, 5.0], strict=True)) <= 1
     np.testing.assert_allclose([total.delta for total in totals], 1e-6, rtol=1e-9)
-    assert "DPBinner, AMPClassifier, 1 of 2: total epsilon = 0.5, mean" in capsys.readouterr().out
+    assert "DPBinner, AMPClassifier, 1 of 2: planned total epsilon = 0.5, mean" in capsys.readouterr().out
     assert display.scores.shape == (2, 2, 2) and display.scores[1].mean() > 0.9 and display.reference_score > 0.99
     label = display.plot().ax_.get_xlabel()
     assert label.startswith("total epsilon of all private steps, one row replaced\n")
@@ -258,20 +258,28 @@ def test_a_search_hides_what_its_refit_recorded(grid, refit, hides, two_digits):
 
 
 def test_from_cv_results_names_the_step_where_others_release_as_well(two_digits):
-    """In any candidate, whichever is the best, and where one step releases several times, or nobody knows."""
+    """Where one step releases several times; and the parameter where more is varied, or no refit states anything."""
     model, of_model = make_pipeline(Normalizer(), AMPClassifier(delta=1e-6)), {"ampclassifier__epsilon": [1.0, 10.0]}
     placed = {"normalizer": [Normalizer(), DPBinner(3, sparse_output=False)], **of_model}
     of_inner = {"estimator__ampclassifier__epsilon": [1.0]}
-    for estimator, grid, step, without_refit in (
-        (model, of_model, "", "ampclassifier"),
-        (model, placed, "ampclassifier", "ampclassifier"),
-        (FixedThresholdClassifier(model), of_inner, "", "estimator__ampclassifier"),
-        (BaggingClassifier(AMPClassifier(), n_estimators=2), {"estimator__epsilon": [1.0]}, "estimator", "estimator"),
-        (DPSearchCV(model, {}, n_trials=1), {"epsilon": [1.0]}, "", "DPSearchCV"),
+    for estimator, grid, step, parameter in (
+        (model, of_model, "", "ampclassifier__epsilon"),
+        (model, placed, None, "ampclassifier__epsilon"),
+        (FixedThresholdClassifier(model), of_inner, "", "estimator__ampclassifier__epsilon"),
+        (
+            BaggingClassifier(AMPClassifier(), n_estimators=2),
+            {"estimator__epsilon": [1.0]},
+            "estimator",
+            "estimator__epsilon",
+        ),
+        (DPSearchCV(model, {}, n_trials=1), {"epsilon": [1.0]}, "", "epsilon"),
     ):
-        for refit, name in ((True, step), (False, without_refit)):
+        for refit in (True, False):
             search = GridSearchCV(estimator, grid, cv=2, refit=refit).fit(*two_digits)
-            assert PrivacyUtilityDisplay.from_cv_results(search).step == name
+            display = PrivacyUtilityDisplay.from_cv_results(search)
+            is_known = refit and step is not None
+            assert (display.step, display.parameter) == ((step, "") if is_known else ("", parameter))
+            assert bool(display.hides) == (is_known and step != "estimator")  # of bagging nothing is known
 
 
 def test_from_cv_results_needs_an_epsilon():
@@ -423,7 +431,7 @@ def test_profile_plot_shows_target_and_audit():
     assert (target.get_xdata()[0], target.get_ydata()[0]) == (1.0, 1e-6)
     assert (audited.get_xdata()[0], audited.get_ydata()[0]) == (0.6, 1e-6)
     labels = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert labels == ["Gaussian", "audited: epsilon at least 0.6"]
+    assert labels == ["Gaussian, l1 change of 1.0", "audited: epsilon at least 0.6"]
 
 
 def test_profile_plot_of_pure_and_of_tiny_delta():
@@ -452,15 +460,18 @@ def test_other_definitions_have_no_profile():
         (AMPClassifier(), "one row replaced, given the set of labels"),
         (AMPClassifier(adjacency="add_remove"), "one row blank or not, given the set of labels"),
         (AMPClassifier(classes=[0, 1]), "one row replaced"),
-        (DPSignOPORP(2, max_change=0.5), "one coordinate changed by 0.5"),
-        (DPSignRP(2, max_change=0.5), "l1 change of 0.5"),
-        (DPOPORP(2, adjacency="l2"), "l2 change of 1.0"),
-        (iDPSignRP(2, method="rr", projection="oporp"), "one coordinate changed by 1.0, individual DP"),
-        (iDPSignRP(2), "l1 change of 1.0, individual DP"),
-        (AMPClassifier(calibration="published"), "one row replaced, as claimed, given the set of labels"),
-        (AMPClassifier(calibration=Published(analytic=True)), "one row replaced, as claimed, given the set of labels"),
-        (DPSGDClassifier(calibration=Published(noise_multiplier=2.0)), "one row replaced, given the set of labels"),
-        (MIDPRegressor(), "one entry of at most 1.0, in bits"),
+        (DPSignOPORP(2, max_change=0.5), "one coordinate changed by 0.5{}"),
+        (DPSignRP(2, max_change=0.5), "l1 change of 0.5{}"),
+        (DPOPORP(2, adjacency="l2"), "l2 change of 1.0{}"),
+        (iDPSignRP(2, method="rr", projection="oporp"), "one coordinate changed by 1.0{}, individual DP"),
+        (iDPSignRP(2), "l1 change of 1.0{}, individual DP"),
+        (AMPClassifier(calibration="published"), "one row replaced, given the set of labels, as claimed"),
+        (AMPClassifier(calibration=Published(analytic=True)), "one row replaced, given the set of labels, as claimed"),
+        (
+            DPSGDClassifier(calibration=Published(noise_multiplier=2.0)),
+            "one row replaced, given the set of labels, delta up to 1.0",
+        ),
+        (MIDPRegressor(), "one entry of at most 1.0{}, in bits"),
     ],
 )
 def test_legend_says_what_is_hidden(model, hidden, two_digits):
@@ -470,10 +481,11 @@ def test_legend_says_what_is_hidden(model, hidden, two_digits):
     for before, alone in ((Normalizer(), ""), (MaxAbsScaler(), "one release alone, ")):
         pipeline = make_pipeline(before, model, *last)
         display = PrivacyUtilityDisplay.from_estimator(pipeline, *two_digits, **known)
+        told = hidden.format("" if alone else f" of rows as they leave {type(before).__name__.lower()}")
         lines = display.plot().line_.get_label().splitlines()
-        assert " ".join(lines) == f"{type(model).__name__}, {alone}{hidden}" and max(map(len, lines)) <= 78
+        assert " ".join(lines) == f"{type(model).__name__}, {alone}{told}" and max(map(len, lines)) <= 78
         named = display.plot(label="mine").line_.get_label()
-        assert " ".join(named.splitlines()) == f"mine, {alone}{hidden}"
+        assert " ".join(named.splitlines()) == f"mine, {alone}{told}"
 
 
 def test_legends_of_five_long_names_stay_in_the_figure(display):

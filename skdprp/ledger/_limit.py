@@ -1,7 +1,7 @@
 """The limit of a ledger: a budget that no entry passes."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from .._adjacency import Unit
@@ -83,23 +83,27 @@ class Limit:
             spent.add(self._rows_of(entry), self.costs(entry))
         return self._allows(spent.costs) and not any(self._refusal(entry.guarantee) for entry in entries)
 
-    def line(self, entries):
+    def line(self, entries, *, has_adaptive=True):
         """Say what entries have spent of it, and what is left for a release of all rows."""
         spent = Spent()
         for entry in entries:
             spent.add(self._rows_of(entry), self.costs(entry))
         left, more = self._left(spent, ()), ", of one part perhaps more" * any(map(self._rows_of, entries))
+        given = " and ".join(dict.fromkeys(entry.guarantee.given for entry in entries if entry.guarantee.given))
+        stated = replace(self.guarantee, given=given)
         costs = [rounded_up(cost) for cost in spent.costs]
         if self.composition == "basic":
             # A person may have rows in each part, so that the sums over persons are others than those over rows.
-            as_adaptive = " as in the line adaptive" * all(entry.guarantee.unit == self.unit for entry in entries)
+            as_adaptive = " as in the line adaptive" * (
+                has_adaptive and all(entry.guarantee.unit == self.unit for entry in entries)
+            )
             spent = f"({printed_up(costs[0], 6)}, {printed_up(costs[1])})"
             left = f"({printed_down(left[0], 6)}, {printed_down(left[1])})"
             sums = f"epsilons and deltas added up{as_adaptive}"
-            return f"{self.guarantee!r}, {sums}; spent {spent}, left {left}{more}"
+            return f"{stated!r}, {sums}; spent {spent}, left {left}{more}"
         spent, most = math.sqrt(costs[0]) / _SQUARED, math.sqrt(self._most[0]) * _SQUARED
         return (
-            f"{self.guarantee!r}, squares of mu added up, unlike in the lines above; spent mu = {printed_up(spent)} of "
+            f"{stated!r}, squares of mu added up, unlike in the lines above; spent mu = {printed_up(spent)} of "
             f"{printed_down(most)}, left {self._left_of_noise(left, self.delta)}{more}"
         )
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from .._adjacency import Unit
 from .._label import AS_THEY_REACH_IT, as_html, as_text, neighbours_sentence
-from ..guarantee import Definition, PrivacyGuarantee, compose
+from ..guarantee import DISJOINT, Definition, PrivacyGuarantee, compose
 
 _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
 _AS_NO_FLOAT = Fraction(2) ** 1024  # what an infinite cost counts as: no float is as large
@@ -178,7 +178,7 @@ class Total:
 class Totals(tuple):
     """Totals by definition and neighbours, and what is spent of the limit: they print as text and HTML."""
 
-    limit = ""
+    limit, limit_assumes = "", ()
 
     def __repr__(self):
         return "\n\n".join(map(as_text, self._facts())) or _NOTHING_YET
@@ -192,7 +192,8 @@ class Totals(tuple):
         if not self:
             return [{"releases": "none yet", **limit, "not counted": _NOT_COUNTED}] if limit else []
         facts = [total.facts() for total in self]
-        assumed = dict.fromkeys(text for total in self if total.guarantee for text in total.guarantee.assumptions)
+        of_totals = [text for total in self if total.guarantee for text in total.guarantee.assumptions]
+        assumed = dict.fromkeys([*of_totals, *self.limit_assumes])
         for said_above in (_FIXED_BEFORE, _COMPARED_THERE):
             assumed.pop(said_above, None)
         last = {"assumed": (*assumed,)} if assumed else {}
@@ -206,8 +207,21 @@ def totals(entries, delta, limit):
         guarantee = entry.guarantee
         kinds.setdefault((guarantee.definition, guarantee.unit, guarantee.adjacency), guarantee)
     of_all = Totals(_total(entries, kind, delta, limit) for kind in kinds.values())
-    of_all.limit = "" if limit is None else limit.line(entries)
+    if limit is not None:
+        has_adaptive = all(total.adaptive for total in of_all)
+        of_all.limit = limit.line(entries, has_adaptive=has_adaptive)
+        of_all.limit_assumes = _assumed_of_sums(entries)
     return of_all
+
+
+def _assumed_of_sums(entries):
+    """What has to hold for what a limit counts, also where no kind of neighbours has a total."""
+    guarantees = [entry.guarantee for entry in entries]
+    units = dict.fromkeys(one.unit for one in guarantees)
+    texts = [text for one in guarantees for text in one.assumptions]
+    texts += [DISJOINT.format(unit) for unit in units if any(entry.rows for entry in entries)]
+    texts += [_EACH_PERSON_ONCE if unit == Unit.PERSON else _EACH_ONCE for unit in units]
+    return tuple(texts)
 
 
 def _total(entries, kind, delta, limit):

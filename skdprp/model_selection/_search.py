@@ -45,6 +45,7 @@ from ..ledger._ledger import thrown_away
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target, searched_profile
 from ..report import AS_PLANNED, NO_GROUPS
+from ..report._data_independent import is_data_independent
 from ..report._rehearsal import (
     LAZY,
     PublicFacts,
@@ -57,6 +58,7 @@ from ..report._rehearsal import (
 from ..report._structure import (
     all_steps,
     fitted_among,
+    guarantee_shown,
     has_guarantee,
     holds_private,
     is_ensemble,
@@ -76,6 +78,10 @@ _FROZEN = (
 _FITTED_IN_GRID = (
     "param_grid holds a fitted {}, and best_params_ and files of this search would publish what it has learnt: give a "
     "new one, such as clone(...) of it. Each trial fits it anew in any case."
+)
+_FITTED_WITHIN = (
+    "`estimator` holds a fitted {} of which no clone is made, as a FrozenEstimator or a function does, and pickles and "
+    "files of this search would publish what it has learnt: put it before the search, or a new one in its place."
 )
 _FAILED = (
     "A trial failed, and the search with it: {}, of the candidate {}. Nothing is released, but epsilon is spent. Fit "
@@ -464,6 +470,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def _candidates(self, facts):
         """All candidates, which are public."""
+        if (fitted := fitted_among([clone(self.estimator)])) is not None and not is_data_independent(fitted):
+            raise ValueError(_FITTED_WITHIN.format(type(fitted).__name__))
         found = []
         for params in ParameterGrid(self.param_grid):
             candidate = _plain(clone(self.estimator).set_params(**clone(params, safe=False)))
@@ -553,6 +561,15 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def __getstate__(self):
         return as_given(super().__getstate__())
+
+    def _sk_visual_block_(self):
+        """Show what it found, or was given, without what that had learnt before, in a block of scikit-learn."""
+        name = "best_estimator_" if hasattr(self, "best_estimator_") else "estimator"
+        shown = self.best_estimator_ if name == "best_estimator_" else clone(self.estimator)
+        return FeatureUnion([(name, shown)])._sk_visual_block_()
+
+    def _shown_guarantee(self):
+        return guarantee_shown(self)
 
     @silent
     def predict(self, X):
@@ -669,6 +686,10 @@ def _clone(value):
     """Clone the estimators in a value, in grids and dicts too, which scikit-learn copies with all that is in them."""
     if isinstance(value, dict):
         return {name: _clone(one) for name, one in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        cloned = np.empty_like(value)
+        cloned.flat = [_clone(one) for one in value.flat]
+        return cloned
     return [_clone(one) for one in value] if type(value) is list else clone(value, safe=False)
 
 

@@ -21,6 +21,7 @@ from ..mechanisms.published import Published
 from ..model_selection import DPSearchCV
 from ..model_selection._search import as_given
 from ..preprocessing._table import TableColumns
+from ..report._structure import COMPOSITES, lets_pass, parts
 
 _ESTIMATORS = (
     *(linear_model.AMPClassifier, linear_model.DPRidge, linear_model.MIDPRegressor),
@@ -43,12 +44,6 @@ _RECORDS = (
 )
 _TYPES = (bool, int, float, str, np.float64, np.float32, np.int64, np.int32, np.uint8)
 _PLAIN_ARRAYS = "biufUS"
-# Parameters of which a fit makes clones, where other composites fit the estimators that they were given.
-_CLONED = {
-    **dict.fromkeys([multiclass.OneVsRestClassifier, multioutput.MultiOutputClassifier], ("estimator",)),
-    **dict.fromkeys([multioutput.MultiOutputRegressor, model_selection.FixedThresholdClassifier], ("estimator",)),
-    compose.ColumnTransformer: ("transformers", "remainder"),
-}
 _LEFT_OUT = "_sklearn_output_config"  # which is for whoever calls set_output
 
 
@@ -75,11 +70,26 @@ def _make_record(parts):
 
 
 def _held_by(estimator):
-    """Parameters and fitted attributes, without what parameters have learnt of which a fit makes clones."""
+    """Parameters and fitted attributes, without what estimators had learnt that the last fit did not fit."""
     held = {name: value for name, value in vars(estimator).items() if name != _LEFT_OUT}
     if type(estimator) is DPSearchCV:
         return as_given(held)
-    return held | {name: clone(held[name], safe=False) for name in _CLONED.get(type(estimator), ())}
+    if type(estimator) not in COMPOSITES:
+        return held
+    fitted = {id(part) for _, part in parts(estimator)}
+    # A ColumnTransformer keeps what it was given in attributes, too; all else that others keep is of the last fit.
+    names = held if type(estimator) is compose.ColumnTransformer else estimator.get_params(deep=False)
+    return held | {name: _unless_fitted(held[name], fitted) for name in names if name in held}
+
+
+def _unless_fitted(value, fitted):
+    """A value with clones of all estimators in it but those of some ids, and functions that let columns pass."""
+    if isinstance(value, dict):
+        return type(value)((name, _unless_fitted(one, fitted)) for name, one in value.items())
+    if type(value) in (list, tuple):
+        return type(value)(_unless_fitted(one, fitted) for one in value)
+    is_kept = not hasattr(value, "get_params") or id(value) in fitted or lets_pass(value)
+    return value if is_kept else clone(value)
 
 
 def _make_estimator(parts):

@@ -52,13 +52,14 @@ def branches(estimator):
         # By len: scikit-learn before 1.7 has a list of the columns of the remainder that warns whoever looks into it.
         given = [(name, step) for name, step, columns in steps if not isinstance(columns, _LISTS) or len(columns)]
         # A fit puts a transformer in the place of the word, which a candidate of a search still has.
-        return [(name, "passthrough" if _is_identity(step) else step) for name, step in given]
+        return [(name, "passthrough" if lets_pass(step) else step) for name, step in given]
     if kind is FixedThresholdClassifier:
         return [("estimator", getattr(estimator, "estimator_", estimator.estimator))]
     return list(enumerate(getattr(estimator, "estimators_", []))) if kind in _SAME_ROWS else []
 
 
-def _is_identity(step):
+def lets_pass(step):
+    """Whether a fit has put it in the place of the word that lets columns pass as they are."""
     return type(step) is FunctionTransformer and step.func is None
 
 

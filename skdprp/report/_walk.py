@@ -145,7 +145,8 @@ _AS_WIDE = "{}: how many columns come out does not depend on what was released b
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
 _CONFIGURED = "{}: set_config(transform_output=...) was the same at the fit as now"
 _NOT_PICKLED = (
-    "{}: no pickle of it is published, which holds what its parameters had learnt before, as no file of save_model does"
+    "{}: neither pickles nor diagrams of it are published, which hold what its parameters had learnt before, as no "
+    "file of save_model does"
 )
 _JOINS = (
     "joins sketches, whose rows are numbered from 0, to columns of other rows where the index of a frame says so: "

@@ -5,13 +5,14 @@ from contextlib import suppress
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
+from sklearn.utils import get_tags
 
 from .._adjacency import Relation
 from ..audit._result import clopper_pearson, epsilon_bound
 from ..guarantee import Definition
 from ..mechanisms.mutual_information import information_delta
 from ..report import privacy_report
-from ._case import INTEGERS, SURE
+from ._case import INTEGERS, SURE, error_of
 from ._contents import fingerprints, numbers_in
 from ._tape import tape_of
 
@@ -28,7 +29,7 @@ def _attributes_hold_nothing_of_the_rows(case):
     kept = {name: one for name, one in first.items() if all(other.get(name) == one for other in others)}
     noise = first.keys() - kept.keys()
     n_fits = 0
-    for data in (_nearly_all_alike(case), *case.odd):
+    for data in (_nearly_all_alike(case), *case.odd, *_rare(case)):
         state = _state(case, data)
         # A name that one of them does not have is no less a difference: keys of a dictionary may be values of rows.
         for name in [name for name in kept | state if name not in noise and kept.get(name) != state.get(name)]:
@@ -116,6 +117,20 @@ def _nearly_all_alike(case):
         classes, first = np.unique(case.y, return_index=True)
         y[first] = classes
     return X, y
+
+
+def _rare(case):
+    """Data with what one row alone has, as far as accepted: a label, unless labels are in common, and no number."""
+    tables, found = [], case.fitted.guarantee_
+    if is_classifier(case.estimator) and not found.given:
+        rare = case.y.max() + 1 if case.y.dtype.kind in "iuf" else f"no {case.y[1]}"
+        labels = case.y.tolist()
+        tables.append((case.X, np.array([labels[0], rare, *labels[2:]])))
+    if get_tags(case.estimator).input_tags.allow_nan:
+        X = case.X.copy()
+        X[1, 0] = np.nan
+        tables.append((X, *case.data[1:]))
+    return [data for data in tables if error_of(lambda data=data: case.fit(*data)) is None]
 
 
 def _nearest(case, here, there, is_kept):
