@@ -74,6 +74,13 @@ def _tape():
     return next((block.tape for block in innermost(_SEEDED) if block.tape is not None), None)
 
 
+def _record(tape, kind, scale, values):
+    """Record what noise would be added to; where a tape is played again, that releases what it did before."""
+    tape.append((kind, scale, values.copy()))
+    if hasattr(tape, "play"):
+        tape.play(values)
+
+
 def is_seeded():
     """Whether noise drawn here comes from a seed, which makes it no protection at all."""
     return next(innermost(_SEEDED), None) is not None
@@ -228,8 +235,7 @@ def _flat_view(values):
 
 def _add(values, scale, rounded):
     if (tape := _tape()) is not None:
-        tape.append((rounded.__name__, scale, values.copy()))
-        return
+        return _record(tape, rounded.__name__, scale, values)
     if not values.size:  # as of a column without any category
         return
     flat = _flat_view(values)
@@ -284,8 +290,7 @@ def add_spherical(values, scale, *, shape, power):
     near the pole of densities with a smaller shape this is not derived.
     """
     if (tape := _tape()) is not None:
-        tape.append((repr({"shape": shape, "power": power}), scale, values.copy()))
-        return
+        return _record(tape, repr({"shape": shape, "power": power}), scale, values)
     flat = _flat_view(values)
     if scale == 0:  # as in `_add`
         return check_recorded(seeded=False)

@@ -22,7 +22,8 @@ from ._label import condition_and_marks, neighbours_of
 from .guarantee import Definition
 from .model_selection import set_budget
 from .report import privacy_report
-from .report._structure import guarantee_shown, is_ensemble
+from .report._structure import guarantee_shown, is_ensemble, is_of_library
+from .report._walk import KEEP_LABELS, given_the_labels
 
 __all__ = ["PrivacyProfileDisplay", "PrivacyUtilityDisplay"]
 
@@ -187,16 +188,17 @@ def _is_claimed(owner):
     return calibration == "published" or getattr(calibration, "noise_multiplier", 0) is None
 
 
-def _hidden(reports, owners, *, alone):
+def _hidden(reports, owners, holders, *, alone):
     """What the guarantees hide that an epsilon is of: those of some steps alone, or else of all that fits released."""
+    ensembles = [holder for holder in holders if isinstance(holder, KEEP_LABELS)]
     kinds, told, deltas = {type(owner).__name__ for owner in owners}, {}, [0.0]
     for report in reports:
         own = [line.guarantee for line in report.steps if line.guarantee and line.estimator in kinds]
         of_all = report.private
         if of_all is not None and not alone:
             own = [of_all]
-        elif of_all is not None and of_all.given:  # what an ensemble adds for its members
-            own = [replace(one, given=of_all.given) for one in own]
+        for ensemble in ensembles if alone else ():
+            own = [given_the_labels(one, ensemble) for one in own]
         for one in own:
             told.setdefault(_in_short(one), None)
             deltas.append(one.delta)
@@ -494,7 +496,8 @@ class PrivacyUtilityDisplay:
             epsilons=epsilons,
             scores=scores,
             label=label,
-            hides=_hidden([report for _, report in reports], owners, alone=not is_of_all) + unmet,
+            hides=_hidden([report for _, report in reports], owners, _holders(estimator, names[0]), alone=not is_of_all)
+            + unmet,
             is_total=is_total,
             spent=max(_times_spent(report, epsilon) for epsilon, report in reports) if is_total else 1.0,
             step="" if is_of_all else _step(estimator, names[0]),
@@ -590,12 +593,12 @@ class PrivacyUtilityDisplay:
             label = param_name.rpartition("__")[0] if owner is None else type(owner).__name__
         best = search.best_params_.get(param_name) if hasattr(search, "best_estimator_") else None
         # What else a search varies may change what a candidate guarantees, and only the refit states that.
-        is_known = best is not None and set().union(*results["params"]) == {param_name}
+        is_known = best is not None and is_of_library(owner) and set().union(*results["params"]) == {param_name}
         told = {"parameter": param_name}
         if is_known:
             report = privacy_report(search.best_estimator_)
             is_of_all = _is_of_all(report, best, owner)
-            hides = _hidden([report], [owner], alone=not is_of_all)
+            hides = _hidden([report], [owner], _holders(model, param_name), alone=not is_of_all)
             hides += _said_of_unmet([*_not_met([(best, report)], owner), *_out_of_reach(epsilons, report, owner)])
             told = {"hides": hides, "step": "" if is_of_all else _step(model, param_name)}
         return cls(

@@ -24,9 +24,10 @@ def test_the_help_says_how_a_ledger_is_shown(points, capsys):
         main(["fit", "--help"])
     assert "print(skdprp.PrivacyLedger('people.jsonl'))" in " ".join(capsys.readouterr().out.split())
     main([*FIT, *BOUNDS, *LEDGER, "--epsilon", "0.4", "--limit", "1"])
-    line = "limit (1.0, 1e-05)-DP, one row replaced, epsilons and deltas added up as in the line adaptive; spent (0.4, "
+    given = ", given the set of labels" * ("--classes" not in FIT)
+    line = f"limit (1.0, 1e-05)-DP, one row replaced{given}, epsilons and deltas added up as in the line adaptive; "
     for shown in (capsys.readouterr().out, str(PrivacyLedger("spent.jsonl"))):
-        assert line in " ".join(shown.split())
+        assert f"{line}spent (0.4, " in " ".join(shown.split())
 
 
 def test_fits_of_several_runs_add_up_in_one_file_until_the_limit(points, folder, capsys):

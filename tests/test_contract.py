@@ -459,6 +459,21 @@ class KeepsARow(Means):
         return X
 
 
+class KeepsWhatIsLeft(Means):
+    def fit(self, X, y=None):
+        super().fit(X)
+        rows = np.clip(self.validated(X), -self.bound, self.bound)
+        self.inertia_ = float(np.square(rows - self.means_).sum())
+        return self
+
+
+class KeepsLabelsOfRows(Means):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.labels_ = (self.validated(X) > self.means_).sum(axis=1)
+        return self
+
+
 class CountsExactly(Means):
     def validated(self, X):
         X = super().validated(X)
@@ -655,26 +670,28 @@ BROKEN = [
         Remembers(),
         CALLS
         | {"seeds_repeat_no_noise", "folds_share_no_noise", "audit_refutes_nothing"}
-        | {"attributes_hold_nothing_of_the_rows"},
+        | {"attributes_hold_nothing_of_the_rows", "attributes_follow_from_releases"},
     ),
     # Whose audit takes rows as trials: how far apart two noises are, of the rows of two calls, is chance.
     (OneNoiseForAllRows(), {"rows_and_classes_share_no_noise"}, {"audit_refutes_nothing"}),
     # One number on a grid of some 1,700 steps to its standard deviation: two draws are alike once in some 6,000 pairs.
     (
         OneNoiseForAllColumns(),
-        {"rows_and_classes_share_no_noise", "audit_refutes_nothing"},
+        {"rows_and_classes_share_no_noise", "audit_refutes_nothing", "attributes_follow_from_releases"},
         CALLS | {"seeds_repeat_no_noise", "folds_share_no_noise"},
     ),
     (HidesTheSeed(), {"seeded_noise_is_marked"}),
-    (KeepsARow(), {"attributes_hold_nothing_of_the_rows"}),
-    (CountsExactly(), {"attributes_hold_nothing_of_the_rows"}),
+    (KeepsARow(), {"attributes_hold_nothing_of_the_rows", "attributes_follow_from_releases"}),
+    (KeepsWhatIsLeft(), {"attributes_follow_from_releases"}),
+    (KeepsLabelsOfRows(), {"attributes_follow_from_releases"}),
+    (CountsExactly(), {"attributes_hold_nothing_of_the_rows", "attributes_follow_from_releases"}),
     (
         ForgetsWhatIsGiven(delta=1e-6),
         {"attributes_hold_nothing_of_the_rows", "ledgers_have_every_release", "reports_charge_what_was_released"},
     ),
     (RemembersWhatIsMissing(), {"attributes_hold_nothing_of_the_rows"}),
-    (PicklesRows(), {"attributes_hold_nothing_of_the_rows"}),
-    (PrintsRows(), {"attributes_hold_nothing_of_the_rows"}),
+    (PicklesRows(), {"attributes_hold_nothing_of_the_rows", "attributes_follow_from_releases"}),
+    (PrintsRows(), {"attributes_hold_nothing_of_the_rows", "attributes_follow_from_releases"}),
     (TakesItsBoundFromTheRows(), {"scales_tell_nothing_of_the_rows", "attributes_hold_nothing_of_the_rows"}),
     (StatesFirst(), {"failed_fits_release_nothing", "ledgers_have_every_release"}),
     (NoiseOfNow(), {"parameters_set_after_fit_change_nothing", "failed_fits_release_nothing"}),

@@ -2,6 +2,7 @@
 
 import math
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -14,7 +15,7 @@ from ..mechanisms.mutual_information import information_delta
 from ..report import privacy_report
 from ._case import INTEGERS, SURE, error_of
 from ._contents import fingerprints, numbers_in
-from ._tape import tape_of
+from ._tape import Played, tape_of, taped
 
 _N_ALIKE = 3  # fits that agree, before any more are made
 _DIGITS = 1 - 2.0**-10 / math.pi  # makes numbers with so many digits that three fits hold one of them by no chance
@@ -43,6 +44,37 @@ def _attributes_hold_nothing_of_the_rows(case):
                 return f"holds {name}, which tells one row from another in each of {n_fits} fits: {cure}"
     held = _held_numbers(case)
     return f"holds numbers of a row, with all their digits, in {held[0]}: {cure}" if held else ""
+
+
+def _attributes_follow_from_releases(case):
+    """Fits to other rows that release the same numbers hold the same, where all noise is of this library."""
+    if case.at_transform or case.fitted.guarantee_.definition is not Definition.DP:
+        return ""
+    with taped() as recorded:
+        case.fit(*case.data)
+    if not recorded:  # noise of its own
+        return ""
+    played = partial(_state_played, case, recorded)
+    (first, tape), (again, _) = played(case.data), played(case.data)
+    for data in (_nearly_all_alike(case), *case.odd):
+        other, other_tape = played(data)
+        if [(*facts, values.shape) for *facts, values in tape] != [
+            (*facts, values.shape) for *facts, values in other_tape
+        ]:
+            continue  # other checks ask what noise depends on
+        for name in first.keys() | other.keys():
+            if first.get(name) == again.get(name) != other.get(name):
+                return (
+                    f"holds {name}, which differs where the rows do and all that was released is the same: keep "
+                    "nothing that is computed from rows after their release."
+                )
+    return ""
+
+
+def _state_played(case, recorded, data):
+    """What a fit holds that releases what was recorded, and its tape."""
+    with taped(Played(recorded)) as tape:
+        return fingerprints(case.fit(*data)), list(tape)
 
 
 def _held_numbers(case):
@@ -200,5 +232,6 @@ def _fits_that_prove(guarantee):
 
 CHECKS = (
     _attributes_hold_nothing_of_the_rows,
+    _attributes_follow_from_releases,
     _scales_tell_nothing_of_the_rows,
 )
