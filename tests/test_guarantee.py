@@ -203,8 +203,10 @@ def test_best_guess_of_each_definition():
 
 @pytest.mark.parametrize(
     ("epsilon", "printed"),
-    [(0.0, "50.0"), (1.0, "73.2"), (6.0, "99.8"), (7.0, "99.91"), (10.0, "99.996"), (20.0, "99.9999999")]
-    + [(40.0, "100.0")],
+    [
+        *((0.0, "50.0"), (1.0, "73.2"), (6.0, "99.8"), (7.0, "99.91"), (10.0, "99.996")),
+        *((20.0, "99.9999999"), (40.0, "100.0")),
+    ],
 )
 def test_a_best_guess_that_may_fail_is_not_printed_as_certain(epsilon, printed):
     """Rounded up, to as many digits as it takes; what no float tells from 1 is certain."""
