@@ -65,8 +65,14 @@ def nearest_by_sketches(sketch, S, queries):
     return np.argsort(-cosines(Q, S), axis=1, kind="stable")[:, :N_NEIGHBORS]
 
 
+def nearest_by_signs(sketch, S, queries):
+    """Nearest released bits of the signs of the queries' projections, without noise."""
+    signs = np.where(sketch.project_queries(queries) > 0, np.int8(1), np.int8(-1))
+    return HammingNeighbors(N_NEIGHBORS).fit(S).kneighbors(signs, return_distance=False)
+
+
 def measured(sketch, rows, queries, exact):
-    """Recalls by plain queries and by sketches of them, the share of own sketches, membership."""
+    """Recalls by plain queries, by their signs and by sketches of them, the share of own sketches, membership."""
     least = np.sort(exact, axis=1)[:, -N_NEIGHBORS, None] - 1e-9
 
     def recall(found):
@@ -79,6 +85,7 @@ def measured(sketch, rows, queries, exact):
     scores = -np.concatenate([inside[:N_QUERIES, 0], outside[:, 0]])
     return (
         recall(found),
+        recall(nearest_by_signs(sketch, S, queries)) if S.dtype == np.int8 else np.nan,
         recall(nearest_by_sketches(sketch, S, queries)),
         (own[:, 0] == np.arange(len(rows))).mean(),
         roc_auc_score(np.repeat([1, 0], N_QUERIES), scores),
@@ -101,14 +108,15 @@ def main():
     queries, rows = X[:N_QUERIES], X[N_QUERIES:]
     exact = normalize(queries) @ normalize(rows).T
     print(f"{len(rows)} rows of {rows.shape[1]} numbers, {N_QUERIES} queries, {options.draws} draws\n")
-    columns = ("best guess", "hides", "plain queries", "sketched queries", "own sketch nearest", "membership", "error")
+    recalls = ("plain queries", "signs of queries", "sketched queries")
+    columns = ("best guess", "hides", *recalls, "own sketch nearest", "membership", "error")
     row = measure.table("released", "components", "epsilon", *columns)
     for n_components in options.components:
         for epsilon in options.epsilon:
             for name in sketches(n_components, epsilon, 0):
                 sketch = [sketches(n_components, epsilon, draw)[name] for draw in range(options.draws)]
                 of_draws = np.array([measured(each, rows, queries, exact) for each in sketch])
-                error = of_draws.std(axis=0, ddof=1).max() / options.draws**0.5
+                error = np.nanmax(of_draws.std(axis=0, ddof=1)) / options.draws**0.5
                 of_one_change = sketch[0].guarantee_.guess_probability, sketch[0].guarantee_.hides
                 row(name, n_components, epsilon, *of_one_change, *of_draws.mean(axis=0), error)
 

@@ -1,5 +1,6 @@
 """Differentially private random projections and linear models, compatible with scikit-learn."""
 
+import sys
 from importlib import import_module
 
 from . import _recording as _recording  # which sees the ancestors of this process while they are there
@@ -32,6 +33,7 @@ _PLACES = {
     ),
     "report": ("privacy_report",),
     **dict.fromkeys(("composition", "losses", "mechanisms", "random_projection", "sensitivity", "similarity"), ()),
+    "testing": (),
     "sketch": ("DPOPORP", "DPRandomProjection", "DPSignOPORP", "DPSignRP", "iDPSignRP"),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
@@ -87,8 +89,18 @@ def __getattr__(name):
         return value
     if name in _PLACES:
         return import_module(f".{name}", __name__)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # An import statement would replace the message of an AttributeError by its own.
+    is_import = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
+    where = _where(name)
+    error = ImportError if where and is_import else AttributeError
+    raise error(f"module {__name__!r} has no attribute {name!r}{where}")
+
+
+def _where(name):
+    """Say in which public module a name is; "" if in none."""
+    public = [] if name.startswith("_") else [import_module(f".{module}", __name__) for module in _PLACES]
+    return next((f": it is in {module.__name__}" for module in public if name in getattr(module, "__all__", ())), "")
 
 
 def __dir__():
-    return sorted({*globals(), *__all__})
+    return sorted({*__all__, *_PLACES, "__version__"})

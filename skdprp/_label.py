@@ -4,6 +4,7 @@ import html
 import math
 import re
 import textwrap
+from decimal import Decimal
 from fractions import Fraction
 
 from ._adjacency import Relation, Unit
@@ -215,8 +216,18 @@ def best_guess_line(guarantee):
         return "not bounded: the guarantee is violated"
     if guarantee.guess_probability is None:
         return "not bounded by this definition"
-    tenths = math.ceil(1000 * Fraction(guarantee.guess_probability))
-    return f"an attacker who thinks both neighbours equally likely is right in at most {tenths / 10:.1f} of 100"
+    right = _percent_up(guarantee.guess_probability)
+    return f"an attacker who thinks both neighbours equally likely is right in at most {right} of 100"
+
+
+def _percent_up(probability):
+    """Print a probability as percent, rounded up to a tenth, or to as many digits as tell it from certainty."""
+    percent = 100 * Fraction(probability)
+    for digits in range(1, 16):  # as many as floats below 1 have
+        rounded = math.ceil(percent * 10**digits)
+        if rounded < 100 * 10**digits:
+            return str(Decimal(rounded).scaleb(-digits))
+    return "100.0"
 
 
 def _audited(guarantee):

@@ -10,6 +10,8 @@ from scipy.special import expit, log_expit, logit, logsumexp, softmax
 
 from ._digits import to_python
 
+__all__ = ["CappedLogisticLoss", "HuberHingeLoss", "LogisticLoss", "SoftmaxLoss", "WeightedLoss"]
+
 
 class LogisticLoss:
     """Logistic loss of a label of -1 or +1, ``log(1 + exp(-y score))``.

@@ -143,13 +143,34 @@ def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, ac
     n_outputs : int, default=1
         Number of problems on the same rows, released together.
     accuracy : float, default=0.0
-        Largest norm of the gradient at the points that stand for the minimisers.
+        Largest norm of the gradient, of all problems together, at the points that stand for the minimisers.
 
     Returns
     -------
     float
         ``(k sqrt(n_outputs) lipschitz max_norm + 2 accuracy) / penalty``, with k = 1 for a row that counts or is
         blank and 2 for one replaced.
+
+    Notes
+    -----
+    Let J(w) be the sum of the losses of all rows plus ``Lam |w|^2 / 2``, Lam being `penalty`, and J' that of a
+    neighbour. ``J(w) - Lam |w|^2 / 2`` is convex, which means that
+    ``(grad J(w) - grad J(w'))'(w - w') >= Lam |w - w'|^2`` for any w and w'. So, by Cauchy and Schwarz,
+
+        ``|w - w'| <= |grad J(w) - grad J(w')| / Lam``.
+
+    Let w and w' stand for the minimisers of J and J': ``|grad J(w)| <= a`` and ``|grad J'(w')| <= a``, a being
+    `accuracy`, 0 for the minimisers. As ``grad J(w') = grad J'(w') + grad (J - J')(w')``,
+
+        ``|w - w'| <= (2 a + |grad (J - J')(w')|) / Lam``.
+
+    The penalty cancels in ``J - J'``, and so do all rows but those that differ: it is the loss of one row, or that of
+    one less that of another. The loss of a row x with the scores ``W x`` has the gradient ``g x'``, g being that by the
+    scores, of norm ``|g| |x| <= lipschitz max_norm``. So it is with one score, and with the K scores of a softmax, for
+    which `lipschitz` bounds the norm of all K derivatives by sqrt(2). Of `n_outputs` problems w has the weights of all,
+    and J is the sum of their objectives: a row's gradient has a block of that norm in each, and a norm of
+    ``sqrt(n_outputs) lipschitz max_norm``. Two rows have twice that. With L for the bound on one row's gradient, the
+    exact minimisers of rows that are replaced move by ``2 L / Lam``, as in [1]_, Corollary 8.
 
     References
     ----------
@@ -163,7 +184,6 @@ def minimiser_sensitivity(loss, *, max_norm, penalty, adjacency, n_outputs=1, ac
     >>> minimiser_sensitivity(LogisticLoss(), max_norm=1.0, penalty=10.0, adjacency="replace_one")
     0.2
     """
-    # The risk is strongly convex by its penalty: its minimiser moves by the change of the gradient over the penalty.
     rows = rows_that_differ(adjacency)
     return float((rows * np.sqrt(n_outputs) * loss.lipschitz * max_norm + 2 * accuracy) / penalty)
 

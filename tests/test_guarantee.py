@@ -201,6 +201,20 @@ def test_best_guess_of_each_definition():
     assert "not bounded" in str(PrivacyGuarantee(0.5, 0.0, definition="individual DP"))
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "printed"),
+    [
+        *((0.0, "50.0"), (1.0, "73.2"), (6.0, "99.8"), (7.0, "99.91"), (10.0, "99.996")),
+        *((20.0, "99.9999999"), (40.0, "100.0")),
+    ],
+)
+def test_a_best_guess_that_may_fail_is_not_printed_as_certain(epsilon, printed):
+    """Rounded up, to as many digits as it takes; what no float tells from 1 is certain."""
+    guarantee = PrivacyGuarantee(epsilon, 0.0, adjacency=Adjacency("replace_one"))
+    assert f"right in at most {printed} of 100 " in " ".join(f"{guarantee}".split())
+    assert Fraction(printed) / 100 >= Fraction(guarantee.guess_probability)
+
+
 def test_profile_belongs_to_differential_privacy_and_epsilon_of_at_least_zero():
     with pytest.raises(ValueError, match="Only differential privacy"):
         PrivacyGuarantee(0.2, 0.0, definition="MI-DP (bits)").profile(0.1)

@@ -100,8 +100,33 @@ def test_every_public_name_exists():
     assert all(hasattr(skdprp, name) for name in skdprp.__all__)
     assert set(skdprp.__all__) <= set(dir(skdprp))
     assert set(skdprp._MODULE_OF) | {"similarity"} == set(skdprp.__all__)
-    with pytest.raises(AttributeError, match="module 'skdprp' has no attribute 'AMP'"):
+    with pytest.raises(AttributeError, match=r"module 'skdprp' has no attribute 'AMP'$"):
         skdprp.AMP  # noqa: B018
+
+
+def test_a_public_name_of_a_module_is_found_there():
+    """Whoever looks for it in the package is told where it is, by an import as well; and ``hasattr`` says no."""
+    with pytest.raises(AttributeError, match=r"no attribute 'SketchNeighbors': it is in skdprp\.similarity$"):
+        skdprp.SketchNeighbors  # noqa: B018
+    with pytest.raises(ImportError, match=r"no attribute 'SketchNeighbors': it is in skdprp\.similarity$"):
+        from skdprp import SketchNeighbors  # noqa: F401
+    with pytest.raises(AttributeError, match=r"no attribute 'LogisticLoss': it is in skdprp\.losses$"):
+        skdprp.LogisticLoss  # noqa: B018
+    with pytest.raises(ImportError, match="cannot import name 'AMP'"):
+        from skdprp import AMP  # noqa: F401
+    assert not hasattr(skdprp, "SketchNeighbors")
+    from skdprp import ledger, testing
+
+    assert {ledger.__name__, testing.__name__} == {"skdprp.ledger", "skdprp.testing"}
+
+
+def test_only_public_names_are_listed():
+    listed = dir(skdprp)
+    assert [name for name in listed if name.startswith("_")] == ["__version__"]
+    assert set(listed) - {"__version__"} == set(skdprp.__all__) | {
+        name for name in LAYER_OF if not name.startswith("_")
+    }
+    assert all(hasattr(skdprp, name) for name in listed)
 
 
 def test_a_module_is_imported_when_it_is_first_asked_for():

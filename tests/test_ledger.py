@@ -675,6 +675,27 @@ def test_chunks_of_one_transform_are_disjoint():
     assert set(each.assumptions) < set(total.assumptions)
 
 
+def test_releases_of_parts_of_the_rows_are_told_from_those_of_all():
+    """Whoever reads of six releases sees that they do not all add up; for persons, who may be in each part, they do."""
+    sketch = DPOPORP(4, epsilon=1.0, delta=1e-6).fit(X)
+    with PrivacyLedger() as ledger:
+        sketch.transform(X)
+        assert "parts" not in str(ledger).partition("total")[0]
+        for _ in range(2):
+            transform_chunks(sketch, [X[:8], X[8:16], X[16:]])
+        with ledger.part("train"), entry(PURE, "count"):
+            pass
+    [of_changes, of_rows] = ledger.total()
+    assert of_changes.counts == {"DPOPORP": 7, "count": 1}
+    of_parts = "of these saw parts of the rows, such as chunks, and those of disjoint parts do not add up"
+    assert of_changes.facts()["releases"] == f"7 of DPOPORP, 1 of count; 7 {of_parts}"
+    assert of_rows.facts()["releases"] == f"1 of count; 1 {of_parts}"
+    of_person = replace(PURE, unit="person")
+    with PrivacyLedger() as ledger, ledger.part("train"), entry(of_person, "count"):
+        pass
+    assert ledger.total()[0].facts()["releases"] == "1 of count"
+
+
 def test_an_empty_ledger_spent_nothing():
     with PrivacyLedger() as ledger:
         pass

@@ -1,9 +1,13 @@
 """Sensitivities: never exceeded by a neighbour, reached by some."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from sketches import KINDS
 
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, SoftmaxLoss
 from skdprp.random_projection import make_projection
 from skdprp.sensitivity import (
     component_sensitivity,
@@ -11,6 +15,7 @@ from skdprp.sensitivity import (
     gaussian_l2_sensitivity_bound,
     l1_sensitivity,
     l2_sensitivity,
+    minimiser_sensitivity,
 )
 
 P, K, BETA = 30, 8, 0.7
@@ -82,3 +87,40 @@ def test_bounds_of_a_gaussian_projection_hold_with_their_probability(order, boun
     assert bound(delta, max_change=0.5, n_features=7, n_components=k) == pytest.approx(
         0.5 * bound(delta / 7, n_features=1, n_components=k)
     )
+
+
+def minimiser(loss, rows, labels, penalty):
+    """Minimiser of the penalised risk by an independent solver, and the norm of the gradient there."""
+    shape = (rows.shape[1], loss.n_classes) if isinstance(loss, SoftmaxLoss) else (rows.shape[1],)
+
+    def risk(w):
+        scores = rows @ w.reshape(shape)
+        gradient = rows.T @ loss.gradient(labels, scores)
+        return loss.value(labels, scores).sum() + penalty / 2 * w @ w, gradient.ravel() + penalty * w
+
+    w = minimize(risk, np.zeros(np.prod(shape)), jac=True, tol=1e-9).x
+    return w, np.linalg.norm(risk(w)[1])
+
+
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss(), SoftmaxLoss(3)])
+def test_no_minimisers_of_neighbours_are_further_apart_than_the_sensitivity(loss):
+    rng = np.random.default_rng(0)
+    for shared, penalty in product((0, 1, 4), (0.05, 1.0, 20.0)):
+        rows = rng.standard_normal((shared + 2, 3))
+        rows *= 2.0 / np.linalg.norm(rows, axis=1, keepdims=True)
+        labels = rng.integers(0, 3, len(rows)) if isinstance(loss, SoftmaxLoss) else rng.choice([-1.0, 1.0], len(rows))
+        of_neighbours = {"replace_one": [*range(shared), shared + 1], "add_remove": [*range(shared)]}
+        w, error = minimiser(loss, rows[:-1], labels[:-1], penalty)
+        for adjacency, kept in of_neighbours.items():
+            other, other_error = minimiser(loss, rows[kept], labels[kept], penalty)
+            known = {"max_norm": 2.0, "penalty": penalty, "accuracy": max(error, other_error)}
+            assert np.linalg.norm(w - other) <= minimiser_sensitivity(loss, adjacency=adjacency, **known)
+
+
+@pytest.mark.parametrize(("adjacency", "other"), [("replace_one", [[-2.0, 0.0]]), ("add_remove", np.empty((0, 2)))])
+def test_minimisers_of_neighbours_may_be_as_far_apart_as_the_sensitivity(adjacency, other):
+    """Of a hinge, whose slope is the steepest until the penalty stops it."""
+    loss, penalty = HuberHingeLoss(), 20.0
+    of_one, of_other = (minimiser(loss, np.array(rows), np.ones(len(rows)), penalty)[0] for rows in ([[2.0, 0]], other))
+    bound = minimiser_sensitivity(loss, max_norm=2.0, penalty=penalty, adjacency=adjacency)
+    assert np.linalg.norm(of_one - of_other) == pytest.approx(bound)

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
+from sklearn.pipeline import make_pipeline
 
 from skdprp import (
     DPOPORP,
@@ -21,6 +22,7 @@ from skdprp import (
     DPSignOPORP,
     DPSignRP,
     PrivacyLedger,
+    PublicScaler,
     iDPSignRP,
     load_release,
     save_release,
@@ -318,6 +320,11 @@ OF_BITS = SketchNeighbors(2).fit(SIGNS.transform(ROWS), sketch=SIGNS)
     [
         (lambda: SketchNeighbors().fit(np.ones((3, 4))), TypeError, "Pass the fitted sketch"),
         (lambda: SketchNeighbors().fit(np.ones((3, 4)), sketch=iDPSignRP(4).fit(ROWS)), TypeError, "iDPSignRP is no"),
+        (
+            lambda: SketchNeighbors().fit(np.ones((3, 4)), sketch=make_pipeline(PublicScaler((0, 2)), SKETCH)),
+            TypeError,
+            r"Pass the sketch alone, pipeline\[-1\], .* pipeline\[:-1\]",
+        ),
         (lambda: SketchNeighbors().fit(np.ones((3, 4)), sketch=DPOPORP(4)), NotFittedError, "not fitted"),
         (
             lambda: SketchNeighbors().fit(np.ones((3, 4)), sketch=DPOPORP(4).fit(ROWS).set_params(epsilon=2.0)),

@@ -16,6 +16,7 @@ _NOT_COUNTED = (
     "releases outside of its blocks or on other machines, noise of other libraries that has no entry, and what is "
     "computed from the rows without noise, such as scores or steps before a release that are fitted on them"
 )
+_OF_PARTS = "saw parts of the rows, such as chunks, and those of disjoint parts do not add up"
 _BASIC = "epsilons and deltas added up; of disjoint parts, the largest sums"
 _COMPARED_THERE = f"neighbours are rows {AS_THEY_REACH_IT}: steps before it may move them further apart"
 _EACH_ONCE = (
@@ -147,6 +148,8 @@ class Total:
         What cannot be told apart.
     reason : str, default=""
         Why there is no total.
+    n_of_parts : int, default=0
+        How many of these releases saw a part of the rows, such as a chunk: those of disjoint parts do not add up.
     """
 
     guarantee: PrivacyGuarantee | None
@@ -155,6 +158,7 @@ class Total:
     missing: dict
     neighbours: str
     reason: str = ""
+    n_of_parts: int = 0
 
     def __str__(self):
         return repr(Totals([self]))
@@ -165,6 +169,8 @@ class Total:
     def facts(self):
         """Return what is printed, by name."""
         facts = {"neighbours": self.neighbours, "releases": as_counts(self.counts)}
+        if self.n_of_parts:
+            facts["releases"] += f"; {self.n_of_parts} of these {_OF_PARTS}"
         if self.guarantee is None:
             return facts | {"total": f"none: {self.reason}"}
         facts["total"] = f"{self.guarantee!r}, for parameters that were fixed before the first release"
@@ -234,6 +240,7 @@ def _total(entries, kind, delta, limit):
     facts = {
         "counts": _counts(covering),
         "missing": _counts(missing),
+        "n_of_parts": sum(bool(entry.rows) for entry in covering),
         "neighbours": neighbours_sentence(kind.adjacency, kind.unit) if kind.adjacency else "not stated",
     }
     reasons = []

@@ -124,10 +124,11 @@ def flip_probability(level, epsilon):
 
     **Rounding of probabilities.** Flips are drawn by thresholds out of 2^64, which are rounded up, towards 1/2. Level 0
     is a fair coin exactly, so that rounding only makes the loss between levels 0 and 1 less, as it does between the two
-    signs at level 1. Between the levels L and L + 1, with u = L e, the loss of a flip is below e by
+    signs at level 1. Between two levels L and L + 1 with L >= 1, and u = L e, the loss of a flip is below e by
     ``e expit(-u - e)`` at least, and that of a sign that stays by e / 2. Rounding adds less: at most
-    ``2^-45 + 2^-63 exp(u)``, as u + e is at most 16, levels are below 2^16, and all signs are random where e is below
-    2^-40.
+    ``2^-45 + 2^-63 exp(u)``. For `last` is the largest level with ``last e <= 16``, or 1: of two such levels u + e is
+    at most 16, and where e is above 8 there are none, `last` being 1 then. Levels are below 2^16, and all signs are
+    random where e is below 2^-40.
 
     References
     ----------

@@ -181,7 +181,11 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
                 raise TypeError("Pass the fitted sketch that released X, fit(X, sketch=sketch), or a loaded release.")
             X, sketch = X.sketches, X.estimator
         if not (hasattr(sketch, "positive_probability") or hasattr(sketch, "noise")):
-            raise TypeError(f"{type(sketch).__name__} is no sketch that says how its noise is distributed.")
+            alone = (
+                " Pass the sketch alone, pipeline[-1], and queries as they reach it, pipeline[:-1].transform(Q)."
+                * hasattr(sketch, "named_steps")
+            )
+            raise TypeError(f"{type(sketch).__name__} is no sketch that says how its noise is distributed.{alone}")
         X = as_array(X)
         if X.ndim != 2 or X.size == 0:
             raise ValueError(f"There is nothing to search in X of shape {X.shape}.")
