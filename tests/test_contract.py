@@ -670,7 +670,7 @@ BROKEN = [
         Remembers(),
         CALLS
         | {"seeds_repeat_no_noise", "folds_share_no_noise", "audit_refutes_nothing"}
-        | {"attributes_hold_nothing_of_the_rows", "attributes_follow_from_releases"},
+        | {"attributes_hold_nothing_of_the_rows"},
     ),
     # Whose audit takes rows as trials: how far apart two noises are, of the rows of two calls, is chance.
     (OneNoiseForAllRows(), {"rows_and_classes_share_no_noise"}, {"audit_refutes_nothing"}),
