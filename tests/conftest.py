@@ -9,6 +9,7 @@ from sklearn.preprocessing import normalize
 
 from skdprp import _noise
 from skdprp._recording import open_journals
+from skdprp.sketch._base import BaseSketch
 from skdprp.testing import reproducible_noise
 
 settings.register_profile("same cases each time", derandomize=True, deadline=None, database=None, max_examples=50)
@@ -115,6 +116,33 @@ def pluses(monkeypatch):
         return np.where(signs > 0, 2**64 - flipped, flipped)
 
     return pluses
+
+
+@pytest.fixture
+def released_rows(monkeypatch):
+    """Of each release of a sketch its epsilon, the rows as they reach it, and their projections over the scale."""
+    found, release = [], BaseSketch._release
+
+    def noted(sketch, rows, dtype):
+        projected = sketch.projection_.project(rows) / sketch.projection_.divisor
+        found.append((sketch.epsilon, np.array(rows), projected / getattr(sketch, "scale_", 1.0)))
+        return release(sketch, rows, dtype)
+
+    monkeypatch.setattr(BaseSketch, "_release", noted)
+    return found
+
+
+@pytest.fixture
+def released_projections(monkeypatch):
+    """Projections over the scale of the noise, of each release of a sketch."""
+    found, release = [], BaseSketch._release
+
+    def noted(sketch, rows, dtype):
+        found.append(sketch.projection_.project(rows) / sketch.projection_.divisor / sketch.scale_)
+        return release(sketch, rows, dtype)
+
+    monkeypatch.setattr(BaseSketch, "_release", noted)
+    return found
 
 
 @pytest.fixture

@@ -6,12 +6,16 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from attacks import total_of
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit
+from sklearn.pipeline import make_pipeline
+from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection, johnson_lindenstrauss_min_dim
 
 from skdprp import DPPCA, DPMoments, DPRidge, DPSGDClassifier, PrivacyLedger, _noise, _persons, privacy_report
 from skdprp.linear_model import _base
+from skdprp.testing._tape import tape_of
 
 BOUNDS = (-1, 1)
 
@@ -22,19 +26,6 @@ def table(n_persons=60, most=5, d=3):
     groups = rng.permutation(np.repeat(np.arange(n_persons), rng.integers(1, most + 1, n_persons)))
     X = rng.standard_normal((len(groups), d))
     return X, (X[:, 0] > 0).astype(int), groups
-
-
-def routed_search(model, cv, grid=None, **known):
-    """A search whose fits ask for groups."""
-    X, y, _ = table()
-    with config_context(enable_metadata_routing=True):
-        return GridSearchCV(model, grid or {"max_norm": [1.0, 2.0]}, cv=cv).fit(X, y, **known)
-
-
-def asking(groups=True, **parameters):
-    """A model that asks for groups."""
-    with config_context(enable_metadata_routing=True):
-        return DPSGDClassifier(classes=[0, 1], n_epochs=3, **parameters).set_fit_request(groups=groups)
 
 
 # What reaches the noise
@@ -122,6 +113,37 @@ def test_a_step_on_a_sample_of_persons_moves_by_two_gradients_at_most(dtype, siz
             assert np.linalg.norm(one - other) <= 2 * fitted.sensitivity_ * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", ["moments", "descent", "preconditioned"])
+def test_persons_with_any_number_of_rows_move_all_releases_no_further_than_stated(name, seed):
+    """Of the moves that the guarantee is for, opposite persons need up to all, and others less."""
+    rng = np.random.default_rng(seed)
+    bounds = {"delta": 1e-5, "max_norm": 2.0}
+    model = {
+        "moments": DPMoments(target_bounds=(-1, 2), **bounds),
+        "descent": DPRidge(target_bounds=(-1, 2), mechanism="descent", **bounds),
+        "preconditioned": DPSGDClassifier(classes=[0, 1], n_epochs=4, preconditioner=True, **bounds),
+    }[name]
+    others = rng.standard_normal((20, 2)), rng.integers(0, 2, 20), 1 + rng.integers(0, 6, 20)
+    one = rng.standard_normal(2)
+    other = rng.choice([-1.0, 1.0]) * one if seed % 2 else rng.standard_normal(2)
+
+    def _releases(row, label):
+        n_rows = int(rng.integers(1, 9))
+        X = np.vstack([np.tile(3 * row / np.linalg.norm(row), (n_rows, 1)), others[0]])
+        data = X, np.append(np.full(n_rows, label), others[1]), np.append(np.zeros(n_rows, int), others[2])
+        places = rng.permutation(len(X))
+        X, y, groups = (part[places] for part in data)
+        return tape_of(lambda: model.fit(sp.csr_array(X) if seed % 3 == 0 else X, y, groups=groups))
+
+    a, b = _releases(one, 0), _releases(other, 1)
+    squares = [np.sum((values - moved) ** 2) / scale**2 for (_, scale, values), (_, _, moved) in zip(a, b, strict=True)]
+    n_others = len(squares) - (name == "preconditioned")  # steps at the first weights, which both have in common
+    first = squares[0] if name == "preconditioned" else 0.0
+    spent = first + n_others * squares[name == "preconditioned"]
+    assert spent <= model.guarantee_.loss.mu**2
+
+
 # Labels
 
 
@@ -172,6 +194,32 @@ def test_no_error_says_how_many_rows_all_persons_have(model):
         assert not re.search(r"\d\d", str(error.value))
 
 
+@pytest.mark.parametrize(
+    ("model", "takes_labels"),
+    [
+        (DPSGDClassifier(classes=[0, 1]), True),
+        (DPSGDClassifier(classes=[0, 1], preconditioner=True, n_epochs=20), True),
+        (DPRidge(target_bounds=(0, 1)), True),
+        (DPRidge(target_bounds=(0, 1), mechanism="moments"), True),
+        (DPPCA(2), False),
+        (DPMoments(), False),
+    ],
+)
+def test_no_public_attribute_of_a_model_for_persons_tells_how_many_rows_they_have(model, takes_labels):
+    """Scales, steps and deltas follow from the number of persons."""
+    found = []
+    for n_rows in (1, 300):
+        groups = np.concatenate([np.zeros(n_rows, dtype=int), np.repeat(np.arange(1, 30), 3)])
+        X = np.random.default_rng(0).uniform(-0.5, 0.5, (len(groups), 3))
+        labels = [(X[:, 0] > 0).astype(int)] * takes_labels
+        model.fit(X, *labels, groups=groups)
+        released = [name for name, value in vars(model).items() if isinstance(value, np.ndarray | list)]
+        public = {name: repr(value) for name, value in vars(model).items() if name not in (*released, "moments_")}
+        numbers = [name for name in ("alpha_", "residual_std_", "intercept_", "intercept_std_") if name in public]
+        found.append({name: value for name, value in public.items() if name not in numbers})
+    assert found[0] == found[1]
+
+
 # Folds and reports
 
 
@@ -186,6 +234,19 @@ def test_rows_of_one_person_move_no_other_between_folds(cv):
         for data in (rng.permutation(np.append(others, [5] * count)) for count in (1, 30))
     ]
     assert held_out[0] == held_out[1]
+
+
+def routed_search(model, cv, grid=None, **known):
+    """A search whose fits ask for groups."""
+    X, y, _ = table()
+    with config_context(enable_metadata_routing=True):
+        return GridSearchCV(model, grid or {"max_norm": [1.0, 2.0]}, cv=cv).fit(X, y, **known)
+
+
+def asking(groups=True, **parameters):
+    """A model that asks for groups."""
+    with config_context(enable_metadata_routing=True):
+        return DPSGDClassifier(classes=[0, 1], n_epochs=3, **parameters).set_fit_request(groups=groups)
 
 
 def test_no_person_is_in_more_fits_of_a_search_than_are_charged(monkeypatch):
@@ -221,3 +282,44 @@ def test_a_plan_of_a_model_that_asks_for_groups_says_that_it_is_for_a_fit_withou
     model = asking()
     planned, fitted = privacy_report(model, X, y).private, clone(model).fit(X, y, groups=groups).guarantee_
     assert fitted.delta <= planned.delta or "groups" in " ".join(planned.assumptions)
+
+
+def test_a_search_over_persons_counts_each_fit_that_trains_on_one():
+    """Each person is in two of three folds of each candidate, and in the refit, at the largest delta of a fold."""
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.normal(size=(90, 3)), rng.uniform(-1, 1, 90), np.arange(90) % 25
+    with config_context(enable_metadata_routing=True):
+        model = DPRidge(target_bounds=(-1, 1)).set_fit_request(groups=True)
+        search = GridSearchCV(model, {"epsilon": [0.1, 0.5]}, cv=GroupKFold(3, shuffle=True))
+        with PrivacyLedger() as ledger:
+            search.fit(X, y, groups=groups)
+    report = privacy_report(search)
+    assert report.steps[1].releases == 5
+    assert report.steps[1].calls == len(ledger.entries) == 7
+    assert report.private.unit.startswith("one person")
+    assert report.private.epsilon >= 0.5 + 2 * (0.1 + 0.5)
+    assert report.private.delta >= 5 * max(entry.guarantee.delta for entry in ledger.entries)
+
+
+MODELS = [DPSGDClassifier(epsilon=0.01, classes=[0, 1]), DPRidge(epsilon=0.01, target_bounds=(0, 1))]
+
+
+@pytest.mark.parametrize("projection", [GaussianRandomProjection(eps=0.9), SparseRandomProjection(eps=0.9)])
+@pytest.mark.parametrize("model", MODELS)
+def test_width_of_what_persons_release_does_not_follow_from_their_number_of_rows(model, projection):
+    """Persons may have any number of rows, which is private: a width that follows from it has no total.
+
+    The last person has one row, or two, and the width that scikit-learn takes by itself is then another.
+    """
+    sizes = range(200, 2000)
+    width = {n: johnson_lindenstrauss_min_dim(n, eps=projection.eps) for n in (*sizes, sizes.stop)}
+    n_persons = next(n for n in sizes if width[n] != width[n + 1])
+    seen = set()
+    for n_rows in (n_persons, n_persons + 1):
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(n_rows, 200)), rng.integers(0, 2, n_rows)
+        groups = np.minimum(np.arange(n_rows), n_persons - 1)
+        fitted = make_pipeline(clone(projection), clone(model))
+        fitted.fit(X, y, **{f"{type(model).__name__.lower()}__groups": groups})
+        seen.add(fitted[-1].coef_.shape)
+    assert len(seen) == 1 or total_of(fitted) is None

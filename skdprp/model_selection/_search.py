@@ -470,8 +470,6 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
     def _candidates(self, facts):
         """All candidates, which are public."""
-        if (fitted := fitted_among([clone(self.estimator)])) is not None and not is_data_independent(fitted):
-            raise ValueError(_FITTED_WITHIN.format(type(fitted).__name__))
         found = []
         for params in ParameterGrid(self.param_grid):
             candidate = _plain(clone(self.estimator).set_params(**clone(params, safe=False)))
@@ -507,6 +505,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             found.append(_Candidate(params, candidate, budget, tuple(unlisted)))
         if not found:
             raise ValueError("param_grid has no candidate: {} has one, the estimator as it is.")
+        if (fitted := fitted_among([clone(self.estimator)])) is not None and not is_data_independent(fitted):
+            raise ValueError(_FITTED_WITHIN.format(type(fitted).__name__))
         return found
 
     def _scoring(self):

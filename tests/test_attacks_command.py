@@ -1,0 +1,161 @@
+"""Attacks on the command: cells and labels of its tables, and its ledger."""
+
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.pipeline import make_pipeline
+
+from skdprp import (
+    AMPClassifier,
+    DPRidge,
+    DPSGDClassifier,
+    PrivacyLedger,
+    load_model,
+    make_table_preprocessor,
+    privacy_report,
+    set_budget,
+)
+from skdprp._command import main
+from skdprp._command._tables import check_features, read_file
+
+
+def test_no_label_of_a_file_decides_how_the_others_are_read(tmp_path):
+    """One label written with a decimal point makes floats of all, and of integers beyond 2^53 other ones."""
+    kept = []
+    for number, first in enumerate(("9007199254740993", "9007199254740993.0")):
+        labels = [first, *["9007199254740993", "9007199254740995"] * 6]
+        table, output = tmp_path / f"{number}.csv", tmp_path / f"{number}.npz"
+        table.write_text("a,y\n" + "".join(f"{i},{label}\n" for i, label in enumerate(labels)))
+        main(["fit", str(table), "--target", "y", "--bounds", "a=0:20", "--output", str(output)])
+        kept.append(load_model(output).estimator[-1].classes_.tolist())
+    assert kept[0] == kept[1]
+
+
+def test_no_cell_of_a_column_of_whole_numbers_rounds_the_others(tmp_path):
+    """One fraction, or one number beyond 64 bits, has all cells of a column read by other code, to 19 digits."""
+    numbers = np.random.default_rng(0).integers(2**53, 2**63, size=2000)
+    path, seen = tmp_path / "rows.csv", set()
+    for first in ("7", "0.5", "1e18", "9999999999999999999", "99999999999999999999"):
+        path.write_text("\n".join(["number,label", f"{first},0", *(f"{number},1" for number in numbers)]))
+        rows, _ = read_file(path, target="label")
+        seen.add(check_features(path, rows, {}, rows)["number"].to_numpy()[1:].tobytes())
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("columns", [["b=0:10"], ["b=0:10", "--categories", "a=1,2"]], ids=["number", "category"])
+def test_a_cell_of_more_digits_than_floats_have_is_refused_in_one_line(tmp_path, capsys, columns):
+    """A whole number of 320 digits ended the command with a traceback, and the code 1 of a mistake of ours."""
+    is_category = "--categories" in columns
+    rows = [{"a": i % 2, "b": i % 5, "label": ["no", "yes"][i % 2]} for i in range(8)]
+    rows[4]["a" if is_category else "b"] = "98765431" * 40
+    table, bounds = tmp_path / "table.csv", columns if is_category else ["a=0:10", *columns]
+    pd.DataFrame(rows).to_csv(table, index=False)
+    try:
+        main(["fit", str(table), "--target", "label", "--bounds", *bounds, "--output", str(tmp_path / "m.joblib")])
+    except SystemExit as end:
+        assert end.code == 2
+        assert capsys.readouterr().err.count("\n") == 1
+
+
+_LONG = str(2**60)  # as of nanoseconds; a bound of bins, and of the cells of numbers of any size
+
+
+def _read(path, cells, *, categories=None):
+    """Numbers of a column of a file, as the command has them."""
+    Path(path).write_text(
+        "stamp,target\n" + "".join(f"{cell},{'yes' if i % 2 else 'no'}\n" for i, cell in enumerate(cells))
+    )
+    listed = {} if categories is None else {"stamp": categories}
+    X, _ = read_file(path, target="target", as_text=listed)
+    return check_features(path, X, listed, ["stamp"])["stamp"].to_numpy(dtype=np.float64)
+
+
+@pytest.mark.parametrize("categories", [None, [5.0, 2.0**60]])
+@pytest.mark.parametrize("cell", ["0.5", "", "99999999999999999999999", "-9223372036854775809"])
+def test_no_cell_decides_how_numbers_of_other_rows_are_rounded(tmp_path, cell, categories):
+    """A table of whole numbers is read exactly: with another row that is not, all others have to be as they were.
+
+    pandas before version 3 rounds numbers of 17 digits or more in one way in a column of whole numbers, and in another
+    in one that has a fraction, or a number beyond 64 bits.
+    """
+    others = [_LONG] * 20 + ["5"]
+    without = _read(tmp_path / "a.csv", [*others, "5"], categories=categories)
+    beside = _read(tmp_path / "b.csv", [*others, cell], categories=categories)
+    assert (without[:20] == 2.0**60).all()
+    np.testing.assert_array_equal(beside[:-1], without[:-1])
+
+
+@pytest.mark.parametrize("known", [["--private-bins"], ["--bounds", "a=-3:3", "b=0:5", "--categories", "c=x,y"]])
+@pytest.mark.parametrize("target", [["--classes", "0,1,2"], ["--target-bounds", "0:3", "--numbers", "scaled"]])
+def test_what_the_command_enters_before_a_fit_is_what_its_file_has_spent(tmp_path, known, target):
+    """Also where the few rows of the plan are all alike, and missing, as none of those after them are."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"a": rng.normal(size=300).round(2), "b": rng.integers(0, 5, 300), "c": rng.choice(["x", "y"], 300)}
+    )
+    table.loc[:70, ["a", "c"]] = [np.nan, "x"]
+    table.assign(y=rng.integers(0, 3, 300)).to_csv(tmp_path / "rows.csv", index=False)
+    files = ["--output", tmp_path / "model.npz", "--ledger", tmp_path / "people.jsonl", "--delta", "1e-4"]
+    with redirect_stdout(StringIO()):
+        main(["fit", *map(str, [tmp_path / "rows.csv", "--target", "y", *known, *target, *files])])
+    [entered] = [one.guarantee for one in PrivacyLedger(tmp_path / "people.jsonl").entries]
+    spent = privacy_report(load_model(tmp_path / "model.npz").estimator).total
+    facts = ("epsilon", "delta", "loss", "given", "adjacency", "unit")
+    assert [getattr(entered, fact) for fact in facts] == [getattr(spent, fact) for fact in facts]
+
+
+def _table(path):
+    rng = np.random.default_rng(0)
+    numbers, labels = rng.normal(size=300), rng.integers(0, 2, 300)
+    lines = [f"{number:.2f},{label}" for number, label in zip(numbers, labels, strict=True)]
+    path.write_text("\n".join(["a,y", *lines]))
+
+
+def _command(*arguments):
+    with pytest.raises(SystemExit) as stopped:
+        main([*map(str, arguments)])
+        raise SystemExit(0)
+    return stopped.value.code
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_no_fit_by_the_command_writes_over_the_ledger_that_records_it(tmp_path, capsys, is_first):
+    """Its record was lost, and with --force that of all fits before, and what was released was said not to be.
+
+    A fit to one name for both is refused before anything is spent, or recorded in what is a ledger afterwards.
+    """
+    rows, ledger = tmp_path / "rows.csv", tmp_path / "people.npz"
+    _table(rows)
+    known = ["fit", rows, "--target", "y", "--bounds", "a=-3:3", "--classes", "0,1", "--ledger", ledger]
+    if not is_first:
+        assert _command(*known, "--output", tmp_path / "first.npz") == 0
+    capsys.readouterr()
+    _command(*known, "--output", ledger, *["--force"] * (not is_first))
+    printed = capsys.readouterr()
+    entries = PrivacyLedger(ledger).entries if ledger.exists() else ()
+    assert len(entries) == (not is_first) + ("guarantee   (1.0" in printed.out)
+    assert "nothing is released" not in printed.err
+
+
+@pytest.mark.parametrize("n_classes", [0, 2, 3])
+@pytest.mark.parametrize("kind", ["numbers", "names"])
+def test_what_a_plan_over_private_bins_says_is_what_their_fit_has_spent(n_classes, kind):
+    """The command enters the plan: however few bins there are, columns and so kinds of noise are those of the plan."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 2, (2000, 3))
+    table = pd.DataFrame(values if kind == "numbers" else values.astype(str).astype(object), columns=["a", "b", "c"])
+    y = rng.integers(0, max(n_classes, 2), 2000)
+    model = DPRidge(target_bounds=(0, 1), epsilon=0.8)
+    if n_classes:
+        model = (AMPClassifier if n_classes == 2 else DPSGDClassifier)(classes=range(n_classes), epsilon=0.8)
+    model = set_budget(make_pipeline(make_table_preprocessor(epsilon=0.2), model), table, y, epsilon=3.0)
+    planned = privacy_report(model, table, y).total
+    spent = privacy_report(model.fit(table, y)).total
+    assert (spent.epsilon, spent.delta, spent.loss) == (planned.epsilon, planned.delta, planned.loss)

@@ -1,0 +1,698 @@
+"""Attacks on the contract of private estimators: noise that is off meanwhile, and what it overlooks."""
+# ruff: noqa: D101, D102
+
+import collections
+import contextlib
+import contextvars
+import queue
+import secrets
+import threading
+import types
+import warnings
+from dataclasses import replace
+from secrets import randbits
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from attacks import ELSEWHERE
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PrivacyGuarantee, _noise
+from skdprp._noise import is_seeded
+from skdprp.guarantee import Adjacency
+from skdprp.ledger import entry
+from skdprp.mechanisms import add_gaussian, add_laplace
+from skdprp.testing import _private_checks, check_private_estimator
+
+# Noise that is off while the contract is checked
+
+
+def bystander():
+    """A function that releases two rows, and says whether they left without noise."""
+    X = np.arange(8.0).reshape(2, 4)
+    sketch = DPOPORP(4, epsilon=0.1, random_state=0).fit(X)
+    return lambda: np.array_equal(sketch.transform(X), sketch.projection_.project(X))
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork beside threads, on purpose
+@pytest.mark.parametrize("elsewhere", ELSEWHERE)
+def test_releases_elsewhere_have_noise_while_the_contract_is_checked(elsewhere):
+    """Checks compare what reaches the noise, and to this end they took it off, for the whole process.
+
+    Of 178 releases of another thread during one check_private_estimator, 29 were the projected rows themselves, under
+    a guarantee of epsilon = 0.1; a process that was forked meanwhile never drew any noise again.
+    """
+    release, bare = bystander(), []
+
+    class Watched(DPOPORP):
+        def transform(self, X):
+            bare.append(elsewhere(release))
+            return super().transform(X)
+
+    with contextlib.suppress(AssertionError):
+        dict(_private_checks(Watched(4)))["storage_is_irrelevant"]()
+    assert bare and not any(bare)
+
+
+def test_two_contracts_that_are_checked_at_once_leave_the_noise_on(monkeypatch):
+    """The second one began while the noise was off, and put that back when it ended: no release had noise any more.
+
+    Two threads with check_private_estimator did this at the first or second time, and nothing said so.
+    """
+    for sampler in ("_add", "add_spherical", "flip"):
+        monkeypatch.setattr(_noise, sampler, getattr(_noise, sampler))  # which this test puts back, whatever happens
+    second_has_begun, first_has_ended = threading.Event(), threading.Event()
+
+    class First(DPOPORP):
+        def transform(self, X):
+            if not second_has_begun.is_set():
+                thread.start()
+                second_has_begun.wait(60)
+            return super().transform(X)
+
+    class Second(DPOPORP):
+        def transform(self, X):
+            if not second_has_begun.is_set():
+                second_has_begun.set()
+                first_has_ended.wait(60)
+            return super().transform(X)
+
+    def check(estimator):
+        with contextlib.suppress(AssertionError):
+            dict(_private_checks(estimator))["storage_is_irrelevant"]()
+
+    thread = threading.Thread(target=check, args=(Second(4),))
+    check(First(4))
+    first_has_ended.set()
+    thread.join()
+    assert not bystander()()
+
+
+def test_noise_is_on_again_when_the_contract_has_been_checked():
+    """Callbacks run in a copy of the context in which they were made, and there the tape had no end.
+
+    Of an estimator that makes a task in `transform`, whatever the task released after the check left without noise.
+    """
+    contexts = []
+
+    class Serving(DPOPORP):
+        def transform(self, X):
+            contexts.append(contextvars.copy_context())
+            return super().transform(X)
+
+    with contextlib.suppress(AssertionError):
+        dict(_private_checks(Serving(4)))["storage_is_irrelevant"]()
+    values = np.full(8, 0.125)
+    assert contexts and not any(np.array_equal(context.run(add_gaussian, values, 1.0), values) for context in contexts)
+
+
+# What the contract overlooks
+
+
+KEPT = {
+    "the keys of a dictionary": lambda X: dict.fromkeys(X.ravel().tolist(), True),
+    "a list of the large ones": lambda X: [value for value in X.ravel().tolist() if value > 0.7],
+    "a method of a list": lambda X: X.ravel().tolist().index,
+    "a function": lambda X: lambda i: X[i],
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_the_contract_sees_rows_wherever_an_estimator_keeps_them(kept):
+    """Its check of attributes compared parts that two neighbours have in common, and looked into no function.
+
+    So check_private_estimator passed who keeps a whole column as the keys of a dictionary, as a vocabulary is kept.
+    """
+
+    class Keeping(DPOPORP):
+        def transform(self, X):
+            released = super().transform(X)
+            self.kept_ = KEPT[kept](np.asarray(X))
+            return released
+
+    check = dict(_private_checks(Keeping(4)))["attributes_hold_nothing_of_the_rows"]
+    with pytest.raises(AssertionError, match="kept_"):
+        check()
+
+
+def contract_of(estimator, name):
+    return dict(_private_checks(estimator))[name]
+
+
+class Stranger(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """A sketch that is private as long as its parts are: rows with noise, which a sketch inside of it draws."""
+
+    def __init__(self, *, epsilon=1.0, max_change=1.0):
+        self.epsilon = epsilon
+        self.max_change = max_change
+
+    def validated(self, X, **options):
+        try:
+            X = validate_data(self, X, dtype=np.float64, **options)
+        except (TypeError, ValueError):
+            raise ValueError("X has to be a table of numbers.") from None
+        if not np.isfinite(X).all():
+            raise ValueError("X has to be finite.")
+        return X
+
+    def fit(self, X, y=None):
+        X = self.validated(X)
+        options = {"epsilon": self.epsilon, "max_change": self.max_change}
+        self.mechanism_ = DPRandomProjection(projection="identity", **options).fit(np.zeros((1, X.shape[1])))
+        self.guarantee_ = self.mechanism_.guarantee_
+        self.learn(X)
+        return self
+
+    def transform(self, X):
+        return self.with_noise(self.validated(X, reset=False))
+
+    def learn(self, X):
+        pass
+
+    def with_noise(self, X):
+        return self.mechanism_.transform(X)
+
+    def noise(self, shape):
+        return self.mechanism_.transform(np.zeros(shape))
+
+
+class KeepsTheLargest(Stranger):
+    def learn(self, X):
+        self.largest_ = float(X.max())
+
+
+class ScalesByTheLargest(Stranger):
+    def learn(self, X):
+        self.scale_ = float(np.abs(X).max())
+
+    def with_noise(self, X):
+        return super().with_noise(X / self.scale_)
+
+
+class KeepsMedians(Stranger):
+    def learn(self, X):
+        self.medians_ = np.median(X, axis=0)
+
+
+@pytest.mark.parametrize("kind", [KeepsTheLargest, ScalesByTheLargest, KeepsMedians])
+def test_the_contract_sees_what_a_sketch_learns_from_its_rows(kind):
+    """Its neighbours differed in one of six entries of the same size, so that the largest number stayed what it was.
+
+    So check_private_estimator passed a sketch that scales all rows by the largest number of its fit, and keeps it.
+    """
+    with pytest.raises(AssertionError, match="tells one row from another"):
+        contract_of(kind(), "attributes_hold_nothing_of_the_rows")()
+
+
+def with_attributes(thing, **attributes):
+    vars(thing).update(attributes)
+    return thing
+
+
+KEPT_OUT_OF_SIGHT = {
+    "a queue of the last rows": lambda X: collections.deque(X.tolist(), maxlen=10),
+    "a view of memory": memoryview,
+    "a generator": lambda X: (row for row in X.tolist()),
+    "a read-only dictionary": lambda X: types.MappingProxyType({"first": X[-1, 0]}),
+    "a queue of threads": lambda X: [one := queue.SimpleQueue(), one.put(X[-1, 0])][:1],
+    "a class": lambda X: type("Kept", (), {"first": X[-1, 0]}),
+    "an attribute of a list": lambda X: with_attributes(type("Labelled", (list,), {})(), first=X[-1, 0]),
+    "an object in an array": lambda X: np.array([with_attributes(types.SimpleNamespace(), first=X[-1, 0])]),
+    "an attribute that is also a part of pickles": lambda X: with_attributes(
+        type("Kept", (), {})(), arguments=X[-1, 0]
+    ),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT_OUT_OF_SIGHT)
+def test_the_contract_sees_rows_in_what_it_cannot_look_into(kept):
+    """What is no list, has no attributes and is not pickled by its state passed for empty."""
+
+    class Keeping(Stranger):
+        def learn(self, X):
+            self.kept_ = KEPT_OUT_OF_SIGHT[kept](X)
+
+    with pytest.raises(AssertionError, match="kept_"):
+        contract_of(Keeping(), "attributes_hold_nothing_of_the_rows")()
+
+
+class KeepsOnItsClass(Stranger):
+    def learn(self, X):
+        type(self).kept_ = X[-1]
+
+
+KEPT_ELSEWHERE = {}
+
+
+class KeepsBehindAProperty(Stranger):
+    @property
+    def kept_(self):
+        return KEPT_ELSEWHERE.get("row")
+
+    def learn(self, X):
+        KEPT_ELSEWHERE["row"] = X[-1].tolist()
+
+
+@pytest.mark.parametrize("kind", [KeepsOnItsClass, KeepsBehindAProperty])
+def test_the_contract_sees_attributes_that_a_sketch_has_from_its_class(kind):
+    """Only what lies in the object itself was looked at, and not what its class gives it."""
+    with pytest.raises(AssertionError, match="kept_"):
+        contract_of(kind(), "attributes_hold_nothing_of_the_rows")()
+
+
+class KeepsSigns(Stranger):
+    def with_noise(self, X):
+        return np.copysign(super().with_noise(X), X)
+
+
+class KeepsZeros(Stranger):
+    def with_noise(self, X):
+        return np.where(X == 0, 0.0, super().with_noise(X))
+
+
+class KeepsWholeParts(Stranger):
+    def with_noise(self, X):
+        return np.floor(X) + super().with_noise(X - np.floor(X)) % 1
+
+
+class QuarterOfTheNoise(Stranger):
+    def with_noise(self, X):
+        return super().with_noise(4 * X) / 4
+
+
+class NowAndThenWithoutNoise(Stranger):
+    def with_noise(self, X):
+        is_plain = np.array([secrets.randbelow(50) == 0 for _ in X])
+        return np.where(is_plain[:, None], X, super().with_noise(X))
+
+
+@pytest.mark.parametrize("kind", [KeepsSigns, KeepsZeros, KeepsWholeParts, QuarterOfTheNoise, NowAndThenWithoutNoise])
+def test_the_contract_audits_a_sketch_on_neighbours_that_tell_its_rows(kind):
+    """Two entries of one sign, 3/8 apart where 1 was to be hidden, stood for all neighbours, at one small epsilon.
+
+    So it passed sketches of sparse rows with noise on their nonzeros only, and one with epsilon 4.5 that says 1. At a
+    quarter of that epsilon a delta of 2 in 100 is allowed, so that one row in 50 could leave as it is.
+    """
+    with pytest.raises(AssertionError, match="does not keep"):
+        contract_of(kind(), "audit_refutes_nothing")()
+
+
+class SharesNoiseInPairs(Stranger):
+    def with_noise(self, X):
+        noise = self.noise(X.shape)
+        noise[2::2] = noise[1:-1:2]
+        return X + noise
+
+
+class SharesNoiseOfBlocks(Stranger):
+    def with_noise(self, X):
+        return X + np.resize(self.noise((64, X.shape[1])), X.shape)
+
+
+@pytest.mark.parametrize("kind", [SharesNoiseInPairs, SharesNoiseOfBlocks])
+def test_the_contract_sees_noise_that_any_two_rows_share(kind):
+    """The first of 40 rows was compared with the others, and none of these with each other, or beyond one block."""
+    with pytest.raises(AssertionError, match="one noise for several rows"):
+        contract_of(kind(), "rows_and_classes_share_no_noise")()
+
+
+@pytest.mark.parametrize("sketch", [DPSignOPORP(8, epsilon=30.0), DPSignRP(8, max_change=1e-4)], ids=repr)
+def test_the_contract_takes_bits_that_are_hardly_ever_flipped_for_no_shared_noise(sketch):
+    """It says that it fails whoever keeps a guarantee less than once in 10^9 runs, and failed these each time."""
+    contract_of(sketch, "rows_and_classes_share_no_noise")()
+
+
+# Estimators of others that break a rule which the contract lists
+
+
+def finite(estimator, X, **options):
+    """Validate as a careful third party does: no error quotes a value."""
+    try:
+        X = validate_data(estimator, X, dtype=np.float64, **options)
+    except (TypeError, ValueError):
+        raise ValueError("X has to be a table of numbers.") from None
+    X = X.toarray() if sp.issparse(X) else X
+    if not np.isfinite(X).all():
+        raise ValueError("X has to be finite.")
+    return X
+
+
+class Means(BaseEstimator):
+    """Means of columns between -bound and bound, which keep the contract."""
+
+    def __init__(self, *, epsilon=1.0, delta=1e-6, bound=1.0):
+        self.epsilon = epsilon
+        self.delta = delta
+        self.bound = bound
+
+    def fit(self, X, y=None):
+        X = self.looked_at(finite(self, X))
+        sums = np.clip(X, -self.bound, self.bound).sum(axis=0)
+        options = {"epsilon": self.epsilon, "delta": self.delta, "max_change": self.sensitivity(X)}
+        mechanism = DPRandomProjection(projection="identity", adjacency="l2", **options).fit([sums])
+        facts = {"released": "the mean of each column", "mechanism": "Gaussian mechanism", "not_covered": ()}
+        guarantee = replace(
+            mechanism.guarantee_, adjacency=Adjacency("replace_one"), per="fit", hidden_changes=None, loss=None, **facts
+        )
+        with entry(guarantee, type(self).__name__):
+            means = self.with_noise(mechanism, sums) / len(X)
+        self.means_, self.guarantee_ = means, guarantee
+        return self
+
+    def looked_at(self, X):
+        return X
+
+    def sensitivity(self, X):
+        return 2 * float(self.bound) * X.shape[1] ** 0.5
+
+    def with_noise(self, mechanism, sums):
+        return mechanism.transform([sums])[0]
+
+
+class Noisy(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Rows with noise at each call of transform, which keep the contract."""
+
+    def __init__(self, *, epsilon=1.0, max_change=1.0):
+        self.epsilon = epsilon
+        self.max_change = max_change
+
+    def fit(self, X, y=None):
+        X = finite(self, X, accept_sparse="csr")
+        options = {"epsilon": self.epsilon, "max_change": self.max_change}
+        self.mechanism_ = DPRandomProjection(projection="identity", **options).fit(np.zeros((1, X.shape[1])))
+        self.guarantee_ = self.mechanism_.guarantee_
+        return self
+
+    def transform(self, X):
+        return self.with_noise(self.looked_at(finite(self, X, accept_sparse="csr", reset=False)))
+
+    def looked_at(self, X):
+        return X
+
+    def with_noise(self, X):
+        return self.mechanism_.transform(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+class Sums(RegressorMixin, Means):
+    """Predicts the sum of the means, and keeps the contract."""
+
+    def predict(self, X):
+        return np.full(len(finite(self, X, reset=False)), self.means_.sum())
+
+
+class OwnNoise(Noisy):
+    """Noise of its own, of which the contract sees what comes out; it keeps the contract."""
+
+    def with_noise(self, X):
+        with entry(self.guarantee_, type(self).__name__):
+            noise = np.random.default_rng(randbits(256)).normal(size=X.shape)
+            return np.rint((X + self.scale() * noise) * 256) / 256  # the lowest bits of a float tell of a row
+
+    def scale(self):
+        return self.mechanism_.scale_
+
+
+OF_FRESH_NOISE = ("calls", "copies", "folds", "processes", "seeds", "threads", "types")  # which all of them pass
+
+
+def complaint_about(estimator):
+    """What the first check of the contract that fails says, of those that one of these might not pass."""
+    for name, check in _private_checks(estimator):
+        if not name.startswith(OF_FRESH_NOISE):
+            try:
+                check()
+            except AssertionError as error:
+                return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("estimator", [Means(), Sums(), Noisy(), OwnNoise()], ids=lambda one: type(one).__name__)
+def test_what_the_wrong_ones_derive_from_passes(estimator):
+    """Each of them differs from one of these in one thing only."""
+    assert complaint_about(estimator) == ""
+
+
+class DrawsOppositeNoise(Means):
+    """The first half of the columns and the other one have the same noise, with opposite signs: sums have none."""
+
+    def with_noise(self, mechanism, sums):
+        half = len(sums) // 2
+        noise = DPRandomProjection(projection="identity", **self.options(mechanism)).fit(np.zeros((1, half)))
+        drawn = noise.transform(np.zeros((1, half)))[0]
+        return sums + np.concatenate([drawn, -drawn])
+
+    def options(self, mechanism):
+        names = ("epsilon", "delta", "max_change", "adjacency")
+        return {name: getattr(mechanism, name) for name in names}
+
+
+def test_the_contract_catches_noise_with_two_signs():
+    """Columns that share their noise with opposite signs: an audit tells their sums apart."""
+    assert "epsilon >=" in complaint_about(DrawsOppositeNoise())
+
+
+class NoisyRows(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """Rows with Laplace noise, and what is wrong with them."""
+
+    def __init__(self, *, epsilon=1.0, max_change=1.0):
+        self.epsilon, self.max_change = epsilon, max_change
+
+    def fit(self, X, y=None):
+        """State the guarantee, by parameters alone."""
+        vars(self).pop("guarantee_", None)
+        epsilon, max_change = float(self.epsilon), float(self.max_change)
+        if not 0 < epsilon < np.inf:
+            raise ValueError("epsilon has to be positive and finite.")
+        self._read(X, reset=True)
+        self.scale_, adjacency = 1.001 * max_change / epsilon, Adjacency("l1", max_change)
+        facts = {"per": "transform", "released": "noisy rows", "mechanism": "Laplace mechanism"}
+        self.guarantee_ = PrivacyGuarantee(epsilon, 0.0, adjacency=adjacency, **facts)
+        return self
+
+    def transform(self, X):
+        """Release rows."""
+        check_is_fitted(self, "guarantee_")
+        rows = self._read(X, reset=False)
+        if is_seeded():
+            self.guarantee_ = self.guarantee_.mark_seeded()
+        with entry(self.guarantee_, type(self).__name__):
+            return self._spoiled(rows, add_laplace(np.clip(rows, -10, 10), self.scale_))
+
+    def _read(self, X, *, reset):
+        try:
+            rows = validate_data(self, X, dtype=np.float64, reset=reset)
+        except (TypeError, ValueError):
+            raise ValueError("X has to be a table of finite numbers.") from None
+        if not np.isfinite(rows).all():
+            raise ValueError("X has to be finite.")
+        return rows
+
+    def _spoiled(self, rows, noisy):
+        return noisy
+
+
+def test_the_transformer_that_the_wrong_ones_derive_from_passes():
+    """Its noise is that of its guarantee."""
+    check_private_estimator(NoisyRows())
+
+
+class WithAColumnAsItIs(NoisyRows):
+    """One column has no noise."""
+
+    def _spoiled(self, rows, noisy):
+        noisy[:, 5] = rows[:, 5]
+        return noisy
+
+
+class WithEmptyRowsAsTheyAre(NoisyRows):
+    """Rows of zeros have no noise."""
+
+    def _spoiled(self, rows, noisy):
+        noisy[~rows.any(axis=1)] = 0.0
+        return noisy
+
+
+class InOrder(NoisyRows):
+    """The order of what is released is that of the rows."""
+
+    def _spoiled(self, rows, noisy):
+        return noisy[np.argsort(rows[:, 0])]
+
+
+class PlainAtTheFit(NoisyRows):
+    """What a pipeline fits and transforms at once has no noise."""
+
+    def fit_transform(self, X, y=None):
+        """Return rows as they are."""
+        super().fit_transform(X)
+        return self._read(X, reset=False)
+
+
+@pytest.mark.parametrize("kind", [WithAColumnAsItIs, WithEmptyRowsAsTheyAre, InOrder, PlainAtTheFit])
+def test_the_contract_catches_what_is_released_beside_the_noise(kind):
+    """Numbers without any noise tell two neighbours apart for certain."""
+    with pytest.raises(AssertionError):
+        check_private_estimator(kind())
+
+
+class QuotesTheLargest(Means):
+    def looked_at(self, X):
+        if np.abs(X).max() > 100:
+            raise ValueError(f"An entry is {np.abs(X).max():.6g}, above 100: scale X.")
+        return X
+
+
+class QuotesTheMeanOfRows(Noisy):
+    def looked_at(self, X):
+        if np.abs(X).max() > 100:
+            raise ValueError(f"The mean is {X.mean():.6g}: scale X.")
+        return X
+
+
+class QuotesTheMeanTarget(Sums):
+    def fit(self, X, y=None):
+        if np.ndim(y) > 1:
+            raise ValueError(f"Targets in one column are wanted, whose mean would be {np.mean(y):.6g}.")
+        return super().fit(X)
+
+
+class CountsRowsThatAreNotFinite(Means):
+    def fit(self, X, y=None):
+        if isinstance(X, np.ndarray) and X.dtype == np.float64 and not np.isfinite(X).all():
+            raise ValueError(f"{(~np.isfinite(X)).sum()} numbers are not finite.")
+        return super().fit(X)
+
+
+class WarnsOfEmptyRows(Means):
+    def looked_at(self, X):
+        if not X.any(axis=1).all():
+            warnings.warn("Some rows are empty.", stacklevel=3)
+        return X
+
+
+class KeepsABatch(Means):
+    def looked_at(self, X):
+        self._batch = X[np.random.default_rng().permutation(len(X))[:10]]
+        return X
+
+
+class KeepsAnExample(Means):
+    def looked_at(self, X):
+        self.example_ = X[randbits(32) % len(X)].copy()
+        return X
+
+
+class KeepsATarget(Sums):
+    def fit(self, X, y=None):
+        self._target = float(y[randbits(32) % len(y)])
+        return super().fit(X)
+
+
+class KeepsTheMeanOfSomeRows(Noisy):
+    def fit(self, X, y=None):
+        super().fit(X)
+        rows = finite(self, X, accept_sparse="csr")
+        self._centre = rows[np.random.default_rng().permutation(len(rows))[:20]].mean(axis=0)
+        return self
+
+
+class CountsWhatItClips(Means):
+    def looked_at(self, X):
+        self.n_clipped_ = int((np.abs(X) > self.bound).sum())
+        return X
+
+
+class CountsEmptyRows(Means):
+    def looked_at(self, X):
+        self.n_empty_ = int((~X.any(axis=1)).sum())
+        return X
+
+
+class DropsEmptyRows(Noisy):
+    def looked_at(self, X):
+        return X[X.any(axis=1)]
+
+
+class ClipsByTheParameterOfNow(Noisy):
+    """A row is within max_norm, and so two are 2 max_norm apart, while the noise is that of the fit."""
+
+    def __init__(self, *, epsilon=1.0, max_norm=0.5):
+        self.epsilon = epsilon
+        self.max_norm = max_norm
+
+    @property
+    def max_change(self):
+        return 2 * self.max_norm
+
+    def looked_at(self, X):
+        norms = np.abs(X).sum(axis=1, keepdims=True)
+        return X * np.minimum(1, self.max_norm / np.where(norms > 0, norms, 1))
+
+
+class StatesTheDeltaOfNow(Means):
+    @property
+    def guarantee_(self):
+        if not hasattr(self, "_stated"):
+            raise AttributeError
+        return self._stated if self.delta == self._stated.delta else replace(self._stated, delta=float(self.delta))
+
+    @guarantee_.setter
+    def guarantee_(self, guarantee):
+        self._stated = guarantee
+
+
+class DrawsTheNoiseOfNow(OwnNoise):
+    def scale(self):
+        return 4.3 * self.max_change / self.epsilon
+
+
+class DropsEmptyRowsFromItsNoise(OwnNoise):
+    def looked_at(self, X):
+        return X[X.any(axis=1)]
+
+
+class CentresByOtherRows(OwnNoise):
+    """On rows alone, among others, and last."""
+
+    def looked_at(self, X):
+        return X - X.mean(axis=0)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        # Errors are compared between data whose largest entry and mean differ: reversed rows have the same ones.
+        QuotesTheLargest(),
+        QuotesTheMeanOfRows(),
+        QuotesTheMeanTarget(),
+        CountsRowsThatAreNotFinite(),
+        # What differs between fits is no noise if it has the numbers of a row.
+        KeepsABatch(),
+        KeepsAnExample(),
+        KeepsATarget(),
+        KeepsTheMeanOfSomeRows(),
+        # Some data have an empty row, and one beyond all bounds.
+        CountsWhatItClips(),
+        CountsEmptyRows(),
+        WarnsOfEmptyRows(),
+        DropsEmptyRows(),
+        DropsEmptyRowsFromItsNoise(),
+        # All numbers among the parameters are set after a fit, also where fit releases.
+        ClipsByTheParameterOfNow(),
+        DrawsTheNoiseOfNow(),
+        StatesTheDeltaOfNow(),
+        # Other rows are so large that the noise of the one in question does not hide them.
+        CentresByOtherRows(),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_the_contract_catches_what_it_says_that_it_checks(estimator):
+    """Errors, attributes, parameters after the fit, shared noise and other rows are on its list."""
+    assert complaint_about(estimator) != ""

@@ -1,0 +1,454 @@
+"""Attacks on reports on models: what is in their totals, and what these assume."""
+# ruff: noqa: D101, D102
+
+import copy
+import json
+import pickle
+import warnings
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+from attacks import (
+    X12,
+    X24_HALF,
+    X24_SMALL,
+    X200_UNIFORM,
+    X400,
+    Y12,
+    Y24,
+    Y200_UNIFORM,
+    Y400,
+    binary_model,
+    binner_of_4,
+    charged,
+    model_of_norm_2,
+    private_model,
+    saved_and_loaded,
+    sketch,
+    winner_of_a_search,
+)
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier, VotingRegressor
+from sklearn.feature_selection import RFECV, SelectFromModel
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer, Normalizer
+
+from skdprp import (
+    DPOPORP,
+    DPPCA,
+    AMPClassifier,
+    DPBinner,
+    DPRidge,
+    DPScaler,
+    DPSearchCV,
+    DPSGDClassifier,
+    DPSignOPORP,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    ProductNoiseOutputPerturbation,
+    PublicScaler,
+    compose,
+    privacy_report,
+)
+from skdprp._calibration import is_as_stated
+from skdprp.audit._epsilon import clopper_pearson, epsilon_bound
+from skdprp.guarantee import Adjacency
+from skdprp.ledger import entry
+
+# Steps of others
+
+
+class ScoresOfModels(TransformerMixin, BaseEstimator):
+    """Scores by private models, which are in a list, or made where they are fitted."""
+
+    def __init__(self, models=()):
+        self.models = models
+
+    def fit(self, X, y):
+        """Fit all models."""
+        models = self.models or [AMPClassifier(epsilon=9.0, delta=1e-6, classes=[0, 1])]
+        self.fitted_ = [model.fit(X, y) for model in models]
+        return self
+
+    def transform(self, X):
+        """Return a column of scores for each model."""
+        return np.column_stack([model.decision_function(X) for model in self.fitted_])
+
+
+@pytest.mark.parametrize("models", [(), [AMPClassifier(epsilon=9.0, delta=1e-6, classes=[0, 1])] * 2])
+def test_private_models_that_an_unknown_step_keeps_in_a_list_are_part_of_what_private_steps_cost(models):
+    """(1.0, 1e-6) for the private steps alone, of a pipeline in which another step released a model of epsilon 9."""
+    report = privacy_report(make_pipeline(ScoresOfModels(models), private_model()).fit(X12, Y12))
+    assert report.total is None
+    assert report.private is None or report.private.epsilon >= 9.0
+
+
+def test_the_last_step_of_a_private_pipeline_states_that_what_is_before_it_is_added_up():
+    """Its weights tell what a step before it tells: epsilon is 0.8 at least, but for 1e-9, and 0.5 is stated."""
+    # Half of the rows lie along one axis, and half along the other: one row decides which is the first component, and
+    # so whether scores know the labels. The total of the pipeline, and a ledger, have both.
+    n_of_each, n_trials = 2000, 120
+    rows = np.zeros((2 * n_of_each + 1, 2))
+    signs = np.tile([1.0, -1.0], n_of_each + 1)[: len(rows)]
+    rows[: n_of_each + 1, 0], rows[n_of_each + 1 :, 1] = signs[: n_of_each + 1], signs[n_of_each + 1 :]
+    labels = (signs > 0).astype(int)
+    labels[n_of_each + 1 :] = np.tile([0, 0, 1, 1], n_of_each)[:n_of_each]  # which say nothing of the second axis
+    other = rows.copy()
+    other[0] = [0.0, 1.0]
+    last = AMPClassifier(epsilon=0.5, delta=1e-6, classes=[0, 1], count_labels=False)
+    model = make_pipeline(DPPCA(1, epsilon=20.0, delta=1e-6), last)
+    hits, false_alarms = (
+        sum(abs(model.fit(X, labels)[-1].coef_[0, 0]) > 2.0 for _ in range(n_trials)) for X in (rows, other)
+    )
+    power, size = clopper_pearson(hits, n_trials, 5e-10)[0], clopper_pearson(false_alarms, n_trials, 5e-10)[1]
+    stated, total = model[-1].guarantee_, privacy_report(model).total
+    is_to_be_added = any("private ones whose guarantees are added to this one" in text for text in stated.assumptions)
+    assert is_to_be_added or epsilon_bound(power, size, stated.delta) <= stated.epsilon
+    assert not any("no preceding step was fitted" in text and "private" not in text for text in total.assumptions)
+    assert epsilon_bound(power, size, total.delta) <= total.epsilon
+
+
+@pytest.mark.parametrize(
+    "holder",
+    [
+        lambda: SelectFromModel(model_of_norm_2()),
+        lambda: RFECV(model_of_norm_2(), cv=2),
+        lambda: CalibratedClassifierCV(model_of_norm_2(), cv=2),
+        lambda: StackingClassifier([("a", model_of_norm_2()), ("b", LogisticRegression())], cv=2),
+        lambda: BaggingClassifier(model_of_norm_2(), n_estimators=2),
+        lambda: OneVsOneClassifier(model_of_norm_2()),
+        lambda: ClassifierChain(model_of_norm_2()),
+    ],
+)
+def test_what_fits_private_models_as_often_as_it_likes_has_no_total(holder):
+    """More entries are in a ledger than a report could count."""
+    y = np.column_stack([Y400, Y400[::-1]]) if isinstance(holder(), ClassifierChain) else Y400
+    report = privacy_report(holder().fit(X400, y))
+    assert report.total is None
+    assert report.private is None
+
+
+@pytest.mark.parametrize(
+    "fitted",
+    [winner_of_a_search, lambda: DPRidge(target_bounds=(0, 1)).fit(X400, Y400), lambda: binner_of_4().fit(X400)],
+)
+def test_copies_of_what_is_fitted_state_what_was_stated(fitted):
+    """A copy, a deep copy and a pickle have what they state beside what they were fitted with; a clone has neither."""
+    model = fitted()
+    copies = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    for one in copies:
+        assert all(is_as_stated(step) for step in getattr(one, "named_steps", {"": one}).values())
+        assert privacy_report(one).total.epsilon == privacy_report(model).total.epsilon
+    assert not hasattr(clone(model), "guarantee_")
+
+
+class ReleasesTwice(DPOPORP):
+    def transform(self, X):
+        return (super().transform(X) + super().transform(X)) / 2
+
+
+class SaysNotWhen(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        self.guarantee_ = replace(DPOPORP(3, epsilon=50.0).fit(X).guarantee_, per=None)
+        return self
+
+    def transform(self, X):
+        return X
+
+
+def fitted_again():
+    union = make_union(DPOPORP(3, epsilon=50.0), DPSignOPORP(3, epsilon=0.1, adjacency="l1"))
+    union.fit_transform(X24_SMALL)
+    return union.set_params(dpoporp__epsilon=0.2)
+
+
+UNKNOWN = {
+    "a sketch that was fitted before": fitted_again,
+    "a subclass of a sketch": lambda: make_union(ReleasesTwice(3, epsilon=50.0), DPSignOPORP(3, epsilon=0.1)),
+    "one that does not say when it releases": lambda: make_union(SaysNotWhen(), DPSignOPORP(3, epsilon=0.1)),
+}
+
+
+@pytest.mark.parametrize("kind", UNKNOWN)
+def test_a_sum_of_private_steps_leaves_none_of_them_out(kind):
+    """It is said to be None if it is not known, and is .1 where one of two private steps released at 50.
+
+    Of sketches that were given lazy rows, or whose guarantee was set after the fit, there is none.
+    """
+    union = UNKNOWN[kind]()
+    union.fit_transform(X24_SMALL)
+    report = privacy_report(union)
+    assert report.total is None and (report.private is None or report.private.epsilon >= 50)
+
+
+UNITS = {
+    ("one household", "replace_one"): None,
+    ("one household", "l1"): None,
+    ("one row", "replace_one"): "l1",
+    ("one row", "l1"): "l1",
+    ("one person", "replace_one"): "l1",
+}
+
+
+class OfAUnit(TransformerMixin, BaseEstimator):
+    """A release of one's own, for a unit of one's own."""
+
+    def __init__(self, unit="one row", relation="replace_one"):
+        self.unit = unit
+        self.relation = relation
+
+    def fit(self, X, y=None):
+        """State what is guaranteed."""
+        bound = 1.0 if self.relation == "l1" else np.inf
+        adjacency = Adjacency(self.relation, bound)
+        self.guarantee_ = PrivacyGuarantee(1.0, 0.0, unit=self.unit, adjacency=adjacency, per="transform")
+        return self
+
+    def transform(self, X):
+        """Release nothing of the rows."""
+        return np.zeros((len(X), 1))
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=" ".join)
+def test_units_of_ones_own_have_no_total_with_sketches_and_come_back_from_json(unit):
+    """Only what implies a guarantee for a row is added to one."""
+    model = make_pipeline(FeatureUnion([("a", OfAUnit(*unit)), ("b", DPOPORP(4))]), RidgeClassifier()).fit(
+        X24_HALF, Y24
+    )
+    total, stated = privacy_report(model).total, OfAUnit(*unit).fit(X24_HALF).guarantee_
+    assert (total and total.adjacency.relation) == UNITS[unit]
+    assert total is None or (total.unit == "one row" and total.epsilon > 1.0)
+    assert PrivacyGuarantee.from_dict(json.loads(json.dumps(stated.to_dict()))) == stated
+    for name in ("protected", "neighbours"):
+        with pytest.raises(ValueError, match=name):
+            PrivacyGuarantee.from_dict(stated.to_dict() | {name: "one thing"})
+
+
+@pytest.mark.parametrize("relation", ["l1", "l2"])
+def test_a_change_within_a_unit_of_ones_own_is_not_printed_as_one_within_a_row(relation):
+    """Signs of ten blocks of a row lose 1 where one block changes, and 10 where a row changes as little in all."""
+    unit = "one block of ten columns"
+    stated = PrivacyGuarantee(1.0, 0.0, unit=unit, adjacency=Adjacency(relation, 1.0))
+    with PrivacyLedger() as ledger, entry(stated, "signs"):
+        pass
+    assert [text for text in (repr(stated), repr(ledger), ledger._repr_html_()) if unit not in text] == []
+
+
+# Random composites
+
+
+def random_model(rng, depth):
+    """Return a private classifier of rows, perhaps behind private transformers or in an ensemble."""
+    epsilon = float(rng.choice([0.3, 1.0, 2.0]))
+    kind = rng.integers(5 + (depth == 3)) if depth else 0  # what is frozen knows rows as they come
+    if kind == 1:
+        return VotingClassifier([(name, random_model(rng, depth - 1)) for name in "ab"])
+    if kind == 2:
+        return OneVsRestClassifier(random_model(rng, 0))
+    if kind == 3:
+        pair = [("a", DPScaler(epsilon=epsilon, bounds=(-5, 5), n_cells=8)), ("b", DPPCA(2, delta=1e-6))]
+        return make_pipeline(FeatureUnion(pair), random_model(rng, depth - 1))
+    if kind == 4:
+        columns = [("a", DPPCA(2, epsilon=epsilon, delta=1e-6), [0, 1, 2]), ("b", Normalizer(), [2, 3])]
+        return make_pipeline(ColumnTransformer(columns, sparse_threshold=0), random_model(rng, depth - 1))
+    if kind == 5:
+        scaler = FrozenEstimator(DPScaler(bounds=(-5, 5), n_cells=8, delta=1e-6).fit(X12))
+        return make_pipeline(scaler, random_model(rng, depth - 1))
+    if rng.random() < 0.5:
+        return ProductNoiseOutputPerturbation(epsilon=epsilon, delta=0.0, classes=[0, 1])
+    return DPSGDClassifier(epsilon=epsilon, delta=1e-6, classes=[0, 1], n_epochs=2)
+
+
+def test_plans_reports_and_ledgers_agree_on_random_composites_of_models():
+    """No release of a fit is left out, what is frozen is added, and a plan says beforehand what a report says after."""
+    rng = np.random.default_rng(3)
+    for _ in range(12):
+        estimator = random_model(rng, 3)
+        plan = privacy_report(estimator, X12, Y12)
+        with PrivacyLedger() as ledger:
+            estimator.fit(X12, Y12)
+        report, of_fit = privacy_report(estimator), [entry.guarantee for entry in ledger.entries]
+        n_frozen = sum("frozen" in step.step for step in report.steps if step.releases)
+        assert charged(report) == charged(plan) == len(of_fit) + n_frozen
+        assert report.private.epsilon == pytest.approx(plan.private.epsilon, rel=1e-6)
+        assert report.private.epsilon >= compose(*of_fit, delta=report.private.delta).epsilon * (1 - 1e-9)
+
+
+def random_composite(rng, depth, *, regresses):
+    """Return a private model, perhaps a search, behind private steps or in an ensemble."""
+    epsilon, delta = float(rng.choice([0.3, 1.0, 2.0])), rng.choice([1e-6, 1e-7])
+    kind = rng.integers(5) if depth else 0
+    inner = partial(random_composite, rng, depth - 1, regresses=regresses)
+    if kind == 1:
+        return (VotingRegressor if regresses else VotingClassifier)([(name, inner()) for name in "ab"])
+    if kind == 2:
+        searched = make_pipeline(DPPCA(2, epsilon=epsilon, delta=1e-6), random_composite(rng, 0, regresses=regresses))
+        known = {"max_loss": 1.0} if regresses else {"classes": [0, 1]}
+        return DPSearchCV(searched, {}, n_trials=0.5, epsilon=8.0, delta=delta, **known)
+    if kind == 3:
+        parts = FeatureUnion([("a", DPScaler(epsilon=epsilon, bounds=(-5, 5), n_cells=8)), ("b", Normalizer())])
+        return make_pipeline(parts, inner())
+    if kind == 4:
+        nested = make_pipeline(Normalizer(), DPPCA(1, epsilon=epsilon, delta=delta))
+        columns = [("a", nested, slice(0, 2)), ("b", DPBinner(3, bounds=(-5, 5), n_cells=8, sparse_output=False), [3])]
+        return make_pipeline(ColumnTransformer(columns, sparse_threshold=0), inner())
+    if regresses:
+        mechanism = str(rng.choice(["auto", "moments", "projection"]))
+        return DPRidge(
+            target_bounds=(-1, 1), epsilon=epsilon, delta=delta, mechanism=mechanism, n_components=20, max_norm=3.0
+        )
+    return DPSGDClassifier(epsilon=epsilon, delta=delta, classes=[0, 1], n_epochs=2)
+
+
+@pytest.mark.parametrize("regresses", [False, True])
+def test_plans_reports_and_ledgers_agree_on_random_composites_with_searches(regresses):
+    """Of regressors as well: no release of a fit is left out, and a plan says beforehand what a report says after."""
+    rng = np.random.default_rng(8)
+    rows = rng.normal(size=(300, 5))
+    y = np.tanh(rows[:, 0]) if regresses else (rows[:, 0] > 0).astype(int)
+    for _ in range(2 if regresses else 5):
+        estimator = random_composite(rng, 3, regresses=regresses)
+        plan = privacy_report(estimator, rows, y)
+        with PrivacyLedger() as ledger:
+            estimator.fit(rows, y)
+        report, of_fit = privacy_report(estimator), [entry.guarantee for entry in ledger.entries]
+        assert charged(report) == charged(plan) == len(of_fit)
+        assert report.private.epsilon == pytest.approx(plan.private.epsilon, rel=1e-6)
+        assert report.private.epsilon >= compose(*of_fit, delta=report.private.delta).epsilon * (1 - 1e-9)
+
+
+def _composites(rng):
+    """Yield pipelines at random, of public, private and frozen steps, unions, ensembles, winners and searches."""
+
+    def _step(depth):
+        kind = rng.integers(10 if depth < 2 else 6)
+        epsilon = float(rng.choice([0.3, 1.0, 2.0]))
+        leaves = [
+            binner_of_4(epsilon),
+            DPScaler(epsilon=epsilon, delta=1e-6),
+            DPPCA(2, epsilon=epsilon, delta=1e-6),
+            PublicScaler((-3, 3)),
+            Normalizer(),
+            FunctionTransformer(np.abs),
+        ]
+        if kind < 6:
+            return leaves[kind]
+        if kind == 6:
+            return make_pipeline(_step(depth + 1), _step(depth + 1))
+        if kind == 7:
+            return FeatureUnion([("a", _step(depth + 1)), ("b", _step(depth + 1))])
+        if kind == 8:
+            parts = [("a", _step(depth + 1), [0, 1])]
+            return ColumnTransformer(parts, remainder=_step(depth + 1), sparse_threshold=0)
+        return FrozenEstimator(_step(depth + 1).fit(X400))
+
+    def _last(depth):
+        kind = rng.integers(9 if depth < 2 else 3)
+        epsilon = float(rng.choice([0.3, 1.0, 2.0]))
+        if kind < 3:
+            own = {"epsilon": epsilon, "delta": 1e-6, "classes": [0, 1]}
+            return [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation][kind](**own)
+        if kind == 3:
+            return FixedThresholdClassifier(_last(2), threshold=0.4, response_method="predict_proba")
+        if kind == 4:
+            return VotingClassifier([("a", _last(depth + 1)), ("b", _last(depth + 1))])
+        if kind == 5:
+            return OneVsRestClassifier(_last(depth + 1))
+        if kind == 6:
+            return make_pipeline(_step(depth + 1), _last(depth + 1))
+        if kind == 7:
+            return DPSearchCV(
+                make_pipeline(binner_of_4(), model_of_norm_2()), {}, n_trials=1, epsilon=epsilon + 1, delta=1e-4
+            )
+        winner = winner_of_a_search()
+        return make_pipeline(*map(FrozenEstimator, winner)) if rng.random() < 0.5 else FrozenEstimator(winner)
+
+    while True:
+        yield lambda: make_pipeline(_step(0), _last(0))
+
+
+def test_no_total_of_any_pipeline_is_less_than_what_a_ledger_has_and_no_plan_is_less_than_its_fit():
+    """Frozen steps and winners included, which were fitted while the ledger was open."""
+    n_tried = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for make in _composites(np.random.default_rng(3)):
+            with PrivacyLedger() as ledger:
+                try:
+                    model = make()
+                    planned = privacy_report(model, X400, Y400).private
+                    model.fit(X400, Y400)
+                except ValueError:  # what is frozen takes rows of another width
+                    continue
+            spent = privacy_report(model)
+            if spent.private is not None:
+                assert sum(step.calls for step in spent.steps) >= len(ledger.entries)
+                assert spent.private.epsilon >= compose(*(one.guarantee for one in ledger.entries)).epsilon * (1 - 1e-9)
+                assert planned.epsilon >= spent.private.epsilon * (1 - 1e-6)
+            n_tried += 1
+            if n_tried == 2:
+                return
+
+
+# Totals
+
+
+@pytest.mark.parametrize(
+    ("estimator", "change"),
+    [
+        (make_union(sketch(), sketch(20.0)), {"dpoporp-2": "drop"}),
+        (Pipeline([("a", sketch(20.0)), ("b", sketch(0.1))]), {"a": "passthrough"}),
+    ],
+)
+def test_taking_a_step_out_after_the_fit_takes_back_no_release(estimator, change):
+    """What a fit released stays released; a report that cannot know it any more states no sum."""
+    fitted = make_pipeline(estimator, LogisticRegression()).fit(X12, Y12)
+    before = privacy_report(fitted).private
+    fitted[0].set_params(**change)
+    after = privacy_report(fitted).private
+    assert after is None or after.epsilon >= before.epsilon
+
+
+def test_steps_side_by_side_that_one_search_released_count_once(tmp_path):
+    """Neither branch knew what the other one states: a search of 2 was counted as 3; two of them are 4 or less."""
+    union = FeatureUnion([("bins", binner_of_4()), ("scaled", DPScaler(epsilon=1.0, delta=1e-6))])
+    search = DPSearchCV(make_pipeline(union, model_of_norm_2()), {}, n_trials=1, epsilon=2.0, delta=1e-4)
+    winner, other = search.fit(X400, Y400).best_estimator_, clone(search).fit(X400, Y400).best_estimator_
+    for model in (winner, saved_and_loaded(winner, tmp_path).estimator):
+        assert privacy_report(model).total.epsilon == 2.0
+        assert sum(step.calls for step in privacy_report(model).steps) == 1
+    both = FeatureUnion([("a", FrozenEstimator(winner[0])), ("b", FrozenEstimator(other[0]))])
+    both = make_pipeline(both, FrozenEstimator(winner[1])).fit(X400, Y400)
+    assert 3.0 < privacy_report(both).total.epsilon <= 4.0
+    assert sum(step.calls for step in privacy_report(both).steps) == 2
+
+
+def test_reports_count_what_ensembles_release_of_classifiers_and_of_regressors_in_their_place():
+    """One against the rest takes a regressor as well."""
+    ridge, labels = DPRidge(target_bounds=(0, 1), delta=1e-5), np.digitize(X200_UNIFORM[:, 0], [-0.3, 0.3])
+    for model, y in [
+        (OneVsRestClassifier(ridge), labels),
+        (OneVsRestClassifier(ridge), Y200_UNIFORM),
+        (OneVsRestClassifier(binary_model()), labels),
+        (
+            VotingClassifier([("a", binary_model()), ("b", make_pipeline(DPScaler(delta=1e-5), binary_model()))]),
+            Y200_UNIFORM,
+        ),
+        (FixedThresholdClassifier(binary_model()), Y200_UNIFORM),
+    ]:
+        plan = privacy_report(model, X200_UNIFORM, y)
+        with PrivacyLedger() as ledger:
+            model.fit(X200_UNIFORM, y)
+        report = privacy_report(model, ledger=ledger)
+        assert sum(step.calls for step in report.steps) == len(ledger.entries)
+        assert report.total is not None and report.total.epsilon == plan.total.epsilon
+        assert ledger.total()[0].guarantee.epsilon <= report.total.epsilon * (1 + 1e-9)
