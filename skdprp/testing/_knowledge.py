@@ -13,7 +13,7 @@ from ..audit._result import clopper_pearson, epsilon_bound
 from ..guarantee import Definition
 from ..mechanisms.mutual_information import information_delta
 from ..report import privacy_report
-from ._case import INTEGERS, SURE, error_of
+from ._case import INTEGERS, SURE, dense, error_of
 from ._contents import fingerprints, numbers_in
 from ._tape import Played, tape_of, taped
 
@@ -46,35 +46,55 @@ def _attributes_hold_nothing_of_the_rows(case):
     return f"holds numbers of a row, with all their digits, in {held[0]}: {cure}" if held else ""
 
 
-def _attributes_follow_from_releases(case):
-    """Fits to other rows that release the same numbers hold the same, where all noise is of this library."""
-    if case.at_transform or case.fitted.guarantee_.definition is not Definition.DP:
+def _everything_follows_from_releases(case):
+    """What releases the same numbers of other rows holds and returns the same, where all noise is of this library."""
+    if case.fitted.guarantee_.definition is not Definition.DP:
         return ""
     with taped() as recorded:
-        case.fit(*case.data)
-    if not recorded:  # noise of its own
+        _played_once(case, case.data)
+    if not recorded or any(kind == "flip" for kind, *_ in recorded):  # noise of its own; or bits, which a tape keeps
         return ""
     played = partial(_state_played, case, recorded)
     (first, tape), (again, _) = played(case.data), played(case.data)
-    for data in (_nearly_all_alike(case), *case.odd):
+    for data in (_nearly_all_alike(case), *case.odd, *_unlike(case)):
+        if error_of(lambda data=data: _played_once(case, data)) is not None:
+            continue
         other, other_tape = played(data)
         if [(*facts, values.shape) for *facts, values in tape] != [
             (*facts, values.shape) for *facts, values in other_tape
         ]:
             continue  # other checks ask what noise depends on
-        for name in first.keys() | other.keys():
+        for name in sorted(first.keys() | other.keys()):
             if first.get(name) == again.get(name) != other.get(name):
                 return (
-                    f"holds {name}, which differs where the rows do and all that was released is the same: keep "
-                    "nothing that is computed from rows after their release."
+                    f"holds or returns {name}, which differs where the rows do and all that was released is the same: "
+                    "let all else follow from what was released."
                 )
     return ""
 
 
+def _played_once(case, data):
+    """A fit, and what a transform returns if that is the release: both ways to have it."""
+    fitted = case.fit(*data)
+    if not case.at_transform:
+        return fitted, {}
+    by_fit = case.new(**case.public_seed).fit_transform(*data)
+    return fitted, {"transform": dense(fitted.transform(data[0])), "fit_transform": dense(by_fit)}
+
+
 def _state_played(case, recorded, data):
-    """What a fit holds that releases what was recorded, and its tape."""
+    """What a fit holds, and a transform returns, that release what was recorded, and their tape."""
     with taped(Played(recorded)) as tape:
-        return fingerprints(case.fit(*data)), list(tape)
+        fitted, returned = _played_once(case, data)
+    return fingerprints(fitted) | {name: values.tobytes() for name, values in returned.items()}, list(tape)
+
+
+def _unlike(case):
+    """Data with what usual ones have not: a column of zeros, whole numbers alone, and one class."""
+    empty = case.X.copy()
+    empty[:, -1] = 0.0
+    tables = [(empty, *case.data[1:]), (np.sign(case.X), *case.data[1:])]
+    return [*tables, (case.X, np.full_like(case.y, case.y[0]))] if is_classifier(case.estimator) else tables
 
 
 def _held_numbers(case):
@@ -232,6 +252,6 @@ def _fits_that_prove(guarantee):
 
 CHECKS = (
     _attributes_hold_nothing_of_the_rows,
-    _attributes_follow_from_releases,
+    _everything_follows_from_releases,
     _scales_tell_nothing_of_the_rows,
 )
