@@ -158,6 +158,8 @@ def _every_number_has_noise(case):
         }
         for name, call in calls.items():
             first = _numbers(call())
+            if len(first) != len(data[0]):  # other checks ask for a release of each row
+                continue
             is_of_bits = needed(first) == BITS
             if is_of_bits != (data is empty):
                 continue
