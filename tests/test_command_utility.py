@@ -1,9 +1,11 @@
 """What a model and sketches of a table are good for: tables, a figure, and one clear line for what cannot be used."""
 
 import gzip
+import re
 
 import pytest
 from command import FIT, printed
+from matplotlib import rc_context
 
 from skdprp._command import main
 from skdprp._command._utility import EPSILONS
@@ -57,6 +59,17 @@ def test_centre_is_taken_off_columns_with_bounds_too(points, folder, capsys, see
         main([*TABLE, *described, "--center", centre])
         accuracy[centre] = printed(capsys.readouterr().out)["60"][2]
     assert accuracy["0.35"] > 0.85 > accuracy["0"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "unit"), [([], ""), (["--default-bounds", "-20", "8"], " of the width of its bounds")]
+)
+def test_the_figure_says_in_which_units_a_row_may_change(points, folder, capsys, seeded, bounds, unit):
+    """Between bounds columns are on one scale: a change by .01 as the table has it is one by far more, or less."""
+    with rc_context({"svg.fonttype": "none"}):
+        main([*TABLE, *bounds, "--epsilon", "2", "--max-change", "0.01", "--output", "figure.svg"])
+    shown = re.findall(r"unit of privacy: [^<]+", (folder / "figure.svg").read_text())
+    assert shown.count(f"unit of privacy: a change of one column of a row by 0.01{unit}") == 2
 
 
 @pytest.mark.parametrize("gzipped", [False, True])

@@ -98,7 +98,8 @@ def run(options):
     for private in (classifier(max_norm=1.0), *sketches):
         private.set_params(epsilon=options.epsilon[0]).fit(X, y)
         print(f"\n{type(private).__name__} at epsilon = {options.epsilon[0]:g}\n{private.guarantee_}")
-    change = f"a change of one column of a row by {options.max_change:g}"
+    of_width = " of the width of its bounds" * are_described(options)
+    change = f"a change of one column of a row by {options.max_change:g}{of_width}"
     if options.file is None and options.max_change == 1:
         change = "one pixel, by its whole range"
     unit = f"unit of privacy: {change}"
