@@ -958,3 +958,19 @@ def test_no_file_states_a_guarantee_of_plain_counts(sketch, tmp_path):
     save_release(tmp_path / "released.npz", sketch.transform(counts), sketch)
     with pytest.raises(ValueError, match="does not release"):
         save_release(tmp_path / "plain.npz", sketch.project_queries(counts), sketch)
+
+
+@pytest.mark.parametrize("place", ["transformers", "remainder"])
+def test_no_file_holds_what_is_frozen_and_was_given_no_column(place, tmp_path):
+    """A frozen scaler of epsilon 50 was in the file of a total of 1.0: no fit makes a clone of it."""
+    spare = FrozenEstimator(DPScaler(epsilon=50.0, delta=1e-6).fit(X200_UNIFORM))
+    given = [("scaled", PublicScaler((-1, 1)), [0, 1, 2])]
+    if place == "transformers":
+        columns = ColumnTransformer([*given, ("spare", spare, [])], sparse_threshold=0)
+    else:
+        columns = ColumnTransformer(given, remainder=spare, sparse_threshold=0)
+    model = make_pipeline(columns, model_with(classes=[0, 1])).fit(X200_UNIFORM, Y200_UNIFORM)
+    with pytest.raises(ValueError, match="was given no column"):
+        save_model(tmp_path / "model.npz", model)
+    columns.set_params(**({"transformers": given} if place == "transformers" else {"remainder": "drop"}))
+    save_model(tmp_path / "model.npz", model.fit(X200_UNIFORM, Y200_UNIFORM))

@@ -21,7 +21,7 @@ from ..mechanisms.published import Published
 from ..model_selection import DPSearchCV
 from ..model_selection._search import as_given
 from ..preprocessing._table import TableColumns
-from ..report._structure import COMPOSITES, lets_pass, parts
+from ..report._structure import COMPOSITES, all_held, lets_pass, parts
 
 _ESTIMATORS = (
     *(linear_model.AMPClassifier, linear_model.DPRidge, linear_model.MIDPRegressor),
@@ -77,15 +77,26 @@ def _held_by(estimator):
     if type(estimator) not in COMPOSITES:
         return held
     fitted = {id(part) for _, part in parts(estimator)}
+    if type(estimator) is compose.ColumnTransformer:
+        _check_frozen(estimator)
     # A ColumnTransformer keeps what it was given in attributes, too; all else that others keep is of the last fit.
     names = held if type(estimator) is compose.ColumnTransformer else estimator.get_params(deep=False)
     return held | {name: _unless_fitted(held[name], fitted) for name in names if name in held}
 
 
+def _check_frozen(columns):
+    """Refuse what is frozen and was given no column: no clone of it is made, and no report speaks of it."""
+    reached = {name for name, _ in parts(columns)}
+    for name, step, *_ in [*columns.transformers, ("remainder", columns.remainder)]:
+        is_held = name not in reached and hasattr(step, "get_params")
+        if is_held and any(type(one) is frozen.FrozenEstimator for _, one in all_held(step, "", seen=set())):
+            raise ValueError(f"{name} is frozen and was given no column, and a file would hold it: leave it out.")
+
+
 def _unless_fitted(value, fitted):
     """A value with clones of all estimators in it but those of some ids, and functions that let columns pass."""
-    if isinstance(value, dict):
-        return type(value)((name, _unless_fitted(one, fitted)) for name, one in value.items())
+    if type(value) is dict:
+        return {name: _unless_fitted(one, fitted) for name, one in value.items()}
     if type(value) in (list, tuple):
         return type(value)(_unless_fitted(one, fitted) for one in value)
     is_kept = not hasattr(value, "get_params") or id(value) in fitted or lets_pass(value)
