@@ -70,15 +70,8 @@ class SeededBlock(Block):
 
 
 def _tape():
-    """Return the list that takes what noise would be added to, which then gets none, or None: see `testing._tape`."""
+    """Return what takes that which noise would be added to, and then gets none, or None: see `testing._tape`."""
     return next((block.tape for block in innermost(_SEEDED) if block.tape is not None), None)
-
-
-def _record(tape, kind, scale, values):
-    """Record what noise would be added to; where a tape is played again, that releases what it did before."""
-    tape.append((kind, scale, values.copy()))
-    if hasattr(tape, "play"):
-        tape.play(values)
 
 
 def is_seeded():
@@ -235,7 +228,7 @@ def _flat_view(values):
 
 def _add(values, scale, rounded):
     if (tape := _tape()) is not None:
-        return _record(tape, rounded.__name__, scale, values)
+        return tape.take(rounded.__name__, scale, values)
     if not values.size:  # as of a column without any category
         return
     flat = _flat_view(values)
@@ -290,7 +283,7 @@ def add_spherical(values, scale, *, shape, power):
     near the pole of densities with a smaller shape this is not derived.
     """
     if (tape := _tape()) is not None:
-        return _record(tape, repr({"shape": shape, "power": power}), scale, values)
+        return tape.take(repr({"shape": shape, "power": power}), scale, values)
     flat = _flat_view(values)
     if scale == 0:  # as in `_add`
         return check_recorded(seeded=False)
@@ -307,7 +300,7 @@ def flip(levels, thresholds):
     """
     if (tape := _tape()) is not None:
         # What decides about a bit is its threshold; flipping none keeps what the signs tell of the data.
-        tape.append(("flip", 0.0, np.where(levels >= 0, thresholds[levels], 0)))
+        tape.take("flip", 0.0, np.where(levels >= 0, thresholds[levels], 0))
         return np.zeros(levels.shape, dtype=bool)
     top = (thresholds >> np.uint64(56)).astype(np.uint8)
     first = np.frombuffer(random_bytes(levels.size), np.uint8).reshape(levels.shape)

@@ -191,10 +191,9 @@ def _is_claimed(owner):
 def _hidden(reports, owners, holders, *, alone):
     """What the guarantees hide that an epsilon is of: those of some steps alone, or else of all that fits released."""
     ensembles = [holder for holder in holders if isinstance(holder, KEEP_LABELS)]
-    kinds, told, deltas = {type(owner).__name__ for owner in owners}, {}, [0.0]
+    told, deltas = {}, [0.0]
     for report in reports:
-        own = [line.guarantee for line in report.steps if line.guarantee and line.estimator in kinds]
-        of_all = report.private
+        own, of_all = _stated_by(report, owners), report.private
         if of_all is not None and not alone:
             own = [of_all]
         for ensemble in ensembles if alone else ():
@@ -213,18 +212,25 @@ def _in_short(guarantee):
     return (told + condition_and_marks(guarantee)).removeprefix(", ")
 
 
+def _stated_by(report, owners):
+    """Guarantees in a report of steps of the classes of some."""
+    kinds = {type(owner).__name__ for owner in owners}
+    return [line.guarantee for line in report.steps if line.guarantee and line.estimator in kinds]
+
+
 def _not_met(reports, owner):
-    """Epsilons at which some releases of a step were to be and guarantee more than that; what is claimed is not met."""
-    lines = [(epsilon, line) for epsilon, report in reports for line in report.steps if line.guarantee is not None]
-    own = [(epsilon, line.guarantee) for epsilon, line in lines if line.estimator == type(owner).__name__]
-    return [] if _is_claimed(owner) else [at for at, guarantee in own if guarantee.epsilon > at * _AS_PLANNED]
+    """Epsilons at which releases of a step guarantee more than that; what is claimed need not be met."""
+    stated = ((epsilon, one.epsilon) for epsilon, report in reports for one in _stated_by(report, [owner]))
+    return [] if _is_claimed(owner) else [asked for asked, met in stated if met > asked * _AS_PLANNED]
 
 
 def _out_of_reach(epsilons, report, owner):
-    """Epsilons at which a step would not have noise that can be sampled, as one that is reported on at another has."""
-    own = [line.guarantee for line in report.steps if line.guarantee and line.estimator == type(owner).__name__]
-    at = [replace(one, epsilon=float(epsilon), loss=None, hidden_changes=None) for one in own for epsilon in epsilons]
-    return [] if _is_claimed(owner) else [one.epsilon for one in at if within_reach(one).epsilon > one.epsilon]
+    """Epsilons at which the noise that a step would need cannot be sampled; the report on it is of another epsilon."""
+    if _is_claimed(owner):
+        return []
+    unsampled = partial(replace, loss=None, hidden_changes=None)
+    stated = [unsampled(one, epsilon=float(at)) for one in _stated_by(report, [owner]) for at in epsilons]
+    return [one.epsilon for one in stated if within_reach(one).epsilon > one.epsilon]
 
 
 def _said_of_unmet(epsilons):

@@ -145,7 +145,7 @@ def _rows_and_classes_share_no_noise(case):
 
 
 def _every_number_has_noise(case):
-    """Also those of empty rows and of rows beyond all bounds, and of `fit_transform`, which pipelines call."""
+    """Each released number varies: of empty rows, of rows beyond all bounds, and of `fit_transform`, too."""
     if not case.at_transform:
         return ""
     # Of rows far from zero bits are hardly ever flipped, and all are of empty ones, where these are accepted.

@@ -47,12 +47,15 @@ def _attributes_hold_nothing_of_the_rows(case):
 
 
 def _everything_follows_from_releases(case):
-    """What releases the same numbers of other rows holds and returns the same, where all noise is of this library."""
+    """If fits to other rows release the same numbers, all that they hold and return is the same, too.
+
+    Asked where all noise is of this library: a tape plays the numbers of one fit in place of the releases of another.
+    """
     if case.fitted.guarantee_.definition is not Definition.DP:
         return ""
     with taped() as recorded:
         _played_once(case, case.data)
-    if not recorded or any(kind == "flip" for kind, *_ in recorded):  # noise of its own; or bits, which a tape keeps
+    if not recorded or any(kind == "flip" for kind, *_ in recorded):  # noise of its own, or bits: these are not played
         return ""
     played = partial(_state_played, case, recorded)
     (first, tape), (again, _) = played(case.data), played(case.data)
@@ -60,9 +63,7 @@ def _everything_follows_from_releases(case):
         if error_of(lambda data=data: _played_once(case, data)) is not None:
             continue
         other, other_tape = played(data)
-        if [(*facts, values.shape) for *facts, values in tape] != [
-            (*facts, values.shape) for *facts, values in other_tape
-        ]:
+        if _layout(tape) != _layout(other_tape):
             continue  # other checks ask what noise depends on
         for name in sorted(first.keys() | other.keys()):
             if first.get(name) == again.get(name) != other.get(name):
@@ -71,6 +72,11 @@ def _everything_follows_from_releases(case):
                     "let all else follow from what was released."
                 )
     return ""
+
+
+def _layout(tape):
+    """Kind, scale and shape of each release."""
+    return [(kind, scale, values.shape) for kind, scale, values in tape]
 
 
 def _played_once(case, data):

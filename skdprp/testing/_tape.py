@@ -9,18 +9,27 @@ from .._noise import SeededBlock
 SHARE_OF_NOISE = 2.0**-10  # what rounding may move, and what counts as no noise at all
 
 
-class Played(list):
+class Tape(list):
+    """What noise would have been added to, as (kind, scale, values), in order."""
+
+    def take(self, kind, scale, values):
+        """Record values that are released without noise."""
+        self.append((kind, scale, values.copy()))
+
+
+class Played(Tape):
     """A tape that has what another one recorded released again, whatever reaches the noise."""
 
     def __init__(self, recorded):
         super().__init__()
         self.recorded = recorded
 
-    def play(self, values):
-        """Write over values with those that were recorded in their place, if they are as many."""
-        _, _, before = self.recorded[len(self) - 1] if len(self) <= len(self.recorded) else (None, None, None)
-        if before is not None and before.shape == values.shape:
-            values[...] = before
+    def take(self, kind, scale, values):
+        """Record values, and write over them those that were recorded in their place, if they are as many."""
+        place = len(self)
+        super().take(kind, scale, values)
+        if place < len(self.recorded) and self.recorded[place][2].shape == values.shape:
+            values[...] = self.recorded[place][2]
 
 
 @contextmanager
@@ -29,7 +38,7 @@ def taped(tape=None):
 
     In this thread alone: whatever is released elsewhere meanwhile has its noise. Seeded estimators use no other thread.
     """
-    with SeededBlock(0, tape=[] if tape is None else tape) as block:  # which marks all that is released without noise
+    with SeededBlock(0, tape=Tape() if tape is None else tape) as block:  # which marks what is released without noise
         yield block.tape
 
 
