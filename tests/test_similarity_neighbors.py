@@ -203,6 +203,73 @@ def test_short_texts_are_found_no_worse_than_by_noisy_inner_products(epsilon):
     assert (found[:, 0] == np.arange(200)).mean() >= (by_products == np.arange(200)).mean() - 0.04
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 6.0])
+def test_texts_with_a_few_large_counts_are_found_no_worse_than_by_noisy_inner_products(epsilon):
+    """One of 100 words occurs five times: posterior means leave only these, which are most of the rows' squares."""
+    rng = np.random.default_rng(0)
+    rows = sparse_rows(rng, (2000, 2000), np.minimum(0.3, 1.5 / np.arange(1, 2001)))
+    rows[rng.uniform(size=rows.shape) < 0.01] *= 5
+    sketch = DPOPORP(2000, epsilon=epsilon, noise="laplace", random_state=0).fit(rows)
+    with reproducible_noise(0):
+        S = sketch.transform(rows)
+    found = SketchNeighbors(1).fit(S, sketch=sketch).kneighbors(rows[:300], return_distance=False)
+    by_products = (sketch.project_queries(rows[:300]) @ S.T).argmax(axis=1)
+    least = (by_products == np.arange(300)).mean() - 0.04
+    assert (found[:, 0] == np.arange(300)).mean() >= max(least, 0.8 if epsilon >= 3 else 0)
+
+
+def test_rows_whose_posterior_means_say_little_are_searched_by_released_numbers_over_typical_norms():
+    rng = np.random.default_rng(0)
+    rows = sparse_rows(rng, (1000, 1000), np.minimum(0.3, 1.5 / np.arange(1, 1001)))
+    sketch = DPOPORP(1000, epsilon=2.0, noise="laplace", random_state=0).fit(rows)
+    with reproducible_noise(0):
+        S = sketch.transform(rows)
+    distances, indices = SketchNeighbors(20).fit(S, sketch=sketch).kneighbors(rows[:50])
+    scores = sketch.project_queries(rows[:50]) @ S.T
+    scores /= _posterior._Posterior.of(S, "laplace", sketch.scale_).estimates(S)[1]
+    largest = -np.sort(-scores, axis=1)[:, :20]
+    assert np.take_along_axis(scores, indices, axis=1) == pytest.approx(largest, rel=1e-5)
+    assert distances.min() > 0 and distances.max() < 2 and (np.diff(distances, axis=1) > 0).all()
+
+
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_posterior_norms_and_means_are_those_of_bayes_under_the_densities(noise):
+    S = np.random.default_rng(0).normal(scale=[1, 3, 9], size=(400, 3))
+    posterior = _posterior._Posterior.of(S, noise, 1.5)
+    points = posterior.grid.points
+    weights = posterior.densities * DENSITY[noise](scale=1.5).pdf(S[:9, :, None] - points)
+    weights /= weights.sum(axis=2, keepdims=True)
+    means, norms = posterior.estimates(S[:9])
+    assert means == pytest.approx(weights @ points, rel=0.01, abs=0.1)
+    assert norms == pytest.approx(np.sqrt((weights @ points**2).sum(axis=1)), rel=0.02)
+
+
+def test_places_of_rows_are_counted_among_those_of_others():
+    rng = np.random.default_rng(0)
+    rows, own = rng.standard_normal((2, 7, 5))
+    others, (of_own, of_others) = rng.standard_normal((40, 5)), (rng.uniform(1, 2, 7), rng.uniform(1, 2, 40))
+    places = [
+        1 + sum(row @ other / by >= row @ mine / of_mine for other, by in zip(others, of_others, strict=True))
+        for row, mine, of_mine in zip(rows, own, of_own, strict=True)
+    ]
+    assert len(set(places)) > 3
+    assert _posterior._log_place(rows, (own, of_own), (others, of_others)) == pytest.approx(np.log(places).mean())
+    nothing = np.zeros((40, 5)), np.zeros(40)  # estimates that are all 0 find nothing
+    assert _posterior._log_place(rows, (np.zeros((7, 5)), np.zeros(7)), nothing) == pytest.approx(np.log(41))
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 100.0])
+def test_one_enormous_number_leaves_other_rows_as_they_are(epsilon):
+    rows = sparse_rows(np.random.default_rng(0), (300, 300), 0.1)
+    sketch = DPOPORP(300, epsilon=epsilon, noise="laplace", random_state=0).fit(rows)
+    with reproducible_noise(0):
+        S = sketch.transform(rows)
+    S[0, 0] = 1e300
+    weights = SketchNeighbors().fit(S, sketch=sketch)._rows
+    lengths = np.linalg.norm(weights, axis=1)
+    assert lengths.max() == pytest.approx(1) and lengths.min() > 0.01
+
+
 def test_without_noise_that_matters_the_nearest_are_those_of_the_projections(texts):
     rows, queries, _ = texts
     sketch = DPOPORP(100, epsilon=100.0, max_change=1e-3, noise="laplace", random_state=0).fit(rows)

@@ -16,27 +16,33 @@ from ._search import NEIGHBORS_CONSTRAINTS, NeighborsMixin, in_slices
 _SCORES = 2**24  # in memory at a time
 
 
-def _posterior_means(S, sketch):
-    """Posterior means of the released rows' projections, by what is public of the noise."""
+def _weights(S, sketch):
+    """Rows of length at most 1 whose inner products with a projected query tell which released rows are near it.
+
+    They are computed of the released rows, and of what is public of the noise.
+    """
     projection, k = sketch.projection_, sketch.projection_.n_components
+    # Of components that no feature reaches it is known that they are 0. Sums of these numbers and their opposites never
+    # vanish by accident.
+    unreached = projection.project(np.sqrt(np.arange(2.0, projection.n_features + 2))[None])[0] == 0
     if hasattr(sketch, "positive_probability"):
         if S.dtype not in (np.uint8, np.int8) or S.shape[1] != (-(-k // 8) if S.dtype == np.uint8 else k):
             raise ValueError(f"X of {S.dtype} and width {S.shape[1]} is not {k} signs in int8, or packed in uint8.")
-        positive = np.unpackbits(S, axis=1, count=k).astype(bool) if S.dtype == np.uint8 else S > 0
+        positive = np.unpackbits(S, axis=1, count=k).view(bool) if S.dtype == np.uint8 else S > 0
         unit = component_sensitivity(projection, sketch.max_change).max() or 1.0
         means = means_of_bits(positive, positive_probability=sketch.positive_probability, unit=unit)
-    else:
-        if S.dtype not in (np.float32, np.float64) or S.shape[1] != k:
-            raise ValueError(f"X of {S.dtype} and width {S.shape[1]} is not {k} numbers in float32 or float64.")
-        if not np.isfinite(S).all():
-            raise ValueError("X has NaN or infinite values, which no sketch releases.")
-        with np.errstate(over="ignore"):
-            means = weights_of_numbers(S, noise=sketch.noise, scale=sketch.scale_)
-    # Of components that no feature reaches it is known that they are 0. Sums of these numbers and their opposites never
-    # vanish by accident.
-    probe = np.sqrt(np.arange(2.0, projection.n_features + 2))[None]
-    means[:, projection.project(probe)[0] == 0] = 0
-    return means
+        means[:, unreached] = 0
+        return unit_rows(means, out=means)
+    if S.dtype not in (np.float32, np.float64) or S.shape[1] != k:
+        raise ValueError(f"X of {S.dtype} and width {S.shape[1]} is not {k} numbers in float32 or float64.")
+    if not np.isfinite(S).all():
+        raise ValueError("X has NaN or infinite values, which no sketch releases.")
+    with np.errstate(over="ignore"):
+        if not unreached.any():
+            return weights_of_numbers(S, noise=sketch.noise, scale=sketch.scale_)
+        weights = np.zeros(S.shape, np.float32)
+        weights[:, ~unreached] = weights_of_numbers(S[:, ~unreached], noise=sketch.noise, scale=sketch.scale_)
+        return weights
 
 
 def _looks_released(X, sketch):
@@ -116,16 +122,19 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     sketch: where each component has about one feature and 0 is near an end of its bounds, bits say little, and
     :class:`HammingNeighbors` with sketches of the queries may find more.
 
-    Posterior means are poor weights where each row is large in few components of its own, as short texts are, and the
-    noise hides them: they leave of a row what is common to all. So 200 rows are drawn from the densities and given
-    noise. Where their released numbers stand out among those of others clearly better than their posterior means do,
-    rows are compared by both together. The released numbers count the more, the less of the squares of the projections
-    posterior means explain; below a tenth, they alone count.
+    Posterior means find little where each row is large in few components of its own, as short texts are, and the noise
+    hides them: they leave of a row what is common to all, and its few largest numbers. So 200 rows are drawn from the
+    densities, given noise, and looked up among the released rows. If they are found at later places by posterior means
+    than by released numbers, the released numbers are taken. The numbers of each row are divided by the root of the
+    posterior mean of its squared norm, because the norm of the numbers themselves is mostly noise.
 
-    The distance is 1 minus the cosine of a query's projection and the posterior means. That is a score to rank by, and
-    no estimate of the rows' own cosine: see :func:`cosines` for that. A query of zeros has the distance 1 to all rows.
+    The distance is 1 minus the cosine of a query's projection and the posterior means; or, where released numbers are
+    taken, 1 minus the inner product of the projection over its norm and these numbers, all made so much smaller that no
+    row is longer than 1. That is a score to rank by, and no estimate of the rows' own cosine: see :func:`cosines` for
+    that. A query of zeros has the distance 1 to all rows.
 
-    It takes 4 bytes for each released component. Time grows with queries times rows times components.
+    It takes 4 bytes for each released component, and about 5 during `fit`. Time grows with queries times rows times
+    components.
 
     References
     ----------
@@ -153,7 +162,7 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, *, sketch=None):
-        """Compute the posterior means of released rows.
+        """Compute what queries are compared with.
 
         Parameters
         ----------
@@ -192,7 +201,7 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
         sketch = copy(sketch)  # which a later fit of the one that was passed does not change
         sketch._check_calibrated()
         self.sketch_, self.n_features_in_, self.n_samples_fit_ = sketch, sketch.n_features_in_, len(X)
-        self._rows = unit_rows(_posterior_means(X, sketch))
+        self._rows = _weights(X, sketch)
         return self
 
     def _nearest(self, X, n_neighbors):

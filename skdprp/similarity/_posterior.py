@@ -17,10 +17,9 @@ _POOLED_STEPS, _STEPS = 300, 5
 _PRIOR_ROWS = 100.0  # by how many rows the density of all components counts in that of one
 _BY_CHANCE = 3.0  # log likelihood that the density of one gains even if it is that of all
 _BLOCK_ENTRIES = 2**21
-# Share of the squares of projections. Densities whose posterior means explain less are too coarse to be trusted.
-_LEAST_EXPLAINED = 0.1
-_INVENTED = 200  # rows, drawn from the densities, on which posterior means and releases are compared
-_CLEARLY = 1.1  # times the contrast: components of real rows are not independent, as those of invented ones
+_BATCH_ENTRIES = 2**18  # of rows, of which there are several copies at a time
+_INVENTED = 200  # rows, drawn from the densities, whose places say whether to search by posterior means or releases
+_WORSE = 0.02  # mean logarithm of a place: so much the places of 200 rows may differ by chance
 _TINY = np.finfo(float).tiny
 
 
@@ -40,9 +39,9 @@ def _maximise(density, counts, likelihood, n_steps, prior_rows=0.0):
     return weights
 
 
-def _means_of_cells(weights, likelihood, points):
-    """Posterior mean of each component (rows) given each cell (columns), from the density of each."""
-    return (weights * points) @ likelihood / np.maximum(weights @ likelihood, _TINY)
+def _means_of_cells(weights, likelihood, values):
+    """Posterior mean of values at the points, by component (rows) and cell (columns), from the density of each."""
+    return (weights * values) @ likelihood / np.maximum(weights @ likelihood, _TINY)
 
 
 def _own_densities(density, counts, likelihood):
@@ -81,6 +80,11 @@ class _Grid:
         reach = self.n_points * _FINER
         return self.scale / _GROWTH * np.sinh(np.arange(-reach, reach + 1) * (_GROWTH / _FINER))
 
+    @property
+    def points(self):
+        """Points of a density."""
+        return self.values[::_FINER]
+
     def cells(self, numbers):
         """Index of the cell that each number is in."""
         reach = self.n_points * _FINER
@@ -94,93 +98,127 @@ def _number_of_cell(numbers, scale):
 
 
 def _in_batches(X):
-    return list(gen_batches(len(X), max(1, _BLOCK_ENTRIES // X.shape[1])))
+    return list(gen_batches(len(X), max(1, _BATCH_ENTRIES // X.shape[1])))
 
 
-def _densities_of_numbers(S, grid, noise):
-    """Density of each component on the points of a grid, and its posterior mean for a release in each cell.
+@dataclass(frozen=True)
+class _Posterior:
+    """Density of each component on the points of a grid, and what it makes of a release in each cell."""
 
-    The density of all components is the discrete one under which all releases together are most likely.
-    """
-    values, points, k = grid.values, grid.values[::_FINER], S.shape[1]
-    cells = np.empty((k, len(S)), np.int16)  # of one component beside each other, as they are counted
-    for batch in _in_batches(S):
-        cells[:, batch] = grid.cells(S[batch]).T
-    blocks = list(gen_batches(k, max(1, _BLOCK_ENTRIES // max(len(values), len(S)))))
-    together = sum(_counts_of_cells(cells[block], len(values)).sum(axis=0) for block in blocks)
-    seen = np.flatnonzero(together)  # cells without a release say nothing
-    z = (values - points[:, None]) / grid.scale
-    exponents = -np.abs(z) if noise == "laplace" else -(z**2) / 2
-    likelihood = np.exp(exponents - exponents.max(axis=0))  # of each cell up to a factor, which cancels
-    of_seen, uniform = likelihood[:, seen], np.full(len(points), 1 / len(points))
-    density = _maximise(uniform, together[None, seen], of_seen, _POOLED_STEPS)[0]
-    densities, means = np.empty((k, len(points))), np.empty((k, len(values)), np.float32)
-    for block in blocks:
-        counts = _counts_of_cells(cells[block], len(values))[:, seen]
-        densities[block] = _own_densities(density, counts, of_seen)
-        means[block] = _means_of_cells(densities[block], likelihood, points)
-    return densities, means
+    grid: _Grid
+    noise: str
+    densities: np.ndarray
+    means: np.ndarray
+    squares: np.ndarray  # means of squares
+
+    @classmethod
+    def of(cls, S, noise, scale):
+        """Estimate it. The density of all components is the discrete one under which all releases are most likely."""
+        grid, k = _Grid.of(S, scale), S.shape[1]
+        values, points = grid.values, grid.points
+        cells = np.empty((k, len(S)), np.int16)  # of one component beside each other, as they are counted
+        for batch in _in_batches(S):
+            cells[:, batch] = grid.cells(S[batch]).T
+        blocks = list(gen_batches(k, max(1, _BLOCK_ENTRIES // max(len(values), len(S)))))
+        together = sum(_counts_of_cells(cells[block], len(values)).sum(axis=0) for block in blocks)
+        seen = np.flatnonzero(together)  # cells without a release say nothing
+        z = (values - points[:, None]) / grid.scale
+        exponents = -np.abs(z) if noise == "laplace" else -(z**2) / 2
+        likelihood = np.exp(exponents - exponents.max(axis=0))  # of each cell up to a factor, which cancels
+        of_seen, uniform = likelihood[:, seen], np.full(len(points), 1 / len(points))
+        density = _maximise(uniform, together[None, seen], of_seen, _POOLED_STEPS)[0]
+        densities = np.empty((k, len(points)))
+        means, squares = np.empty((2, k, len(values)), np.float32)
+        for block in blocks:
+            counts = _counts_of_cells(cells[block], len(values))[:, seen]
+            own = densities[block] = _own_densities(density, counts, of_seen)
+            means[block] = _means_of_cells(own, likelihood, points)
+            squares[block] = _means_of_cells(own, likelihood, points**2)
+        return cls(grid, noise, densities, means, squares)
+
+    def estimates(self, S):
+        """Posterior means of rows, and the root of that of the squared norm of each."""
+        components, means, squares = np.arange(S.shape[1]), np.empty(S.shape, np.float32), np.empty(len(S))
+        for batch in _in_batches(S):
+            cells = self.grid.cells(S[batch])
+            means[batch] = self.means[components, cells]
+            squares[batch] = self.squares[components, cells].sum(axis=1, dtype=np.float64)
+        return means, np.sqrt(squares)
+
+    def invented_rows(self):
+        """Draw rows from the densities, and release them."""
+        generator = check_random_state(0)  # of rows that nobody has: no secret is needed
+        shares, points = np.cumsum(self.densities, axis=1), self.grid.points
+        drawn = generator.uniform(size=(len(shares), _INVENTED)) * shares[:, -1:]
+        components = zip(shares, drawn, strict=True)
+        places = np.stack([own.searchsorted(at).clip(max=len(own) - 1) for own, at in components], axis=1)
+        draw = generator.laplace if self.noise == "laplace" else generator.normal
+        return points[places], points[places] + draw(scale=self.grid.scale, size=places.shape)
 
 
 def means_of_numbers(S, *, noise, scale):
     """Posterior means of the components of rows, float32, given their releases with additive noise."""
-    grid = _Grid.of(S, scale)
-    return _looked_up(_densities_of_numbers(S, grid, noise)[1], grid, S)
-
-
-def _looked_up(means_of_cells, grid, S):
-    """Posterior means of the numbers in rows, from those of the cells of each component."""
-    means = np.empty(S.shape, np.float32)
-    for batch in _in_batches(S):
-        means[batch] = means_of_cells[np.arange(S.shape[1]), grid.cells(S[batch])]
-    return means
+    return _Posterior.of(S, noise, scale).estimates(S)[0]
 
 
 def weights_of_numbers(S, *, noise, scale):
-    """Posterior means of rows, or what finds rows better together with or instead of them: the released numbers.
+    """Rows of length at most 1, float32, whose inner products with a query tell which are near: one of two estimates.
 
-    Where each row is large in few components of its own, as texts are, and noise hides them, posterior means leave of a
-    row what is common to all. This shows on rows that are drawn from the densities.
+    Posterior means over their norms find most, unless each row is large in few components of its own, as texts are, and
+    noise hides them: of such a row posterior means leave what is common to all, or its few largest numbers. Released
+    numbers leave everything, and are divided by what the norms are on average given the release: a norm of the release
+    itself is mostly noise. The choice is made by rows that are drawn from the densities.
     """
-    grid = _Grid.of(S, scale)
-    densities, means_of_cells = _densities_of_numbers(S, grid, noise)
-    means, variance = _looked_up(means_of_cells, grid, S), grid.scale**2 * (2 if noise == "laplace" else 1)
-    squares = [np.mean(np.square(numbers), dtype=np.float64) for numbers in (means, S)]
-    explained = squares[0] / max(squares[1] - variance, _TINY)
-    if explained < _LEAST_EXPLAINED:
-        return S.astype(np.float32)
-    generator = check_random_state(0)  # of rows that nobody has: no secret is needed
-    shares, points = np.cumsum(densities, axis=1), grid.values[::_FINER]
-    drawn = generator.uniform(size=(len(shares), _INVENTED)) * shares[:, -1:]
-    invented = np.stack(
-        [points[own.searchsorted(at).clip(max=len(own) - 1)] for own, at in zip(shares, drawn, strict=True)], axis=1
-    )
-    draw = generator.laplace if noise == "laplace" else generator.normal
-    released = invented + draw(scale=grid.scale, size=invented.shape)
-    of_means = _contrast(invented, _looked_up(means_of_cells, grid, released))
-    if _contrast(invented, released) <= _CLEARLY * of_means:
-        return means
-    return unit_rows(means) + unit_rows(S) / np.float32(explained**1.5)
+    posterior = _Posterior.of(S, noise, scale)
+    farthest = posterior.grid.values[-1]
+    if max(S.max(), -S.min()) > farthest:
+        S = S.clip(-farthest, farthest)  # beyond, numbers count alike
+    invented, released = posterior.invented_rows()
+    (means, typical), (own_means, own_typical) = posterior.estimates(S), posterior.estimates(released)
+    by_means = _log_place(invented, (own_means, norms(own_means)), (means, norms(means)))
+    by_numbers = _log_place(invented, (released, own_typical), (S, typical))
+    if by_means <= by_numbers + _WORSE:
+        return unit_rows(means, out=means)
+    return divided(S, typical * (norms(S) / typical).max(), out=means)
 
 
-def _contrast(rows, estimates):
-    """By how many standard deviations rows have larger products with their own estimates than with others, on average.
+def _log_place(rows, own, others):
+    """Mean logarithm of the place of rows' own estimates among those of others, by their products with the row.
 
-    All rows and estimates are of length 1, or zeros, which stand out from nothing.
+    Estimates are numbers, and what to divide them by. Unlike by how much an estimate stands out, a mean of which a few
+    rows with large numbers govern, a place tells what is found.
     """
-    products = unit_rows(rows) @ unit_rows(estimates).T
-    of_own, of_all = np.diag(products), products.mean(axis=1)
-    deviations = products.std(axis=1)
-    return np.mean(np.divide(of_own - of_all, deviations, out=np.zeros(len(rows)), where=deviations > 0))
+    (numbers, divisors), places = own, np.ones(len(rows))
+    rows = rows.astype(np.float32)
+    least = np.einsum("ij,ij->i", rows, numbers) / _nonzero(divisors)
+    numbers, divisors = others
+    for batch in _in_batches(numbers):
+        products = rows @ numbers[batch].astype(np.float32, copy=False).T / _nonzero(divisors[batch])
+        places += (products >= least[:, None]).sum(axis=1)
+    return np.log(places).mean()
 
 
-def unit_rows(rows):
-    """Rows of length 1, and rows of zeros as they are, in float32."""
-    norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))[:, None]
-    units = np.empty(rows.shape, np.float32)
+def norms(rows):
+    """Norms of rows, in float64."""
+    return np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+
+def divided(rows, divisors, out=None):
+    """Rows over numbers of their own, or as they are where that is 0, in float32."""
+    out = np.empty(rows.shape, np.float32) if out is None else out
+    divisors = _nonzero(divisors)[:, None]
     for batch in _in_batches(rows):
-        units[batch] = rows[batch] / np.where(norms[batch] > 0, norms[batch], 1.0)
-    return units
+        out[batch] = rows[batch] / divisors[batch]
+    return out
+
+
+def unit_rows(rows, out=None):
+    """Rows of length 1, and rows of zeros as they are, in float32."""
+    return divided(rows, norms(rows), out)
+
+
+def _nonzero(divisors):
+    return np.where(divisors > 0, divisors, 1.0)
 
 
 def means_of_bits(positive, *, positive_probability, unit):
@@ -196,5 +234,5 @@ def means_of_bits(positive, *, positive_probability, unit):
     counts = np.stack([len(positive) - n_positive, n_positive], axis=1)[:, None]
     likelihood = np.stack([1 - plus, plus], axis=2)
     weights = _maximise(density, counts, likelihood, _STEPS, _PRIOR_ROWS)
-    table = unit * _means_of_cells(weights, likelihood, points)[:, 0]
-    return np.where(positive, table[:, 1], table[:, 0]).astype(np.float32)
+    table = (unit * _means_of_cells(weights, likelihood, points)[:, 0]).astype(np.float32)
+    return np.where(positive, table[:, 1], table[:, 0])

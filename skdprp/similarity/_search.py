@@ -193,8 +193,8 @@ class NeighborsMixin(ABC):
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors)
-            In ascending order: numbers of bits that differ, in int64, or 1 minus cosines, in float64. Only if
-            `return_distance`.
+            In ascending order: numbers of bits that differ, in int64, or 1 minus cosines or inner products,
+            in float64. Only if `return_distance`.
         indices : ndarray of int64, shape (n_queries, n_neighbors)
             Places in what was passed to fit; of equal distances the smaller one comes first.
 
