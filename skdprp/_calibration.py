@@ -86,6 +86,29 @@ def is_as_stated(estimator):
     )
 
 
+class MarkedReleaseMixin:
+    """Write what audits show of an estimator into what it released as well: the release may go on without it.
+
+    Children name in `_release_attribute` where the release is, which has a `guarantee` of its own.
+    """
+
+    def __setattr__(self, name, value):
+        super().__setattr__(name, value)
+        released = vars(self).get(self._release_attribute)
+        if name == "guarantee_" and isinstance(value, PrivacyGuarantee) and released is not None:
+            setattr(self, self._release_attribute, replace(released, guarantee=_marked(released.guarantee, value)))
+
+
+def _marked(guarantee, by):
+    """Return a guarantee with the marks of another one besides its own."""
+    return replace(
+        guarantee,
+        seeded=guarantee.seeded or by.seeded,
+        violation=guarantee.violation or by.violation,
+        audited_epsilon=max((guarantee.audited_epsilon, by.audited_epsilon), key=lambda shown: shown or 0.0),
+    )
+
+
 class GuaranteeDisplayMixin:
     """Show the guarantee below scikit-learn's diagram of a fitted estimator, in notebooks and pages."""
 

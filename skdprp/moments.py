@@ -12,7 +12,7 @@ from sklearn.utils import gen_batches
 
 from . import _noise
 from ._adjacency import Unit
-from ._calibration import Calibration, GuaranteeDisplayMixin, snapshot, state, take_over
+from ._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
 from ._digits import printed_down, printed_up
 from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
 from ._persons import persons_in_parts, persons_of, roots
@@ -269,13 +269,14 @@ def add_moments(*moments, disjoint=False):
     )
 
 
-class PrivateMoments(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, BaseEstimator, ABC):
+class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMixin, UncachedMixin, BaseEstimator, ABC):
     """Release the second moments of a table once, and learn from them alone.
 
     Children are parameters, and what is computed from the moments, which costs no privacy.
     """
 
     _released = "moments_"
+    _release_attribute = "moments_"
     target_bounds = None  # where there is no target
     fit_intercept = True
 

@@ -276,3 +276,22 @@ def test_a_fit_states_anew_whatever_stood_there():
     model.guarantee_ = replace(model.guarantee_, epsilon=0.1)
     assert privacy_report(model.fit(ROWS, y)).private.epsilon == 1.0
     assert privacy_report(model.fit_moments(moments)).private.epsilon == 9.0
+
+
+@pytest.mark.parametrize("kind", ["moments", "histograms"])
+def test_what_audits_show_of_an_estimator_is_known_of_what_is_made_of_its_release(kind):
+    X = np.linspace(-1, 1, 60).reshape(20, 3)
+    if kind == "moments":
+        released, attribute = DPMoments(delta=1e-5, target_bounds=(-1, 1)).fit(X, X[:, 0]), "moments_"
+        learner = DPRidge(target_bounds=(-1, 1)).fit_moments
+    else:
+        released, attribute, learner = DPHistograms(delta=1e-5).fit(X), "histograms_", DPBinner(4).fit_histograms
+    before = getattr(released, attribute)
+    shown = replace(released.guarantee_, violation="epsilon is at least 9", audited_epsilon=9.0)
+    released.guarantee_ = shown
+    after = getattr(released, attribute)
+    made = learner(after)
+    assert made.guarantee_.violation == shown.violation and made.guarantee_.audited_epsilon == 9.0
+    assert privacy_report(made).total is None
+    assert not learner(before).guarantee_.violation
+    assert not getattr(released.fit(X, X[:, 0]), attribute).guarantee.violation

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from .. import _noise
 from .._adjacency import Unit
-from .._calibration import Calibration, GuaranteeDisplayMixin, snapshot, state, take_over
+from .._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
 from .._digits import printed_down, printed_up
 from .._lazy import is_lazy, stand_in
 from .._recording import in_plan
@@ -48,13 +48,14 @@ HISTOGRAMS_CONSTRAINTS = {
 }
 
 
-class PrivateHistograms(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, BaseEstimator, ABC):
+class PrivateHistograms(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMixin, UncachedMixin, BaseEstimator, ABC):
     """Release histograms of all columns of a table once, and learn from them alone.
 
     Children are parameters, and what is computed from the histograms, which costs no privacy.
     """
 
     _released = "histograms_"
+    _release_attribute = "histograms_"
     _counts_listed = True  # whether counts of listed categories are wanted
 
     @_fit_context(prefer_skip_nested_validation=True)
