@@ -27,11 +27,10 @@ from skdprp import (
     MIDPRegressor,
     PrivacyGuarantee,
     iDPSignRP,
-    inspection,
     make_table_preprocessor,
     privacy_report,
 )
-from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay
+from skdprp.inspection import PrivacyProfileDisplay, PrivacyUtilityDisplay, _utility
 from skdprp.mechanisms import Published, gaussian_profile
 from skdprp.testing import reproducible_noise
 
@@ -151,13 +150,13 @@ def test_finds_the_private_step(two_digits):
 
 def test_delta_of_the_only_private_step_is_set(two_digits, monkeypatch):
     """Of several steps it was that of their total, and of one it was refused."""
-    deltas, score = set(), inspection._fold_scores
+    deltas, score = set(), _utility._fold_scores
 
     def _spy(model, *arguments, **options):
         deltas.add(getattr(model, "delta", None))
         return score(model, *arguments, **options)
 
-    monkeypatch.setattr(inspection, "_fold_scores", _spy)
+    monkeypatch.setattr(_utility, "_fold_scores", _spy)
     given = AMPClassifier(delta=1e-4)
     options = {"epsilons": [1.0], "cv": 2, "n_repeats": 1, "reference": None, "chance": False}
     PrivacyUtilityDisplay.from_estimator(given, *two_digits, delta=1e-7, **options)
@@ -178,8 +177,8 @@ def test_of_several_private_steps_the_total_is_varied(monkeypatch, capsys):
             totals.extend(privacy_report(model, X, y, n_samples=size).total for size in sizes)
         return scores_of_folds(model, splits, n_repeats, X=X, y=y, scoring=scoring, n_jobs=n_jobs)
 
-    scores_of_folds = inspection._fold_scores
-    monkeypatch.setattr(inspection, "_fold_scores", _spy)
+    scores_of_folds = _utility._fold_scores
+    monkeypatch.setattr(_utility, "_fold_scores", _spy)
     display = PrivacyUtilityDisplay.from_estimator(
         model, X, y, epsilons=[0.5, 5.0], cv=KFold(2), n_repeats=2, delta=1e-6, verbose=1
     )

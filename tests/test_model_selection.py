@@ -45,7 +45,6 @@ from skdprp import (
     PublicScaler,
     audit_epsilon,
     compose,
-    inspection,
     load_model,
     privacy_report,
     save_model,
@@ -54,6 +53,7 @@ from skdprp import (
 from skdprp._calibration import Calibration
 from skdprp.composition import PrivacyLoss
 from skdprp.guarantee import Adjacency
+from skdprp.inspection._parameters import private_parameters
 from skdprp.mechanisms import private_search_trial
 from skdprp.model_selection import _search
 from skdprp.report import _rehearsal
@@ -256,8 +256,8 @@ def test_a_row_that_a_step_does_not_take_is_refused_before_any_trial(binary):
 
 def test_a_display_varies_the_budget_of_the_search(binary):
     search = make_pipeline(Normalizer(), DPSearchCV(AMPClassifier(), {}, n_trials=1))
-    assert inspection._private_parameters(search) == ["dpsearchcv__epsilon"]
-    assert inspection._private_parameters(search[-1]) == ["epsilon"]
+    assert private_parameters(search) == ["dpsearchcv__epsilon"]
+    assert private_parameters(search[-1]) == ["epsilon"]
 
 
 @pytest.mark.parametrize("model", [AMPClassifier(), make_pipeline(DPPCA(2), AMPClassifier())])

@@ -48,7 +48,9 @@ HISTOGRAMS_CONSTRAINTS = {
 }
 
 
-class PrivateHistograms(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMixin, UncachedMixin, BaseEstimator, ABC):
+class PrivateHistograms(
+    GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMixin, UncachedMixin, BaseEstimator, ABC
+):
     """Release histograms of all columns of a table once, and learn from them alone.
 
     Children are parameters, and what is computed from the histograms, which costs no privacy.
