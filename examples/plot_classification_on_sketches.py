@@ -12,7 +12,7 @@ accuracy, for planning. All other parameters are searched afterwards, on sketche
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from skdprp import DPOPORP, DPSignOPORP, PrivacyUtilityDisplay
@@ -24,17 +24,13 @@ model = LogisticRegression(C=0.1, max_iter=1000)
 # %%
 # First choose epsilon
 # --------------------
-# :class:`~skdprp.PrivacyUtilityDisplay` draws any search that varies an ``epsilon``. Such a search makes many releases:
-# each fold of each candidate sketches its rows anew. So use it for *planning* only, and keep the curve to yourself, or
-# use public data that resemble yours. The curve is not private.
-reference = cross_val_score(model, X, y, cv=3).mean()
+# :class:`~skdprp.PrivacyUtilityDisplay` fits a pipeline at each ``epsilon`` to each fold, which makes many releases. So
+# use it for *planning* only, and keep the curve to yourself, or use public data that resemble yours. The curve is not
+# private.
 ax = None
 for sketch in (DPOPORP(64, random_state=0), DPSignOPORP(64, random_state=0)):
-    pipeline = make_pipeline(sketch, model)
-    grid = {f"{pipeline.steps[0][0]}__epsilon": [0.5, 1.0, 2.0, 5.0, 10.0, 20.0]}
-    search = GridSearchCV(pipeline, grid, cv=3).fit(X, y)
-    display = PrivacyUtilityDisplay.from_cv_results(
-        search, score_name="accuracy", reference_score=reference, chance_score=0.1
+    display = PrivacyUtilityDisplay.from_estimator(
+        make_pipeline(sketch, model), X, y, epsilons=[0.5, 1.0, 2.0, 5.0, 10.0, 20.0], cv=3, n_repeats=1
     )
     ax = display.plot(ax=ax).ax_
 

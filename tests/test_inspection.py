@@ -237,48 +237,29 @@ def test_from_cv_results_takes_the_best_candidate_of_each_epsilon(two_digits):
         PrivacyUtilityDisplay.from_cv_results(search, scoring="recall")
 
 
-@pytest.mark.parametrize(
-    ("grid", "refit", "hides"),
-    [
-        ({}, True, "l2 change of 2.0"),
-        ({}, False, ""),
-        ({"dpoporp__max_change": [2.0, 3.0]}, True, ""),
-        ({"dpoporp": [DPOPORP(4), DPOPORP(4, adjacency="l2")]}, True, ""),
-    ],
-)
-def test_a_search_hides_what_its_refit_recorded(grid, refit, hides, two_digits):
-    """Whatever its parameters were set to since: the epsilons were those of other neighbours."""
-    pipeline = make_pipeline(DPOPORP(4, adjacency="l2", max_change=2.0), LogisticRegression())
-    search = GridSearchCV(pipeline, {"dpoporp__epsilon": [1.0, 2.0], **grid}, cv=2, refit=refit).fit(*two_digits)
-    pipeline.set_params(dpoporp__max_change=7.0)
-    if refit:
-        search.best_estimator_.set_params(dpoporp__max_change=7.0)
-    assert PrivacyUtilityDisplay.from_cv_results(search).hides == hides
-
-
-def test_from_cv_results_names_the_step_where_others_release_as_well(two_digits):
-    """Where one step releases several times; and the parameter where more is varied, or no refit states anything."""
+@pytest.mark.parametrize("refit", [True, False])
+def test_from_cv_results_names_the_parameter_and_no_guarantee(refit, two_digits):
+    """A search records neither what its fits guaranteed nor what else they released."""
     model, of_model = make_pipeline(Normalizer(), AMPClassifier(delta=1e-6)), {"ampclassifier__epsilon": [1.0, 10.0]}
+    sketched = make_pipeline(DPOPORP(4, adjacency="l2", max_change=2.0), LogisticRegression())
     placed = {"normalizer": [Normalizer(), DPBinner(3, sparse_output=False)], **of_model}
-    of_inner = {"estimator__ampclassifier__epsilon": [1.0]}
-    for estimator, grid, step, parameter in (
-        (model, of_model, "", "ampclassifier__epsilon"),
-        (model, placed, None, "ampclassifier__epsilon"),
-        (FixedThresholdClassifier(model), of_inner, "", "estimator__ampclassifier__epsilon"),
+    for estimator, grid, parameter in (
+        (model, of_model, "ampclassifier__epsilon"),
+        (model, placed, "ampclassifier__epsilon"),
+        (sketched, {"dpoporp__epsilon": [1.0, 2.0]}, "dpoporp__epsilon"),
         (
-            BaggingClassifier(AMPClassifier(), n_estimators=2),
-            {"estimator__epsilon": [1.0]},
-            "estimator",
-            "estimator__epsilon",
+            FixedThresholdClassifier(model),
+            {"estimator__ampclassifier__epsilon": [1.0]},
+            "estimator__ampclassifier__epsilon",
         ),
-        (DPSearchCV(model, {}, n_trials=1), {"epsilon": [1.0]}, "", "epsilon"),
+        (BaggingClassifier(AMPClassifier(), n_estimators=2), {"estimator__epsilon": [1.0]}, "estimator__epsilon"),
+        (DPSearchCV(model, {}, n_trials=1), {"epsilon": [1.0]}, "epsilon"),
     ):
-        for refit in (True, False):
-            search = GridSearchCV(estimator, grid, cv=2, refit=refit).fit(*two_digits)
-            display = PrivacyUtilityDisplay.from_cv_results(search)
-            is_known = refit and step is not None
-            assert (display.step, display.parameter) == ((step, "") if is_known else ("", parameter))
-            assert bool(display.hides) == (is_known and step != "estimator")  # of bagging nothing is known
+        search = GridSearchCV(estimator, grid, cv=2, refit=refit).fit(*two_digits)
+        display = PrivacyUtilityDisplay.from_cv_results(search)
+        assert (display.parameter, display.hides, display.step) == (parameter, "", "")
+        assert display.plot().ax_.get_xlabel().splitlines()[0] == f"parameter {parameter}"
+        assert display.line_.get_label() == f"{display.label}, guarantees not known"
 
 
 def test_from_cv_results_needs_an_epsilon():

@@ -1,10 +1,7 @@
 """What reports on the fits of a curve say of its epsilons: of what they are, and what they hide."""
 
 import math
-from dataclasses import replace
-from functools import partial
 
-from .._calibration import within_reach
 from .._digits import printed_up
 from .._label import condition_and_marks, neighbours_of
 from ..guarantee import Definition
@@ -68,15 +65,6 @@ def not_met(reports, owner):
     """Epsilons at which releases of a step guarantee more than that; what is claimed need not be met."""
     stated = ((epsilon, one.epsilon) for epsilon, report in reports for one in _stated_by(report, [owner]))
     return [] if is_claimed(owner) else [asked for asked, met in stated if met > asked * AS_PLANNED]
-
-
-def out_of_reach(epsilons, report, owner):
-    """Epsilons at which the noise that a step would need cannot be sampled; the report on it is of another epsilon."""
-    if is_claimed(owner):
-        return []
-    unsampled = partial(replace, loss=None, hidden_changes=None)
-    stated = [unsampled(one, epsilon=float(at)) for one in _stated_by(report, [owner]) for at in epsilons]
-    return [one.epsilon for one in stated if within_reach(one).epsilon > one.epsilon]
 
 
 def said_of_unmet(epsilons):

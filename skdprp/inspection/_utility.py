@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 from .._digits import printed_up
 from ..model_selection import set_budget
 from ..report import privacy_report
-from ..report._structure import is_ensemble, is_of_library
+from ..report._structure import is_ensemble
 from ._axes import EPSILON, TOTAL, axes_of, draw_level, epsilon_of, finish, next_style, wrap
 from ._parameters import (
     check_is_not_searched,
@@ -24,7 +24,7 @@ from ._parameters import (
     step_of,
     without_privacy,
 )
-from ._stated import AS_PLANNED, hidden_by, is_of_all_released, not_met, out_of_reach, said_of_unmet, times_spent
+from ._stated import AS_PLANNED, hidden_by, is_of_all_released, not_met, said_of_unmet, times_spent
 
 _CAVEAT = "computed from the data without protection:\nthis curve is not private"  # two lines, for narrow axes
 _SPREADS = ("both", "noise", "folds")
@@ -287,9 +287,8 @@ class PrivacyUtilityDisplay:
     ):
         """Take the scores of a search over epsilon, such as GridSearchCV.
 
-        What the epsilons hide is told if the search has a refit, which records it, and did not vary it. Without a refit
-        nobody knows what else each fit released: the axis says that epsilon is of one release of a step alone. It says
-        so as well where candidates differ in more than numbers and parameters of that step.
+        The axis names the parameter, and no guarantee: a search records neither what its fits guaranteed nor what else
+        they released. :meth:`from_estimator` fits, and reports on each fit.
 
         Where the search varied other parameters too, each epsilon has its best candidate by mean score, which flatters
         it a little.
@@ -350,29 +349,18 @@ class PrivacyUtilityDisplay:
         best_first = np.argsort(-np.nan_to_num(scores.mean(axis=1), nan=-np.inf), kind="stable")
         epsilons, first = np.unique(epsilons[best_first], return_index=True)
         model = getattr(search, "best_estimator_", getattr(search, "estimator", None))
-        owner = None if model is None else owner_of(model, param_name)
         searched = getattr(search, "estimator", model)
         varied = [] if searched is None else [params for params in results["params"] if param_name in params]
         for params in varied:
             others = {name: clone(value, safe=False) for name, value in params.items()}
             check_is_not_searched(clone(searched).set_params(**others), param_name)
         if label is None:
-            label = param_name.rpartition("__")[0] if owner is None else type(owner).__name__
-        best = search.best_params_.get(param_name) if hasattr(search, "best_estimator_") else None
-        # What else a search varies may change what a candidate guarantees, and only the refit states that.
-        is_known = best is not None and is_of_library(owner) and set().union(*results["params"]) == {param_name}
-        told = {"parameter": param_name}
-        if is_known:
-            report = privacy_report(search.best_estimator_)
-            is_of_all = is_of_all_released(report, best, owner)
-            hides = hidden_by([report], [owner], holders_of(model, param_name), alone=not is_of_all)
-            hides += said_of_unmet([*not_met([(best, report)], owner), *out_of_reach(epsilons, report, owner)])
-            told = {"hides": hides, "step": "" if is_of_all else step_of(model, param_name)}
+            label = param_name.rpartition("__")[0] if model is None else type(owner_of(model, param_name)).__name__
         return cls(
             epsilons=epsilons,
             scores=scores[best_first[first], None],
             label=label,
-            **told,
+            parameter=param_name,
             score_name=score_name or scoring.replace("_", " "),
             reference_score=reference_score,
             chance_score=chance_score,
