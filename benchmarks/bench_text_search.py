@@ -4,6 +4,10 @@ Run ``python benchmarks/bench_text_search.py --data DIR``, with SMSSpamCollectio
 are released with ``max_change=1``, which hides one word; 500 messages that are not released are the queries. A message
 counts as found if its cosine is at least that of the tenth nearest. Means and standard deviations are over draws of
 the projection and the noise.
+
+With ``--near-duplicates``, counts of words are released instead, one row for each different message; the queries are 60
+other messages with a cosine of at least .7 to a released one. The table has the share that finds such a row among the
+first ten.
 """
 
 import argparse
@@ -11,6 +15,7 @@ import argparse
 import measure  # pins the threads, so before numpy
 import numpy as np
 from problems import add_data
+from scipy.sparse import csr_array
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import normalize
 
@@ -18,6 +23,7 @@ from skdprp import DPOPORP, DPSignOPORP
 from skdprp.similarity import HammingNeighbors, SketchNeighbors
 
 N_QUERIES, N_NEIGHBORS = 500, 10
+NEAR, N_NEAR, N_FEATURES = 0.7, 60, 4096
 
 
 def searches(epsilon, n_components, rows, queries, draw):
@@ -40,17 +46,58 @@ def searches(epsilon, n_components, rows, queries, draw):
     yield "projections without noise", np.argsort(-scores, axis=1, kind="stable")[:, :N_NEIGHBORS]
 
 
+def near_duplicates(texts):
+    """Return counts of words of different messages, and those of others which have a near-duplicate among them."""
+    counts = HashingVectorizer(n_features=N_FEATURES, norm=None, lowercase=False)
+    X = np.unique(counts.transform(texts).toarray(), axis=0)
+    X = X[X.any(axis=1)]
+    X = X[np.random.default_rng(0).permutation(len(X))]
+    units = normalize(csr_array(X))
+    cosines = (units @ units.T).toarray()
+    np.fill_diagonal(cosines, 0.0)
+    queries = np.flatnonzero(cosines.max(axis=1) >= NEAR)[:N_NEAR]
+    rows = np.setdiff1d(np.arange(len(X)), queries)
+    cosines = cosines[np.ix_(queries, rows)]
+    has_one = cosines.max(axis=1) >= NEAR
+    return csr_array(X[rows]), csr_array(X[queries[has_one]]), cosines[has_one]
+
+
+def print_near_duplicates(texts, n_draws):
+    """Print how many queries find a near-duplicate among the first ten rows."""
+    rows, queries, cosines = near_duplicates(texts)
+    print(f"{rows.shape[0]} messages, with a word {rows.max():g} times at most; {queries.shape[0]} queries\n")
+    row = measure.table("epsilon", "SketchNeighbors", "deviation", "inner products", "deviation")
+    for epsilon in (1.0, 2.0, 3.0, 5.0, 8.0):
+        found = []
+        for draw in range(n_draws):
+            sketch = DPOPORP(N_FEATURES, epsilon=epsilon, noise="laplace", random_state=draw).fit(rows)
+            S = sketch.transform(rows)
+            plain = np.argsort(-sketch.project_queries(queries) @ S.T, axis=1, kind="stable")[:, :N_NEIGHBORS]
+            neighbors = SketchNeighbors(N_NEIGHBORS).fit(S, sketch=sketch)
+            likely = neighbors.kneighbors(queries, return_distance=False)
+            found.append(
+                [(np.take_along_axis(cosines, of, axis=1) >= NEAR).any(axis=1).mean() for of in (likely, plain)]
+            )
+        (ours, plain), (spread, plain_spread) = np.mean(found, axis=0), np.std(found, axis=0, ddof=1)
+        row(epsilon, ours, spread, plain, plain_spread)
+
+
 def main():
     """Print a table of recalls."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_data(parser, ("SMSSpamCollection",), "SMSSpamCollection")
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--near-duplicates", action="store_true", help="the share of near-duplicates that are found")
     options = parser.parse_args()
     if options.data is None:
         parser.error("it needs --data")
     lines = (options.data / "SMSSpamCollection").read_text(encoding="utf-8").splitlines()
-    words = HashingVectorizer(n_features=4096, binary=True, norm=None)
-    X = words.transform([line.split("\t", 1)[1] for line in lines])
+    texts = [line.split("\t", 1)[1] for line in lines]
+    if options.near_duplicates:
+        print_near_duplicates(texts, options.draws)
+        return
+    words = HashingVectorizer(n_features=N_FEATURES, binary=True, norm=None)
+    X = words.transform(texts)
     order = np.random.default_rng(0).permutation(X.shape[0])
     queries, rows = X[order[:N_QUERIES]], X[order[N_QUERIES:]]
     cosines = (normalize(queries) @ normalize(rows).T).toarray()
