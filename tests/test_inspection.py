@@ -257,7 +257,7 @@ def test_from_cv_results_names_the_parameter_and_no_guarantee(refit, two_digits)
     ):
         search = GridSearchCV(estimator, grid, cv=2, refit=refit).fit(*two_digits)
         display = PrivacyUtilityDisplay.from_cv_results(search)
-        assert (display.parameter, display.hides, display.step) == (parameter, "", "")
+        assert (display.parameter, display.hides) == (parameter, "")
         assert display.plot().ax_.get_xlabel().splitlines()[0] == f"parameter {parameter}"
         assert display.line_.get_label() == f"{display.label}, guarantees not known"
 
@@ -333,9 +333,9 @@ def test_the_axis_of_epsilon_says_whose_privacy_it_is(display):
     display.hides = "one coordinate changed by 1.0"
     assert display.plot(ax=ax, public_data=True).ax_.get_xlabel() == "epsilon, for what each curve says"
     display.hides = "one row replaced"
-    alone = PrivacyUtilityDisplay(epsilons=display.epsilons, scores=display.scores, step="b", hides=display.hides)
-    ax = alone.plot(public_data=True).ax_
-    assert ax.get_xlabel() == "epsilon of one release of b alone, one row replaced"
+    unknown = PrivacyUtilityDisplay(epsilons=display.epsilons, scores=display.scores, parameter="b__epsilon")
+    ax = unknown.plot(public_data=True).ax_
+    assert ax.get_xlabel() == "parameter b__epsilon"
     assert display.plot(ax=ax, public_data=True).ax_.get_xlabel() == "epsilon, for what each curve says"
     profile = PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2)), label="Gaussian").plot()
     assert profile.ax_.get_xlabel() == "epsilon, l1 change of 1.0"
@@ -455,17 +455,20 @@ def test_other_definitions_have_no_profile():
     ],
 )
 def test_legend_says_what_is_hidden(model, hidden, two_digits):
-    """Epsilons of a replaced row, of a row blank or not, and of a changed row are different things."""
+    """Epsilons of a replaced row, of a row blank or not, and of a changed row are different things.
+
+    Behind what learns without noise, no epsilon is that of all that a fit released.
+    """
     known = {"epsilons": [1.0, 2.0], "cv": 2, "n_repeats": 1, "reference": None, "chance": False}
     last = [LinearRegression()] if hasattr(model, "transform") else []
-    for before, alone in ((Normalizer(), ""), (MaxAbsScaler(), "one release alone, ")):
+    behind = hidden.format(" of rows as they leave normalizer")
+    for before, told in ((Normalizer(), behind), (MaxAbsScaler(), "guarantees not known")):
         pipeline = make_pipeline(before, model, *last)
         display = PrivacyUtilityDisplay.from_estimator(pipeline, *two_digits, **known)
-        told = hidden.format("" if alone else f" of rows as they leave {type(before).__name__.lower()}")
         lines = display.plot().line_.get_label().splitlines()
-        assert " ".join(lines) == f"{type(model).__name__}, {alone}{told}" and max(map(len, lines)) <= 78
+        assert " ".join(lines) == f"{type(model).__name__}, {told}" and max(map(len, lines)) <= 78
         named = display.plot(label="mine").line_.get_label()
-        assert " ".join(named.splitlines()) == f"mine, {alone}{told}"
+        assert " ".join(named.splitlines()) == f"mine, {told}"
 
 
 def test_legends_of_five_long_names_stay_in_the_figure(display):

@@ -45,11 +45,6 @@ def _is_set_with(names, name):
     return any(name == other or name.startswith(f"{other}__") for other in names)
 
 
-def step_of(estimator, name):
-    """Name of the step whose parameter `name` is."""
-    return name.rpartition("__")[0] or type(estimator).__name__
-
-
 def only(names, complaint):
     if len(names) == 1:
         return names[0]

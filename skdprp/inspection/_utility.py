@@ -21,14 +21,12 @@ from ._parameters import (
     only,
     owner_of,
     private_parameters,
-    step_of,
     without_privacy,
 )
-from ._stated import AS_PLANNED, hidden_by, is_of_all_released, not_met, said_of_unmet, times_spent
+from ._stated import AS_PLANNED, hidden_by, is_of_all_released, said_of_unmet, times_spent
 
 _CAVEAT = "computed from the data without protection:\nthis curve is not private"  # two lines, for narrow axes
 _SPREADS = ("both", "noise", "folds")
-_ALONE = "epsilon of one release of {} alone"
 
 
 class PrivacyUtilityDisplay:
@@ -57,11 +55,8 @@ class PrivacyUtilityDisplay:
     spent : float, default=1.0
         Largest total of a fit, as a multiple of the total that was planned; infinite if one is not known. Above 1, the
         axis says that.
-    step : str, default=""
-        Name of a step of one release of which the epsilons are, if more was released, or may have been. The axis says
-        that they are of it alone.
     parameter : str, default=""
-        Name of the parameter that the epsilons are, if nothing is known of what was guaranteed.
+        Name of the parameter that the epsilons are, if they are not of all that was released.
     score_name : str, default="score"
         What the scores are.
     reference_score : float or None, default=None
@@ -105,7 +100,6 @@ class PrivacyUtilityDisplay:
         hides="",
         is_total=False,
         spent=1.0,
-        step="",
         parameter="",
         score_name="score",
         reference_score=None,
@@ -117,7 +111,6 @@ class PrivacyUtilityDisplay:
         self.hides = hides
         self.is_total = is_total
         self.spent = spent
-        self.step = step
         self.parameter = parameter
         self.score_name = score_name
         self.reference_score = reference_score
@@ -146,9 +139,9 @@ class PrivacyUtilityDisplay:
 
         This looks at X and y as often as it fits, with no protection of what it returns.
 
-        A :func:`~skdprp.privacy_report` on each fit says what its epsilon is of. If it guarantees no more than one
-        release of a step alone, because a scaler learns without noise, say, then the axis names that step. If the
-        total of several was planned, and a fit spent more, the axis says how much.
+        A :func:`~skdprp.privacy_report` on each fit says what its epsilon is of. If that is not the total of all that
+        the fit released, because a scaler learns without noise, say, then the axis names the parameter and no
+        guarantee. If the total of several was planned, and a fit spent more, the axis says how much.
 
         Parameters
         ----------
@@ -198,8 +191,8 @@ class PrivacyUtilityDisplay:
             If `estimator` is none, such as a list of several.
         ValueError
             If there is no such parameter, or several steps or models whose total :func:`~skdprp.set_budget` cannot set;
-            if a search within sets the parameter itself; if `delta` is given and the private step has none; or if an
-            epsilon or `n_repeats` is not positive.
+            if a search within sets the parameter itself; if `delta` is given and the private step has none; if a fold
+            lists a row several times; or if an epsilon or `n_repeats` is not positive.
 
         Examples
         --------
@@ -245,6 +238,8 @@ class PrivacyUtilityDisplay:
             estimator = clone(estimator).set_params(**{of_step: delta})
         label = label or ", ".join(type(owner).__name__ for owner in owners)
         splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
+        if any(len(np.unique(train)) < len(train) for train, _ in splits):
+            raise ValueError("A fold lists a row several times, and its noise is for one: give each row once.")
         score = partial(_fold_scores, X=X, y=y, scoring=scoring, n_jobs=n_jobs)
         if scoring is None:  # that of `score`
             scoring = "accuracy" if is_classifier(estimator) else "R²"
@@ -256,18 +251,19 @@ class PrivacyUtilityDisplay:
             name, with_epsilon = names[0], partial(_with_parameter, estimator, names[0])
         guess = DummyClassifier(strategy="prior") if is_classifier(estimator) else DummyRegressor()
         scores, reports = _vary(score, with_epsilon, splits, name, epsilons, n_repeats, label if verbose else None)
-        is_of_all = is_total or all(is_of_all_released(report, epsilon, owners[0]) for epsilon, report in reports)
-        holders = holders_of(estimator, names[0])
-        hides = hidden_by([report for _, report in reports], owners, holders, alone=not is_of_all)
-        unmet = "" if is_total else said_of_unmet(not_met(reports, owners[0]))
+        told = {"is_total": is_total}
+        if is_total:
+            told["spent"] = max(times_spent(report, epsilon) for epsilon, report in reports)
+            told["hides"] = hidden_by(reports, owners)
+        elif all(is_of_all_released(report, owners[0]) for _, report in reports):
+            told["hides"] = hidden_by(reports, owners) + said_of_unmet(reports, owners[0])
+        else:
+            told["parameter"] = names[0]
         return cls(
             epsilons=epsilons,
             scores=scores,
             label=label,
-            hides=hides + unmet,
-            is_total=is_total,
-            spent=max(times_spent(report, epsilon) for epsilon, report in reports) if is_total else 1.0,
-            step="" if is_of_all else step_of(estimator, names[0]),
+            **told,
             score_name=scoring.replace("_", " ") if isinstance(scoring, str) else "score",
             reference_score=None if reference is None else float(score(reference, splits)[0].mean()),
             chance_score=float(score(guess, splits)[0].mean()) if chance else None,
@@ -431,8 +427,6 @@ class PrivacyUtilityDisplay:
         """What the epsilons are of, for the axis, and for the legend where that is not all that was released."""
         if self.parameter:
             return f"parameter {self.parameter}", "guarantees not known"
-        if self.step:
-            return _ALONE.format(self.step), "one release alone"
         if not self.is_total:
             return EPSILON, ""
         if self.spent <= AS_PLANNED:
