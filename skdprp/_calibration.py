@@ -100,13 +100,14 @@ class MarkedReleaseMixin:
 
 
 def _marked(guarantee, by):
-    """Return a guarantee with the marks of another one besides its own."""
-    return replace(
-        guarantee,
-        seeded=guarantee.seeded or by.seeded,
-        violation=guarantee.violation or by.violation,
-        audited_epsilon=max((guarantee.audited_epsilon, by.audited_epsilon), key=lambda shown: shown or 0.0),
-    )
+    """Return a guarantee with the marks of another besides its own; if it has them, itself, by which it counts once."""
+    marks = {
+        "seeded": guarantee.seeded or by.seeded,
+        "violation": guarantee.violation or by.violation,
+        "audited_epsilon": max((guarantee.audited_epsilon, by.audited_epsilon), key=lambda shown: shown or 0.0),
+    }
+    is_marked = all(getattr(guarantee, name) == mark for name, mark in marks.items())
+    return guarantee if is_marked else replace(guarantee, **marks)
 
 
 class GuaranteeDisplayMixin:
