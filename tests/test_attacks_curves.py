@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from attacks import (
+    LAPLACE_SKETCH,
     THREE_CLASSES,
     X12,
     X24_HALF,
@@ -36,15 +37,17 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, PolynomialFeatures, StandardScaler
 
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
     DPBinner,
     DPScaler,
     DPSearchCV,
     DPSGDClassifier,
+    DPSignOPORP,
     DPSignRP,
     PrivacyGuarantee,
     PrivacyLedger,
@@ -521,12 +524,23 @@ def test_curves_with_names_of_their_own_say_what_an_axis_says_that_they_say():
     assert "for what each curve says" not in ax.get_xlabel() or "claimed" in names[-1]
 
 
-def test_a_curve_of_a_sketch_says_behind_which_maps_it_hides_a_change():
-    """Behind bins an l1 change of .9 of a row is one of 2: the loss was 1.998 at 1.0."""
+@pytest.mark.parametrize(
+    ("before", "least"),
+    [
+        (PublicBinner((-1, 1), n_bins=4, encode="onehot"), 1.9),
+        (PublicScaler((-0.5, 0.5), feature_range=(-10, 10)), 17.9),
+    ],
+    ids=["bins", "scaled"],
+)
+def test_a_curve_of_a_sketch_says_behind_which_maps_it_hides_a_change(before, least):
+    """Rows .9 apart are 2 apart behind bins, and 18 behind a scaler: so is their exact loss, and 1.0 was stated."""
     pytest.importorskip("matplotlib").use("Agg")
-    binner = PublicBinner((-1, 1), n_bins=4, encode="onehot")
-    model = make_pipeline(binner, DPOPORP(2, noise="laplace", random_state=0), LogisticRegression())
-    hides = "l1 change of 1.0 of rows as they leave publicbinner"
+    rows = np.array([[-0.45, 0.0, 0.0], [0.45, 0.0, 0.0]])
+    model = make_pipeline(before, LAPLACE_SKETCH, LogisticRegression())
+    fitted = clone(model[:-1]).set_params(dpoporp__random_state=0).fit(rows)
+    one, other = fitted[1].projection_.project(fitted[0].transform(rows))
+    assert np.abs(one - other).sum() / fitted[1].scale_ > least
+    hides = f"l1 change of 1.0 of rows as they leave {model.steps[0][0]}"
     options = {"cv": KFold(2), "n_repeats": 1, "reference": None, "chance": False}
     display = PrivacyUtilityDisplay.from_estimator(model, X200_UNIFORM, Y200_UNIFORM, epsilons=[1.0], **options)
     assert _axis(display) == f"epsilon, {hides}"
@@ -558,9 +572,13 @@ def test_all_that_shows_a_search_has_the_marks_of_its_winner():
     assert "VIOLATED" in PrivacyProfileDisplay.from_estimator(search).void
 
 
-def test_a_curve_of_a_model_behind_a_sketch_is_of_the_model_alone():
+@pytest.mark.parametrize("first", [lambda sketch: sketch, lambda sketch: FrozenEstimator(sketch.fit(X200_UNIFORM))])
+def test_a_curve_of_a_model_behind_a_sketch_is_of_the_model_alone(first):
     """All that the fits released was for a change within a row."""
-    model = make_pipeline(DPOPORP(2, max_change=0.01, epsilon=1.0, random_state=0), model_with(classes=[0, 1]))
+    sketch = DPOPORP(2, max_change=0.01, epsilon=1.0, random_state=0)
+    model = make_pipeline(first(sketch), model_with(classes=[0, 1]))
+    total = privacy_report(clone(model).fit(X200_UNIFORM, Y200_UNIFORM)).total
+    assert total.adjacency.is_distance and total.adjacency.bound == 0.01
     options = {"param_name": "ampclassifier__epsilon", "cv": KFold(2), "n_repeats": 1, "reference": None}
     display = PrivacyUtilityDisplay.from_estimator(model, X200_UNIFORM, Y200_UNIFORM, epsilons=[1.0, 3.0], **options)
     assert (display.parameter, display.hides) == ("ampclassifier__epsilon", "")
@@ -620,3 +638,54 @@ def test_no_curve_is_of_folds_that_list_a_row_several_times():
             model_with(classes=[0, 1]), X200_UNIFORM, Y200_UNIFORM, epsilons=[1.0], **options
         )
     assert not ledger.entries
+
+
+def test_a_curve_of_an_ensemble_whose_total_is_not_known_states_no_guarantee():
+    """One row with a third label makes three models of one; lines of members did not say what the total is given."""
+    scaler = DPScaler(bounds=(-1, 1), delta=1e-5).fit(X200_UNIFORM)
+    model = OneVsRestClassifier(make_pipeline(FunctionTransformer(scaler.transform), private_model()))
+    labels = [[*Y200_UNIFORM[:-1], label] for label in (Y200_UNIFORM[-1], 2)]
+    assert [len(model.fit(X200_UNIFORM, y).estimators_) for y in labels] == [1, 3]
+    assert privacy_report(model).private is None
+    options = {"epsilons": [1.0], "param_name": "estimator__ampclassifier__epsilon", **ONE_REPEAT}
+    display = PrivacyUtilityDisplay.from_estimator(model, X200_UNIFORM, THREE_CLASSES, **options)
+    assert display.hides == "" and _axis(display) == "parameter estimator__ampclassifier__epsilon"
+
+
+def test_no_line_of_a_curve_in_the_making_states_a_total_that_is_not_known(capsys):
+    """One member learns without noise: the axis says that totals are not known, the lines of `verbose` said "total"."""
+    model = VotingClassifier([("a", private_model()), ("b", LogisticRegression())])
+    PrivacyUtilityDisplay.from_estimator(model, X200_UNIFORM, Y200_UNIFORM, epsilons=[0.7], verbose=1, **ONE_REPEAT)
+    printed = capsys.readouterr().out
+    assert 0 < printed.count("total epsilon = 0.7") == printed.count("planned total epsilon = 0.7")
+
+
+def test_curves_that_name_no_step_are_of_fits_whose_total_is_no_more():
+    """Of models, ensembles and pipelines, by the total of all and by one parameter."""
+    model, bins, n_plain = binary_model(noise="gaussian"), binner_of_4(), 0
+    cases = [
+        (private_model(), Y200_UNIFORM),
+        (model_with(), Y200_UNIFORM),
+        (OneVsRestClassifier(model), THREE_CLASSES),
+        (make_pipeline(StandardScaler(), private_model()), Y200_UNIFORM),
+        (make_pipeline(bins, model), Y200_UNIFORM),
+        (make_pipeline(FrozenEstimator(clone(bins).set_params(epsilon=3.0).fit(X200_UNIFORM)), model), Y200_UNIFORM),
+        (DPSearchCV(private_model(), {}, n_trials=1, epsilon=2.0, delta=1e-4), Y200_UNIFORM),
+        (make_pipeline(DPPCA(2, delta=1e-5), LogisticRegression()), Y200_UNIFORM),
+        (make_pipeline(DPSignOPORP(2, random_state=0), PolynomialFeatures(), LogisticRegression()), Y200_UNIFORM),
+    ]
+    for model, y in cases:
+        reports = []
+
+        def _score(one, X, y, reports=reports):
+            reports.append(privacy_report(one))
+            return 0.0
+
+        display = PrivacyUtilityDisplay.from_estimator(
+            model, X200_UNIFORM, y, epsilons=[0.7], scoring=_score, **ONE_REPEAT
+        )
+        if not (axis := _axis(display)).startswith(("parameter ", "planned ")):
+            n_plain += 1
+            assert len(reports) == 2
+            assert all(one.total.epsilon <= 0.7 * (1 + 1e-9) and one.total.given in axis for one in reports)
+    assert n_plain == 6

@@ -575,6 +575,9 @@ def _encoded(**options):
         lambda base: ColumnTransformer([("bins", base[0], [0])], sparse_threshold=0),
         lambda base: ColumnTransformer([], remainder=base[0], sparse_threshold=0),
         lambda base: ColumnTransformer([("none", base[0], [])], remainder=_listed(), sparse_threshold=0),
+        lambda base: ColumnTransformer(
+            [("none", base[0], np.array([], dtype=int))], remainder=_listed(), sparse_threshold=0
+        ),
     ],
 )
 def test_a_file_holds_nothing_that_parameters_had_learnt_of_which_a_fit_makes_clones(composite, tmp_path):

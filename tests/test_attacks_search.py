@@ -36,6 +36,7 @@ from attacks import (
     model_of_norm_2,
     model_with,
     private_model,
+    saved_and_loaded,
     scaler_of_5,
     shift_in_place,
     sketch,
@@ -1084,11 +1085,11 @@ def test_a_search_takes_nothing_fitted_of_which_no_clone_is_made(step):
     assert not ledger.entries
 
 
-def test_copies_of_a_search_hold_nothing_that_an_array_of_estimators_has_learnt_since():
+def test_copies_of_a_search_hold_nothing_that_an_array_of_estimators_has_learnt_since(tmp_path):
     """An array of objects was copied with all that is in it."""
     grid = {"standardscaler": np.array([DPScaler(bounds=(-1, 1)), PublicScaler((-1, 1))], dtype=object)}
     tried = make_pipeline(StandardScaler(), model_with(classes=[0, 1]))
     search = DPSearchCV(tried, grid, n_trials=1, epsilon=2.0, delta=1e-4).fit(X200_UNIFORM, Y200_UNIFORM)
     grid["standardscaler"][0].set_params(epsilon=50.0).fit(X200_UNIFORM)
-    copied = pickle.loads(pickle.dumps(search))
-    assert not any(hasattr(one, "guarantee_") for given in _grids(copied) for one in given["standardscaler"])
+    for copied in (pickle.loads(pickle.dumps(search)), saved_and_loaded(search, tmp_path).estimator):
+        assert not any(hasattr(one, "guarantee_") for given in _grids(copied) for one in given["standardscaler"])
