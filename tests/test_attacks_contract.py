@@ -15,16 +15,33 @@ from secrets import randbits
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from attacks import ELSEWHERE
-from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from attacks import ELSEWHERE, X24_HALF, Y24, same_numbers
+from sklearn import config_context
+from sklearn.base import BaseEstimator, ClassifierMixin, ClusterMixin, RegressorMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PrivacyGuarantee, _noise
+from skdprp import (
+    DPOPORP,
+    DPPCA,
+    AMPClassifier,
+    DPBinner,
+    DPHistograms,
+    DPMoments,
+    DPRandomProjection,
+    DPRidge,
+    DPScaler,
+    DPSignOPORP,
+    DPSignRP,
+    PrivacyGuarantee,
+    _noise,
+    privacy_report,
+)
 from skdprp._noise import is_seeded
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
 from skdprp.mechanisms import add_gaussian, add_laplace
 from skdprp.testing import _private_checks, check_private_estimator
+from skdprp.testing._contents import fingerprints
 
 # Noise that is off while the contract is checked
 
@@ -499,9 +516,21 @@ class NoisyRows(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return noisy
 
 
-def test_the_transformer_that_the_wrong_ones_derive_from_passes():
+def _signs(numbers):
+    return np.where(numbers > 0, 1, -1).astype(np.int8)
+
+
+class NoisySigns(NoisyRows):
+    """Signs of noisy numbers."""
+
+    def _spoiled(self, rows, noisy):
+        return _signs(noisy)
+
+
+@pytest.mark.parametrize("kind", [NoisyRows, NoisySigns])
+def test_the_transformer_that_the_wrong_ones_derive_from_passes(kind):
     """Its noise is that of its guarantee."""
-    check_private_estimator(NoisyRows())
+    check_private_estimator(kind())
 
 
 class WithAColumnAsItIs(NoisyRows):
@@ -536,7 +565,33 @@ class PlainAtTheFit(NoisyRows):
         return self._read(X, reset=False)
 
 
-@pytest.mark.parametrize("kind", [WithAColumnAsItIs, WithEmptyRowsAsTheyAre, InOrder, PlainAtTheFit])
+class SignsOfEmptyRowsAsTheyAre(NoisyRows):
+    """Rows of zeros have no noise."""
+
+    def _spoiled(self, rows, noisy):
+        return np.where(rows.any(axis=1)[:, None], _signs(noisy), np.int8(-1))
+
+
+class PlainSignsAtTheFit(NoisySigns):
+    """What a pipeline fits and transforms at once has no noise."""
+
+    def fit_transform(self, X, y=None):
+        """Return signs as they are."""
+        super().fit_transform(X)
+        return _signs(self._read(X, reset=False))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        WithAColumnAsItIs,
+        WithEmptyRowsAsTheyAre,
+        InOrder,
+        PlainAtTheFit,
+        SignsOfEmptyRowsAsTheyAre,
+        PlainSignsAtTheFit,
+    ],
+)
 def test_the_contract_catches_what_is_released_beside_the_noise(kind):
     """Numbers without any noise tell two neighbours apart for certain."""
     with pytest.raises(AssertionError):
@@ -610,6 +665,13 @@ class CountsWhatItClips(Means):
         return X
 
 
+class MarksWhatItClips(Means):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.means_ = np.where(np.abs(finite(self, X)).max(axis=0) > self.bound, np.inf, self.means_)
+        return self
+
+
 class CountsEmptyRows(Means):
     def looked_at(self, X):
         self.n_empty_ = int((~X.any(axis=1)).sum())
@@ -681,6 +743,7 @@ class CentresByOtherRows(OwnNoise):
         KeepsTheMeanOfSomeRows(),
         # Some data have an empty row, and one beyond all bounds.
         CountsWhatItClips(),
+        MarksWhatItClips(),
         CountsEmptyRows(),
         WarnsOfEmptyRows(),
         DropsEmptyRows(),
@@ -697,3 +760,135 @@ class CentresByOtherRows(OwnNoise):
 def test_the_contract_catches_what_it_says_that_it_checks(estimator):
     """Errors, attributes, parameters after the fit, shared noise and other rows are on its list."""
     assert complaint_about(estimator) != ""
+
+
+def _released(sums, name, **known):
+    """Release sums with the noise that an l2 sensitivity asks for, and return them with their guarantee."""
+    mechanism = DPRandomProjection(projection="identity", adjacency="l2", **known).fit([sums])
+    facts = {"adjacency": Adjacency("replace_one"), "per": "fit", "released": "sums", "assumptions": ()}
+    guarantee = replace(mechanism.guarantee_, **facts)
+    with entry(guarantee, name):
+        return mechanism.transform([sums])[0], guarantee
+
+
+class SumsOfClasses(ClassifierMixin, BaseEstimator):
+    """Sums of the rows of each class that occurs, as scikit-learn names them."""
+
+    def __init__(self, *, epsilon=1.0, delta=1e-6):
+        self.epsilon, self.delta = epsilon, delta
+
+    def fit(self, X, y):
+        X, y = self._read(X, y)
+        classes, rows = np.unique(y), np.clip(X, -1, 1)
+        sums = np.concatenate([rows[y == label].sum(axis=0) for label in classes])
+        known = {"epsilon": self.epsilon, "delta": self.delta, "max_change": 2 * X.shape[1] ** 0.5}
+        noisy, guarantee = _released(sums, "SumsOfClasses", **known)
+        self.classes_, self.sums_, self.guarantee_ = classes, noisy.reshape(len(classes), -1), guarantee
+        return self
+
+    def predict(self, X):
+        """Predict the class of the largest product."""
+        check_is_fitted(self)
+        return self.classes_[(self._read(X, reset=False) @ self.sums_.T).argmax(axis=1)]
+
+    def _read(self, *data, **options):
+        try:
+            with config_context(assume_finite=False):
+                return validate_data(self, *data, dtype=np.float64, **options)
+        except (TypeError, ValueError):
+            raise ValueError("X has to be a table of finite numbers, and y a label for each row.") from None
+
+
+def test_the_contract_does_not_take_the_labels_that_occur_for_public_ones():
+    """Without a word of it in the guarantee, and in the report: one row alone may have a label."""
+    one, other = (SumsOfClasses().fit(X24_HALF, y) for y in (Y24, np.where(np.arange(24) == 0, 2, Y24)))
+    assert one.sums_.shape != other.sums_.shape
+    assert not privacy_report(one).total.given
+    with pytest.raises(AssertionError):
+        check_private_estimator(SumsOfClasses())
+
+
+class Clusters(ClusterMixin, BaseEstimator):
+    """Noisy means of the rows around two public points, and labels of the rows, as clusterers of scikit-learn have."""
+
+    def __init__(self, *, epsilon=1.0, delta=1e-6):
+        self.epsilon, self.delta = epsilon, delta
+
+    def fit(self, X, y=None):
+        X = np.clip(self._read(X), -1, 1)
+        is_high = X.sum(axis=1) > 0
+        sums = np.concatenate([np.append(X[part].sum(axis=0), part.sum()) for part in (is_high, ~is_high)])
+        known = {"epsilon": self.epsilon, "delta": self.delta, "max_change": 2 * (X.shape[1] + 1) ** 0.5}
+        noisy, guarantee = _released(sums, "Clusters", **known)
+        noisy = noisy.reshape(2, -1)
+        self.cluster_centers_ = noisy[:, :-1] / np.maximum(noisy[:, -1:], 1)
+        self.labels_, self.guarantee_ = self._labels(X), guarantee
+        return self
+
+    def predict(self, X):
+        """Predict the nearer mean of each row."""
+        check_is_fitted(self)
+        return self._labels(np.clip(self._read(X, reset=False), -1, 1))
+
+    def _labels(self, X):
+        return np.square(X[:, None] - self.cluster_centers_).sum(axis=2).argmin(axis=1)
+
+    _read = SumsOfClasses._read
+
+
+def test_the_contract_does_not_take_labels_of_rows_for_noise_because_they_vary():
+    """Two equal rows have equal labels, whatever the noise is: another row in the place of one shows."""
+    tables = [np.vstack([[[one] * 6, [0.4] * 6], X24_HALF / 5]) for one in (0.4, -0.4)]
+    labels = [np.array([Clusters(epsilon=5.0).fit(rows).labels_[:2] for _ in range(100)]) for rows in tables]
+    differ = [np.count_nonzero(found[:, 0] != found[:, 1]) for found in labels]
+    assert differ[0] == 0 < differ[1]
+    with pytest.raises(AssertionError):
+        check_private_estimator(Clusters())
+
+
+# What ours hold beside what they release
+
+
+def arrays_of(thing, depth=4):
+    """Yield the arrays that an object holds, and those that they are views of."""
+    if isinstance(thing, np.ndarray):
+        while isinstance(thing, np.ndarray):
+            yield thing
+            thing = thing.base
+    elif depth:
+        parts = vars(thing).values() if hasattr(thing, "__dict__") else thing if isinstance(thing, list | tuple) else ()
+        for part in parts:
+            yield from arrays_of(part, depth - 1)
+
+
+OF_RELEASES = [DPMoments(), DPPCA(2), DPBinner(4), DPScaler(), DPHistograms()]
+OF_RELEASES += [DPRidge(target_bounds=(0, 1), mechanism=name) for name in ("moments", "projection", "descent")]
+
+
+@pytest.mark.parametrize(
+    "model", OF_RELEASES, ids=lambda model: f"{type(model).__name__}{model.get_params().get('mechanism', '')}"
+)
+def test_all_that_a_model_holds_follows_from_what_it_released(model, monkeypatch):
+    """Where that is the same, so is all else, and what arrays are views of, whatever the rows are."""
+    for name in ("add_gaussian", "add_laplace", "add_spherical"):
+        monkeypatch.setattr(_noise, name, same_numbers)
+    others = X24_HALF[::-1] * 7
+    others[3], others[7] = 0.0, 1e8
+    fits = [clone(model).set_params(delta=1e-6).fit(rows, y) for rows, y in ((X24_HALF, Y24), (others, 1 - Y24 / 3))]
+    one, other = map(fingerprints, fits)
+    unlike = {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+    assert unlike <= {"_unlike_any_other"}  # a name that each state has, for caches
+    arrays = [list(arrays_of(fit)) for fit in fits]
+    assert arrays[0]
+    for one, other in zip(*arrays, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_no_array_of_a_model_is_a_view_of_what_is_no_release():
+    """All numbers beneath differ between fits to the same rows, or are those of a fit to others."""
+    model = AMPClassifier(delta=1e-6, classes=[0, 1])
+    *alike, others = (list(arrays_of(clone(model).fit(rows, Y24))) for rows in (*[X24_HALF] * 5, X24_HALF[::-1] / 2))
+    assert others
+    for *fits, other in zip(*alike, others, strict=True):
+        known = np.all(np.array(fits) == fits[0], axis=0)
+        assert np.array_equal(fits[0][known], other[known])

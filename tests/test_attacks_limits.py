@@ -10,7 +10,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from attacks import PURE, X60, publish, publish_once, small_sketch
+from attacks import PURE, X12_4, X60, Y12, publish, publish_once, small_sketch
 from scipy.special import expit, ndtri
 
 from skdprp import (
@@ -172,6 +172,41 @@ def test_a_limit_is_for_the_neighbours_it_was_set_for():
             pass
         with entry(PrivacyGuarantee(0.5, 0.0, adjacency=after)):
             pass
+
+
+def _printed(ledger):
+    """Facts that a ledger prints, by the words at the beginning of their lines; of several totals the last."""
+    facts, name = {}, ""
+    for line in repr(ledger).splitlines():
+        if line[:1].strip():
+            name, _, line = line.partition(" ")
+            facts[name] = ""
+        facts[name] = f"{facts.get(name, '')} {line.strip()}"
+    return facts
+
+
+def test_what_is_spent_of_a_limit_is_printed_with_what_it_assumes():
+    """Three releases of each row are counted as one, by parts that have all rows in common."""
+    sketches = [small_sketch(max_change=2.0), small_sketch(adjacency="l2")]
+    with PrivacyLedger() as ledger:
+        ledger.limit(3.0, 1e-5, adjacency=Adjacency("l1", 1.0))
+        for part, sketch in (("a", sketches[0]), ("b", sketches[0]), ("c", sketches[1])):
+            with ledger.part(part):
+                sketch.transform(X12_4)
+        facts = _printed(ledger)
+    assert all(total.guarantee is None for total in ledger.total())
+    assert "spent (1.0, 1e-06)" in facts["limit"] and "disjoint parts" in facts["assumed"]
+
+
+@pytest.mark.parametrize("composition", ["basic", "gaussian"])
+def test_the_line_of_a_limit_leaves_out_nothing_that_is_given(composition):
+    """Without `classes`, neighbours of other labels are told apart for sure."""
+    with PrivacyLedger() as ledger:
+        ledger.limit(3.0, 1e-5, composition=composition)
+        AMPClassifier(epsilon=0.5, delta=1e-6).fit(X12_4, Y12)
+        facts = _printed(ledger)
+    assert "given the set of labels" in facts["total"]
+    assert "given the set of labels" in facts["limit"]
 
 
 def test_a_limit_is_one_for_totals_and_for_releases_alike(tmp_path):
