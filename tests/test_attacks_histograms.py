@@ -156,6 +156,25 @@ def test_no_row_of_a_mixed_table_moves_its_counts_by_more_than_noise_is_made_for
     assert largest > 0.9
 
 
+def test_no_row_moves_the_sums_of_histograms_within_any_bounds_by_more_than_noise_is_made_for():
+    """Numbers of any size, at bounds and beyond, missing ones, and categories that are listed or not."""
+    rng, worst = np.random.default_rng(0), 0.0
+    odd = np.array([np.nan, 0.0, -0.0, 1e308, -1e308, 5e-324, -5e-324, 2.0**40, -(2.0**-20), 4096, 2.0**-1022])
+    for _ in range(20):
+        bounds = (None, (0.0, 1.0), (-3.3, 1e6))[rng.integers(3)]
+        table = pd.DataFrame({name: rng.choice(np.append(odd, rng.normal(size=9) * 1e3), 4) for name in "ab"})
+        table["c"] = rng.choice(["u", "v", "w"], 4).astype(object)
+        other, row = table.copy(), int(rng.integers(4))
+        other.loc[row, ["a", "b"]] = rng.choice(odd, 2)
+        other.loc[row, "c"] = rng.choice(["u", "x"])
+        known = {"bounds": bounds and {"a": bounds, "b": bounds}, "categories": {"c": ["u", "v"]}}
+        release = DPHistograms(n_cells=int(rng.choice([2, 7, 4096])), **known)
+        columns = release._count([table])[1]
+        moved = np.linalg.norm(release._exact_sums(table) - release._exact_sums(other))
+        worst = max(worst, moved / histograms_sensitivity(sum(column.norm_squared for column in columns)))
+    assert 0.7 < worst <= 1 + 1e-15
+
+
 # A row is a vector
 
 

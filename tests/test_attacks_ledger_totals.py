@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from attacks import PURE, X12_4, Y12, publish, small_sketch
+from attacks import PURE, X12_4, Y12, gaussian_delta, model_with, publish, small_sketch
 from scipy.special import expit
 from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import RidgeClassifier
@@ -519,3 +519,58 @@ def test_no_history_of_parts_threads_and_refusals_costs_a_row_more_than_the_ledg
             worst, totals = spent_by_the_worst_row(ledger.entries), ledger.total()
             assert not is_limited or worst <= 1 + Fraction(10) ** -11
             assert all(Fraction(total.adaptive.epsilon) >= worst for total in totals)
+
+
+def test_no_row_pays_more_than_the_totals_of_a_ledger_with_parts_of_parts():
+    """A row lies in one part of each of two divisions: what has seen it there is within totals, sums and limits."""
+    draw, n_compared = random.Random(0), 0
+    known = [replace(PURE, epsilon=epsilon, delta=delta) for epsilon, delta in ((0.1, 0.0), (0.3, 1e-6), (0.7, 1e-7))]
+    known.append(model_with(classes=[0, 1], noise="gaussian", epsilon=0.4).fit(X12_4, Y12).guarantee_)
+    for _ in range(15):
+        limit = draw.choice([None, 1.0, 2.0])
+        with PrivacyLedger() as ledger:
+            if limit:
+                ledger.limit(limit, 1e-4)
+            for _ in range(draw.randint(2, 6)):
+                rows = dict.fromkeys((draw.choice("AB"), draw.choice("12")) for _ in range(draw.randint(0, 2)))
+                with contextlib.suppress(LedgerError), contextlib.ExitStack() as blocks:
+                    for division, part in rows:
+                        blocks.enter_context(ledger.part(part, division=division))
+                    blocks.enter_context(entry(draw.choice(known)))
+        for total, places in itertools.product(ledger.total(), itertools.product("12", repeat=2)):
+            seen = dict(zip("AB", places, strict=True))
+            paid = [one.guarantee for one in ledger.entries if all(seen[where] == part for where, part in one.rows)]
+            if paid:
+                n_compared += 1
+                spent = sum(one.epsilon for one in paid)
+                assert compose(*paid, delta=total.guarantee.delta).epsilon <= total.guarantee.epsilon * (1 + 1e-4)
+                assert spent <= total.adaptive.epsilon * (1 + 1e-12)
+                assert limit is None or spent <= limit * (1 + 1e-11)
+    assert n_compared > 40
+
+
+def test_totals_over_parts_of_sketches_are_not_below_those_of_the_most_exposed_row():
+    """Of Gaussian noise, whose squares of mu add up, in divisions within others and beside them, at any epsilon."""
+    rng = np.random.default_rng(0)
+    sketches = [small_sketch(epsilon=epsilon, delta=1e-6) for epsilon in (0.1, 0.5, 2.0)]
+    for _ in range(15):
+        released = []
+        with PrivacyLedger() as ledger:
+            for _ in range(rng.integers(1, 6)):
+                names = rng.permutation(["a", "b"])[: rng.integers(3)]
+                parts = {str(name): str(rng.integers(2)) for name in names}
+                sketch = sketches[rng.integers(3)]
+                with contextlib.ExitStack() as blocks:
+                    for name, part in parts.items():
+                        blocks.enter_context(ledger.part(part, division=name))
+                    sketch.transform(X12_4[:1])
+                released.append((parts, sketch.guarantee_))
+            [total] = ledger.total()
+        for own in itertools.product("01", repeat=2):
+            row = dict(zip("ab", own, strict=True))
+            mine = [one for parts, one in released if all(row[name] == part for name, part in parts.items())]
+            if mine:
+                mu = math.sqrt(sum(one.loss.mu**2 for one in mine))
+                for epsilon in (0.0, 0.3, total.guarantee.epsilon):
+                    assert total.guarantee.profile(epsilon) >= gaussian_delta(epsilon, mu) * (1 - 1e-12)
+                assert total.adaptive.epsilon >= sum(one.epsilon for one in mine) * (1 - 1e-12)

@@ -1,6 +1,7 @@
 """Attacks on plans: what a report before a fit says and leaves behind, budgets, and entries of fits to come."""
 
 import os
+import pickle
 import random
 import signal
 import threading
@@ -27,12 +28,14 @@ from attacks import (
     Y200_UNIFORM,
     Log,
     binner_of_3,
+    binner_of_4,
     bits_of_a_coordinate,
     charged,
     mixed_table,
     model_with,
     perhaps_without_delta,
     private_model,
+    saved_and_loaded,
     shift_in_place,
     sketch,
     sketch_of_8,
@@ -1031,3 +1034,55 @@ def test_what_sees_another_part_of_the_rows_does_not_belong_to_a_plan_for_one():
     (total,) = (total.guarantee for total in ledger.total())
     delta = ndtr(mu / 2 - total.epsilon / mu) - np.exp(total.epsilon + log_ndtr(-mu / 2 - total.epsilon / mu))
     assert delta <= total.delta, (delta, total)
+
+
+def _searches_in_composites():
+    bins, ridge = binner_of_4(), DPRidge(target_bounds=(-1, 1), delta=1e-5)
+    search = DPSearchCV(private_model(), {}, n_trials=1, delta=1e-4)
+    found = clone(search).set_params(epsilon=0.5)
+    yield OneVsRestClassifier(found), THREE_CLASSES
+    yield VotingClassifier([("a", found), ("b", private_model())]), Y200_UNIFORM
+    yield FixedThresholdClassifier(found), Y200_UNIFORM
+    yield make_pipeline(bins, OneVsRestClassifier(model_with(classes=[0, 1], noise="gaussian"))), THREE_CLASSES
+    yield make_pipeline(bins, found), Y200_UNIFORM
+    of_targets = DPSearchCV(ridge, {}, n_trials=1, epsilon=0.5, delta=1e-4, max_loss=1.0)
+    yield MultiOutputRegressor(of_targets), X200_UNIFORM[:, :2]
+    union = FeatureUnion([("a", DPPCA(2, delta=1e-5)), ("b", DPScaler(delta=1e-5))])
+    yield clone(search).set_params(estimator=make_pipeline(union, private_model())), Y200_UNIFORM
+    columns = ColumnTransformer([("a", bins, [0]), ("b", PublicScaler((-1, 1)), [1, 2])], sparse_threshold=0)
+    yield clone(search).set_params(estimator=make_pipeline(columns, private_model())), Y200_UNIFORM
+
+
+@pytest.mark.parametrize(("model", "y"), [*_searches_in_composites()])
+def test_plan_report_ledger_entry_pickle_and_file_of_searches_in_composites_agree(model, y, tmp_path):
+    """Each release of a plan belongs to one entry, and copies state what was stated."""
+    plan = privacy_report(model, X200_UNIFORM, y)
+    with PrivacyLedger() as ledger:
+        model.fit(X200_UNIFORM, y)
+    report = privacy_report(model, ledger=ledger)
+    spent = compose(*[one.guarantee for one in ledger.entries])
+    assert plan.total.epsilon == report.total.epsilon == spent.epsilon
+    copies = [pickle.loads(pickle.dumps(model))]
+    if not isinstance(model, VotingClassifier):  # for which a file has no room
+        copies.append(saved_and_loaded(model, tmp_path).estimator)
+    for copied in copies:
+        assert privacy_report(copied).total.epsilon == report.total.epsilon
+    with PrivacyLedger() as ledger, entry(plan):
+        model.fit(X200_UNIFORM, y)
+    assert len(ledger.entries) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks")
+def test_each_forked_child_in_the_block_of_a_plan_has_an_entry_of_its_own():
+    """The plan pays for one fit, in the process that has entered it."""
+    model, plan = _plan()
+    with PrivacyLedger() as ledger, entry(plan):
+        for _ in range(3):
+            if not (child := os.fork()):
+                try:
+                    model.fit(X200_UNIFORM, Y200_UNIFORM)
+                finally:
+                    os._exit(0)
+            os.waitpid(child, 0)
+        model.fit(X200_UNIFORM, Y200_UNIFORM)
+    assert len(ledger.entries) == 4

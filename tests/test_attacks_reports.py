@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from attacks import (
     X12,
@@ -25,6 +26,7 @@ from attacks import (
     charged,
     model_of_norm_2,
     private_model,
+    same_numbers,
     saved_and_loaded,
     sketch,
     winner_of_a_search,
@@ -32,21 +34,25 @@ from attacks import (
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier, VotingRegressor
 from sklearn.feature_selection import RFECV, SelectFromModel
 from sklearn.frozen import FrozenEstimator
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
-from sklearn.preprocessing import FunctionTransformer, Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, OrdinalEncoder
 
 from skdprp import (
     DPOPORP,
     DPPCA,
     AMPClassifier,
     DPBinner,
+    DPMoments,
     DPRidge,
     DPScaler,
     DPSearchCV,
@@ -55,7 +61,9 @@ from skdprp import (
     PrivacyGuarantee,
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
+    PublicBinner,
     PublicScaler,
+    _noise,
     compose,
     privacy_report,
 )
@@ -63,6 +71,8 @@ from skdprp._calibration import is_as_stated
 from skdprp.audit._epsilon import clopper_pearson, epsilon_bound
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
+from skdprp.sketch._base import BaseSketch, _public_numbers
+from skdprp.testing._contents import fingerprints
 
 # Steps of others
 
@@ -452,3 +462,61 @@ def test_reports_count_what_ensembles_release_of_classifiers_and_of_regressors_i
         assert sum(step.calls for step in report.steps) == len(ledger.entries)
         assert report.total is not None and report.total.epsilon == plan.total.epsilon
         assert ledger.total()[0].guarantee.epsilon <= report.total.epsilon * (1 + 1e-9)
+
+
+def _table(rng):
+    """Rows of numbers and texts, with missing values, unknown categories, zeros, and columns that are empty."""
+    numbers = {name: rng.choice([0, 0, 1.5, -3, np.nan, 1e6, 7], 40) * rng.integers(2) for name in ("a", "b")}
+    texts = {name: rng.choice(["x", "y", "zz", None], 40).astype(object) for name in ("s", "t")}
+    return pd.DataFrame(numbers | texts)
+
+
+def _pipelines(rng):
+    """Yield pipelines of a table: public and private steps, and a sketch or a private model behind them."""
+    fill = SimpleImputer(strategy="constant", fill_value=0, keep_empty_features=True)
+    listed = {"categories": [["x", "y"], ["x"]]}
+    unknown = {"handle_unknown": "use_encoded_value", "unknown_value": -1, "encoded_missing_value": -2}
+    of_numbers = [
+        PublicScaler((-1, 5), fill="middle"),
+        PublicBinner((0, 5), n_bins=3),
+        make_pipeline(fill, Normalizer()),
+        make_pipeline(fill, FunctionTransformer(np.tanh)),
+        DPBinner(3, delta=1e-6),
+        DPScaler(delta=1e-6),
+    ]
+    of_texts = [
+        OneHotEncoder(**listed, handle_unknown="ignore", sparse_output=False),
+        OrdinalEncoder(**listed, **unknown),
+        DPBinner(3, delta=1e-6),
+    ]
+    sketches = [DPOPORP(3, random_state=0), DPSignOPORP(3, adjacency="l1", random_state=0)]
+    last = [DPPCA(1, delta=1e-6), DPMoments(delta=1e-6), make_pipeline(PCA(2), GaussianNB())]
+    while True:
+        numbers, texts = of_numbers[rng.integers(6)], of_texts[rng.integers(3)]
+        columns = ColumnTransformer([("n", numbers, ["a", "b"]), ("t", texts, ["s", "t"])], sparse_threshold=0)
+        sketch = sketches[rng.integers(2)]
+        behind = [FeatureUnion([("p", sketch), ("q", sketch)]), sketch, "passthrough"][rng.integers(3)]
+        yield make_pipeline(columns, *[behind] * (behind != "passthrough"), last[rng.integers(3)])
+
+
+def test_all_that_a_pipeline_with_a_total_holds_follows_from_what_it_released(monkeypatch):
+    """Of tables of entirely other values, of the same types, where all releases are the same numbers."""
+    for name in ("add_gaussian", "add_laplace"):
+        monkeypatch.setattr(_noise, name, same_numbers)
+    monkeypatch.setattr(
+        BaseSketch,
+        "_release",
+        lambda sketch, rows, dtype: _public_numbers(len(rows), sketch.projection_.n_components, dtype),
+    )
+    # Of names that nobody has listed, noise decides which of those that occur are named: here none.
+    none_named = lambda counts, *_: (np.zeros(len(counts)), np.zeros(len(counts), dtype=bool))  # noqa: E731
+    monkeypatch.setattr("skdprp.histograms._estimator.add_thresholded_noise", none_named)
+    rng, n_totals = np.random.default_rng(0), 0
+    for model, _ in zip(_pipelines(rng), range(25), strict=False):
+        fitted = [clone(model).fit(_table(rng), np.arange(40) % 2) for _ in range(2)]
+        if privacy_report(fitted[0]).total is not None:
+            one, other = map(fingerprints, fitted)
+            unlike = {name for name in one.keys() | other.keys() if one.get(name) != other.get(name)}
+            assert not [name for name in unlike if not name.endswith(("_unlike_any_other", "_fit_name"))], model
+            n_totals += 1
+    assert n_totals > 5

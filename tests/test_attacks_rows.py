@@ -924,3 +924,41 @@ def test_rows_of_any_length_are_shortened_to_the_norm(to_format, max_norm, lengt
     """Factors below the normal floats have few digits: a row may stay up to twice as long as it should."""
     row = clip_rows(to_format([[length]]), max_norm)
     assert abs(row).sum() <= max_norm
+
+
+def _column(kind, rng, n_rows):
+    """A column of a type of pandas, with a missing value here and there where the type has one."""
+    numbers = rng.choice([0, 1, -3, 7, 100, 2**53 + 1], n_rows).astype(object)
+    texts = rng.choice(["a", "b", "é", "nan", ""], n_rows).astype(object)
+    missing = rng.random(n_rows) < 0.3
+    if kind in ("int64", "float32"):
+        return pd.Series(numbers.astype(kind))
+    if kind == "float64":
+        return pd.Series(np.where(missing, np.nan, numbers.astype(float)))
+    values = numbers if kind in ("Int64", "Float64") else numbers % 2 == 1 if kind == "boolean" else texts
+    values = [None if gap else one for gap, one in zip(missing, values, strict=True)]
+    if kind == "category":
+        return pd.Series(pd.Categorical(values, categories=["a", "b", "é", "nan", ""]))
+    return pd.Series(values, dtype=kind)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_one_row_of_a_table_decides_no_number_and_no_type_of_others(seed):
+    """Of any types, as frames of pandas and of polars."""
+    rng, n_compared = np.random.default_rng(seed), 0
+    of_numbers = ["int64", "float32", "float64", "Int64", "Float64", "boolean"]
+    known = {"bounds": {"m": (-10, 100), "n": (-1, 1)}, "edges": {"o": [0, 1, 5, 1e300]}}
+    known["categories"] = {"c": [1, 3, 7], "s": ["a", "nan"], "t": ["", "é"]}
+    for _ in range(6):
+        kinds = {name: rng.choice(of_numbers) for name in "mno"}
+        kinds["c"] = rng.choice(["Int64", "float64", "boolean"])
+        kinds |= {name: rng.choice(["str", "object", "category"]) for name in "st"}
+        tables = [pd.DataFrame({name: _column(kind, rng, 5) for name, kind in kinds.items()}) for _ in range(2)]
+        tables[1] = pd.concat([tables[1].iloc[:1], tables[0].iloc[1:]], ignore_index=True).astype(tables[0].dtypes)
+        for form in (pd.DataFrame, polars.from_pandas):
+            columns = make_table_preprocessor(**known, numbers=str(rng.choice(["bins", "scaled"])))
+            one, other = (columns.fit(form(table)).transform(form(table)) for table in tables)
+            assert one.dtype == other.dtype
+            assert np.array_equal(one[1:], other[1:])
+            n_compared += 1
+    assert n_compared == 12

@@ -761,6 +761,17 @@ def test_epsilons_at_the_ends_of_floats_are_taken_or_refused(kind, epsilon):
     assert sketch.guarantee_.epsilon == sketch.epsilon
 
 
+@pytest.mark.parametrize(
+    "sketch",
+    [DPOPORP(4), DPRandomProjection(projection="identity"), DPSignRP(4), DPSignOPORP(4, output="packed"), iDPSignRP(4)],
+    ids=lambda sketch: type(sketch).__name__,
+)
+def test_no_sketch_is_a_view_of_another_array(sketch):
+    """Of rows of either type of floats: an array beneath, such as that of the rows, would be at hand as `base`."""
+    for rows in (X24, X24.astype(np.float32)):
+        assert sketch.fit(rows).transform(rows).base is None
+
+
 # What errors and warnings quote
 
 

@@ -1,5 +1,6 @@
 """Attacks on models of rows beyond memory: partitions that are computed anew, chunks that change, sums of parts."""
 
+import pickle
 import re
 import sys
 import traceback
@@ -10,14 +11,18 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from attacks import X200_UNIFORM, Y200_UNIFORM
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from skdprp import (
     DPOPORP,
+    DPPCA,
     AMPClassifier,
+    DPHistograms,
     DPMoments,
     DPRidge,
+    DPScaler,
     DPSGDClassifier,
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
@@ -289,3 +294,24 @@ def test_no_instruction_leaves_weights_of_one_pass_beside_another_guarantee():
         found = getattr(estimator, "coefs_", None), getattr(estimator, "guarantee_", None)
         assert (found[0] is weights) == (found[1] is guarantee)
         assert found[1] is not None or found[0] is None
+
+
+def _fitted_to_streams():
+    rows, labels, targets = (da.from_array(one, chunks=50) for one in (X200_UNIFORM, Y200_UNIFORM, X200_UNIFORM[:, 0]))
+    rows = rows.rechunk((50, 3))
+    for model in (AMPClassifier(classes=[0, 1]), DPSGDClassifier(classes=[0, 1], n_epochs=1)):
+        yield model.fit(rows, labels)
+    yield DPRidge(target_bounds=(-1, 1)).fit(rows, targets)
+    for learner in (DPPCA(2), DPHistograms(), DPScaler(), DPMoments()):
+        yield learner.fit(rows)
+        yield learner.fit_chunks([X200_UNIFORM[:100], X200_UNIFORM[100:]])
+
+
+def test_no_pickle_of_what_was_fitted_to_a_stream_has_a_number_of_its_rows():
+    """Neither parts nor graphs of dask are kept."""
+    n_checked = 0
+    for fitted in _fitted_to_streams():
+        written = pickle.dumps(fitted)
+        assert not any(number.tobytes() in written for number in X200_UNIFORM[[0, 77, 199]].ravel())
+        n_checked += 1
+    assert n_checked == 11
