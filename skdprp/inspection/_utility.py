@@ -284,7 +284,8 @@ class PrivacyUtilityDisplay:
         """Take the scores of a search over epsilon, such as GridSearchCV.
 
         The axis names the parameter, and no guarantee: a search records neither what its fits guaranteed nor what else
-        they released. :meth:`from_estimator` fits, and reports on each fit.
+        they released. Of several private steps, it varies one, and the total stays unknown. :meth:`from_estimator`
+        varies the total, and reports on each fit.
 
         Where the search varied other parameters too, each epsilon has its best candidate by mean score, which flatters
         it a little.
