@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 import skdprp
@@ -505,6 +506,47 @@ class RemembersWhatIsMissing(Means):
         return tags
 
 
+class LosesMeansOfWhatIsMissing(RemembersWhatIsMissing):
+    def fit(self, X, y=None):
+        super().fit(X)
+        self.means_[vars(self).pop("indicator_")] = np.nan
+        return self
+
+
+class TellsWhetherAllArePositive(Means):
+    def validated(self, X):
+        X = super().validated(X)
+        self.are_positive_ = bool((X >= 0).all())
+        return X
+
+
+class TellsKindsOfTargets(RegressorMixin, Means):
+    def fit(self, X, y):
+        try:
+            kind = type_of_target(y)
+        except (TypeError, ValueError):
+            raise ValueError("y has to be targets.") from None
+        super().fit(X)
+        self.kind_ = kind
+        return self
+
+    def predict(self, X):
+        check_is_fitted(self)
+        return np.full(len(finite(self, X, reset=False)), self.means_.sum())
+
+
+class KeepsTheIndex(Means):
+    def fit(self, X, y=None):
+        self.names_ = X.index if isinstance(X, pd.DataFrame) else None
+        return super().fit(X)
+
+
+class KeepsGroups(Means):
+    def fit(self, X, y=None, groups=None):
+        self.groups_ = None if groups is None else np.unique(groups).astype(str)
+        return super().fit(X)
+
+
 class PicklesRows(Means):
     def fit(self, X, y=None):
         MEMORY[id(self)] = super().fit(X) and np.array(X)
@@ -708,7 +750,12 @@ BROKEN = [
         ForgetsWhatIsGiven(delta=1e-6),
         {"attributes_hold_nothing_of_the_rows", "ledgers_have_every_release", "reports_charge_what_was_released"},
     ),
-    (RemembersWhatIsMissing(), {"attributes_hold_nothing_of_the_rows"}),
+    (RemembersWhatIsMissing(), {"attributes_hold_nothing_of_the_rows", "everything_follows_from_releases"}),
+    (LosesMeansOfWhatIsMissing(), {"everything_follows_from_releases"}),
+    (TellsWhetherAllArePositive(), {"everything_follows_from_releases"}),
+    (TellsKindsOfTargets(), {"everything_follows_from_releases"}),
+    (KeepsTheIndex(), {"names_of_people_are_kept_nowhere"}),
+    (KeepsGroups(), {"names_of_people_are_kept_nowhere"}),
     (PicklesRows(), {"attributes_hold_nothing_of_the_rows", "everything_follows_from_releases"}),
     (PrintsRows(), {"attributes_hold_nothing_of_the_rows", "everything_follows_from_releases"}),
     (TakesItsBoundFromTheRows(), {"scales_tell_nothing_of_the_rows", "attributes_hold_nothing_of_the_rows"}),

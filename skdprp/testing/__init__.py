@@ -64,8 +64,8 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - no noise is shared between calls, copies, clones, threads, processes, folds, rows, columns and classes, and no
       seed but :func:`~skdprp.testing.reproducible_noise` repeats it, which is marked;
     - no attribute, pickle, text, error or warning tells of a row, not even of one that is empty or 2^20 times as long
-      as others, where such rows are accepted; no attribute has numbers of rows with all their digits, even if chance
-      chose the rows; warnings point at the line that called;
+      as others, where such rows are accepted; no pickle has names of people, of an index or of groups; no attribute has
+      numbers of rows with all their digits, even if chance chose the rows; warnings point at the line that called;
     - a fit that fails releases nothing; no number among the parameters, set after the fit, changes the guarantee or,
       where each call of transform is a release, what is released;
     - rows, labels and groups are left as they are given;

@@ -1,8 +1,11 @@
 """Checks that nothing an estimator holds or says tells of a row, and neither does the size of its noise."""
 
 import math
+import pickle
+import sys
 from contextlib import suppress
 from functools import partial
+from inspect import signature
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -15,6 +18,7 @@ from ..mechanisms.mutual_information import information_delta
 from ..report import privacy_report
 from ._case import INTEGERS, SURE, dense, error_of
 from ._contents import fingerprints, numbers_in
+from ._storage import frame_of
 from ._tape import Played, tape_of, taped
 
 _N_ALIKE = 3  # fits that agree, before any more are made
@@ -59,7 +63,7 @@ def _everything_follows_from_releases(case):
         return ""
     played = partial(_state_played, case, recorded)
     (first, tape), (again, _) = played(case.data), played(case.data)
-    for data in (_nearly_all_alike(case), *case.odd, *_unlike(case)):
+    for data in (_nearly_all_alike(case), *case.odd, *_unlike(case), *_rare(case)):
         if error_of(lambda data=data: _played_once(case, data)) is not None:
             continue
         other, other_tape = played(data)
@@ -96,11 +100,16 @@ def _state_played(case, recorded, data):
 
 
 def _unlike(case):
-    """Data with what usual ones have not: a column of zeros, whole numbers alone, and one class."""
+    """Data with what usual ones have not: a column of zeros, few values, one sign, one class, whole targets."""
     empty = case.X.copy()
     empty[:, -1] = 0.0
-    tables = [(empty, *case.data[1:]), (np.sign(case.X), *case.data[1:])]
-    return [*tables, (case.X, np.full_like(case.y, case.y[0]))] if is_classifier(case.estimator) else tables
+    tables = [empty, np.sign(case.X), np.abs(case.X), -np.abs(case.X), (case.X > 0).astype(case.X.dtype)]
+    targets = []
+    if is_classifier(case.estimator):
+        targets = [np.full_like(case.y, case.y[0])]
+    elif is_regressor(case.estimator):
+        targets = [np.rint(case.y), np.abs(case.y), -np.abs(case.y)]
+    return [*((X, *case.data[1:]) for X in tables), *((case.X, y) for y in targets)]
 
 
 def _held_numbers(case):
@@ -129,6 +138,34 @@ def _has_sums_of(numbers, held, n_rows):
         whole = np.rint(times)
         is_sum = (np.abs(times - whole) <= _ERROR * np.abs(whole)) & (np.abs(whole) <= n_rows**2) & (whole != 0)
         return bool(is_sum.any())
+
+
+def _names_of_people_are_kept_nowhere(case):
+    """The index of a table, and labels that say whose rows are whose, name people: no pickle holds them."""
+    names, given = [f"person {i}" for i in range(len(case.X))], {}
+    if "groups" in signature(case.estimator.fit).parameters:
+        given["groups"] = np.array(names, dtype=object)
+    with suppress(ImportError):
+        case_of_names = frame_of(case.X, index=names), *case.data[1:]
+        for more in ({}, given) if given else ({},):
+            fitted = case.new()
+            with suppress(TypeError, ValueError):  # what takes no frame, or no groups, keeps none
+                fitted.fit(*case_of_names, **more)
+                if case.at_transform:
+                    fitted.transform(case_of_names[0])
+            if any(name in held for held in _pickled(fitted) for name in _written(names[1])):
+                return "holds names of people, of an index or of groups, in what a pickle of it has: keep none of them."
+    return ""
+
+
+def _pickled(fitted):
+    with suppress(Exception):  # another check asks for pickles
+        yield pickle.dumps(fitted)
+
+
+def _written(name):
+    """A name as text is pickled, and as arrays of texts are."""
+    return name.encode(), name.encode(f"utf-32-{sys.byteorder[0]}e")
 
 
 def _scales_tell_nothing_of_the_rows(case):
@@ -259,5 +296,6 @@ def _fits_that_prove(guarantee):
 CHECKS = (
     _attributes_hold_nothing_of_the_rows,
     _everything_follows_from_releases,
+    _names_of_people_are_kept_nowhere,
     _scales_tell_nothing_of_the_rows,
 )
