@@ -210,7 +210,10 @@ class PublicScaler(DataIndependentTransformer):
             validate_array(rows[:, refused], accept_sparse="csr", dtype=FLOATS, ensure_min_samples=0)
 
     def _check_zeros(self, rows):
-        if sp.issparse(rows) and self.offset_.any():
+        if not sp.issparse(rows):
+            return
+        of_zeros = np.clip(self.offset_, *(self.bounds_.T * self.scale_ + self.offset_))  # one beyond bounds is clipped
+        if of_zeros.any():
             raise ValueError(
                 "Zeros of sparse rows would not stay zero: make bounds and feature_range symmetric, or start both at 0."
             )
