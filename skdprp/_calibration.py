@@ -96,10 +96,10 @@ class MarkedReleaseMixin:
         super().__setattr__(name, value)
         released = vars(self).get(self._release_attribute)
         if name == "guarantee_" and isinstance(value, PrivacyGuarantee) and released is not None:
-            setattr(self, self._release_attribute, replace(released, guarantee=_marked(released.guarantee, value)))
+            setattr(self, self._release_attribute, replace(released, guarantee=marked(released.guarantee, value)))
 
 
-def _marked(guarantee, by):
+def marked(guarantee, by):
     """Return a guarantee with the marks of another besides its own; if it has them, itself, by which it counts once."""
     marks = {
         "seeded": guarantee.seeded or by.seeded,

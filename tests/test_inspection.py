@@ -521,3 +521,18 @@ def test_what_has_no_guarantee_of_its_own_is_refused_with_what_to_do():
 def test_several_estimators_are_several_calls(two_digits):
     with pytest.raises(TypeError, match=r"One estimator at a call: draw the next by plot\(ax="):
         PrivacyUtilityDisplay.from_estimator([AMPClassifier(), DPOPORP()], *two_digits)
+
+
+def test_an_axis_says_all_that_is_hidden_whatever_characters_that_has(display):
+    """A mark of an audit has a colon, at which identifiers of curves are taken apart."""
+    display.hides = "one row replaced [VIOLATED: epsilon is at least 9.0]"
+    assert display.plot(public_data=True).ax_.get_xlabel() == f"epsilon, {display.hides}"
+
+
+def test_a_name_that_begins_with_an_underscore_is_in_the_legend(display):
+    display.hides = "one row replaced"
+    texts = display.plot(label="_mine").ax_.get_legend().get_texts()
+    assert texts[0].get_text() == "mine, one row replaced"
+    guarantee = guarantee_of(DPOPORP(2))
+    texts = PrivacyProfileDisplay.from_guarantee(guarantee).plot(label="_mine").ax_.get_legend().get_texts()
+    assert texts[0].get_text() == "mine, l1 change of 1.0"

@@ -15,6 +15,7 @@ _WIDTH = 78  # characters of a line, which a figure of the usual size has room f
 
 
 def axes_of(ax):
+    """Return an axis, or that of a new figure for None."""
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -26,17 +27,18 @@ def next_style(ax, hides, epsilon=EPSILON):
     """Colour and marker of the next curve on an axis, which other displays may have drawn on, and what it says."""
     drawn = len(curves(ax))
     colour, marker = _COLOURS[drawn % len(_COLOURS)], MARKERS[drawn % len(MARKERS)]
-    return {"color": colour, "marker": marker, "markersize": 5, "gid": f"{_CURVE}: {hides}: {epsilon}"}
+    return {"color": colour, "marker": marker, "markersize": 5, "gid": f"{_CURVE}: {epsilon}: {hides}"}
 
 
 def curves(ax):
-    """Return the curves on an axis, whose identifiers say what their epsilons hide, and of what they are."""
+    """Return the curves on an axis, whose identifiers say of what their epsilons are, and what they hide."""
     return [line for line in ax.lines if (line.get_gid() or "").startswith(_CURVE)]
 
 
 def epsilon_of(ax, otherwise):
     """Say whose privacy the epsilons of an axis are about: two curves of a row and of a pixel are no contest."""
-    hidden, names = map(set, zip(*(line.get_gid().split(": ", 2)[1:] for line in curves(ax)), strict=True))
+    # What is hidden comes last: marks and units of one's own may hold the same characters.
+    names, hidden = map(set, zip(*(line.get_gid().split(": ", 2)[1:] for line in curves(ax)), strict=True))
     name = names.pop() if len(names) == 1 else EPSILON
     if len(hidden) > 1 or names - {EPSILON, TOTAL}:
         name = f"{name}, for what each curve says"
@@ -44,10 +46,15 @@ def epsilon_of(ax, otherwise):
         name = f"{name}, {hidden.pop()}"
     elif name == EPSILON:
         name = otherwise
-    return "\n".join(map(wrap, name.splitlines()))
+    return "\n".join(map(_wrap, name.splitlines()))
 
 
-def wrap(line):
+def legend_label(*parts):
+    """Name of a curve in a legend, which leaves out what begins with an underscore."""
+    return _wrap(", ".join(filter(None, parts)).lstrip("_"))
+
+
+def _wrap(line):
     return textwrap.fill(line, _WIDTH, break_long_words=False, break_on_hyphens=False)
 
 

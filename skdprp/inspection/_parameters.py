@@ -46,6 +46,7 @@ def _is_set_with(names, name):
 
 
 def only(names, complaint):
+    """Return the only one of some names, or complain of none or several."""
     if len(names) == 1:
         return names[0]
     found = f"several steps ({', '.join(names)})" if names else "no step"
@@ -84,6 +85,7 @@ def without_privacy(estimator, names):
 
 
 def increasing(epsilons):
+    """Return positive epsilons in ascending order, each once."""
     epsilons = np.unique(np.asarray(epsilons, dtype=np.float64))
     if epsilons.size == 0 or not (np.isfinite(epsilons).all() and epsilons[0] > 0):
         raise ValueError("epsilons must be positive finite numbers.")

@@ -8,7 +8,7 @@ from .._calibration import SET_LATER, is_as_stated
 from .._digits import printed_down
 from .._label import condition_and_marks, neighbours_of
 from ..report._structure import guarantee_shown
-from ._axes import MARKERS, axes_of, curves, epsilon_of, finish, next_style, wrap
+from ._axes import MARKERS, axes_of, curves, epsilon_of, finish, legend_label, next_style
 from ._parameters import increasing
 from ._stated import in_short
 
@@ -174,7 +174,7 @@ class PrivacyProfileDisplay:
         # In parts of the diagonal, and off the markers of curves that may coincide with this one.
         drawn = len(curves(ax))
         apart = 0.2 * (drawn % len(MARKERS) + 0.5) / len(MARKERS), 0.2
-        named = wrap(", ".join(filter(None, (label, self.hides)))) + self.void if label else self.label
+        named = legend_label(label, self.hides) + self.void if label else self.label
         style = next_style(ax, self.hides) | {"label": named, "markevery": apart} | line_options
         # A delta of 0 has no place on a logarithmic scale: the curve leaves it at the bottom.
         (self.line_,) = ax.plot(self.epsilons, np.maximum(self.deltas, np.finfo(float).tiny), **style)

@@ -13,7 +13,7 @@ from .._digits import printed_up
 from ..model_selection import set_budget
 from ..report import privacy_report
 from ..report._structure import is_ensemble
-from ._axes import EPSILON, TOTAL, axes_of, draw_level, epsilon_of, finish, next_style, wrap
+from ._axes import EPSILON, TOTAL, axes_of, draw_level, epsilon_of, finish, legend_label, next_style
 from ._parameters import (
     check_is_not_searched,
     holders_of,
@@ -396,8 +396,8 @@ class PrivacyUtilityDisplay:
         width, described = self._spread(spread), self._describe(spread)  # which refuse, before anything is drawn
         ax = axes_of(ax)
         epsilon, of_what = self._of_what()
-        named = wrap(", ".join(filter(None, (label or self.label, of_what, self.hides)))) or None
-        style = next_style(ax, self.hides, epsilon) | {"label": named} | line_options
+        label = legend_label(label or self.label, of_what, self.hides) or None
+        style = next_style(ax, self.hides, epsilon) | {"label": label} | line_options
         mean = self.scores.mean(axis=(1, 2))
         (self.line_,) = ax.plot(self.epsilons, mean, **style)
         colour = self.line_.get_color()

@@ -5,7 +5,7 @@ import gc
 import sys
 from collections import UserList
 from collections.abc import Mapping
-from dataclasses import replace
+from functools import reduce
 from numbers import Number
 from types import CodeType, FunctionType, ModuleType
 
@@ -19,6 +19,7 @@ from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+from .._calibration import marked
 from ..guarantee import PrivacyGuarantee
 from ._data_independent import is_in_library
 
@@ -115,13 +116,7 @@ def guarantee_shown(estimator):
     guarantee, best = estimator.guarantee_, getattr(estimator, "best_estimator_", None)
     if best is None or not is_of_library(estimator):
         return guarantee
-    marked = [guarantee, *(step.guarantee_ for _, step in all_steps(best) if has_guarantee(step))]
-    return replace(
-        guarantee,
-        seeded=any(one.seeded for one in marked),
-        violation=next((one.violation for one in marked if one.violation), ""),
-        audited_epsilon=max((one.audited_epsilon for one in marked if one.audited_epsilon is not None), default=None),
-    )
+    return reduce(marked, (step.guarantee_ for _, step in all_steps(best) if has_guarantee(step)), guarantee)
 
 
 def won_otherwise(estimator):
