@@ -513,6 +513,16 @@ class LosesMeansOfWhatIsMissing(RemembersWhatIsMissing):
         return self
 
 
+class ForgetsToClip(Means):
+    def computed(self, X):
+        return X.sum(axis=0)
+
+
+class HalvesTheSensitivity(Means):
+    def sensitivity(self, n_features):
+        return super().sensitivity(n_features) / 2
+
+
 class TellsWhetherAllArePositive(Means):
     def validated(self, X):
         X = super().validated(X)
@@ -752,6 +762,8 @@ BROKEN = [
     ),
     (RemembersWhatIsMissing(), {"attributes_hold_nothing_of_the_rows", "everything_follows_from_releases"}),
     (LosesMeansOfWhatIsMissing(), {"everything_follows_from_releases"}),
+    (ForgetsToClip(), {"first_noise_is_enough"}),
+    (HalvesTheSensitivity(), {"first_noise_is_enough"}),
     (TellsWhetherAllArePositive(), {"everything_follows_from_releases"}),
     (TellsKindsOfTargets(), {"everything_follows_from_releases"}),
     (KeepsTheIndex(), {"names_of_people_are_kept_nowhere"}),

@@ -72,6 +72,8 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - what is released of rows does not depend on how they are stored; where each call of transform is a release, nor
       on other rows, much larger or empty, on their place or on the index of their table, and each row has its release;
     - the scale of the first noise does not depend on the rows, and no later one on more than what was released before;
+    - of classes that are not of this library, the first numbers that noise is added to are no further apart, between
+      two neighbours, than that noise hides, also where one has a row or a target 2^20 times as large;
     - an audit refutes nothing.
 
     For estimators whose noise is that of this library, what reaches the noise is compared itself; for others, audits

@@ -4,16 +4,18 @@ import math
 from functools import partial
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 
 from .._adjacency import Relation
 from ..audit import worst_neighbours
 from ..audit._epsilon import audits_of
 from ..audit._trials import trials_of
 from ..guarantee import Definition
+from ..mechanisms import gaussian_profile
 from ..mechanisms.mutual_information import information_delta
-from ._case import SURE, error_of
+from ._case import FAR, SURE, error_of
 from ._contents import flat
+from ._tape import GAUSSIAN, LAPLACE, tape_of
 
 
 def _audit_refutes_nothing(case):
@@ -24,6 +26,61 @@ def _audit_refutes_nothing(case):
             cure = "Look for a sensitivity that is too small."
             return f"does not keep {guarantee!r}, as an attack shows: {result!r}. {cure}"
     return ""
+
+
+def _first_noise_is_enough(case):
+    """The first numbers that noise is added to are no further apart, between neighbours, than it can hide.
+
+    This is exact, where the noise is that of this library; the classes of this library have proofs and audits of their
+    own. Noise that is drawn before, and not added to any number, might hide more.
+    """
+    guarantee = case.fitted.guarantee_
+    if guarantee.definition is not Definition.DP or not math.isfinite(guarantee.epsilon):
+        return ""
+    if not isinstance(error_of(lambda: worst_neighbours(case.fit(), *case.data)), TypeError):
+        return ""
+    for pair in [*_pairs_of_stranger(case), *_pairs_beyond_bounds(case)]:
+        tapes = [tape_of(partial(_release_of, case, data)) for data in pair]
+        if None in tapes or not all(tape.is_first_noise for tape in tapes):
+            continue
+        (kind, scale, one), (_, other_scale, other) = (tape[0] for tape in tapes)
+        if one.shape != other.shape or scale != other_scale or not scale or kind not in (GAUSSIAN, LAPLACE):
+            continue  # other checks ask what noise depends on
+        move = (one - other).ravel()
+        if not move.any():
+            continue
+        if kind == GAUSSIAN:
+            delta = gaussian_profile(guarantee.epsilon, scale=scale, sensitivity=np.linalg.norm(move))
+            is_enough = delta <= guarantee.delta
+        else:  # of several numbers that move there is no profile here
+            is_enough = guarantee.delta > 0 or np.abs(move).sum() <= guarantee.epsilon * scale
+        if not is_enough:
+            return (
+                f"does not keep {guarantee!r}: two neighbours move what noise of scale {scale:.6g} is added to by "
+                f"{np.linalg.norm(move):.6g}. Look for a sensitivity that is too small, or for rows that are not "
+                "clipped to the bounds that it is computed from."
+            )
+    return ""
+
+
+def _release_of(case, data):
+    return case.fitted.transform(data) if case.at_transform else case.fit(*data)
+
+
+def _pairs_beyond_bounds(case):
+    """Neighbours of which one has a row, or a target, beyond all usual bounds."""
+    if case.by_distance:
+        return []
+    row = -2
+    others = [_with_row(case, row, FAR * np.where(case.X[row], case.X[row], 1.0))]
+    if is_regressor(case.estimator):
+        y = case.y.copy()
+        y[row] = FAR
+        others.append((case.X, y))
+    usual = _with_another(case, row)  # of a row that comes or goes, the blank one
+    if case.at_transform:
+        usual, others = usual[0][[row]], [other[0][[row]] for other in others]
+    return [(usual, other) for other in others if error_of(partial(_release_of, case, other)) is None]
 
 
 def _audit_catches_the_weakened(case):
@@ -125,6 +182,7 @@ def _accepted(release, pairs):
 
 
 CHECKS = (
+    _first_noise_is_enough,
     _audit_refutes_nothing,
     _audit_catches_the_weakened,
 )

@@ -24,6 +24,7 @@ from ._tape import Played, tape_of, taped
 _N_ALIKE = 3  # fits that agree, before any more are made
 _DIGITS = 1 - 2.0**-10 / math.pi  # makes numbers with so many digits that three fits hold one of them by no chance
 _ERROR = 2.0**-44  # relative, of sums and means of equal numbers
+_NUMBERED = 0x5AC3_96E1_7B00  # labels of people from here on, which six bytes hold and chance does not
 _N_STEPS = 10_000  # fits: where these prove nothing, neither would any number that somebody waits for
 
 
@@ -57,25 +58,46 @@ def _everything_follows_from_releases(case):
     """
     if case.fitted.guarantee_.definition is not Definition.DP:
         return ""
-    with taped() as recorded:
-        _played_once(case, case.data)
-    if not recorded or any(kind == "flip" for kind, *_ in recorded):  # noise of its own, or bits: these are not played
-        return ""
-    played = partial(_state_played, case, recorded)
-    (first, tape), (again, _) = played(case.data), played(case.data)
-    for data in (_nearly_all_alike(case), *case.odd, *_unlike(case), *_rare(case)):
-        if error_of(lambda data=data: _played_once(case, data)) is not None:
-            continue
-        other, other_tape = played(data)
-        if _layout(tape) != _layout(other_tape):
-            continue  # other checks ask what noise depends on
-        for name in sorted(first.keys() | other.keys()):
-            if first.get(name) == again.get(name) != other.get(name):
-                return (
-                    f"holds or returns {name}, which differs where the rows do and all that was released is the same: "
-                    "let all else follow from what was released."
-                )
+    tables = (_nearly_all_alike(case), *case.odd, *_unlike(case), *_rare(case))
+    for usual, others in ((case.data, tables), *_with_weights_or_groups(case)):
+        with taped() as recorded:
+            if error_of(lambda usual=usual: _played_once(case, usual)) is not None:
+                continue  # weights or groups may be refused
+        if not recorded or any(kind == "flip" for kind, *_ in recorded):
+            continue  # noise of its own, or bits: these are not played
+        played = partial(_state_played, case, recorded)
+        (first, tape), (again, _) = played(usual), played(usual)
+        for data in others:
+            if error_of(lambda data=data: _played_once(case, data)) is not None:
+                continue
+            other, other_tape = played(data)
+            if _layout(tape) != _layout(other_tape):
+                continue  # other checks ask what noise depends on
+            for name in sorted(first.keys() | other.keys()):
+                if first.get(name) == again.get(name) != other.get(name):
+                    return (
+                        f"holds or returns {name}, which differs where the rows do and all that was released is the "
+                        "same: let all else follow from what was released."
+                    )
     return ""
+
+
+def _with_weights_or_groups(case):
+    """Data with weights or groups, as far as `fit` takes any, and others in which those of one row differ."""
+    places = np.arange(len(case.X))
+    for name, usual in (("sample_weight", np.ones(len(places))), ("groups", places // 2)):
+        if name in signature(case.estimator.fit).parameters:
+            other = np.where(places == 1, usual[-1] + (name == "sample_weight"), usual)
+            data = case.data if len(case.data) > 1 else (case.X, None)
+            yield (*data, {name: usual}), [(*data, {name: other})]
+
+
+def _use(fitted, data):
+    """Predict and score the rows of a fit, as anybody does, and keep nothing of what that returns."""
+    X, *y = data
+    for name, arguments in (("predict", (X,)), ("score", (X, *y)), ("transform", (X,))):
+        if hasattr(fitted, name):
+            error_of(partial(getattr(fitted, name), *arguments))
 
 
 def _layout(tape):
@@ -85,8 +107,10 @@ def _layout(tape):
 
 def _played_once(case, data):
     """A fit, and what a transform returns if that is the release: both ways to have it."""
-    fitted = case.fit(*data)
+    *data, known = data if isinstance(data[-1], dict) else (*data, {})
+    fitted = case.new(**case.public_seed).fit(*data, **known)
     if not case.at_transform:
+        _use(fitted, data)
         return fitted, {}
     by_fit = case.new(**case.public_seed).fit_transform(*data)
     return fitted, {"transform": dense(fitted.transform(data[0])), "fit_transform": dense(by_fit)}
@@ -103,7 +127,8 @@ def _unlike(case):
     """Data with what usual ones have not: a column of zeros, few values, one sign, one class, whole targets."""
     empty = case.X.copy()
     empty[:, -1] = 0.0
-    tables = [empty, np.sign(case.X), np.abs(case.X), -np.abs(case.X), (case.X > 0).astype(case.X.dtype)]
+    positive = np.abs(case.X) + 2.0**-10
+    tables = [empty, np.sign(case.X), positive, -positive, (case.X > 0).astype(case.X.dtype)]
     targets = []
     if is_classifier(case.estimator):
         targets = [np.full_like(case.y, case.y[0])]
@@ -142,18 +167,18 @@ def _has_sums_of(numbers, held, n_rows):
 
 def _names_of_people_are_kept_nowhere(case):
     """The index of a table, and labels that say whose rows are whose, name people: no pickle holds them."""
-    names, given = [f"person {i}" for i in range(len(case.X))], {}
+    names, numbers, given = [f"person {i}" for i in range(len(case.X))], _NUMBERED + np.arange(len(case.X)), [{}]
     if "groups" in signature(case.estimator.fit).parameters:
-        given["groups"] = np.array(names, dtype=object)
+        given += [{"groups": np.array(names, dtype=object)}, {"groups": numbers}]
     with suppress(ImportError):
-        case_of_names = frame_of(case.X, index=names), *case.data[1:]
-        for more in ({}, given) if given else ({},):
+        tables = [frame_of(part, index=names) for part in case.data]
+        data = [tables[0], *(table.squeeze(axis=1) for table in tables[1:])]
+        for groups in given:
             fitted = case.new()
             with suppress(TypeError, ValueError):  # what takes no frame, or no groups, keeps none
-                fitted.fit(*case_of_names, **more)
-                if case.at_transform:
-                    fitted.transform(case_of_names[0])
-            if any(name in held for held in _pickled(fitted) for name in _written(names[1])):
+                fitted.fit(*data, **groups)
+                _use(fitted, data)
+            if any(name in held for held in _pickled(fitted) for name in _written(names[1], int(numbers[1]))):
                 return "holds names of people, of an index or of groups, in what a pickle of it has: keep none of them."
     return ""
 
@@ -163,9 +188,9 @@ def _pickled(fitted):
         yield pickle.dumps(fitted)
 
 
-def _written(name):
-    """A name as text is pickled, and as arrays of texts are."""
-    return name.encode(), name.encode(f"utf-32-{sys.byteorder[0]}e")
+def _written(name, number):
+    """A name as text is pickled and as arrays of texts are, and a number of six bytes as both are."""
+    return name.encode(), name.encode(f"utf-32-{sys.byteorder[0]}e"), number.to_bytes(6, "little")
 
 
 def _scales_tell_nothing_of_the_rows(case):
@@ -267,8 +292,7 @@ def _half_of(here, there):
 def _state(case, data):
     """Everything that a fitted estimator holds, and says of itself."""
     fitted = case.new(**case.public_seed).fit(*data)
-    if case.at_transform:
-        fitted.transform(data[0])
+    _use(fitted, data)
     texts = {
         "its repr": repr(fitted),
         "its guarantee": str(fitted.guarantee_),

@@ -134,7 +134,8 @@ def _parameters_set_after_fit_change_nothing(case):
     tape = case.tape(fitted)
     guarantee = fitted.guarantee_  # after the tape, which marks it as seeded
     for name, value in fitted.get_params().items():
-        if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        numbers = value if isinstance(value, tuple) and value else (value,)
+        if any(isinstance(one, bool | np.bool_) or not isinstance(one, Real) for one in numbers):
             continue
         for other in _others(value):
             said = f"after set_params({name}={other!r}), without another fit: keep what it was fitted with, or refuse."
@@ -158,7 +159,9 @@ def _with_parameter(fitted, name, value, rows):
 
 
 def _others(value):
-    """A larger and a smaller value of a parameter."""
+    """A larger and a smaller value of a parameter, or of each number in it."""
+    if isinstance(value, tuple):
+        return tuple(zip(*map(_others, value), strict=False))
     if isinstance(value, Integral):
         return value + 1, max(value - 1, 0)
     return (FAR * value, value / FAR) if value else (1 / FAR,)  # so far that it shows through noise

@@ -4,16 +4,26 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from .._noise import SeededBlock
+from .._noise import SeededBlock, last_seeded_draw
 
+GAUSSIAN, LAPLACE = "_rounded_to_gaussian", "_rounded_to_laplace"  # kinds of noise, as tapes name them
 SHARE_OF_NOISE = 2.0**-10  # what rounding may move, and what counts as no noise at all
 
 
 class Tape(list):
-    """What noise would have been added to, as (kind, scale, values), in order."""
+    """What noise would have been added to, as (kind, scale, values), in order.
+
+    `is_first_noise` says whether no other noise had been drawn before the first of them.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self._drawn, self.is_first_noise = last_seeded_draw(), True
 
     def take(self, kind, scale, values):
         """Record values that are released without noise."""
+        if not self:
+            self.is_first_noise = last_seeded_draw() == self._drawn
         self.append((kind, scale, values.copy()))
 
 
