@@ -589,7 +589,8 @@ def test_what_scikit_learn_makes_of_such_a_frame_is_assumed_in_print(step):
     """Its steps convert frames by themselves, of which the library sees nothing."""
     model = make_pipeline(step, DPOPORP(2, max_change=1e18, random_state=0)).fit(_table_of_codes(0))
     name = type(step).__name__.lower()
-    said = f"{name}: transforms rows one by one; no row decides the output type; dask rows have a fixed order"
+    said = f"{name}: transforms rows one by one, and equal rows alike however they are stored; "
+    said += "no row decides the output type; dask rows have a fixed order"
     assert said in total_of(model).assumptions
 
 

@@ -374,8 +374,8 @@ def test_the_guarantee_of_a_model_after_a_sketch_is_for_labels_if_they_may_diffe
 def test_a_trusted_function_is_an_assumption():
     report = privacy_report(make_pipeline(FunctionTransformer(np.sqrt), MODEL).fit(X, Y))
     assert (
-        "functiontransformer: transforms rows one by one; no row decides the output type; dask rows have a fixed order"
-        in report.total.assumptions
+        "functiontransformer: transforms rows one by one, and equal rows alike however they are stored; "
+        "no row decides the output type; dask rows have a fixed order" in report.total.assumptions
     )
 
 

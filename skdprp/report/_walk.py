@@ -98,7 +98,10 @@ _CURES = (
 )
 _SCORES = "scores, and what is chosen by them, are computed from held-out rows without noise"
 _LEARNED = "learns from the rows without noise"
-_ROW_BY_ROW = "transforms rows one by one; no row decides the output type; dask rows have a fixed order"
+_ROW_BY_ROW = (
+    "transforms rows one by one, and equal rows alike however they are stored; no row decides the output type; "
+    "dask rows have a fixed order"
+)
 _WRITES = "may write over rows that others see, or that it sees again: set copy=True, or do not overwrite"
 _WRITES_TO_CHECK = "may write over rows when it checks its inverse: set check_inverse=False"
 _NOT_AGAIN = "{}: rows that it has written over are not passed again, to a fit or to a transform"
