@@ -810,6 +810,15 @@ def test_a_violation_of_what_was_released_together_is_in_a_file_at_each_step(tmp
         assert step.guarantee_.violation and privacy_report(step).total is None
 
 
+def test_a_violation_of_a_search_is_in_a_file_of_its_winner_alone(tmp_path):
+    search = _search().fit(X24_POSITIVE, Y24)
+    assert privacy_report(search.best_estimator_).total is not None
+    search.guarantee_ = replace(search.guarantee_, audited_epsilon=9.0, violation="epsilon is at least 9 at delta=0")
+    save_model(tmp_path / "model.npz", search.best_estimator_)
+    for model in (search.best_estimator_, load_model(tmp_path / "model.npz").estimator):
+        assert "at least 9" in model.guarantee_.violation and privacy_report(model).total is None
+
+
 def test_a_file_is_read_back_where_an_audit_has_marked_one_step_of_a_winner(tmp_path):
     search = DPSearchCV(
         make_pipeline(DPBinner(4), amp()), {"ampclassifier__max_norm": [0.5, 1.0]}, n_trials=1, delta=1e-3

@@ -19,7 +19,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
-from .._calibration import Calibration, GuaranteeDisplayMixin, snapshot, take_over
+from .._calibration import Calibration, GuaranteeDisplayMixin, marked, snapshot, take_over
 from .._digits import printed_down, printed_up
 from .._lazy import is_lazy
 from .._recording import PlanBlock, UnrecordedNoiseError
@@ -558,6 +558,14 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         )
         scale = score.scale / n_held_out * (1.0 if score.scoring == "accuracy" else score.max_loss)
         return Calibration(guarantee, fitted={"delta_": delta, "scale_": scale})
+
+    def __setattr__(self, name, value):
+        """Write what audits show of a search into the winner as well, which may go on without it."""
+        super().__setattr__(name, value)
+        if name == "guarantee_" and isinstance(value, PrivacyGuarantee) and "best_estimator_" in vars(self):
+            for _, step in all_steps(self.best_estimator_):
+                if has_guarantee(step):
+                    step.guarantee_ = marked(step.guarantee_, value)
 
     def __getstate__(self):
         return as_given(super().__getstate__())
