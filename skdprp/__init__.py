@@ -32,7 +32,8 @@ _PLACES = {
         "save_release",
     ),
     "report": ("privacy_report",),
-    **dict.fromkeys(("composition", "losses", "mechanisms", "random_projection", "sensitivity", "similarity"), ()),
+    **dict.fromkeys(("composition", "losses", "mechanisms", "metrics", "random_projection", "sensitivity"), ()),
+    "similarity": (),
     "testing": (),
     "sketch": ("DPOPORP", "DPRandomProjection", "DPSignOPORP", "DPSignRP", "iDPSignRP"),
 }

@@ -19,7 +19,7 @@ LAYERS = [
     {"guarantee"},
     {"ledger"},
     {"_calibration"},
-    {"moments", "similarity"},
+    {"metrics", "moments", "similarity"},
     {"decomposition", "sketch", "linear_model", "histograms"},
     {"neural_network", "preprocessing"},
     {"audit", "out_of_core", "report"},

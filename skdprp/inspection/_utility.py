@@ -141,8 +141,8 @@ class PrivacyUtilityDisplay:
 
         A :func:`~skdprp.privacy_report` on each fit says what its epsilon is of. If that is not the total of all that
         the fit released, because a scaler learns without noise, say, then the axis names the parameter and no
-        guarantee. If the total of several was planned, and a fit spent more, the axis says how much. What scoring releases
-        is not in it: a sketch releases the held-out rows of a fold once for each time that a scorer predicts them.
+        guarantee. If the total of several was planned, and a fit spent more, the axis says how much. What scoring
+        releases is not in it: a sketch releases the held-out rows of a fold each time that a scorer predicts them.
 
         Parameters
         ----------

@@ -1,0 +1,334 @@
+"""Scores with noise: what neighbours move, what is released and stated of it, and how near it is."""
+
+import copy
+import itertools
+import multiprocessing
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from attacks import in_fork
+from scipy.stats import laplace
+from sklearn.metrics import accuracy_score, confusion_matrix, r2_score, roc_auc_score
+
+from skdprp import PrivacyLedger, audit_epsilon, compose, metrics
+from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
+from skdprp.testing import reproducible_noise
+
+RNG = np.random.default_rng(0)
+LABELS = RNG.integers(3, size=400)
+PREDICTED = np.where(RNG.uniform(size=400) < 0.8, LABELS, RNG.integers(3, size=400))
+PROBABILITY = 1 / (1 + np.exp(-RNG.normal(loc=LABELS - 1.0)))
+TARGETS = RNG.uniform(-1, 3, size=400)
+GUESSES = TARGETS + RNG.normal(scale=0.5, size=400)
+PERSONS = RNG.integers(90, size=400)
+SCORES = {
+    "accuracy": (lambda y, guess, **known: dp_accuracy_score(y, guess, **known), LABELS, PREDICTED),
+    "matrix": (lambda y, guess, **known: dp_confusion_matrix(y, guess, labels=[0, 1, 2], **known), LABELS, PREDICTED),
+    "area": (lambda y, guess, **known: dp_roc_auc_score(y, guess, pos_label=2, **known), LABELS, PROBABILITY),
+    "r2": (lambda y, guess, **known: dp_r2_score(y, guess, target_bounds=(-1, 3), **known), TARGETS, GUESSES),
+}
+L1 = {"accuracy": 1, "matrix": 2, "area": 2, "r2": 2}
+each_score = pytest.mark.parametrize("name", SCORES)
+
+
+@pytest.fixture
+def noise_of(monkeypatch):
+    """What reaches the noise, and its scale, of a call; nothing is added to it."""
+    given = []
+
+    def add_none(sums, scale):
+        given.append((np.array(sums, dtype=np.float64), scale))
+        return given[-1][0].copy()
+
+    monkeypatch.setattr(metrics, "add_laplace", add_none)
+
+    def noise_of(call, *args, **known):
+        call(*args, **known)
+        return given.pop()
+
+    return noise_of
+
+
+ODD = [0, 1, 2, 7, "1", None, np.nan, np.inf, -np.inf, 1e308, pd.NA, (), [1], True, 2**70, 1.0]
+
+
+@pytest.mark.parametrize("with_persons", [False, True])
+@each_score
+def test_no_neighbour_moves_the_sums_by_more_than_the_noise_hides(name, with_persons, noise_of):
+    """All pairs of what one of three rows may be, in exact arithmetic: l1 distance over scale is epsilon at most."""
+    call, *_ = SCORES[name]
+    numbers = [0.0, -1.0, 3.0, 1.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 0.3]
+    rows = list(itertools.product(ODD if name in ("accuracy", "matrix", "area") else numbers, numbers))
+    if name in ("accuracy", "matrix"):
+        rows = list(itertools.product(ODD, ODD))
+    groups = ["ann", "bob", "bob", "cem"] if with_persons else None
+    sums = []
+    for label, guess in rows:
+        y, guesses = [0, *[label] * (1 + with_persons), 1], [1, *[guess] * (1 + with_persons), 0.0]
+        found, scale = noise_of(call, y, guesses, epsilon=1.0, groups=groups)
+        sums.append([Fraction(number) for number in found])
+    distances = [
+        sum(abs(a - b) for a, b in zip(one, other, strict=True)) for one, other in itertools.combinations(sums, 2)
+    ]
+    assert max(distances) / Fraction(scale) <= 1
+    if not with_persons:  # and no less noise would do
+        assert max(distances) / Fraction(scale) > 1 - Fraction(1, 10**6)
+
+
+@each_score
+def test_a_person_with_other_rows_moves_the_sums_as_a_row_does(name, noise_of):
+    call, y, guess = SCORES[name]
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        sums = []
+        for _ in range(2):  # persons 1 and 2 are the same, person 0 has rows of its own, as many as it likes
+            own, rest = rng.integers(len(y), size=rng.integers(1, 30)), slice(0, 5)
+            places = np.r_[own, np.arange(len(y))[rest]]
+            groups = [0] * len(own) + [1, 1, 1, 2, 2]
+            found, scale = noise_of(call, y[places], guess[places], groups=groups)
+            sums.append(found)
+        assert sum(map(Fraction, abs(sums[0] - sums[1]))) <= Fraction(scale)
+
+
+@each_score
+def test_the_order_and_the_storage_of_rows_do_not_matter(name, noise_of):
+    call, y, guess = SCORES[name]
+    for groups in (None, PERSONS):
+        expected, _ = noise_of(call, y, guess, groups=groups)
+        order = np.random.default_rng(2).permutation(len(y))
+        moved = None if groups is None else groups[order]
+        assert np.array_equal(expected, noise_of(call, y[order], guess[order], groups=moved)[0])
+        for store in (list, tuple, pd.Series, lambda rows: rows[:, None], lambda rows: np.array(rows, dtype=object)):
+            assert np.array_equal(expected, noise_of(call, store(y), store(guess), groups=groups)[0])
+    shuffled = pd.Series(guess, index=order)  # rows are matched by place
+    assert np.array_equal(noise_of(call, y, guess)[0], noise_of(call, pd.Series(y), shuffled)[0])
+
+
+@pytest.mark.parametrize("other", ODD, ids=repr)
+@each_score
+def test_no_row_of_a_list_changes_what_others_count(name, other, noise_of):
+    """In an array of numpy, one text would make texts of all labels."""
+    if name == "r2" and not isinstance(other, float):
+        return
+    call, y, guess = SCORES[name]
+    before, _ = noise_of(call, [2, *y[:9].tolist()], [2, *guess[:9].tolist()])
+    after, _ = noise_of(call, [other, *y[:9].tolist()], [2, *guess[:9].tolist()])
+    assert abs(after - before).sum() / metrics._POINTS ** (name == "r2") <= L1[name]
+
+
+def test_without_noise_scores_are_those_of_scikit_learn(monkeypatch):
+    monkeypatch.setattr(metrics, "add_laplace", lambda sums, scale: np.array(sums, dtype=np.float64))
+    assert dp_accuracy_score(LABELS, PREDICTED).score == pytest.approx(accuracy_score(LABELS, PREDICTED), rel=1e-12)
+    matrix = dp_confusion_matrix(LABELS, PREDICTED, labels=[2, 0, 1]).score
+    assert np.array_equal(matrix, confusion_matrix(LABELS, PREDICTED, labels=[2, 0, 1]))
+    in_bins = np.searchsorted(1 / (1 + np.exp(-metrics._LOG_ODDS)), PROBABILITY, side="right")
+    area = dp_roc_auc_score(LABELS, PROBABILITY, pos_label=2).score
+    assert area == pytest.approx(roc_auc_score(LABELS == 2, in_bins), rel=1e-12)
+    assert abs(area - roc_auc_score(LABELS == 2, PROBABILITY)) < 0.02
+    score = dp_r2_score(TARGETS, GUESSES, target_bounds=(-1, 3))
+    assert score.score == pytest.approx(r2_score(TARGETS, GUESSES), abs=1e-5)
+    assert score.released[0] / 400 == pytest.approx(np.mean((TARGETS - GUESSES) ** 2), rel=1e-4)
+
+
+def test_each_person_counts_once(monkeypatch):
+    monkeypatch.setattr(metrics, "add_laplace", lambda sums, scale: np.array(sums, dtype=np.float64))
+    table = pd.DataFrame({"person": PERSONS, "right": LABELS == PREDICTED, "label": LABELS, "guess": PREDICTED})
+    score = dp_accuracy_score(LABELS, PREDICTED, groups=PERSONS)
+    assert score.score == pytest.approx(table.groupby("person")["right"].mean().mean(), abs=1e-6)
+    weights = 1 / table.groupby("person")["right"].transform("size").to_numpy()
+    expected = confusion_matrix(LABELS, PREDICTED, sample_weight=weights)
+    assert dp_confusion_matrix(LABELS, PREDICTED, labels=range(3), groups=PERSONS).score == pytest.approx(
+        expected, abs=1e-4
+    )
+    found = dp_r2_score(TARGETS, GUESSES, target_bounds=(-1, 3), groups=PERSONS).score
+    assert found == pytest.approx(r2_score(TARGETS, GUESSES, sample_weight=weights), abs=1e-4)
+
+
+@each_score
+def test_the_noise_is_laplace_noise_of_the_printed_scale(name):
+    """The mean of n absolute values of it, over its scale, is a Gamma variate by n: six deviations and more."""
+    call, y, guess = SCORES[name]
+    n = 3000 if name == "accuracy" else 400
+    draws = np.array([call(y, guess, epsilon=0.5).released.ravel() for _ in range(n)])
+    if name == "r2":
+        draws = draws / np.array([16.0, 4.0, 16.0])  # in units of the width of the bounds
+    noise = draws - np.median(draws, axis=0)
+    scale = float(L1[name]) / 0.5
+    assert abs(abs(noise).mean() / scale - 1) < 7 / noise.size**0.5 + 3 / n**0.5
+    assert call(y, guess, epsilon=0.5).guarantee.mechanism.startswith(f"Laplace mechanism, scale {scale:g}")
+
+
+def test_noise_errors_are_those_of_draws():
+    for name in SCORES:
+        call, y, guess = SCORES[name]
+        scores = [call(np.tile(y, 10), np.tile(guess, 10), epsilon=2.0) for _ in range(1500)]
+        found = np.array([one.score for one in scores]).std(axis=0).mean()
+        assert found == pytest.approx(np.mean([one.noise_error for one in scores]), rel=0.25)
+
+
+def test_density_ratios_of_a_tiny_case_are_within_epsilon_and_reach_it():
+    """Of two counts, on the grid of the noise: by the distribution function of Laplace, in both orders."""
+    steps = np.arange(-40, 40) / 64
+    scale = 1 / 1.5
+    probabilities = [laplace.cdf(steps + 1 / 64, at, scale) - laplace.cdf(steps, at, scale) for at in (0.0, 1.0)]
+    ratios = np.log(probabilities[0] / probabilities[1])
+    assert ratios.max() <= 1.5 + 1e-12
+    assert ratios.max() > 1.5 - 1e-9
+    assert dp_accuracy_score([0], [0], epsilon=1.5).guarantee.epsilon == 1.5
+
+
+def _released(call, epsilon=1.0):
+    return lambda rows: call(*rows, epsilon=epsilon).released.ravel()
+
+
+@each_score
+def test_an_audit_finds_no_more_than_is_stated_and_catches_half_the_noise(name):
+    call, y, guess = SCORES[name]
+    a = y[:4], guess[:4]
+    b = copy.deepcopy(a)
+    b[0][0], b[1][0] = (b[0][0] + 1) % 3, a[1][0]
+    if name == "accuracy":
+        a[1][0] = a[0][0]
+        b[1][0] = (b[0][0] + 1) % 3
+    if name == "area":
+        a[0][0], b[0][0] = 2, 0
+    if name == "r2":
+        a[0][0] = a[1][0] = -1.0
+        b[0][0], b[1][0] = 3.0, -1.0
+    options = {"n_trials": 3000, "confidence": 1 - 1e-10}
+    assert audit_epsilon(_released(call), a, b, **options).epsilon <= 1.0
+    assert audit_epsilon(_released(call, epsilon=6.0), a, b, **options).epsilon > 1.0
+
+
+@each_score
+def test_each_call_is_one_release_with_noise_of_its_own(name):
+    call, y, guess = SCORES[name]
+    with PrivacyLedger() as ledger:
+        first, second = call(y, guess, epsilon=0.5), call(y, guess, epsilon=0.5)
+    assert not np.array_equal(first.released, second.released)
+    assert len(ledger.entries) == 2
+    assert ledger.total()[0].guarantee.epsilon == pytest.approx(1.0)
+    assert ledger.entries[0].guarantee == first.guarantee
+    assert compose(first.guarantee, second.guarantee).epsilon == pytest.approx(1.0)
+    in_children = multiprocessing.RawArray("d", 2 * first.released.size)
+    draws = np.frombuffer(in_children).reshape(2, -1)
+    for draw in draws:
+        assert in_fork(lambda: np.copyto(draw, call(y, guess).released.ravel())) == 0  # noqa: B023
+    assert not np.array_equal(*draws)
+
+
+def test_a_limit_refuses_a_score_before_it_is_drawn():
+    with PrivacyLedger() as ledger:
+        ledger.limit(epsilon=0.7, delta=0.0)
+        dp_accuracy_score(LABELS, PREDICTED, epsilon=0.5)
+        with pytest.raises(Exception, match="limit"):
+            dp_accuracy_score(LABELS, PREDICTED, epsilon=0.5)
+    assert len(ledger.entries) == 1
+
+
+@each_score
+def test_seeded_noise_guarantees_nothing(name):
+    call, y, guess = SCORES[name]
+    with reproducible_noise(0):
+        first = call(y, guess)
+    with reproducible_noise(0):
+        assert np.array_equal(first.released, call(y, guess).released)
+    assert first.guarantee.seeded
+    assert "seeded" in repr(first).lower()
+
+
+@each_score
+def test_a_score_prints_what_it_is_and_goes_through_pickle(name):
+    call, y, guess = SCORES[name]
+    for groups, unit in ((None, "row"), (PERSONS, "person")):
+        score = call(y, guess, groups=groups)
+        assert f"1.0-DP, one {unit} replaced" in repr(score)
+        assert "assumed" in str(score)
+        assert "<table>" in score._repr_html_()
+        again = pickle.loads(pickle.dumps(score))
+        assert np.array_equal(again.released, score.released)
+        assert again.guarantee == score.guarantee
+    assert (name == "matrix") or float(score) == score.score
+    has_both = name in ("accuracy", "area")
+    score = call(y, guess, epsilon=10.0)
+    assert has_both == (score.sampling_error is not None) == (score.standard_error > score.noise_error)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, -1.0, np.nan, np.inf, 1e-10, 1e12])
+@each_score
+def test_an_epsilon_that_no_noise_has_is_refused(name, epsilon):
+    call, y, guess = SCORES[name]
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="epsilon"):
+        call(y, guess, epsilon=epsilon)
+    assert not ledger.entries
+
+
+@each_score
+def test_epsilon_is_a_number_of_any_type(name):
+    call, y, guess = SCORES[name]
+    assert call(y, guess, epsilon=np.float32(0.1)).guarantee.epsilon == float(np.float32(0.1))
+    assert call(y, guess, epsilon=np.int8(3)).guarantee.epsilon == 3
+
+
+@each_score
+def test_what_is_no_column_of_rows_is_refused(name):
+    call, y, guess = SCORES[name]
+    for labels, predicted in (
+        (y, guess[:-1]),
+        (y[:0], guess[:0]),
+        (y, np.column_stack([guess, guess])),
+        (np.column_stack([y, y]), guess),
+        (y, np.array("2020-01-01", "M8[D]") + np.arange(len(y))),
+    ):
+        with PrivacyLedger() as ledger, pytest.raises(ValueError):
+            call(labels, predicted)
+        assert not ledger.entries
+    with pytest.raises(TypeError, match="sparse"):
+        call(sp.csr_array(y[:, None]), guess)
+    with pytest.raises(ValueError, match="groups"):
+        call(y, guess, groups=PERSONS[:-1])
+
+
+def test_dask_collections_are_refused():
+    dask_array = pytest.importorskip("dask.array")
+    with pytest.raises(TypeError, match="dask"):
+        dp_accuracy_score(dask_array.from_array(LABELS), PREDICTED)
+
+
+def test_no_error_quotes_a_row():
+    """A text among numbers is refused without its words, which scikit-learn and numpy quote."""
+    for y, guess in ((["Jekyll", 1.0], [0.0, 1.0]), ([0.0, 1.0], [0.0, "Jekyll"])):
+        with pytest.raises((TypeError, ValueError)) as caught:
+            dp_r2_score(y, guess, target_bounds=(0, 1))
+        assert "Jekyll" not in f"{caught.value!r} {caught.value.__context__!r} {caught.value.__cause__!r}"
+
+
+@pytest.mark.parametrize("labels", [[], [0, 0], [0, np.nan], [1, True], [[0, 1]]])
+def test_labels_are_listed_once_each(labels):
+    with pytest.raises((TypeError, ValueError)):
+        dp_confusion_matrix(LABELS, PREDICTED, labels=labels)
+
+
+@pytest.mark.parametrize("bounds", [(1, 0), (0, np.inf), (0, 0), "0", (0, 1, 2)])
+def test_bounds_of_targets_are_two_numbers(bounds):
+    with pytest.raises(ValueError):
+        dp_r2_score(TARGETS, GUESSES, target_bounds=bounds)
+
+
+def test_labels_of_text_and_missing_ones_are_compared_as_they_are():
+    y = pd.Series(["a", "b", None, "b"], dtype="string")
+    matrix = dp_confusion_matrix(y, ["a", "b", "b", "a"], labels=["a", "b"], epsilon=1000.0).score
+    assert matrix.round().tolist() == [[1, 0], [1, 1]]
+    assert dp_accuracy_score(y, y, epsilon=1000.0).score == pytest.approx(0.75, abs=0.1)
+
+
+def test_noise_that_leaves_nothing_gives_no_score():
+    """A class without rows has a negative count about half of the time."""
+    scores = [dp_roc_auc_score([0] * 5, [0.5] * 5, pos_label=1, epsilon=1.0).score for _ in range(60)]
+    assert np.isnan(scores).any()
+    scores = [dp_r2_score([0.5] * 5, [0.5] * 5, target_bounds=(0, 1), epsilon=1.0).score for _ in range(60)]
+    assert np.isnan(scores).any()
