@@ -352,8 +352,8 @@ def dp_r2_score(y_true, y_pred, *, target_bounds, epsilon=1.0, groups=None):
     return PrivateScore("R²", score, noise * float(np.linalg.norm(slopes)), None, guarantee, noisy)
 
 
-def _cells(y, name):
-    """Labels one by one as Python has them: in an array, what one row holds would change the type of all others."""
+def _column(y, name):
+    """An array of one column as it is, or a list: in an array, one row would change the type of all others."""
     if is_lazy(y) or sp.issparse(y):
         raise TypeError(f"{name} is a {'sparse matrix' if sp.issparse(y) else 'dask collection'}: give an array.")
     if not (hasattr(y, "dtype") or hasattr(y, "__array__")):
@@ -363,11 +363,17 @@ def _cells(y, name):
         values = values[:, 0]
     if values.ndim != 1 or values.dtype.kind in "mMV":
         raise ValueError(f"{name} must be a column of labels or numbers, and no times.")
-    return values.tolist()
+    return values
+
+
+def _cells(y, name):
+    """Labels one by one, as Python compares them."""
+    column = _column(y, name)
+    return column if isinstance(column, list) else column.tolist()
 
 
 def _numbers(y, name):
-    numbers = without_values(np.array, _cells(y, name), dtype=np.float64, name=name)
+    numbers = without_values(np.array, _column(y, name), dtype=np.float64, name=name)
     if numbers.ndim != 1:
         raise ValueError(f"{name} must be a column of numbers.")
     return numbers
