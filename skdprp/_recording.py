@@ -27,7 +27,11 @@ _ENVIRONMENT = "SKDPRP_OPEN_LEDGERS"
 _SETTLED = 10**8  # nanoseconds: more than clocks of file systems take for a step
 
 
-class UnrecordedNoiseError(RuntimeError):
+class RecordingError(RuntimeError):
+    """Something that an open ledger does not allow, in words that say nothing of the data."""
+
+
+class UnrecordedNoiseError(RecordingError):
     """Noise was about to be drawn that no entry of an open ledger accounts for."""
 
 
@@ -448,8 +452,11 @@ class EntryBlock(Block):
         self.written, self.seeded, self.absorbs = written, seeded, absorbs
         self.stamp = _stamp()  # before anybody looks which ledgers are open
 
-    def takes(self, estimator, guarantee):
-        """Return the journals in which a release of a function below belongs to this entry, or None if it does not."""
+    def takes(self, estimator, guarantee, *, is_entered):
+        """Return the journals in which a release of a function below belongs to this entry, or None if it does not.
+
+        `is_entered` says whether somebody entered it by hand, and no estimator of this library.
+        """
         return self.written if self.absorbs else None
 
 

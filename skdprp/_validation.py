@@ -185,7 +185,7 @@ def without_values(function, *data, name="X", **options):
     """
     try:
         return function(*data, **options)
-    except MemoryError:
+    except (MemoryError, _recording.RecordingError):  # which have no words of the data
         raise
     except Exception as error:
         kind, message = TypeError if isinstance(error, TypeError) else ValueError, _public(error, name)

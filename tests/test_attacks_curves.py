@@ -628,11 +628,12 @@ def test_no_curve_of_a_step_has_the_guarantee_of_another_step_of_its_class(place
     assert _axis(display) == f"parameter {name}" and "row" not in display.line_.get_label()
 
 
-def test_no_curve_is_of_folds_that_list_a_row_several_times():
+@pytest.mark.parametrize(
+    "train", [np.random.default_rng(0).integers(0, 200, 200), np.r_[0:150, -150:0], [0, 1, 2, 3, -199]]
+)
+def test_no_curve_is_of_folds_that_list_a_row_several_times(train):
     """The noise of a fit is for one place of a row: a bootstrap has several, and the axis said "one row replaced"."""
-    rng = np.random.default_rng(0)
-    folds = [(rng.integers(0, 200, 200), np.arange(200)) for _ in range(2)]
-    options = ONE_REPEAT | {"cv": folds}
+    options = ONE_REPEAT | {"cv": [(train, np.arange(200))] * 2}
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match="a row several times"):
         PrivacyUtilityDisplay.from_estimator(
             model_with(classes=[0, 1]), X200_UNIFORM, Y200_UNIFORM, epsilons=[1.0], **options

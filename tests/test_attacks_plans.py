@@ -1086,3 +1086,43 @@ def test_each_forked_child_in_the_block_of_a_plan_has_an_entry_of_its_own():
             os.waitpid(child, 0)
         model.fit(X200_UNIFORM, Y200_UNIFORM)
     assert len(ledger.entries) == 4
+
+
+# What functions release by themselves while others are tried
+
+
+_PUBLISHED = []
+
+
+def _publishes_a_count(X, is_entered=True):
+    stated = PrivacyGuarantee(100.0, 0.0, adjacency=Adjacency("replace_one"))
+    with entry(stated, "rows above 0") if is_entered else nullcontext():
+        _PUBLISHED.append(add_laplace([float((X[:, 0] > 0).sum())], 0.01)[0])
+    return X
+
+
+@pytest.mark.parametrize("is_entered", [True, False])
+@pytest.mark.parametrize(
+    "act", [lambda *data: privacy_report(*data), lambda *data: set_budget(*data, epsilon=1.0, delta=1e-6)]
+)
+def test_a_function_that_publishes_by_itself_is_recorded_while_a_plan_tries_it(act, is_entered):
+    """A limit of 2 is kept, in whose place a count with epsilon 100 was out and in no ledger."""
+    _PUBLISHED.clear()
+    step = FunctionTransformer(_publishes_a_count, kw_args={"is_entered": is_entered})
+    model = make_pipeline(step, private_model())
+    with PrivacyLedger() as ledger, pytest.raises(LedgerError if is_entered else UnrecordedNoiseError):
+        ledger.limit(epsilon=2.0, delta=1e-4)
+        act(model, X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
+    assert not _PUBLISHED
+    assert not ledger.entries
+
+
+def test_a_function_that_publishes_by_itself_is_recorded_in_each_trial_of_a_search():
+    _PUBLISHED.clear()
+    model = make_pipeline(FunctionTransformer(_publishes_a_count), private_model())
+    search = DPSearchCV(model, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=1, epsilon=1.0, delta=1e-4)
+    with PrivacyLedger() as ledger:
+        search.fit(X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
+    names = [one.estimator for one in ledger.entries]
+    assert names.count("rows above 0") == len(_PUBLISHED) > 0
+    assert names.count("DPSearchCV") == 1

@@ -25,7 +25,11 @@ from ._parameters import (
 )
 from ._stated import AS_PLANNED, hidden_by, is_of_all_released, said_of_unmet, times_spent
 
-_CAVEAT = "computed from the data without protection:\nthis curve is not private"  # two lines, for narrow axes
+# In lines that narrow axes have room for. Splits may look at labels, and a row is in several folds.
+_CAVEAT = (
+    "computed from the data without protection:\nthis curve is not private;\n"
+    "each epsilon is of one fit, for the rows of its fold"
+)
 _SPREADS = ("both", "noise", "folds")
 
 
@@ -38,7 +42,8 @@ class PrivacyUtilityDisplay:
     .. warning::
        Such a curve is computed from the data with no protection: **it is not private**, whatever the estimators are.
        Draw it on public data that resemble yours, or keep it as private as the data. To choose epsilon by it and
-       then publish a model at that epsilon releases more than that model's guarantee says.
+       then publish a model at that epsilon releases more than that model's guarantee says. Each epsilon is of one fit,
+       for the rows that it was given: a row is in several folds, and by stratified ones a label moves other rows.
 
     Parameters
     ----------
@@ -239,7 +244,8 @@ class PrivacyUtilityDisplay:
             estimator = clone(estimator).set_params(**{of_step: delta})
         label = label or ", ".join(type(owner).__name__ for owner in owners)
         splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
-        if any(len(np.unique(train)) < len(train) for train, _ in splits):
+        places = np.arange(np.shape(y)[0])  # some may be listed from the end, or by a mask
+        if any(len(np.unique(places[train])) < len(places[train]) for train, _ in splits):
             raise ValueError("A fold lists a row several times, and its noise is for one: give each row once.")
         score = partial(_fold_scores, X=X, y=y, scoring=scoring, n_jobs=n_jobs)
         if scoring is None:  # that of `score`

@@ -7,6 +7,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from .._recording import RecordingError
+
 try:
     import fcntl
 except ImportError:  # Windows, where no ledger can be opened
@@ -16,7 +18,7 @@ _HEADER = {"skdprp ledger": 1}
 _PAGE = 4096  # of files in memory, in bytes, or a divisor of it
 
 
-class LedgerError(RuntimeError):
+class LedgerError(RecordingError):
     """A ledger that cannot be read, or may not be written to: nothing was released."""
 
 

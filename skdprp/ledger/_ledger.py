@@ -195,9 +195,23 @@ def entry(guarantee, estimator="release"):
     return _PlannedRelease(guarantee)
 
 
+class _ThrownAway(EntryBlock):
+    """Estimators draw noise that is thrown away with what it was added to, of which no ledger needs an entry.
+
+    What functions draw by themselves may be published where nobody sees it: it needs entries as anywhere else.
+    """
+
+    def __init__(self):
+        super().__init__(frozenset(), seeded=is_seeded(), absorbs=True)
+
+    def takes(self, estimator, guarantee, *, is_entered):
+        """Return all open journals for a release of an estimator, for others None."""
+        return None if is_entered else frozenset(open_journals().values())
+
+
 def thrown_away():
-    """Block for noise that is thrown away with what it was added to, of which no ledger needs an entry."""
-    return EntryBlock(frozenset(open_journals().values()), seeded=is_seeded(), absorbs=True)
+    """Block for noise of estimators that is thrown away with what it was added to."""
+    return _ThrownAway()
 
 
 def _unless_closed(identity, enter, new):
@@ -235,7 +249,11 @@ class Release(EntryBlock):
         self.seeded = getattr(guarantee, "seeded", False)
         missing = self.written
         # A release in a function below belongs to the outer one, but for ledgers that were opened since.
-        within = None if outer is None or outer.is_of(frame) else outer.takes(self._estimator, guarantee)
+        within = (
+            None
+            if outer is None or outer.is_of(frame)
+            else outer.takes(self._estimator, guarantee, is_entered=self.absorbs)
+        )
         if within is not None:
             missing, self.absorbs = self.written - within, True
             self.seeded = outer.seeded and (self.seeded or not missing)
@@ -248,6 +266,14 @@ class Release(EntryBlock):
         for identity, new in todo:
             _unless_closed(identity, books[identity].append, new)
         self._enter(frame)
+
+
+class ReleaseOfEstimators(Release):
+    """One entry for all that estimators of this library release inside, and for nothing that was entered by hand."""
+
+    def takes(self, estimator, guarantee, *, is_entered):
+        """Return the journals of this entry for a release of an estimator, for others None."""
+        return None if is_entered else super().takes(estimator, guarantee, is_entered=False)
 
 
 class _PlannedRelease(Release):
@@ -273,7 +299,7 @@ class _PlannedRelease(Release):
         self._entered_in, self.written, self.stamp = self.written, frozenset(), object()
         return self
 
-    def takes(self, estimator, guarantee):
+    def takes(self, estimator, guarantee, *, is_entered):
         """Return the journals that the plan was entered in for a release of it that was not made yet, else None."""
         if guarantee.violation or current_rows() != self._rows or not self._assumed.issuperset(guarantee.assumptions):
             return None

@@ -40,8 +40,8 @@ from .._validation import (
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
 from ..histograms import PrivateHistograms
-from ..ledger import LedgerError, entry
-from ..ledger._ledger import thrown_away
+from ..ledger import LedgerError
+from ..ledger._ledger import ReleaseOfEstimators, thrown_away
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target, searched_profile
 from ..report import AS_PLANNED, NO_GROUPS
@@ -390,7 +390,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         with in_private(), thrown_away(), PlanBlock():
             for candidate in candidates:
                 _check_rows(clone(candidate.estimator), own_copy(X), own_copy(X_held_out))
-        with in_private(), entry(calibration.guarantee, type(self).__name__), _noise.global_generators_left_alone():
+        released = ReleaseOfEstimators(calibration.guarantee, type(self).__name__, absorbs=True)
+        with in_private(), released, _noise.global_generators_left_alone():
             n_trials = _noise.poisson_above_zero(model.n_trials)
             trials = (_trial(candidates, score, X, y, X_held_out, y_held_out) for _ in range(n_trials))
             best, mean, model.best_estimator_ = max(trials, key=lambda trial: trial[1])
