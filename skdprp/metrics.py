@@ -5,11 +5,14 @@ of which the mean over its rows counts. Sums are of whole points, and exact in w
 """
 
 from dataclasses import dataclass, field
+from decimal import Decimal
+from numbers import Real
 
 import numpy as np
 import scipy.sparse as sp
 
 from ._adjacency import Relation, Unit
+from ._calibration import within_reach
 from ._digits import printed_down, with_python_numbers
 from ._label import as_html, as_text, guarantee_facts
 from ._lazy import is_lazy
@@ -22,11 +25,10 @@ from .mechanisms import add_laplace, laplace_scale, sampled_target
 __all__ = ["PrivateScore", "dp_accuracy_score", "dp_confusion_matrix", "dp_r2_score", "dp_roc_auc_score"]
 
 _POINTS = 2.0**20  # of the largest share of a row: sums of whole points are exact
-_MOST_SCALES = 2.0**40  # that a sum may be: floats hold it on the grid of its noise, whatever the rows are
-_LOG_ODDS = np.linspace(-6.0, 6.0, 25)  # between the bins of probabilities
+_N_BINS = 26  # of probabilities, with one on either side of the log odds that they divide
 _ASSUMED = (
     "each prediction is of its own row: the model was not fitted to these rows, and treats rows one by one",
-    "labels, pos_label and target_bounds do not come from the data",
+    "labels, pos_label, log_odds and target_bounds do not come from the data",
     "the probability of noise beyond 200 scales, below 2**-288 for each number, counts as zero",
 )
 
@@ -111,7 +113,7 @@ def dp_accuracy_score(y_true, y_pred, *, epsilon=1.0, groups=None):
         If labels are a sparse matrix or lazy.
     ValueError
         If there are no rows or not as many labels as predictions, if labels are no column or times, or if epsilon is
-        not positive and finite. Nothing is released then.
+        not positive, or above 100 or so, where tails that are never sampled would count. Nothing is released then.
 
     Notes
     -----
@@ -204,7 +206,7 @@ def dp_confusion_matrix(y_true, y_pred, *, labels, epsilon=1.0, groups=None):
 
 
 @silent
-def dp_roc_auc_score(y_true, y_score, *, pos_label, epsilon=1.0, groups=None):
+def dp_roc_auc_score(y_true, y_score, *, pos_label, log_odds=(-6.0, 6.0), epsilon=1.0, groups=None):
     """Release the area under the ROC curve, from counts of both classes in bins of probabilities.
 
     Parameters
@@ -212,9 +214,13 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, epsilon=1.0, groups=None):
     y_true : array-like of shape (n_samples,)
         Labels of rows that the model was not fitted to.
     y_score : array-like of shape (n_samples,)
-        Probabilities of the positive class, such as ``model.predict_proba(X)[:, 1]``. What is missing counts as 0.
+        Probabilities of the positive class, such as ``model.predict_proba(X)[:, 1]``. What is no number counts as 0.
     pos_label : object
         The positive label; all others are negative.
+    log_odds : (float, float), default=(-6.0, 6.0)
+        Log odds ``log(p / (1 - p))`` between which 24 bins of equal width tell probabilities apart. If nearly all rows
+        are in one or two of them, as `released` shows, the area is far too small: about 1/2. So take other limits if
+        you expect probabilities below .0025, or alike to within a factor of two, and do not look at the rows for it.
     epsilon : float, default=1.0
         Privacy loss for one row, or for one person.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -223,26 +229,26 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, epsilon=1.0, groups=None):
     Returns
     -------
     PrivateScore
-        `released` are counts of shape (2, 26): of negative and of positive rows between log odds of -6, -5.5 ... 6.
+        `released` are the counts, of shape (2, 26): of negative rows and of positive ones in the bins of log odds, the
+        first and the last of which are open.
 
     Raises
     ------
     TypeError
         If labels are a sparse matrix or lazy.
     ValueError
-        As of :func:`dp_accuracy_score`, or if `y_score` is no column of numbers.
+        As of :func:`dp_accuracy_score`, or if `log_odds` are not two numbers, the lower one first.
 
     Notes
     -----
     A row replaced changes the counts by 2 in all, as in :func:`dp_confusion_matrix`. The area is the probability that a
     positive row has the larger score of two; of two in one bin each is the larger with probability 1/2, which makes the
-    area too small by up to .02 where all probabilities are much alike. Bins of equal width in log odds tell small
-    probabilities apart, which nearly all are where a class is rare. The standard error of sampling is that of [1]_.
+    area smaller than that of the scores themselves. The standard error of sampling is that of [1]_, of the counts.
 
     References
     ----------
-    .. [1] J. A. Hanley and B. J. McNeil, "The Meaning and Use of the Area under a Receiver Operating Characteristic
-       (ROC) Curve", Radiology 1982.
+    .. [1] E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson, "Comparing the Areas under Two or More Correlated
+       Receiver Operating Characteristic Curves: A Nonparametric Approach", Biometrics 1988.
 
     Examples
     --------
@@ -258,22 +264,17 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, epsilon=1.0, groups=None):
     labels, scores = _cells(y_true, "y_true"), _numbers(y_score, "y_score")
     persons = _check_rows(labels, scores, groups)
     is_positive = _places(labels, _places_of([pos_label])) + 1
-    scores = np.nan_to_num(scores, nan=0.0).clip(0.0, 1.0)
-    bins = np.searchsorted(1 / (1 + np.exp(-_LOG_ODDS)), scores, side="right")
-    shape = 2, len(_LOG_ODDS) + 1
+    edges = 1 / (1 + np.exp(-np.linspace(*low_and_high(log_odds, "log_odds"), _N_BINS - 1)))
+    bins = np.searchsorted(edges, np.nan_to_num(scores, nan=0.0), side="right")
     noisy, noise, guarantee = _release_counts(
-        is_positive * shape[1] + bins, 2 * shape[1], persons, "area", epsilon=epsilon, sensitivity=2.0, n_changed=2
+        is_positive * _N_BINS + bins, 2 * _N_BINS, persons, "area", epsilon=epsilon, sensitivity=2.0, n_changed=2
     )
-    negative, positive = counts = noisy.reshape(shape)
-    area, slopes = _area(negative, positive)
-    return PrivateScore(
-        "area under the ROC curve",
-        area,
-        noise * float(np.linalg.norm(slopes)),
-        _sampling_error_of_area(area, negative.sum(), positive.sum()),
-        guarantee,
-        counts,
-    )
+    counts = noisy.reshape(2, _N_BINS)
+    area, slopes = _area(*counts)
+    # Each row has the variance of its place among those of the other class.
+    sampling = float(max((counts * slopes**2).sum(), 0.0) ** 0.5)
+    noise *= float(np.linalg.norm(slopes))
+    return PrivateScore("area under the ROC curve", area, noise, sampling, guarantee, counts)
 
 
 @silent
@@ -283,8 +284,8 @@ def dp_r2_score(y_true, y_pred, *, target_bounds, epsilon=1.0, groups=None):
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
-        Targets of rows that the model was not fitted to, which are clipped to their bounds. One that is missing counts
-        as the middle.
+        Targets of rows that the model was not fitted to, which are clipped to their bounds. One that is no number
+        counts as the middle.
     y_pred : array-like of shape (n_samples,)
         Predictions. Errors are clipped to the width of the bounds, which makes R² too high where they are larger.
     target_bounds : (float, float)
@@ -305,7 +306,7 @@ def dp_r2_score(y_true, y_pred, *, target_bounds, epsilon=1.0, groups=None):
     TypeError
         If targets are a sparse matrix or lazy.
     ValueError
-        As of :func:`dp_accuracy_score`, or if targets or predictions are no column of numbers.
+        As of :func:`dp_accuracy_score`, or if `target_bounds` are not two numbers, the lower one first.
 
     Notes
     -----
@@ -352,31 +353,44 @@ def dp_r2_score(y_true, y_pred, *, target_bounds, epsilon=1.0, groups=None):
     return PrivateScore("R²", score, noise * float(np.linalg.norm(slopes)), None, guarantee, noisy)
 
 
-def _column(y, name):
-    """An array of one column as it is, or a list: in an array, one row would change the type of all others."""
+def _cells(y, name):
+    """Labels one by one, as Python compares them: in an array, one row would change the type of all others.
+
+    An array of numpy has a type of its own. Of others one missing cell would make floats of whole numbers.
+    """
     if is_lazy(y) or sp.issparse(y):
         raise TypeError(f"{name} is a {'sparse matrix' if sp.issparse(y) else 'dask collection'}: give an array.")
-    if not (hasattr(y, "dtype") or hasattr(y, "__array__")):
-        return without_values(list, y, name=name)
-    values = without_values(np.asarray, y, name=name)
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.ndim != 1 or values.dtype.kind in "mMV":
+    if len(getattr(y, "shape", ())) == 2 and y.shape[1] == 1:
+        y = y.iloc[:, 0] if hasattr(y, "iloc") else y[:, 0]  # of polars as well
+    dtype = getattr(y, "dtype", None)
+    if len(getattr(y, "shape", (0,))) != 1 or getattr(dtype, "kind", "O") in "mMV":
         raise ValueError(f"{name} must be a column of labels or numbers, and no times.")
-    return values
-
-
-def _cells(y, name):
-    """Labels one by one, as Python compares them."""
-    column = _column(y, name)
-    return column if isinstance(column, list) else column.tolist()
+    if hasattr(dtype, "categories") and hasattr(dtype, "ordered"):  # of pandas
+        known = [*dtype.categories.tolist(), None]  # of places from 0, and of -1
+        return [known[place] for place in getattr(y, "cat", y).codes]
+    listed = next((getattr(y, to_list) for to_list in ("to_pylist", "to_list", "tolist") if hasattr(y, to_list)), None)
+    return without_values(list if listed is None else lambda _: listed(), y, name=name)
 
 
 def _numbers(y, name):
-    numbers = without_values(np.array, _column(y, name), dtype=np.float64, name=name)
-    if numbers.ndim != 1:
-        raise ValueError(f"{name} must be a column of numbers.")
-    return numbers
+    """A column of numbers, nan for each cell that is none: an error would tell of it."""
+    if getattr(getattr(y, "dtype", None), "kind", "") in ("S", "U", "T"):
+        raise ValueError(f"{name} must be a column of numbers, and is text.")
+    if isinstance(y, np.ndarray) and not isinstance(y, np.ma.MaskedArray) and y.dtype.kind in "biuf" and y.ndim == 1:
+        return y.astype(np.float64)
+    cells = _cells(y, name)
+    return np.fromiter(map(_number_of, cells), dtype=np.float64, count=len(cells))
+
+
+def _number_of(cell):
+    if not isinstance(cell, Real | Decimal | np.bool_):  # numbers without an order would warn of it
+        return np.nan
+    try:
+        return float(cell)
+    except OverflowError:
+        return np.inf if cell > 0 else -np.inf
+    except Exception:
+        return np.nan
 
 
 def _check_rows(y_true, y_pred, groups):
@@ -448,8 +462,6 @@ def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, un
     if not 0 < epsilon < np.inf:
         raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}.")
     scale = laplace_scale(*sampled_target(epsilon, 0.0, n_changed=n_changed), sensitivity=sensitivity)
-    if number / scale > _MOST_SCALES:
-        raise ValueError(f"epsilon={epsilon:g} is too large for noise on so many rows.")
     unit_of_privacy = Unit.ROW if persons is None else Unit.PERSON
     guarantee = PrivacyGuarantee(
         epsilon,
@@ -462,6 +474,8 @@ def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, un
         not_covered=("whether a call raised an error", "the running time"),
         source="Dwork et al. 2006; sensitivities in skdprp.metrics",
     )
+    if within_reach(guarantee).epsilon > epsilon:
+        raise ValueError(f"epsilon={epsilon:g} is so large that tails of the noise count that are never sampled.")
     with entry(guarantee, name) as block:
         noisy = add_laplace(sums, scale * unit) / unit
     return noisy, 2**0.5 * scale, guarantee.mark_seeded() if block.seeded else guarantee
@@ -473,17 +487,8 @@ def _area(negative, positive):
     below = np.cumsum(negative) - negative / 2
     above = n_positive - np.cumsum(positive) + positive / 2
     area = positive @ below / (n_positive * n_negative)
-    slopes = np.concatenate([(above / n_positive - area) / n_negative, (below / n_negative - area) / n_positive])
+    slopes = np.array([(above / n_positive - area) / n_negative, (below / n_negative - area) / n_positive])
     return (float(area), slopes) if min(n_negative, n_positive) > 0 else (np.nan, slopes * np.nan)
-
-
-def _sampling_error_of_area(area, n_negative, n_positive):
-    if not 0 < area < 1:
-        return np.nan
-    of_two_positive, of_two_negative = area / (2 - area), 2 * area**2 / (1 + area)
-    variance = area * (1 - area) + (n_positive - 1) * (of_two_positive - area**2)
-    variance += (n_negative - 1) * (of_two_negative - area**2)
-    return float(max(variance / (n_positive * n_negative), 0.0) ** 0.5)
 
 
 def _r2(squared_errors, targets, squares, number):

@@ -227,6 +227,18 @@ def test_columns_that_are_shuffled_by_themselves_are_refused():
     assert SAME_ORDER in with_targets and SAME_ORDER not in DPPCA(1).fit(as_it_is[["x"]]).guarantee_.assumptions
 
 
+def test_shuffled_tables_are_not_sketched_chunk_by_chunk():
+    """A row may be in one chunk when that is computed, and in another one with the next: both were disjoint parts."""
+    *shuffled, as_it_is, persisted = tables_of_dask()
+    sketch = DPOPORP(1, random_state=0).fit(as_it_is[["x"]])
+    for table in shuffled:
+        for X in (table[["x"]], table[["x"]].to_dask_array(), table.repartition(npartitions=4)[["x"]]):
+            with pytest.raises(ValueError, match=r"from a shuffle.*persist\(\) the table"):
+                sketch.transform(X)
+    for table in (as_it_is, persisted):
+        assert sketch.transform(table[["x"]]).compute().shape == (3000, 1)
+
+
 def test_arrays_in_other_chunks_or_by_given_places_are_in_one_order():
     """They were refused as if a merge had put them into an order of its own."""
     array = da.from_array(X, chunks=(100, 2))

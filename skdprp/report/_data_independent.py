@@ -74,7 +74,8 @@ _PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
 _DEFAULT = object()
-_FROM_OTHER_ROWS = ("limit", "method")  # parameters of fillna
+# Parameters of fillna; and of universal functions and clip, which leave the other cells as memory has them.
+_FROM_OTHER_ROWS = ("limit", "method", "where")
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
 # What their functions and classes do follows from their names; all others may be defined anew under the same name, and
 # functions may do what a file says.
@@ -215,11 +216,12 @@ def _may_look_at_all_rows(transformer):
         return False
     if type(function) is np.vectorize:  # which takes the type of all rows from the first one, unless it is told
         return function.otypes is None
+    if not known.keys().isdisjoint(_FROM_OTHER_ROWS):
+        return True
     if isinstance(function, np.ufunc) and function.signature is None:
         return axis is not _DEFAULT
     if axis is _DEFAULT:
         is_known = name in _OF_EACH_ROW.get(library, ()) or name in _ALONG_ROWS.get(library, ())
-        is_known &= known.keys().isdisjoint(_FROM_OTHER_ROWS)
     else:
         along = _ALONG_ROWS.get(library, set()) | _ALONG_ROWS_IF_TOLD.get(library, set())
         is_known = type(axis) is int and axis in (1, -1) and name in along

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from .._lazy import is_frame
+from .._lazy import SHUFFLED, is_frame, shuffles
 from ..ledger._ledger import Rows, current_rows
 
 RELEASED_LAZILY = set()  # names of fits of which lazy sketches have been in this process
@@ -49,6 +49,8 @@ def release_lazily(sketch, X, dtype):
     # A dataframe of scikit-learn would load all sketches at once.
     if (container := sketch._container()) != "default":
         raise ValueError(f'Sketches of dask collections are dask arrays: set_output(transform="{container}") is not.')
+    if shuffles(X):  # chunk by chunk a ledger would take rows for others that are dealt to two of them
+        raise ValueError(SHUFFLED)
     meta = np.empty((0, sketch._n_features_out), dtype)
     release = _Release(sketch, meta)
     if is_frame(X):
