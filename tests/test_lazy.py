@@ -231,8 +231,11 @@ def test_shuffled_tables_are_not_sketched_chunk_by_chunk():
     """A row may be in one chunk when that is computed, and in another one with the next: both were disjoint parts."""
     *shuffled, as_it_is, persisted = tables_of_dask()
     sketch = DPOPORP(1, random_state=0).fit(as_it_is[["x"]])
+    of_arrays = DPOPORP(1, random_state=0).fit(np.eye(1))
     for table in shuffled:
-        for X in (table[["x"]], table[["x"]].to_dask_array(), table.repartition(npartitions=4)[["x"]]):
+        with pytest.raises(ValueError, match=r"from a shuffle.*persist\(\) the table"):
+            of_arrays.transform(table[["x"]].to_dask_array())
+        for X in (table[["x"]], table.repartition(npartitions=4)[["x"]]):
             with pytest.raises(ValueError, match=r"from a shuffle.*persist\(\) the table"):
                 sketch.transform(X)
     for table in (as_it_is, persisted):
