@@ -27,6 +27,7 @@ from attacks import (
     Y24,
     Y200_UNIFORM,
     Log,
+    Spy,
     binner_of_3,
     binner_of_4,
     bits_of_a_coordinate,
@@ -1112,6 +1113,7 @@ def test_a_function_that_publishes_by_itself_is_recorded_while_a_plan_tries_it(a
     model = make_pipeline(step, private_model())
     with PrivacyLedger() as ledger, pytest.raises(LedgerError if is_entered else UnrecordedNoiseError):
         ledger.limit(epsilon=2.0, delta=1e-4)
+        time.sleep(0.15)  # by when no ledger looks new
         act(model, X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
     assert not _PUBLISHED
     assert not ledger.entries
@@ -1126,3 +1128,55 @@ def test_a_function_that_publishes_by_itself_is_recorded_in_each_trial_of_a_sear
     names = [one.estimator for one in ledger.entries]
     assert names.count("rows above 0") == len(_PUBLISHED) > 0
     assert names.count("DPSearchCV") == 1
+
+
+def test_noise_by_hand_in_a_trial_of_a_search_is_refused():
+    """One entry of epsilon 1 stood for ten counts of epsilon 100."""
+    step = FunctionTransformer(_publishes_a_count, kw_args={"is_entered": False})
+    search = DPSearchCV(make_pipeline(step, private_model()), {}, n_trials=3, epsilon=1.0, delta=1e-4)
+    _PUBLISHED.clear()
+    with PrivacyLedger(), pytest.raises(UnrecordedNoiseError):
+        time.sleep(0.15)
+        search.fit(X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
+    assert not _PUBLISHED
+
+
+class _Publishing(Spy):
+    """A callback that releases something by itself at one of its calls."""
+
+    def __init__(self, at, publish):
+        super().__init__()
+        for name in ("setup", "teardown", "on_fit_task_begin", "on_fit_task_end"):
+            setattr(self, name, publish if name == at else nothing)
+
+
+def nothing(*_, **__):
+    """Do nothing."""
+
+
+def _fits_another(*_, **__):
+    AMPClassifier(epsilon=50.0, delta=1e-6, classes=[0, 1]).fit(X24_HALF, Y24)
+    _PUBLISHED.append(1)
+
+
+@pytest.mark.skipif(not hasattr(DPSGDClassifier, "set_callbacks"), reason="no callbacks before scikit-learn 1.9")
+@pytest.mark.parametrize("by_plan", [False, True])
+@pytest.mark.parametrize("at", ["setup", "teardown", "on_fit_task_begin", "on_fit_task_end"])
+@pytest.mark.parametrize("how", ["by hand", "entered", "model"])
+def test_what_a_callback_releases_is_its_own_at_whatever_call(how, at, by_plan):
+    """Those of setup and teardown were within the entry of the fit, and a model in no entry at all behind a plan."""
+    publish = {
+        "by hand": lambda *_, **__: _publishes_a_count(X24_HALF, is_entered=False),
+        "entered": lambda *_, **__: _publishes_a_count(X24_HALF),
+        "model": _fits_another,
+    }[how]
+    model = DPSGDClassifier(classes=[0, 1], delta=1e-6, n_epochs=2).set_callbacks(_Publishing(at, publish))
+    _PUBLISHED.clear()
+    with PrivacyLedger() as ledger:
+        ledger.limit(epsilon=20.0, delta=0.1)
+        time.sleep(0.15)
+        plan = entry(privacy_report(model, X24_HALF, Y24)) if by_plan else nullcontext()
+        with plan, pytest.raises(UnrecordedNoiseError if how == "by hand" else LedgerError):
+            model.fit(X24_HALF, Y24)
+    assert not _PUBLISHED
+    assert [one.guarantee.epsilon for one in ledger.entries] == [1.0]

@@ -203,6 +203,7 @@ class _ThrownAway(EntryBlock):
 
     def __init__(self):
         super().__init__(frozenset(), seeded=is_seeded(), absorbs=True)
+        self.stamp = None  # as if ledgers were opened in between: of each it is asked if it knows of noise by hand
 
     def takes(self, estimator, guarantee, *, is_entered):
         """Return all open journals for a release of an estimator, for others None."""
@@ -269,11 +270,22 @@ class Release(EntryBlock):
 
 
 class ReleaseOfEstimators(Release):
-    """One entry for all that estimators of this library release inside, and for nothing that was entered by hand."""
+    """One entry for all that estimators of this library release inside, and for nothing that is drawn by hand.
+
+    Its own noise is drawn inside of `noise_of_its_own`.
+    """
+
+    def _begin(self, frame):
+        super()._begin(frame)
+        self._entered_in, self.written, self.stamp = self.written, frozenset(), None
 
     def takes(self, estimator, guarantee, *, is_entered):
         """Return the journals of this entry for a release of an estimator, for others None."""
-        return None if is_entered else super().takes(estimator, guarantee, is_entered=False)
+        return None if is_entered else self._entered_in
+
+    def noise_of_its_own(self):
+        """Block for noise that this entry accounts for."""
+        return EntryBlock(self._entered_in, seeded=self.seeded, absorbs=False)
 
 
 class _PlannedRelease(Release):

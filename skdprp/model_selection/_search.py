@@ -146,13 +146,16 @@ class _Score:
         """Privacy loss of one score."""
         return PrivacyLoss(mu=1 / self.scale, sampling=_noise.SAMPLING_LOSS)
 
-    def release(self, model, X, y):
-        """Score rows that a model was not fitted on; all that is not a number scores 0."""
+    def points(self, model, X, y):
+        """Score rows that a model was not fitted on, by whole points; all that is not a number scores 0."""
         scores = self._of_each_row(model, X, y)
         points = np.rint(np.nan_to_num(scores, nan=0.0).clip(0.0, 1.0) * _POINTS)
-        total = np.array([points.sum()])  # of integers below 2^53
-        _noise.add_gaussian(total, self.scale * _POINTS)
-        return float(total[0] / _POINTS / len(y))
+        return np.array([points.sum()])  # of integers below 2^53
+
+    def released(self, points, n_rows):
+        """Mean score of so many rows with noise, which is added to their points."""
+        _noise.add_gaussian(points, self.scale * _POINTS)
+        return float(points[0] / _POINTS / n_rows)
 
     def _of_each_row(self, model, X, y):
         """Scores of rows, of which those score 0 that a model fails on by themselves."""
@@ -392,8 +395,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
                 _check_rows(clone(candidate.estimator), own_copy(X), own_copy(X_held_out))
         released = ReleaseOfEstimators(calibration.guarantee, type(self).__name__, absorbs=True)
         with in_private(), released, _noise.global_generators_left_alone():
-            n_trials = _noise.poisson_above_zero(model.n_trials)
-            trials = (_trial(candidates, score, X, y, X_held_out, y_held_out) for _ in range(n_trials))
+            with released.noise_of_its_own():
+                n_trials = _noise.poisson_above_zero(model.n_trials)
+            trials = (_trial(candidates, score, released, X, y, X_held_out, y_held_out) for _ in range(n_trials))
             best, mean, model.best_estimator_ = max(trials, key=lambda trial: trial[1])
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         model.best_params_, model.best_score_ = best.params, score.printed(mean)
@@ -761,20 +765,23 @@ def _taken(X, places):
     return own_copy((X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X))[places])
 
 
-def _trial(candidates, score, X, y, X_held_out, y_held_out):
+def _trial(candidates, score, released, X, y, X_held_out, y_held_out):
     """Draw a candidate, fit it to some rows and score it on the others.
 
     What fails is raised and not ranked, or the winner would tell of the row that made others fail.
     """
     # Steps with random_state=None draw from these: from a stream that is known, they would tell which trial it was.
-    _noise.reseed_global_generators()
-    candidate = candidates[_noise.uniform_index(len(candidates))]
+    with released.noise_of_its_own():
+        _noise.reseed_global_generators()
+        candidate = candidates[_noise.uniform_index(len(candidates))]
     model = clone(candidate.estimator)
     # A step may write into the rows, and the next trial would see how many were before it.
     X, y, X_held_out = map(own_copy, (X, y, X_held_out))
     try:
         model.fit(X, y)
-        mean, reason = score.release(model, X_held_out, y_held_out), None
+        points = score.points(model, X_held_out, y_held_out)
+        with released.noise_of_its_own():
+            mean, reason = score.released(points, len(y_held_out)), None
     except (UnrecordedNoiseError, LedgerError):
         raise
     except Exception as error:  # whose words may quote the data

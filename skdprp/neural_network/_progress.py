@@ -1,20 +1,39 @@
 """Callbacks of scikit-learn, where it has them."""
 
-from .._recording import outside_of_entries
+from functools import wraps
+
+from .._recording import current_entry, handed_on, outside_of_entries
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn import callback
+    from sklearn.callback import CallbackSupportMixin
 except ImportError:  # before scikit-learn 1.9
+    callback = None
 
     class CallbackSupportMixin:
         """An estimator without callbacks."""
 
-    def with_callbacks(method):
-        """Return the method as it is."""
-        return method
-
 
 __all__ = ["CallbackSupportMixin", "report_steps", "with_callbacks"]
+
+
+def with_callbacks(method):
+    """Call a method that draws noise so that callbacks end with it; what they release when they end is their own."""
+    if callback is None:
+        return method
+
+    @wraps(method)
+    def _method(estimator, *args):
+        @callback.with_callbacks
+        def within_entry(estimator):
+            with handed_on(entry):
+                return method(estimator, *args)
+
+        entry = current_entry()
+        with outside_of_entries():
+            return within_entry(estimator)
+
+    return _method
 
 
 def report_steps(estimator, n_steps, verbose):
@@ -24,13 +43,13 @@ def report_steps(estimator, n_steps, verbose):
     more release. `verbose` is the number of lines to print.
     """
     supported = hasattr(estimator, "_init_callback_context")
-    fit = estimator._init_callback_context(max_subtasks=n_steps) if supported else None
     if supported:
-        with outside_of_entries():
+        with outside_of_entries():  # what a callback releases is its own
+            fit = estimator._init_callback_context(max_subtasks=n_steps)
             fit.call_on_fit_task_begin(estimator=estimator)
 
     def _tell(step):
-        with outside_of_entries():  # what a callback releases is its own
+        with outside_of_entries():
             if verbose and (step * verbose // n_steps) > ((step - 1) * verbose // n_steps):
                 print(f"[{type(estimator).__name__}] step {step} of {n_steps}")
             if supported:
