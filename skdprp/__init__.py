@@ -92,15 +92,11 @@ def __getattr__(name):
         return import_module(f".{name}", __name__)
     # An import statement would replace the message of an AttributeError by its own.
     is_import = sys._getframe(1).f_globals.get("__name__") == "importlib._bootstrap"
-    where = _where(name)
+    public = [] if name.startswith("_") else [import_module(f".{module}", __name__) for module in _PLACES]
+    listed = (module.__name__ for module in public if name in getattr(module, "__all__", ()))
+    where = next((f": it is in {module}" for module in listed), "")
     error = ImportError if where and is_import else AttributeError
     raise error(f"module {__name__!r} has no attribute {name!r}{where}")
-
-
-def _where(name):
-    """Say in which public module a name is; "" if in none."""
-    public = [] if name.startswith("_") else [import_module(f".{module}", __name__) for module in _PLACES]
-    return next((f": it is in {module.__name__}" for module in public if name in getattr(module, "__all__", ())), "")
 
 
 def __dir__():

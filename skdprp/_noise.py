@@ -228,7 +228,7 @@ def _flat_view(values):
 
 def _add(values, scale, rounded):
     if (tape := _tape()) is not None:
-        return tape.take(rounded.__name__, scale, values)
+        return tape.take(rounded.__name__, scale, values)  # the kind, as `testing` knows it
     if not values.size:  # as of a column without any category
         return
     flat = _flat_view(values)

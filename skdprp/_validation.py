@@ -474,6 +474,11 @@ def scale_rows(X, factors):
         X *= factors[:, None]
 
 
+def number_of_rows(X):
+    """Return how many rows an array, a sparse matrix, a frame or a list has."""
+    return X.shape[0] if hasattr(X, "shape") else len(X)
+
+
 def float_type(X, rows):
     """Return the type that rows came in: repeated entries of float32 are summed in float64."""
     return np.dtype(np.float32) if sp.issparse(X) and X.dtype == np.float32 else rows.dtype

@@ -138,7 +138,7 @@ def dp_accuracy_score(y_true, y_pred, *, epsilon=1.0, groups=None):
     noisy, noise, guarantee = _release_counts(
         np.where(is_right, 0, -1), 1, persons, "accuracy", epsilon=epsilon, sensitivity=1.0, n_changed=1
     )
-    number = _number(labels, persons)
+    number = len(labels) if persons is None else persons.number
     score = float(noisy[0]) / number
     share = min(max(score, 0.0), 1.0)
     return PrivateScore("accuracy", score, noise / number, (share * (1 - share) / number) ** 0.5, guarantee, noisy)
@@ -398,10 +398,6 @@ def _check_rows(y_true, y_pred, groups):
     if not len(y_true) == len(y_pred) > 0:
         raise ValueError("There must be one prediction for each label, and at least one.")
     return None if groups is None else persons_of(groups, len(y_true))
-
-
-def _number(y, persons):
-    return len(y) if persons is None else persons.number
 
 
 def _are_equal(label, other):

@@ -26,6 +26,7 @@ from ._validation import (
     UncachedMixin,
     _fit_context,
     clip_rows,
+    number_of_rows,
     public_numbers,
     scale_rows,
     silent,
@@ -441,7 +442,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
 
     @silent
     def _part_of_lazy(self, X, y, weights):
-        if weights is not None and len(weights) != (X.shape[0] if hasattr(X, "shape") else len(X)):
+        if weights is not None and len(weights) != number_of_rows(X):
             raise ValueError("X and groups should have the same partitions.")
         if hasattr(X, "shape") and X.shape[0] == 0:  # an empty partition
             return None

@@ -619,11 +619,10 @@ class RademacherProjection(DenseProjection):
     def _project_sparse(self, X):
         if self._is_small:
             return super()._project_sparse(X)
-        few = max(1, _BLOCK_ENTRIES // (8 * self.n_components))
-        return product_with_signs(X, self._sign_bytes, self.n_components, few)
-
-    def _sign_bytes(self, features):
-        return self._words(features).view(np.uint8)[:, : -(-self.n_components // 8)]
+        few, n_bytes = max(1, _BLOCK_ENTRIES // (8 * self.n_components)), -(-self.n_components // 8)
+        return product_with_signs(
+            X, lambda features: self._words(features).view(np.uint8)[:, :n_bytes], self.n_components, few
+        )
 
     def rows_per_block(self, X):
         """How many rows of X `project_blocks` handles best at a time."""

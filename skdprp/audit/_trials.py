@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._adjacency import Relation
-from .._validation import without_values
+from .._validation import number_of_rows, without_values
 from ..histograms import PrivateHistograms
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor
@@ -185,7 +185,7 @@ def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, outpu
     estimator = _with_public_labels(estimator, a, b)
     fitted = clone(estimator).fit(*a)
     # All that is planned from the number of rows is planned once, or a and b would differ in public.
-    rate, n_rows = fitted.sampling_rate_, _n_rows(a[0])
+    rate, n_rows = fitted.sampling_rate_, number_of_rows(a[0])
     estimator.set_params(
         delta=fitted.delta_,
         n_epochs=max(1, round(fitted.n_iter_ * rate)),
@@ -203,7 +203,7 @@ def _of_descent(estimator: DPSGDClassifier, a, b, *, rows_are_trials=None, outpu
 def _descend_and_take(estimator, output, n_rows, data, n):
     """Divide sums of gradients by the same number of rows, whatever that of the data is."""
     if estimator.batch_size is None and not estimator.preconditioner:
-        share = _n_rows(data[0]) / n_rows
+        share = number_of_rows(data[0]) / n_rows
         estimator = clone(estimator).set_params(learning_rate=estimator.learning_rate * share)
     return _fit_and_take(estimator, output, data, n)
 
@@ -296,7 +296,7 @@ def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None
     estimator = _fitted(estimator, a)
     release = partial(_transform, estimator, output)
     # Each row has noise of its own, so that n copies of one row in one call are n trials.
-    one_row = _n_rows(a) == _n_rows(b) == 1 if rows_are_trials is None else rows_are_trials
+    one_row = number_of_rows(a) == number_of_rows(b) == 1 if rows_are_trials is None else rows_are_trials
     known = {} if output or not isinstance(estimator, AdditiveSketch) else {"likelihood": _log_ratio(estimator, a, b)}
     return Trials(partial(_call_on_copies if one_row else _call, release), a, b, known, estimator.guarantee_.delta)
 
@@ -310,10 +310,6 @@ def _fitted(estimator, X):
         estimator = copy(estimator)  # rows without names are meant: no warning at each trial
         del estimator.feature_names_in_
     return estimator
-
-
-def _n_rows(X):
-    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def _transform(estimator, output, X):

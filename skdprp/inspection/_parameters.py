@@ -36,13 +36,9 @@ def check_is_not_searched(estimator, name):
             raise ValueError(f"{name} is a ratio of what a private search sets: vary the epsilon of the search.")
         grids = getattr(holder, "param_grid", None) or getattr(holder, "param_distributions", None) or {}
         searched = set().union(*([grids] if isinstance(grids, Mapping) else grids))
-        if _is_set_with(searched, "__".join(parts[depth:])):
+        varied = "__".join(parts[depth:])
+        if any(varied == other or varied.startswith(f"{other}__") for other in searched):  # it, or a step that holds it
             raise ValueError(f"{name} is one that a search sets: vary another, or leave it out of the grid.")
-
-
-def _is_set_with(names, name):
-    """Whether a parameter is set with those of some names: it is one, or of a step that is put in place."""
-    return any(name == other or name.startswith(f"{other}__") for other in names)
 
 
 def only(names, complaint):

@@ -500,8 +500,10 @@ def _with_total(estimator, X, y, delta, names, epsilon, splits):
 
     The number of rows sets noise, and that of the classes of each output how many models an ensemble fits, and which.
     """
-    classes = is_classifier(estimator)
-    kinds = [(len(train), *(_n_classes(_safe_indexing(y, train)) if classes else ())) for train, _ in splits]
+    kinds = []
+    for train, _ in splits:
+        outputs = np.atleast_2d(np.transpose(_safe_indexing(y, train))) if is_classifier(estimator) else ()
+        kinds.append((len(train), *(len(np.unique(labels)) for labels in outputs)))
     for kind in dict.fromkeys(kinds):
         places = [place for place, one in enumerate(kinds) if one == kind]
         train = splits[places[0]][0]
@@ -514,8 +516,3 @@ def _with_total(estimator, X, y, delta, names, epsilon, splits):
                 "param_name."
             ) from error
         yield model, places
-
-
-def _n_classes(y):
-    """Number of classes of each output."""
-    return [len(np.unique(labels)) for labels in np.atleast_2d(np.transpose(y))]

@@ -113,7 +113,7 @@ class Limit:
         most = self._most
         after = spent.after(rows, [2 * one for one in most])
         left = [3 * one - cost for one, cost in zip(most, after, strict=False)]
-        return [_rounded_down(more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
+        return [-rounded_up(-more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
 
     def _left_sentence(self, new):
         """Say what is left for the rows of an entry."""
@@ -166,8 +166,3 @@ class Limit:
 
     def _allows(self, costs):
         return _filter.fits(costs, self._most)
-
-
-def _rounded_down(cost):
-    nearest = float(cost)
-    return nearest if nearest <= cost else math.nextafter(nearest, 0.0)

@@ -31,7 +31,7 @@ from .._calibration import state
 from .._lazy import is_lazy
 from .._persons import persons_of
 from .._recording import PlanBlock
-from .._validation import FLOATS, float_type, is_frame, validate_array, without_values
+from .._validation import FLOATS, float_type, is_frame, number_of_rows, validate_array, without_values
 from ..ledger._ledger import thrown_away
 from ..linear_model._base import _of_one_type
 from ._data_independent import PUBLIC, TakenFromRows
@@ -84,9 +84,9 @@ class PublicFacts:
         if groups is not None:
             if n_samples is not None:
                 raise ValueError("groups are those of all rows: leave n_samples out.")
-            return replace(cls.of(X, y), n_persons=persons_of(groups, _n_rows(X)).number)
+            return replace(cls.of(X, y), n_persons=persons_of(groups, number_of_rows(X)).number)
         if n_samples is None:
-            n_samples = _n_rows(X)
+            n_samples = number_of_rows(X)
         if not isinstance(n_samples, Integral) or isinstance(n_samples, bool) or not 0 < n_samples < _MOST_SAMPLES:
             raise ValueError(f"n_samples is a number of rows, got {n_samples!r}.")
         n_samples = int(n_samples)
@@ -334,10 +334,6 @@ def _joined(path, name):
 def takes_groups(step):
     """Whether a private step protects persons where its fit is given their rows; others refuse groups."""
     return "groups" in signature(step.fit).parameters
-
-
-def _n_rows(X):
-    return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
 def _head(X):

@@ -81,15 +81,11 @@ def all_held(estimator, path, *, seen):
     if id(estimator) in seen:
         return
     seen.add(id(estimator))
-    for name, part in [*parts(estimator), *_parameters_of(estimator)]:
+    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
+    in_parameters = [found for name, value in parameters.items() for found in _listed(name, value)]
+    for name, part in [*parts(estimator), *in_parameters]:
         yield from all_held(part, f"{path}__{name}" if path else str(name), seen=seen)
     yield path, estimator
-
-
-def _parameters_of(estimator):
-    """Paths and estimators of the parameters that are estimators, or list some at any depth."""
-    parameters = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    return [found for name, value in parameters.items() for found in _listed(name, value)]
 
 
 def _listed(path, value):

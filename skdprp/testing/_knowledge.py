@@ -170,6 +170,9 @@ def _names_of_people_are_kept_nowhere(case):
     names, numbers, given = [f"person {i}" for i in range(len(case.X))], _NUMBERED + np.arange(len(case.X)), [{}]
     if "groups" in signature(case.estimator.fit).parameters:
         given += [{"groups": np.array(names, dtype=object)}, {"groups": numbers}]
+    # A name as text is pickled and as arrays of texts are, and a number of six bytes as both are.
+    as_text, as_array = names[1].encode(), names[1].encode(f"utf-32-{sys.byteorder[0]}e")
+    written = as_text, as_array, int(numbers[1]).to_bytes(6, "little")
     with suppress(ImportError):
         tables = [frame_of(part, index=names) for part in case.data]
         data = [tables[0], *(table.squeeze(axis=1) for table in tables[1:])]
@@ -178,7 +181,7 @@ def _names_of_people_are_kept_nowhere(case):
             with suppress(TypeError, ValueError):  # what takes no frame, or no groups, keeps none
                 fitted.fit(*data, **groups)
                 _use(fitted, data)
-            if any(name in held for held in _pickled(fitted) for name in _written(names[1], int(numbers[1]))):
+            if any(name in held for held in _pickled(fitted) for name in written):
                 return "holds names of people, of an index or of groups, in what a pickle of it has: keep none of them."
     return ""
 
@@ -186,11 +189,6 @@ def _names_of_people_are_kept_nowhere(case):
 def _pickled(fitted):
     with suppress(Exception):  # another check asks for pickles
         yield pickle.dumps(fitted)
-
-
-def _written(name, number):
-    """A name as text is pickled and as arrays of texts are, and a number of six bytes as both are."""
-    return name.encode(), name.encode(f"utf-32-{sys.byteorder[0]}e"), number.to_bytes(6, "little")
 
 
 def _scales_tell_nothing_of_the_rows(case):

@@ -73,7 +73,7 @@ def same_tape(a, b, *, share=SHARE_OF_NOISE, more_noise=0.0):
 
 
 def _near(a, b, distance):
-    """Whether no number differs by more than a distance; at none, nan equals nan."""
+    """Whether no number differs by more than a distance; at none, infinities are equal, too."""
     if a.shape != b.shape or distance == 0:
         return np.array_equal(a, b)
     return bool(np.all(np.abs(a - b) <= distance))
