@@ -200,6 +200,11 @@ class Part:
     is_known: bool = True
     assumed: tuple[str, ...] = ()  # of steps that see only what was released
 
+    @property
+    def sketches(self):
+        """Whether a step of it releases rows at each transform."""
+        return any(charge.per == "transform" for group in self.charges for charge in group)
+
     def __add__(self, other):
         return Part(
             self.steps + other.steps,
@@ -237,7 +242,7 @@ def _of_estimator(estimator, name, flow, *, passes_on):
         if not flow.released:
             part = walk(estimator.estimator, name, flow)
             # A sketch by itself releases nothing at its fit, what has one within has released the rows of that fit.
-            sketches = any(charge.per == "transform" for group in part.charges for charge in group)
+            sketches = part.sketches
             if flow.maps and sketches and not has_guarantee(estimator.estimator):
                 reason = _FROZEN_AFTER.format(", ".join(map_name for map_name, _ in flow.maps))
                 part = replace(part, not_covered=(*part.not_covered, f"{name} {reason}"), is_known=False)
@@ -271,7 +276,7 @@ def _of_pipeline(pipeline, prefix, flow, *, passes_on):
             reasons += (_CACHE,)
         passed_on = passes_on or place < len(pipeline.steps)
         part += _of_member(step, f"{prefix}.{name}" if prefix else name, part.flow, passes_on=passed_on)
-    sketches = any(charge.per == "transform" for group in part.charges for charge in group)
+    sketches = part.sketches
     if sketches and (getattr(pipeline, "transform_input", None) or is_watched(pipeline)):
         reasons += (_AGAIN,)
     uncovered = tuple(f"{prefix or 'pipeline'} {reason}" for reason in reasons)
@@ -295,7 +300,7 @@ def _of_branches(estimator, steps, name, flow):
         flows.append(part.flow)
     config = getattr(estimator, "_sklearn_output_config", {})
     are_frames = config.get("transform", get_config()["transform_output"]) == "pandas"  # with the index of those given
-    sketches = any(charge.per == "transform" for group in part.charges for charge in group)
+    sketches = part.sketches
     if sketches and "transform" not in config and not all(out.released for out in flows):
         part = replace(part, assumed=(*part.assumed, _CONFIGURED.format(name)))
     if are_frames and sketches:
