@@ -963,3 +963,54 @@ def test_one_row_of_a_table_decides_no_number_and_no_type_of_others(seed):
             assert np.array_equal(one[1:], other[1:])
             n_compared += 1
     assert n_compared == 12
+
+
+# Tables and frames of any columns
+
+
+def test_one_answer_moves_prepared_rows_no_further_than_the_table_of_changes_says():
+    """Numbers beyond bounds and missing ones, categories that are not listed or missing, in 30 random tables."""
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        bounds = {f"bound {i}": (0, float(rng.choice([1, 10, 1e6]))) for i in range(rng.integers(1, 3))}
+        edges = {f"edge {i}": np.sort(rng.normal(size=4)).tolist() for i in range(rng.integers(0, 3))}
+        listed = {f"listed {i}": ["x", "y", "z"] for i in range(rng.integers(0, 3))}
+        loose = {f"loose {i}": ["u", "v"] for i in range(rng.integers(0, 3))}
+        cells = {
+            **dict.fromkeys([*bounds, *edges], (np.nan, 0.0, -5.0, 1e9, 0.5, 3.0)),
+            **dict.fromkeys(listed, ("x", "y", "z")),
+            **dict.fromkeys(loose, ("u", "v", "w", None)),
+        }
+        table = pd.DataFrame(
+            {name: [some[i] for i in rng.integers(len(some), size=40)] for name, some in cells.items()}
+        )
+        other = table.copy()
+        for row in range(len(table)):
+            name = rng.choice(list(cells))
+            other.loc[row, name] = cells[name][rng.integers(len(cells[name]))]
+        columns = make_table_preprocessor(
+            bounds, edges=edges, categories=listed | loose, n_bins=int(rng.integers(1, 9))
+        )
+        n_sure = len(bounds) + len(edges) + len(listed)
+        moved = np.abs(columns.fit_transform(table) - columns.transform(other))
+        assert moved.sum(axis=1).max() <= 2 / n_sure**0.5 * (1 + 1e-12)
+        assert np.sqrt((moved**2).sum(axis=1)).max() <= (2 / n_sure) ** 0.5 * (1 + 1e-12)
+
+
+def test_columns_of_polars_of_any_two_types_reach_the_noise_as_the_nearest_floats():
+    """Whole numbers of 64 bits, fractions of ten, truth values and narrow floats, side by side."""
+    polars = pytest.importorskip("polars")
+    whole = {
+        polars.Int8: [-1, 3, 127],
+        polars.Int64: [2**53 + 1, -(2**62) + 1, 3],
+        polars.UInt16: [0, 65535, 1],
+        polars.UInt64: [2**53 + 1, 2**62 - 1, 1],
+    }
+    tenths = {polars.Decimal(30, 3): list(map(Decimal, ("1.125", "-9007199254740993.001", "0.1")))}
+    floats = {polars.Float32: [0.1, -1.5, 3.25], polars.Float64: [0.1, 1e20, 0.0], polars.Boolean: [True, False, True]}
+    columns = [polars.Series("", values, dtype=kind) for kind, values in (whole | tenths | floats).items()]
+    for one, other in itertools.product(columns, columns):
+        frame = polars.DataFrame({"a": one, "b": other})
+        sketch = DPRandomProjection(projection="identity", max_change=1e30).fit(frame)
+        ((_, _, values),) = tape_of(partial(sketch.transform, frame))
+        assert np.array_equal(values, np.transpose([list(map(float, one)), list(map(float, other))]))
