@@ -401,9 +401,9 @@ def _check_rows(y_true, y_pred, groups):
 
 
 def _are_equal(label, other):
-    """Whether two labels are equal, which cells of no sense, such as pandas' NA, are not."""
+    """Whether two labels are equal, which missing ones are to nothing, and neither are cells that do not say so."""
     try:
-        return bool(label == other)
+        return label is not None and bool(label == other)
     except Exception:
         return False
 

@@ -1,6 +1,7 @@
 """Attacks on the command: cells and labels of its tables, and its ledger."""
 
 from contextlib import redirect_stdout
+from fractions import Fraction
 from io import StringIO
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from skdprp import (
     set_budget,
 )
 from skdprp._command import main
-from skdprp._command._tables import check_features, read_file
+from skdprp._command._tables import _numbers, _read_csv, check_features, read_file
 
 
 def test_no_label_of_a_file_decides_how_the_others_are_read(tmp_path):
@@ -159,3 +160,14 @@ def test_what_a_plan_over_private_bins_says_is_what_their_fit_has_spent(n_classe
     planned = privacy_report(model, table, y).total
     spent = privacy_report(model.fit(table, y)).total
     assert (spent.epsilon, spent.delta, spent.loss) == (planned.epsilon, planned.delta, planned.loss)
+
+
+@pytest.mark.parametrize("last", ["0", "1.5", "", "1e5", "-1", "18446744073709551615", "123456789012345678901.5", "-0"])
+def test_no_last_cell_of_a_file_changes_how_the_numbers_above_it_are_read(tmp_path, last):
+    rng = np.random.default_rng(0)
+    cells = [*map(str, rng.integers(10**18, 9 * 10**18, 50)), *map(repr, rng.uniform(-1e5, 1e5, 50).tolist())]
+    path = tmp_path / "rows.csv"
+    for column in (cells[:50], cells[50:]):
+        path.write_text("a,t\n" + "".join(f"{cell},x\n" for cell in [*column, last]))
+        found = _numbers(_read_csv(path, ["t"], "t")["a"]).to_list()[:-1]
+        assert found == [float(Fraction(cell)) for cell in column]

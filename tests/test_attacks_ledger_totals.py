@@ -8,6 +8,7 @@ import threading
 from dataclasses import replace
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from attacks import PURE, X12_4, Y12, gaussian_delta, model_with, publish, small_sketch
@@ -28,7 +29,7 @@ from skdprp import (
     privacy_report,
     transform_chunks,
 )
-from skdprp.composition import PrivacyLoss
+from skdprp.composition import PrivacyLoss, Profile, approximate_profile
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import Entry, LedgerError, entry
 from skdprp.ledger._limit import Limit
@@ -574,3 +575,27 @@ def test_totals_over_parts_of_sketches_are_not_below_those_of_the_most_exposed_r
                 for epsilon in (0.0, 0.3, total.guarantee.epsilon):
                     assert total.guarantee.profile(epsilon) >= gaussian_delta(epsilon, mu) * (1 - 1e-12)
                 assert total.adaptive.epsilon >= sum(one.epsilon for one in mine) * (1 - 1e-12)
+
+
+def _exact(epsilon0, count, epsilon):
+    """Delta of flips of so many bits together, in exact arithmetic."""
+    right = 1 / (1 + mpmath.exp(-mpmath.mpf(epsilon0)))
+    ratio, of_one, of_other = (1 - right) / right, right**count, (1 - right) ** count
+    total, ways = mpmath.mpf(0), mpmath.mpf(1)
+    for place in range(count + 1):
+        more = ways * (of_one - mpmath.exp(epsilon) * of_other)
+        if more <= 0:
+            break
+        total += more
+        ways, of_one, of_other = ways * (count - place) / (place + 1), of_one * ratio, of_other / ratio
+    return total
+
+
+@pytest.mark.parametrize(("epsilon0", "count"), [(1.0, 3), (0.1, 100), (0.01, 1000), (5.0, 20), (1e-4, 1000)])
+def test_no_total_of_many_equal_flips_is_below_the_exact_one(epsilon0, count):
+    pytest.importorskip("dp_accounting")
+    loss = PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=epsilon0),) * count)
+    with mpmath.workdps(40):
+        for share in (0.0, 0.01, 0.1, 0.3, 0.7, 0.99, 1.0):
+            epsilon = share * epsilon0 * count
+            assert loss.profile(epsilon) >= _exact(epsilon0, count, epsilon)

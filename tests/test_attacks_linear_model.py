@@ -10,13 +10,15 @@ from itertools import product
 
 import numpy as np
 import pytest
-from attacks import TARGETS60, X12, X60, X200_UNIFORM, Y12, Y200_UNIFORM, Interruption
+import scipy.sparse as sp
+from attacks import TARGETS60, X12, X60, X200_UNIFORM, Y12, Y60, Y200_UNIFORM, Interruption
 from scipy.signal import fftconvolve
 from scipy.special import logsumexp, softmax
 from scipy.stats import beta, chi, gengamma, laplace, norm
 from sklearn.base import clone
 
 from skdprp import (
+    DPPCA,
     AMPClassifier,
     DPBinner,
     DPHistograms,
@@ -933,3 +935,57 @@ def test_an_interrupted_fit_leaves_one_fit_and_no_way_around_the_ledger(model, y
                 add_laplace([0.0], scale=1.0)
             model.fit(X60, y)
             assert len(ledger.entries) == n_entries + 1
+
+
+def _forms(X):
+    yield X
+    yield np.asfortranarray(X)
+    yield np.ascontiguousarray(X[::-1, ::-1])[::-1, ::-1]
+    yield X.astype(">f8")
+    yield X.tolist()
+    yield X.astype(object)
+    rows = sp.csr_array(X)
+    yield rows
+    in_parts = np.repeat(rows.data / 4, 4), np.repeat(rows.indices, 4), rows.indptr * 4
+    parts = sp.csr_array(in_parts, shape=X.shape)
+    yield from (parts, parts.tocoo(), parts.tocsc())
+    yield sp.lil_array(X)
+    yield sp.dok_array(X)
+
+
+_RELEASES = {
+    "moments": lambda X: DPMoments().fit(X).moments_.values,
+    "components": lambda X: DPPCA(2).fit(X).components_,
+    "descent": lambda X: DPRidge(target_bounds=(-1, 1), mechanism="descent").fit(X, TARGETS_OF_300).coef_,
+    "objective": lambda X: AMPClassifier(classes=[0, 1]).fit(X, LABELS_OF_300).coef_,
+    "output": lambda X: ProductNoiseOutputPerturbation(classes=[0, 1]).fit(X, LABELS_OF_300).coef_,
+    "steps": lambda X: DPSGDClassifier(classes=[0, 1], n_epochs=3).fit(X, LABELS_OF_300).coef_,
+    "network": lambda X: (
+        DPSGDClassifier(classes=[0, 1], hidden_layer_sizes=(3,), batch_size=None, n_epochs=2)
+        .fit(X, LABELS_OF_300)
+        .coefs_[0]
+    ),
+    "entries": lambda X: MIDPRegressor(epsilon=2.0).fit(X, TARGETS_OF_300).coef_,
+}
+ROWS_OF_300 = np.random.default_rng(0).normal(size=(300, 7)) * [1, 1, 1, 1, 1, 1, 8]
+LABELS_OF_300 = (ROWS_OF_300[:, 0] > 0).astype(int)
+TARGETS_OF_300 = ROWS_OF_300[:, 0].clip(-1, 1)
+
+
+@pytest.mark.parametrize("name", _RELEASES)
+def test_no_bit_of_a_release_depends_on_the_form_in_which_rows_come(name):
+    """With the same noise, also of sparse rows that hold each entry in four parts, whose norm is not theirs."""
+    releases = []
+    for X in _forms(ROWS_OF_300):
+        with reproducible_noise(0):
+            releases.append(_RELEASES[name](X))
+    assert all(np.array_equal(releases[0], one) for one in releases)
+
+
+@pytest.mark.parametrize("weights", [{0: -5.0}, {0: np.nan}, {0: True}, {0: 1.5}, {2: 7.0}, {"0": 5.0}, {1: 1 + 2e-16}])
+@pytest.mark.parametrize("kind", [AMPClassifier, DPSGDClassifier, ProductNoiseOutputPerturbation])
+def test_no_weight_of_a_class_is_above_what_noise_is_made_for(kind, weights):
+    with PrivacyLedger() as ledger:
+        with suppress(ValueError):
+            kind(classes=[0, 1], delta=1e-6, class_weight=weights).fit(X60, Y60)
+        assert not ledger.entries or all(weight <= 1 for weight in weights.values())

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from attacks import total_of
+from attacks import X60, total_of
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit
@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection, johnson_lindenstrauss_min_dim
 
 from skdprp import DPPCA, DPMoments, DPRidge, DPSGDClassifier, PrivacyLedger, _noise, _persons, privacy_report
+from skdprp.ledger import LedgerError
 from skdprp.linear_model import _base
 from skdprp.testing._tape import tape_of
 
@@ -323,3 +324,15 @@ def test_width_of_what_persons_release_does_not_follow_from_their_number_of_rows
         fitted.fit(X, y, **{f"{type(model).__name__.lower()}__groups": groups})
         seen.add(fitted[-1].coef_.shape)
     assert len(seen) == 1 or total_of(fitted) is None
+
+
+def test_persons_of_several_parts_pass_no_limit_by_one_part_each():
+    groups = np.repeat(np.arange(30), 2)
+    model = DPRidge(target_bounds=(-1, 1), delta=1e-6, mechanism="moments")
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.5, 1e-5, unit="person")
+        with ledger.part("first"):
+            model.fit(X60[:30], X60[:30, 0], groups=groups[:30])
+        with ledger.part("last"), pytest.raises(LedgerError):
+            model.fit(X60[30:], X60[30:, 0], groups=groups[30:])
+    assert len(ledger.entries) == 1

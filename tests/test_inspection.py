@@ -312,6 +312,13 @@ def test_plot_draws_what_is_stored(display):
     assert "private" not in display.plot(public_data=True).ax_.get_xlabel()
 
 
+def test_what_an_axis_says_of_a_curve_that_is_not_private_stays(display):
+    ax = display.plot().ax_
+    display.plot(ax=ax, public_data=True)
+    PrivacyProfileDisplay.from_guarantee(guarantee_of(DPOPORP(2))).plot(ax=ax)
+    assert ax.get_xlabel().count("this curve is not private") == 1
+
+
 def test_several_displays_share_an_axis(display):
     """Each has its own colour and marker; equal reference lines are drawn once, different ones named once."""
     ax = display.plot().ax_

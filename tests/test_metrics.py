@@ -414,3 +414,34 @@ def test_noise_that_leaves_nothing_gives_no_score():
     assert np.isnan(scores).any()
     scores = [dp_r2_score([0.5] * 5, [0.5] * 5, target_bounds=(0, 1), epsilon=1.0).score for _ in range(60)]
     assert np.isnan(scores).any()
+
+
+def test_targets_in_whole_points_move_their_sums_by_no_more_than_the_page_says():
+    """|t - t'| + |t^2 - t'^2| in points of 2^-20, rounded: the largest of all pairs with some of the targets."""
+    points = np.arange(-(2**19), 2**19 + 1, dtype=np.float64)
+    squares = np.rint(points**2 / 2**20)
+    for place in [0, 1, 2**18, 2**19 - 1, 2**19, 2**20 - 1, 2**20, *range(7, 2**20, 99_991)]:
+        moved = abs(points - points[place]) + abs(squares - squares[place])
+        assert moved.max() <= 2**20
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "int64[pyarrow]", "category", object, None])
+@pytest.mark.parametrize("groups", [None, np.arange(40) // 2])
+def test_no_cell_of_a_column_moves_a_score_by_more_than_its_noise_hides(dtype, groups, noise_of):
+    if dtype == "int64[pyarrow]":
+        pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2 if dtype == "boolean" else 3, 40)
+    labels = labels.astype(bool) if dtype == "boolean" else labels
+    guess = np.where(rng.uniform(size=40) < 0.8, labels, 1)
+    cells = [None, True, False] if dtype == "boolean" else [None, 0, 1, 2, *([0.5, "x", b"0"] * (dtype is object))]
+    calls = [
+        lambda y: dp_accuracy_score(y, guess, groups=groups),
+        lambda y: dp_confusion_matrix(guess, y, labels=[0, 1, 2], groups=groups),
+        lambda y: dp_roc_auc_score(y, guess / 2, pos_label=1, groups=groups),
+    ]
+    for largest, call in zip((1, 2, 2), calls, strict=True):
+        columns = [[cell, *labels[1:].tolist()] for cell in cells]
+        columns = columns if dtype is None else [pd.Series(column, dtype=dtype) for column in columns]
+        sums = [noise_of(call, column)[0] / (1.0 if groups is None else metrics._POINTS) for column in columns]
+        assert max(abs(a - b).sum() for a, b in itertools.combinations(sums, 2)) <= largest

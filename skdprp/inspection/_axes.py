@@ -10,6 +10,11 @@ _COLOURS = ("#0077BB", "#EE7733", "#009988", "#CC3311", "#EE3377")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 _CURVE, _LEVEL = "privacy curve", "score without a curve"
 EPSILON, TOTAL = "epsilon", "total epsilon of all private steps"
+# In lines that narrow axes have room for. Splits may look at labels, and a row is in several folds.
+_CAVEAT = (
+    "computed from the data without protection:\nthis curve is not private;\n"
+    "each epsilon is of one fit, for the rows of its fold"
+)
 _MOST_TICKS = 12
 _WIDTH = 78  # characters of a line, which a figure of the usual size has room for
 
@@ -66,12 +71,17 @@ def draw_level(ax, score, label, **style):
     ax.axhline(score, gid=f"{_LEVEL}: {label}", label="_" * bool(levels) + label, zorder=1, **style)
 
 
-def finish(ax, **labels):
-    """Label an axis over epsilon, with ticks at the points of its curves where they are few and apart."""
+def finish(ax, *, xlabel, ylabel, is_public=True):
+    """Label an axis over epsilon, with ticks at the points of its curves where they are few and apart.
+
+    What it says of a curve that is not public stays, whatever is drawn after.
+    """
+    if not is_public or _CAVEAT in ax.get_xlabel():
+        xlabel = f"{xlabel}\n{_CAVEAT}"
     figure = ax.figure.canvas.figure
     if figure.get_layout_engine() is None:  # the legend and a label of two lines would be cut off
         figure.set_layout_engine("constrained")
-    ax.set(xscale="log", **labels)
+    ax.set(xscale="log", xlabel=xlabel, ylabel=ylabel)
     # Ticks where the points are, as long as their labels do not overlap: at 6% of the width or more.
     low, high = ax.get_xlim()
     points = np.unique(np.concatenate([line.get_xdata() for line in curves(ax)]))

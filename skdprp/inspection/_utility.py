@@ -25,11 +25,6 @@ from ._parameters import (
 )
 from ._stated import AS_PLANNED, hidden_by, is_of_all_released, said_of_unmet, times_spent
 
-# In lines that narrow axes have room for. Splits may look at labels, and a row is in several folds.
-_CAVEAT = (
-    "computed from the data without protection:\nthis curve is not private;\n"
-    "each epsilon is of one fit, for the rows of its fold"
-)
 _SPREADS = ("both", "noise", "folds")
 
 
@@ -164,7 +159,7 @@ class PrivacyUtilityDisplay:
         scoring : str, callable or None, default=None
             Score, as in :func:`sklearn.model_selection.cross_val_score`; None is the estimator's own.
         n_repeats : int, default=3
-            Fits in each fold, each with fresh noise, and a fresh projection unless its `random_state` is an integer.
+            Fits in each fold, each with fresh noise, and a fresh projection where its `random_state` is None.
         n_jobs : int or None, default=None
             Processes.
         param_name : str or None, default=None
@@ -411,8 +406,8 @@ class PrivacyUtilityDisplay:
         self.band_ = ax.fill_between(self.epsilons, mean - width, mean + width, color=colour, alpha=0.25, linewidth=0)
         draw_level(ax, self.reference_score, "not private", color=ax.xaxis.label.get_color(), linestyle="--")
         draw_level(ax, self.chance_score, "chance", color="0.5", linestyle=":")
-        caveat = "" if public_data else f"\n{_CAVEAT}"
-        finish(ax, xlabel=epsilon_of(ax, "epsilon of one release") + caveat, ylabel=f"{self.score_name}\n{described}")
+        xlabel, ylabel = epsilon_of(ax, "epsilon of one release"), f"{self.score_name}\n{described}"
+        finish(ax, xlabel=xlabel, ylabel=ylabel, is_public=public_data)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
