@@ -4,7 +4,7 @@ Each score follows from a few sums over rows, in which Laplace noise hides one r
 of which the mean over its rows counts. Sums are of whole points, and exact in whatever order rows come.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from numbers import Real
 
@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from ._adjacency import Relation, Unit
 from ._calibration import within_reach
-from ._digits import printed_down, with_python_numbers
+from ._digits import printed_down, printed_up, with_python_numbers
 from ._label import as_html, as_text, guarantee_facts
 from ._lazy import is_lazy
 from ._persons import persons_of
@@ -46,7 +46,11 @@ class PrivateScore:
     noise_error : float
         Standard deviation of the score by the noise alone, to first order; of an array, that of each number in it.
     sampling_error : float or None
-        Standard error because held-out rows are a sample, as the released numbers have it; None if they do not tell.
+        Standard error because held-out rows are a sample, as the released numbers have it; with `groups` no less than
+        that. None if they do not tell.
+    tie_error : float or None
+        By how much an area may be too small, or too large, because rows in one bin count as ties, as the released
+        numbers have it; None of other scores.
     guarantee : PrivacyGuarantee
         What holds of all that is released here.
     released : ndarray
@@ -58,7 +62,8 @@ class PrivateScore:
     noise_error: float
     sampling_error: float | None
     guarantee: PrivacyGuarantee
-    released: np.ndarray = field(repr=False)
+    released: np.ndarray
+    tie_error: float | None = None
 
     @property
     def standard_error(self):
@@ -83,8 +88,9 @@ class PrivateScore:
     def _in_short(self):
         if np.ndim(self.score):
             return f"an array of {' x '.join(map(str, self.score.shape))}, noise {self.noise_error:.3g} in each number"
-        sampling = "" if self.sampling_error is None else f", sampling {self.sampling_error:.2g}"
-        return f"{self.score:.4g} (noise {self.noise_error:.2g}{sampling})"
+        errors = {"noise": self.noise_error, "sampling": self.sampling_error, "ties": self.tie_error}
+        told = ", ".join(f"{of_what} {error:.2g}" for of_what, error in errors.items() if error is not None)
+        return f"{self.score:.4g} ({told})"
 
 
 @silent
@@ -140,7 +146,7 @@ def dp_accuracy_score(y_true, y_pred, *, epsilon=1.0, groups=None):
     )
     number = len(labels) if persons is None else persons.number
     score = float(noisy[0]) / number
-    share = min(max(score, 0.0), 1.0)
+    share = (min(max(score, 0.0), 1.0) * number + 1) / (number + 2)  # noise may leave none right or none wrong
     return PrivateScore("accuracy", score, noise / number, (share * (1 - share) / number) ** 0.5, guarantee, noisy)
 
 
@@ -219,8 +225,8 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, log_odds=(-6.0, 6.0), epsilo
         The positive label; all others are negative.
     log_odds : (float, float), default=(-6.0, 6.0)
         Log odds ``log(p / (1 - p))`` between which 24 bins of equal width tell probabilities apart. If nearly all rows
-        are in one or two of them, as `released` shows, the area is far too small: about 1/2. So take other limits if
-        you expect probabilities below .0025, or alike to within a factor of two, and do not look at the rows for it.
+        are in one or two of them, the area is about 1/2 whatever the model is, and `tie_error` is large. So give other
+        limits if you expect probabilities below .0025, or alike to within a factor of two, and do not look at the rows.
     epsilon : float, default=1.0
         Privacy loss for one row, or for one person.
     groups : array-like of shape (n_samples,) or None, default=None
@@ -242,8 +248,8 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, log_odds=(-6.0, 6.0), epsilo
     Notes
     -----
     A row replaced changes the counts by 2 in all, as in :func:`dp_confusion_matrix`. The area is the probability that a
-    positive row has the larger score of two; of two in one bin each is the larger with probability 1/2, which makes the
-    area smaller than that of the scores themselves. The standard error of sampling is that of [1]_, of the counts.
+    positive row has the larger score of two; of two in one bin each is the larger with probability 1/2, and `tie_error`
+    is what that may change. The standard error of sampling is that of [1]_, of the counts.
 
     References
     ----------
@@ -274,7 +280,8 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, log_odds=(-6.0, 6.0), epsilo
     # Each row has the variance of its place among those of the other class.
     sampling = float(max((counts * slopes**2).sum(), 0.0) ** 0.5)
     noise *= float(np.linalg.norm(slopes))
-    return PrivateScore("area under the ROC curve", area, noise, sampling, guarantee, counts)
+    ties = float(max(np.prod(counts, axis=0).sum() / np.prod(counts.sum(axis=1)) / 2, 0.0))
+    return PrivateScore("area under the ROC curve", area, noise, sampling, guarantee, counts, ties)
 
 
 @silent
@@ -332,6 +339,7 @@ def dp_r2_score(y_true, y_pred, *, target_bounds, epsilon=1.0, groups=None):
     persons = _check_rows(targets, predicted, groups)
     width, middle = high - low, low + (high - low) / 2
     targets = np.where(np.isnan(targets), middle, targets)
+    targets = targets.clip(low, high)
     errors = np.nan_to_num((targets - predicted) / width, nan=1.0).clip(-1.0, 1.0)
     targets = np.rint(((targets - middle) / width).clip(-0.5, 0.5) * _POINTS) / _POINTS
     points = np.rint(np.column_stack([errors**2, targets, targets**2]) * _POINTS)
@@ -455,7 +463,7 @@ def _release_counts(places, n_places, persons, name, *, epsilon, sensitivity, n_
 @with_python_numbers
 def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, unit):
     """Release sums of `number` rows or persons, each of `unit` at most; return the standard deviation of noise, too."""
-    if not 0 < epsilon < np.inf:
+    if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not 0 < epsilon < np.inf:
         raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}.")
     scale = laplace_scale(*sampled_target(epsilon, 0.0, n_changed=n_changed), sensitivity=sensitivity)
     unit_of_privacy = Unit.ROW if persons is None else Unit.PERSON
@@ -465,7 +473,7 @@ def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, un
         unit=unit_of_privacy,
         adjacency=Adjacency(Relation.REPLACE_ONE),
         released=f"the {name} with noise, and the noisy sums that it follows from",
-        mechanism=f"Laplace mechanism, scale {printed_down(scale, 6)}, l1 sensitivity {sensitivity:g}",
+        mechanism=f"Laplace mechanism, scale {printed_down(scale, 6)}, l1 sensitivity {printed_up(sensitivity, 8)}",
         assumptions=(*assumed_of_unit(unit_of_privacy, Relation.REPLACE_ONE), *_ASSUMED, TYPES_ARE_PUBLIC),
         not_covered=("whether a call raised an error", "the running time"),
         source="Dwork et al. 2006; sensitivities in skdprp.metrics",
