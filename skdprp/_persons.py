@@ -79,7 +79,7 @@ def persons_in_parts(parts):
 def _persons(labels):
     if len(labels) >= MOST_ROWS:
         raise ValueError("There are more rows than rounding is priced for.")
-    if without_values(_are_missing, labels, name="groups"):
+    if without_values(are_missing, labels, name="groups"):
         raise ValueError("groups has missing labels: give each row that of its person, or one of its own.")
     _check(labels)
     if labels.dtype != object:
@@ -114,7 +114,8 @@ def _labels(groups):
     return values if values.dtype.kind in "biufSUmM" else values.astype(object)
 
 
-def _are_missing(labels):
+def are_missing(labels):
+    """Whether some labels are None, or do not equal themselves."""
     if labels.dtype != object:
         return labels.dtype.kind in "fmM" and bool((labels != labels).any())
     return any(map(_is_missing, labels))

@@ -25,6 +25,7 @@ from .mechanisms import add_laplace, laplace_scale, sampled_target
 __all__ = ["PrivateScore", "dp_accuracy_score", "dp_confusion_matrix", "dp_r2_score", "dp_roc_auc_score"]
 
 _POINTS = 2.0**20  # of the largest share of a row: sums of whole points are exact
+_ROUNDING = 1e-6  # of probabilities, in float32 too
 _N_BINS = 26  # of probabilities, with one on either side of the log odds that they divide
 _ASSUMED = (
     "each prediction is of its own row: the model was not fitted to these rows, and treats rows one by one",
@@ -73,6 +74,9 @@ class PrivateScore:
     def __float__(self):
         return float(self.score)
 
+    def __format__(self, spec):
+        return format(float(self), spec) if spec else str(self)
+
     def __repr__(self):
         return f"{self.name}: {self._in_short()}; {self.guarantee!r}"
 
@@ -87,7 +91,7 @@ class PrivateScore:
 
     def _in_short(self):
         if np.ndim(self.score):
-            return f"an array of {' x '.join(map(str, self.score.shape))}, noise {self.noise_error:.3g} in each number"
+            return f"{np.round(self.score, 1).tolist()}, noise {self.noise_error:.3g} in each number"
         errors = {"noise": self.noise_error, "sampling": self.sampling_error, "ties": self.tie_error}
         told = ", ".join(f"{of_what} {error:.2g}" for of_what, error in errors.items() if error is not None)
         return f"{self.score:.4g} ({told})"
@@ -118,8 +122,9 @@ def dp_accuracy_score(y_true, y_pred, *, epsilon=1.0, groups=None):
     TypeError
         If labels are a sparse matrix or lazy.
     ValueError
-        If there are no rows or not as many labels as predictions, if labels are no column or times, or if epsilon is
-        not positive, or above 100 or so, where tails that are never sampled would count. Nothing is released then.
+        If there are no rows or not as many labels as predictions, if labels are no column or times, or all are text
+        where numbers are predicted, or if epsilon is not positive, or above 100 or so, where tails that are never
+        sampled would count. Nothing is released then.
 
     Notes
     -----
@@ -140,6 +145,7 @@ def dp_accuracy_score(y_true, y_pred, *, epsilon=1.0, groups=None):
     """
     labels, predicted = _cells(y_true, "y_true"), _cells(y_pred, "y_pred")
     persons = _check_rows(labels, predicted, groups)
+    _check_kinds(labels, predicted, "y_true", "y_pred")
     is_right = np.fromiter(map(_are_equal, labels, predicted), dtype=bool, count=len(labels))
     noisy, noise, guarantee = _release_counts(
         np.where(is_right, 0, -1), 1, persons, "accuracy", epsilon=epsilon, sensitivity=1.0, n_changed=1
@@ -202,6 +208,8 @@ def dp_confusion_matrix(y_true, y_pred, *, labels, epsilon=1.0, groups=None):
     known = _places_of(labels)
     true, predicted = _cells(y_true, "y_true"), _cells(y_pred, "y_pred")
     persons = _check_rows(true, predicted, groups)
+    _check_kinds(true, known, "y_true", "labels")
+    _check_kinds(predicted, known, "y_pred", "labels")
     rows, columns = _places(true, known), _places(predicted, known)
     places = np.where((rows >= 0) & (columns >= 0), rows * len(known) + columns, -1)
     noisy, noise, guarantee = _release_counts(
@@ -243,7 +251,8 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, log_odds=(-6.0, 6.0), epsilo
     TypeError
         If labels are a sparse matrix or lazy.
     ValueError
-        As of :func:`dp_accuracy_score`, or if `log_odds` are not two numbers, the lower one first.
+        As of :func:`dp_accuracy_score`, or if `y_score` has numbers that are no probabilities, such as those of
+        ``decision_function``, or `log_odds` are not two numbers, the lower one first.
 
     Notes
     -----
@@ -268,8 +277,11 @@ def dp_roc_auc_score(y_true, y_score, *, pos_label, log_odds=(-6.0, 6.0), epsilo
     (True, (2, 26))
     """
     labels, scores = _cells(y_true, "y_true"), _numbers(y_score, "y_score")
-    persons = _check_rows(labels, scores, groups)
-    is_positive = _places(labels, _places_of([pos_label])) + 1
+    persons, known = _check_rows(labels, scores, groups), _places_of([pos_label])
+    _check_kinds(labels, known, "y_true", "pos_label")
+    if ((scores < -_ROUNDING) | (scores > 1 + _ROUNDING)).any():
+        raise ValueError("y_score must be probabilities, such as predict_proba(X)[:, 1], and no decision_function.")
+    is_positive = _places(labels, known) + 1
     edges = 1 / (1 + np.exp(-np.linspace(*low_and_high(log_odds, "log_odds"), _N_BINS - 1)))
     bins = np.searchsorted(edges, np.nan_to_num(scores, nan=0.0), side="right")
     noisy, noise, guarantee = _release_counts(
@@ -406,6 +418,19 @@ def _check_rows(y_true, y_pred, groups):
     if not len(y_true) == len(y_pred) > 0:
         raise ValueError("There must be one prediction for each label, and at least one.")
     return None if groups is None else persons_of(groups, len(y_true))
+
+
+def _check_kinds(cells, others, name, other_name):
+    """Refuse numbers where all others are text, which would equal nothing."""
+    kinds, other_kinds = (set(map(_kind_of, set(map(type, one)))) - {""} for one in (cells, others))
+    if kinds and other_kinds and not kinds & other_kinds:
+        raise ValueError(f"{name} has {min(kinds)}, and {other_name} {min(other_kinds)}: none would be equal.")
+
+
+def _kind_of(type_of_cell):
+    if issubclass(type_of_cell, str | bytes):
+        return "text"
+    return "numbers" if issubclass(type_of_cell, Real | Decimal | np.bool_) else ""
 
 
 def _are_equal(label, other):

@@ -232,7 +232,7 @@ def test_two_entries_of_one_with_statement_are_two():
     """The second was taken for a part of the first, and passed the limit: 5.0 was released, and 0.5 entered."""
     more = PrivacyGuarantee(5.0, 0.0, adjacency=PURE.adjacency)
     with PrivacyLedger() as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         with contextlib.suppress(LedgerError):
             with entry(PURE, "count"), entry(more, "sum"):
                 add_laplace([1.0], scale=0.2)
@@ -505,7 +505,7 @@ def test_a_file_that_is_moved_away_is_not_begun_anew_without_its_limit(tmp_path)
     """A worker that had not read it before made a new file at its place, in which there was no limit."""
     path = tmp_path / "spent.jsonl"
     with PrivacyLedger(path) as ledger:
-        ledger.limit(0.1)
+        ledger.limit(0.1, delta=0.0)
         path.rename(tmp_path / "moved")
         assert in_fork(publish_as_a_fresh_process) == 0
         (tmp_path / "moved").replace(path)
@@ -544,7 +544,7 @@ def test_what_one_ledger_refuses_is_entered_into_none(tmp_path):
     """It was entered into those that were asked before, whose limits were spent on nothing."""
     with contextlib.ExitStack() as stack:
         ledgers = [stack.enter_context(PrivacyLedger(tmp_path / str(number))) for number in range(12)]
-        ledgers[5].limit(0.1)
+        ledgers[5].limit(0.1, delta=0.0)
         with pytest.raises(LedgerError):
             publish()
         assert [len(ledger.entries) for ledger in ledgers] == [0] * 12

@@ -284,7 +284,7 @@ def test_what_a_forked_child_begins_sees_the_ledgers_that_are_open_to_the_child(
 
 def becomes_a_daemon(path, who, done):
     with PrivacyLedger(path) as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         owner = os.getpid()
         if os.fork():
             sys.exit(0) if who == "owner" else os._exit(0)
@@ -327,7 +327,7 @@ def test_a_worker_outlives_a_ledger_without_a_path_that_was_left_by_an_error():
     ledger = PrivacyLedger()
     with contextlib.ExitStack() as stack:
         with contextlib.suppress(LedgerError), ledger:
-            ledger.limit(1.0)
+            ledger.limit(1.0, delta=0.0)
             pool = stack.enter_context(multiprocessing.get_context("fork").Pool(1))
             assert pool.map(job_of_a_worker, [0]) == ["released"]
             raise LedgerError
@@ -930,7 +930,7 @@ def test_a_handler_that_reads_without_the_lock_hides_no_line_from_other_threads(
         return text
 
     with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         publish()
         assert len(ledger.entries) == 1
         process, thread = fork.Process(target=in_another_process), threading.Thread(target=second_thread)

@@ -102,7 +102,7 @@ def test_what_holds_adaptively_is_not_less_than_the_sum():
     """A limit may be passed by 2^-40 of it, for the sake of rounding, and then was said to hold itself."""
     spent = 1 + 5e-13
     with PrivacyLedger() as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         with contextlib.suppress(LedgerError), entry(PrivacyGuarantee(spent, 0.0, adjacency=Adjacency("replace_one"))):
             pass
     assert all(total.adaptive.epsilon >= spent for total in ledger.total())
@@ -514,7 +514,7 @@ def test_no_history_of_parts_threads_and_refusals_costs_a_row_more_than_the_ledg
     for _ in range(40):
         with PrivacyLedger() as ledger:
             if is_limited := rng.random() < 0.6:
-                ledger.limit(1.0)
+                ledger.limit(1.0, delta=0.0)
             for _ in range(rng.randint(1, 8)):
                 _act(ledger)
             worst, totals = spent_by_the_worst_row(ledger.entries), ledger.total()

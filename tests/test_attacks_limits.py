@@ -46,7 +46,7 @@ def test_a_limit_that_rounding_makes_infinite_is_a_limit():
     """Room for rounding took the largest numbers to infinity."""
     large = PrivacyGuarantee(1.7e308, 0.0, adjacency=Adjacency("replace_one"))
     with PrivacyLedger() as ledger:
-        ledger.limit(sys.float_info.max)
+        ledger.limit(sys.float_info.max, delta=0.0)
         with entry(large):
             pass
         with pytest.raises(LedgerError), entry(large):
@@ -125,7 +125,7 @@ def test_a_ledger_that_is_opened_again_in_another_working_directory_has_the_same
     monkeypatch.chdir(tmp_path)
     ledger, released = PrivacyLedger("spent.jsonl"), 0
     with ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         released += publish_once(None)
     monkeypatch.chdir(tmp_path / "results")
     with ledger:
@@ -157,7 +157,7 @@ def test_the_limit_is_no_total_of_what_passed_it():
 def test_a_limit_refuses_what_does_not_hold_for_a_row(guarantee):
     """The unit was not compared where it differed, and a void guarantee was counted as if it held."""
     with PrivacyLedger() as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         with pytest.raises(LedgerError), entry(guarantee):
             pass
 
@@ -166,8 +166,8 @@ def test_a_limit_is_for_the_neighbours_it_was_set_for():
     """What rows pass before they are compared was not written down: rows as they are were let through instead."""
     after = Adjacency("l1", 1.0, after="Normalizer()")
     with PrivacyLedger() as ledger:
-        ledger.limit(1.0, adjacency=after)
-        ledger.limit(1.0, adjacency=after)
+        ledger.limit(1.0, delta=0.0, adjacency=after)
+        ledger.limit(1.0, delta=0.0, adjacency=after)
         with pytest.raises(LedgerError), entry(PrivacyGuarantee(0.5, 0.0, adjacency=Adjacency("l1", 1.0))):
             pass
         with entry(PrivacyGuarantee(0.5, 0.0, adjacency=after)):
@@ -213,7 +213,7 @@ def test_a_limit_is_one_for_totals_and_for_releases_alike(tmp_path):
     """One blank before its name, and it was printed as the total, and not looked at by releases."""
     path = tmp_path / "spent.jsonl"
     with PrivacyLedger(path) as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
     path.write_text(path.read_text().replace('{"limit"', '{ "limit"'))
     _ledger._BOOKS.clear()
     with contextlib.suppress(LedgerError), PrivacyLedger(path) as ledger:
@@ -228,7 +228,7 @@ def test_a_limit_is_one_for_totals_and_for_releases_alike(tmp_path):
 def test_a_limit_takes_no_release_that_guarantees_less(others):
     """What hides one word, or was refuted by an audit, was taken into a limit for one row."""
     with PrivacyLedger() as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         with (
             pytest.raises(LedgerError),
             entry(PrivacyGuarantee(0.5, 0.0, adjacency=Adjacency("replace_one"), **others)),
@@ -257,7 +257,7 @@ def test_a_limit_is_read_as_it_was_set_and_printed_so(adjacency):
 def test_a_total_is_not_rounded_down_to_the_limit(epsilons):
     """Sums may pass a limit by a rounding, and then the limit was printed."""
     with PrivacyLedger() as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         for epsilon in epsilons:
             with entry(PrivacyGuarantee(epsilon, 0.0, adjacency=PURE.adjacency)):
                 pass

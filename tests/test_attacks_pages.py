@@ -14,11 +14,11 @@ import scipy.sparse as sp
 from attacks import X6
 from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.metrics import confusion_matrix
 from sklearn.preprocessing import Normalizer
 
 from skdprp import DPOPORP, DPSignOPORP, ProductNoiseOutputPerturbation
 from skdprp.mechanisms import classic_gaussian_scale, gaussian_profile, gaussian_scale, spherical_scale
+from skdprp.metrics import dp_confusion_matrix
 from skdprp.testing import reproducible_noise
 
 GUIDE = Path(__file__).parents[1] / "doc" / "guide" / "sketches.rst"
@@ -199,7 +199,7 @@ def test_the_shape_of_the_noisy_confusion_matrix_of_the_page_does_not_depend_on_
     page = Path(__file__).parents[1] / "doc" / "publish.rst"
     if not page.exists():
         pytest.skip("the pages are not installed")
-    [code] = re.findall(r">>> counts = (confusion_matrix\(.*\))", page.read_text())
+    [code] = re.findall(r">>> matrix = (dp_confusion_matrix\(.*\))", page.read_text())
     labels = np.array(["<=50K", ">50K"])
 
     class _Constant:
@@ -213,5 +213,5 @@ def test_the_shape_of_the_noisy_confusion_matrix_of_the_page_does_not_depend_on_
         names = {"model": _Constant(), "X_test": np.zeros((50, 1)), "y_test": np.append(np.full(49, labels[0]), last)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            shapes.add(eval(code, {"confusion_matrix": confusion_matrix, **names}).shape)
+            shapes.add(eval(code, {"dp_confusion_matrix": dp_confusion_matrix, **names}).score.shape)
     assert len(shapes) == 1

@@ -234,7 +234,7 @@ def spend(path, gate, releases):
 def test_a_limit_holds_when_eight_processes_race(tmp_path):
     path = tmp_path / "spent.jsonl"
     with PrivacyLedger(path) as ledger:
-        ledger.limit(5.2)
+        ledger.limit(5.2, delta=0.0)
     fork = multiprocessing.get_context("fork")
     gate, releases = fork.Barrier(8), fork.Queue()
     processes = [fork.Process(target=spend, args=(path, gate, releases)) for _ in range(8)]
@@ -727,7 +727,7 @@ def spent_at_most(ledger, guarantee, most=10**4):
 )
 def test_a_basic_limit_adds_up_epsilons(epsilon, limit, allowed):
     with PrivacyLedger() as ledger:
-        ledger.limit(limit)
+        ledger.limit(limit, delta=0.0)
         assert spent_at_most(ledger, PrivacyGuarantee(epsilon, 0.0, adjacency=Adjacency("replace_one"))) == allowed
         assert len(ledger.entries) == allowed
 
@@ -738,7 +738,7 @@ def test_a_limit_holds_where_each_epsilon_depends_on_the_bits_before():
     for bits in itertools.product((0, 1), repeat=5):
         granted = []
         with PrivacyLedger() as ledger:
-            ledger.limit(1.0)
+            ledger.limit(1.0, delta=0.0)
             for bit, before in zip(bits, (1, *bits), strict=False):
                 epsilon = 0.5 if before else 0.25
                 try:
@@ -775,7 +775,7 @@ def norm_ratio(epsilon, delta):
 
 def test_parts_have_a_limit_each():
     with PrivacyLedger() as ledger:
-        ledger.limit(1.0, composition="basic")
+        ledger.limit(1.0, delta=0.0, composition="basic")
         with ledger.part("a"):
             assert spent_at_most(ledger, PURE) == 2
         with ledger.part("b"):
@@ -795,7 +795,7 @@ def test_parts_have_a_limit_each():
 )
 def test_what_says_nothing_of_the_neighbours_is_refused(guarantee):
     with PrivacyLedger() as ledger:
-        ledger.limit(10.0)
+        ledger.limit(10.0, delta=0.0)
         why = "it says nothing of the neighbours" if guarantee.adjacency else "the guarantee names no neighbours"
         with pytest.raises(LedgerError, match=why) as refused, entry(guarantee):
             raise AssertionError("It was released.")
@@ -813,7 +813,7 @@ def test_what_says_nothing_of_the_neighbours_is_refused(guarantee):
 )
 def test_what_is_void_is_refused_and_told_why(guarantee, why):
     with PrivacyLedger() as ledger:
-        ledger.limit(10.0)
+        ledger.limit(10.0, delta=0.0)
         with pytest.raises(LedgerError, match=why) as refused, entry(guarantee):
             raise AssertionError("It was released.")
     assert "neighbours" not in str(refused.value) and ledger.entries == ()
@@ -842,26 +842,26 @@ def test_a_sketch_is_refused_by_a_limit_for_rows_with_a_cure_that_works(sketch):
 def test_a_limit_for_a_distance_says_of_which_size(adjacency):
     """Its bound was infinite, so that every sketch was refused."""
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match=r"sketch\.guarantee_\.adjacency"):
-        ledger.limit(1.0, adjacency=adjacency)
+        ledger.limit(1.0, delta=0.0, adjacency=adjacency)
 
 
 def test_a_limit_is_fixed_before_the_first_release(tmp_path):
     path = tmp_path / "spent.jsonl"
     with PrivacyLedger(path) as ledger:
-        ledger.limit(1.0)
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
+        ledger.limit(1.0, delta=0.0)
         with pytest.raises(LedgerError, match="fixed once"):
-            ledger.limit(2.0)
+            ledger.limit(2.0, delta=0.0)
     with PrivacyLedger(path) as again:
         assert spent_at_most(again, PURE) == 2
-        again.limit(1.0)
+        again.limit(1.0, delta=0.0)
     with PrivacyLedger() as late:
         with entry(PURE):
             pass
         with pytest.raises(LedgerError, match="before the first release"):
-            late.limit(1.0)
+            late.limit(1.0, delta=0.0)
     with pytest.raises(LedgerError, match="open"):
-        PrivacyLedger().limit(1.0)
+        PrivacyLedger().limit(1.0, delta=0.0)
 
 
 @pytest.mark.parametrize(
@@ -870,7 +870,7 @@ def test_a_limit_is_fixed_before_the_first_release(tmp_path):
 )
 def test_there_is_no_such_limit(wrong):
     with PrivacyLedger() as ledger, pytest.raises(ValueError, match=r"epsilon|composition"):
-        ledger.limit(**{"epsilon": 1.0, **wrong})
+        ledger.limit(**{"epsilon": 1.0, "delta": 0.0, **wrong})
 
 
 def test_a_refused_fit_learns_and_draws_nothing(monkeypatch):
@@ -953,7 +953,7 @@ def test_a_limit_of_gaussian_noise_prints_what_is_left_of_it():
 
 def test_more_may_be_left_for_a_part_than_for_all_rows():
     with PrivacyLedger() as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         with ledger.part("a"), entry(PURE):
             pass
     assert printed_limit(ledger).endswith("spent (0.5, 0.0), left (0.5, 0.0), of one part perhaps more")
@@ -962,7 +962,7 @@ def test_more_may_be_left_for_a_part_than_for_all_rows():
 def test_a_limit_for_rows_does_not_say_that_sums_over_persons_are_its_own():
     of_persons = replace(PURE, unit="person")
     with PrivacyLedger() as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
         for part in ("a", "b"):
             with ledger.part(part), entry(of_persons):
                 pass
@@ -1026,7 +1026,7 @@ def test_a_plan_of_which_nobody_knows_what_it_releases_is_refused():
 
 def test_a_closed_ledger_checks_as_well(tmp_path):
     with PrivacyLedger(tmp_path / "spent.jsonl") as ledger:
-        ledger.limit(1.0)
+        ledger.limit(1.0, delta=0.0)
     ledger.check(PURE)
     with pytest.raises(LedgerError, match="pass the limit"):
         PrivacyLedger(tmp_path / "spent.jsonl").check(PrivacyGuarantee(1.1, 0.0, adjacency=Adjacency("replace_one")))

@@ -65,6 +65,7 @@ def test_no_neighbour_moves_the_sums_by_more_than_the_noise_hides(name, with_per
     """All pairs of what one of three rows may be, in exact arithmetic: l1 distance over scale is epsilon at most."""
     call, *_ = SCORES[name]
     numbers = [0.0, -1.0, 3.0, 1.0, np.nan, np.inf, -np.inf, 1e308, -1e308, 0.3]
+    numbers = [0.0, 1.0, 0.25, 0.7, np.nan, None, 1e-9] if name == "area" else numbers
     rows = list(itertools.product(ODD if name in ("accuracy", "matrix", "area") else numbers, numbers))
     if name in ("accuracy", "matrix"):
         rows = list(itertools.product(ODD, ODD))
@@ -118,8 +119,9 @@ def test_no_row_of_a_list_changes_what_others_count(name, other, noise_of):
     if name == "r2" and not isinstance(other, float):
         return
     call, y, guess = SCORES[name]
-    before, _ = noise_of(call, [2, *y[:9].tolist()], [2, *guess[:9].tolist()])
-    after, _ = noise_of(call, [other, *y[:9].tolist()], [2, *guess[:9].tolist()])
+    guesses = [0.5 if name == "area" else 2, *guess[:9].tolist()]
+    before, _ = noise_of(call, [2, *y[:9].tolist()], guesses)
+    after, _ = noise_of(call, [other, *y[:9].tolist()], guesses)
     assert abs(after - before).sum() / metrics._POINTS ** (name == "r2") <= L1[name]
 
 
@@ -329,8 +331,11 @@ def test_a_cell_that_is_no_number_raises_and_warns_of_nothing(cell, noise_of):
         assert abs(after - before).sum() / metrics._POINTS <= 2
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        counts, _ = noise_of(dp_roc_auc_score, [1], [cell], pos_label=1)
-    assert counts[26 + 25 * isinstance(cell, int)] == 1
+        if isinstance(cell, int):
+            with pytest.raises(ValueError, match="probabilities"):
+                dp_roc_auc_score([1], [cell], pos_label=1)
+        else:
+            assert noise_of(dp_roc_auc_score, [1], [cell], pos_label=1)[0][26] == 1
 
 
 def _of_arrow(values):
@@ -422,6 +427,36 @@ def test_labels_of_text_and_missing_ones_are_compared_as_they_are():
     matrix = dp_confusion_matrix(y, ["a", "b", "b", "a"], labels=["a", "b"], epsilon=90.0).score
     assert matrix.round().tolist() == [[1, 0], [1, 1]]
     assert dp_accuracy_score(y, y, epsilon=90.0).score == pytest.approx(0.75, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: dp_accuracy_score(np.array(["a", "b"]), [0, 1]),
+        lambda: dp_accuracy_score([True, False], pd.Series(["a", "b"])),
+        lambda: dp_confusion_matrix(["a", "b"], ["a", "b"], labels=[0, 1]),
+        lambda: dp_confusion_matrix([0, 1], ["a", "b"], labels=[0, 1]),
+        lambda: dp_roc_auc_score(["a", "b"], [0.5, 0.5], pos_label=1),
+    ],
+)
+def test_numbers_beside_text_are_refused_before_anything_is_charged(call):
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="none would be equal"):
+        call()
+    assert not ledger.entries
+
+
+def test_scores_of_a_decision_function_are_no_probabilities():
+    with PrivacyLedger() as ledger, pytest.raises(ValueError, match="decision_function"):
+        dp_roc_auc_score([0, 1], [-1.5, 0.2], pos_label=1)
+    assert not ledger.entries
+    assert dp_roc_auc_score([0, 1], np.float32([1 + 1e-7, -1e-8]), pos_label=1).released.shape == (2, 26)
+
+
+def test_scores_are_formatted_as_numbers():
+    score = dp_accuracy_score([1] * 99, [1] * 99, epsilon=50.0)
+    assert f"{score:.1f}" == "1.0"
+    assert f"{score}" == str(score)
+    assert "[[" in repr(dp_confusion_matrix([0, 1], [0, 1], labels=[0, 1]))
 
 
 def test_noise_that_leaves_nothing_gives_no_score():

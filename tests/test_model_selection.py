@@ -324,7 +324,8 @@ def test_one_row_moves_a_sum_of_scores_by_one_at_most(scoring, monkeypatch):
     for says in (0.0, 1.0, 0.5, np.nan, np.inf, -np.inf, 1e300):
         rows[-1] = says
         with np.errstate(all="ignore"):
-            _search._Score(scoring, 0.5, scale=2.0).release(Says(), rows[:, None], np.ones(10, dtype=int))
+            score = _search._Score(scoring, 0.5, scale=2.0)
+            score.released(score.points(Says(), rows[:, None], np.ones(10, dtype=int)), 10)
     assert np.ptp(sums) <= 1 / 2.0 and all(one * 2.0**21 == np.rint(one * 2.0**21) for one in sums)
 
 

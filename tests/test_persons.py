@@ -576,7 +576,7 @@ def test_a_limit_for_persons_refuses_releases_for_rows_and_takes_no_parts_of_row
         assert total.adaptive.unit == PERSON and len(ledger.entries) >= 2
         assert (total.adaptive.mechanism == "the limit") == (composition == "gaussian")
         with pytest.raises(ValueError, match="unit is"):
-            ledger.limit(1.0, unit="one row")
+            ledger.limit(1.0, delta=0.0, unit="one row")
 
 
 def test_a_report_is_for_persons_only_if_each_step_is():

@@ -521,7 +521,7 @@ class PrivacyLedger:
         entries, limit = self._read()
         return totals(entries, delta, limit)
 
-    def limit(self, epsilon, delta=0.0, *, adjacency="replace_one", unit="row", composition="basic"):
+    def limit(self, epsilon, delta, *, adjacency="replace_one", unit="row", composition="basic"):
         """Refuse, from now on, each release that would pass a budget: a privacy filter.
 
         What all releases together guarantee is then the limit, however each depends on those before; sums may pass it
@@ -530,7 +530,7 @@ class PrivacyLedger:
         Parameters
         ----------
         epsilon, delta : float
-            Budget of all releases together.
+            Budget of all releases together. At ``delta=0`` every release with a delta is refused, as of most models.
         adjacency : str or Adjacency, default="replace_one"
             Neighbours that the budget is for. Releases that say nothing of them are refused. For sketches it is
             ``sketch.guarantee_.adjacency`` of the fitted sketch, since a change within a row has a size.

@@ -130,6 +130,8 @@ def _with_one_zero(labels):
 def _encode(y, public_classes):
     """Return the classes, sorted, and the index of the class of each row."""
     y = _labels(y)
+    if isinstance(public_classes, str | set | frozenset):
+        raise TypeError(f"`classes` must be a list of labels, got a {type(public_classes).__name__}.")
     listed = y if public_classes is None else _with_one_zero(column_or_1d(public_classes))
     classes = np.unique(listed)
     if classes.dtype.kind == "U":  # as long as the longest class: zeros at the end of one label count as none
@@ -140,6 +142,10 @@ def _encode(y, public_classes):
         raise ValueError(
             "A classifier needs at least two classes: y has only one class, or `classes` does. List all possible "
             "labels in `classes`, without looking at y."
+        )
+    if (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
+        raise ValueError(
+            "`classes` are numbers and y is text, or the other way round: list the labels as they are in y."
         )
     known = classes
     if classes.dtype != y.dtype and np.result_type(classes, y).kind == "f" and (np.abs(classes) >= 2.0**53).any():

@@ -5,6 +5,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, is_dataclass, replace
 from functools import reduce
+from importlib.util import find_spec
 from numbers import Real
 
 import numpy as np
@@ -86,6 +87,10 @@ _FITTED_WITHIN = (
 _FAILED = (
     "A trial failed, and the search with it: {}, of the candidate {}. Nothing is released, but epsilon is spent. Fit "
     "that candidate by itself to rows that are not private, and see what it refuses."
+)
+_NEEDS_ACCOUNTING = (
+    "Candidates have several private steps: dp-accounting, which is not installed, finds a smaller loss of them "
+    "together, and so allows more trials, after python -m pip install dp-accounting."
 )
 _BEFORE = "X, as it comes to {},"
 _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
@@ -462,7 +467,12 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         """Calibrate a search for rows to fit to and rows to score on; return what fit needs, too."""
         candidates, score, distance = self._candidates(facts), self._score(), None
         while True:
-            target = private_search_trial(self.epsilon, delta, n_trials=self.n_trials, trial_distance=distance)
+            try:
+                target = private_search_trial(self.epsilon, delta, n_trials=self.n_trials, trial_distance=distance)
+            except ValueError as error:
+                if find_spec("dp_accounting") or max(len(candidate.guarantees) for candidate in candidates) < 2:
+                    raise
+                raise ValueError(f"{error} {_NEEDS_ACCOUNTING}") from None
             candidates = [candidate.with_target(*target[:2]) for candidate in candidates]
             score = score.with_target(*target[:2])
             # A trial draws one of the candidates: its distance is their mean, of a row that is fitted on.

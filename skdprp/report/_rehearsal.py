@@ -29,11 +29,20 @@ from sklearn.utils import get_tags
 from .._adjacency import Unit
 from .._calibration import state
 from .._lazy import is_lazy
-from .._persons import persons_of
+from .._persons import are_missing, persons_of
 from .._recording import PlanBlock
-from .._validation import FLOATS, float_type, is_frame, number_of_rows, validate_array, without_values
+from .._validation import (
+    CURE_OF_LABELS,
+    FLOATS,
+    float_type,
+    is_frame,
+    number_of_rows,
+    validate_array,
+    validate_data,
+    without_values,
+)
 from ..ledger._ledger import thrown_away
-from ..linear_model._base import _of_one_type
+from ..linear_model._base import _encode, _of_one_type
 from ._data_independent import PUBLIC, TakenFromRows
 from ._search import of_any_draw
 from ._structure import (
@@ -75,6 +84,7 @@ class PublicFacts:
     n_classes: tuple[int, ...] = ()  # of each target, if those are labels
     has_all_labels: bool = True
     n_persons: int = 0  # where steps that take groups are given some
+    labels: object = None  # which are refused as a fit would, before anything is spent
 
     @classmethod
     def of(cls, X, y=None, n_samples=None, groups=None):
@@ -95,8 +105,10 @@ class PublicFacts:
         y = y.toarray() if hasattr(y, "toarray") else y
         labels = without_values(np.asarray, without_values(_of_one_type, y, name="y"), name="y")
         columns = labels.reshape(len(labels), -1).T
+        if any(without_values(are_missing, column, name="y") for column in columns):
+            raise ValueError(f"y contains NaN: {CURE_OF_LABELS}")
         n_classes = tuple(len(without_values(np.unique, column, name="y")) for column in columns)
-        return cls(_head(X), n_samples, len(columns), n_classes, len(labels) >= n_samples)
+        return cls(_head(X), n_samples, len(columns), n_classes, len(labels) >= n_samples, labels=y)
 
     @property
     def default_delta(self):
@@ -109,9 +121,17 @@ class PublicFacts:
             raise ValueError(f"Give y: {type(step).__name__} takes as many targets as it has.")
         if not is_classifier(step):
             return self.n_targets
+        self._check_labels(step)
         if step.classes is None and not (self.n_classes and self.has_all_labels):
             raise ValueError(_NO_LABELS.format(type(step).__name__))
         return self.n_classes[0] if step.classes is None else len(step.classes)
+
+    def _check_labels(self, step):
+        if self.labels is None or not is_of_library(step) or (step.classes is None and not self.has_all_labels):
+            return
+        y = without_values(_of_one_type, self.labels, name="y")
+        _, y = validate_data(clone(step), np.zeros((len(y), 1)), y)
+        _encode(y, step.classes)
 
 
 @dataclass(frozen=True)
@@ -304,7 +324,8 @@ def _members(model, facts):
     if kind in (VotingClassifier, VotingRegressor):
         named = [(name, member) for name, member in model.estimators if member != "drop"]
         model.estimators_ = [member for _, member in named]
-        yield from ((name, member, facts) for name, member in named)
+        encoded = replace(facts, labels=None)
+        yield from ((name, member, encoded) for name, member in named)
     if kind in (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor):
         of_members = list(_facts_of_members(kind, facts))
         model.estimators_ = [clone(model.estimator) for _ in of_members]
@@ -317,14 +338,14 @@ def _facts_of_members(kind, facts):
     """Yield what is public of the labels that each of the members gets."""
     if kind is not OneVsRestClassifier:
         for target in range(facts.n_targets):
-            yield replace(facts, n_targets=1, n_classes=facts.n_classes[target : target + 1])
+            yield replace(facts, n_targets=1, n_classes=facts.n_classes[target : target + 1], labels=None)
         return
     if not (facts.n_classes and facts.has_all_labels):
         raise ValueError(_NO_LABELS.format(kind.__name__))
     # One problem for each of more than two classes, or for each column of several labels.
     n_problems = facts.n_targets if facts.n_targets > 1 else max(facts.n_classes[0], 1)
     for _ in range(1 if facts.n_targets == 1 and n_problems == 2 else n_problems):
-        yield replace(facts, n_targets=1, n_classes=(2,))
+        yield replace(facts, n_targets=1, n_classes=(2,), labels=None)
 
 
 def _joined(path, name):
