@@ -125,15 +125,19 @@ def _folds_share_no_noise(case):
 
 
 def _rows_and_classes_share_no_noise(case):
-    has_jobs = "n_jobs" in case.estimator.get_params(deep=False)
-    ways = [case, replace(case, estimator=case.new(n_jobs=2))] if has_jobs else [case]
-    return next(filter(None, map(_shared_noise, ways)), "")
+    reason = _shared_noise(case, _N_ROWS)
+    if not reason and "n_jobs" in case.estimator.get_params(deep=False):
+        reason = _shared_noise(replace(case, estimator=case.new(n_jobs=2)), len(case.X))
+    if not reason and case.at_transform and _repeats(case):
+        reason = "draws one noise for several of very many rows"
+    return _fresh(reason, "draw noise for each number.")
 
 
-def _shared_noise(case):
+def _shared_noise(case, n_rows):
+    """Say which rows or columns share their noise, if any; of transforms, of so many rows."""
     if case.at_transform:
         # More rows than a block of noise has, and no two that stand apart as the blocks do are always the same.
-        data, other = case.X[np.random.default_rng(0).integers(len(case.X), size=(2, _N_ROWS))]
+        data, other = case.X[np.random.default_rng(0).integers(len(case.X), size=(2, n_rows))]
     else:
         data, other = case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])  # rows that stand twice
     first = _released(case, data)
@@ -148,9 +152,7 @@ def _shared_noise(case):
     for name in here:
         for axis, what in ((1, "rows"), (2, "columns")):
             if _shares(np.moveaxis(here[name], axis, 2), np.moveaxis(there[name], axis, 2)):
-                return _fresh(f"draws one noise for several {what} of {name}", "draw noise for each number.")
-    if case.at_transform and _repeats(case):
-        return _fresh("draws one noise for several of very many rows", "draw noise for each number.")
+                return f"draws one noise for several {what} of {name}"
     return ""
 
 
