@@ -1002,6 +1002,15 @@ class ClipsToAListOfNow(NoisyRows):
         return super().transform(np.clip(self._read(X, reset=False), low / 2, high / 2))
 
 
+class WeighsByAListOfNow(NoisyRows):
+    def __init__(self, *, epsilon=1.0, max_change=1.0, weights=None):
+        super().__init__(epsilon=epsilon, max_change=max_change)
+        self.weights = weights
+
+    def transform(self, X):
+        return super().transform(self._read(X, reset=False) * self.weights)
+
+
 class MultipliesInTheTypeOfTheBound(Means):
     def sensitivity(self, X):
         return 2 * self.bound * X.shape[1] ** 0.5
@@ -1106,6 +1115,7 @@ UNTRIED = [
     (KeepsTheLastGroup(), "names_of_people_are_kept_nowhere"),
     (CentresImages(), "storage_is_irrelevant"),
     (ClipsToAListOfNow(bounds=[(-10, 10)] * 6), "parameters_set_after_fit_change_nothing"),
+    (WeighsByAListOfNow(weights=[1.0] * 6), "parameters_set_after_fit_change_nothing"),
     (MultipliesInTheTypeOfTheBound(), "types_of_parameters_are_irrelevant"),
     (RepeatsItsNoiseAfterAThousandRows(), "rows_and_classes_share_no_noise"),
     (SeededByAParameter(), "seeds_repeat_no_noise"),
@@ -1125,6 +1135,21 @@ def test_the_contract_catches_what_shows_in_other_tables_and_calls(estimator, na
     """Later releases, tables of one sign, prints, other names, small types, very many rows: none was looked at."""
     with pytest.raises(AssertionError, match=name):
         contract_of(estimator, name)()
+
+
+class RefusesConstantColumns(Means):
+    def looked_at(self, X):
+        if (np.ptp(X, axis=0) == 0).any():
+            raise ValueError("Some columns are constant.")
+        return X
+
+
+def test_what_raises_within_a_check_is_named_with_it():
+    """It ended the checks with an error of its own, which named no check."""
+    with pytest.raises(
+        AssertionError, match="attributes_hold_nothing_of_the_rows: RefusesConstantColumns raises Value"
+    ):
+        contract_of(RefusesConstantColumns(), "attributes_hold_nothing_of_the_rows")()
 
 
 @pytest.mark.parametrize("kind", [TwoReleases, QuotesUnknownLabels], ids=lambda kind: kind.__name__)
