@@ -78,12 +78,14 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       transform? Do predict and score of what releases at its fit draw no noise?
     - **Noise.** Is it new in each call, copy, pickle, thread, fork and fold, and under equal seeds of numpy, of Python,
       of `random_state` and of parameters named seed? Do rows, columns and classes move apart, also with ``n_jobs=2``?
-      Do 600 rows share none, and are 10,000 equal rows released as different numbers? Does every number that transform
-      and `fit_transform` release vary? Does a seed of :func:`~skdprp.testing.reproducible_noise` mark the guarantee?
+      Do 600 rows share none, and are 10,000 equal rows released as different numbers, unless as bits? Does every number
+      that transform and `fit_transform` release vary? Does a seed of :func:`~skdprp.testing.reproducible_noise` mark
+      the guarantee?
     - **What is kept and said.** Attributes of the fitted object, what a pickle of it has, its repr, its report, and the
-      warnings, prints and logs of fit, transform and predict: are they the same where rows are others and all released
-      numbers are replayed from a first fit? Do they have a number of the rows, or a sum of equal rows, with all digits?
-      Does the pickle have names of an index or of groups? Do warnings point at the line that calls?
+      warnings, prints and logs of fit, transform and predict: are they the same where rows, or the weight or group of
+      one row, are others and all released numbers are replayed from a first fit? Do they have a number of the rows, or
+      a sum of equal rows, with all digits? Does the pickle have names of an index or of groups? Do warnings point at
+      the line that calls?
     - **Rows.** Are they left as they are given? Is the same released of them as arrays of several orders, lists, frames
       (also with unsorted and repeated names), CSR of several forms, float32 and, of whole numbers, uint8, int8 and
       float16? Is the release of a row the same alone, first, last, beside larger and empty ones and, if this library
@@ -94,7 +96,7 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     - **Audits** of one or a few pairs of neighbours: `neighbours`, or those described there.
 
     The replays, scales and moves are compared where all noise is drawn by this library. Of other noise, only what comes
-    out is looked at, by audits, and neither its scale nor its sensitivity. Of bits, nothing is replayed.
+    out of several calls is compared, and neither its scale nor its sensitivity. Of bits, nothing is replayed.
 
     Examples
     --------
