@@ -91,8 +91,8 @@ display = PrivacyUtilityDisplay.from_estimator(model, X, y, epsilons=[0.05, 0.1,
 display.plot(public_data=True)
 
 # %%
-# ``check_private_estimator`` checks what every private estimator has to fulfil: its parameters, rows, errors, warnings,
-# attributes, noise, reports and guarantees. A check that fails says what to do.
+# ``check_private_estimator`` calls it on a fixed set of tables, and looks for faults in what it refuses, says, keeps
+# and releases. A check that fails says what to do; passing proves nothing.
 check_private_estimator(DPNearestCentroid())
 
 # %%

@@ -12,10 +12,13 @@ from ..audit._epsilon import audits_of
 from ..audit._trials import trials_of
 from ..guarantee import Definition
 from ..mechanisms import gaussian_profile
+from ..mechanisms.gaussian_laplace import laplace_profile
 from ..mechanisms.mutual_information import information_delta
-from ._case import FAR, SURE, error_of
+from ._case import FAR, NEAR, SURE, error_of
 from ._contents import flat
-from ._tape import GAUSSIAN, LAPLACE, tape_of
+from ._tape import GAUSSIAN, LAPLACE, played_tapes
+
+_ROUNDED_DOWN = 1 - 2.0**-32  # as calibrations round noise up
 
 
 def _audit_refutes_nothing(case):
@@ -28,11 +31,12 @@ def _audit_refutes_nothing(case):
     return ""
 
 
-def _first_noise_is_enough(case):
-    """The first numbers that noise is added to are no further apart, between neighbours, than it can hide.
+def _noise_is_enough(case):
+    """The numbers that noise is added to are no further apart, between neighbours, than all of it can hide.
 
     This is exact, where the noise is that of this library; the classes of this library have proofs and audits of their
-    own. Noise that is drawn before, and not added to any number, might hide more.
+    own. Later numbers may follow from what was released before, so that both neighbours release the same here. Noise
+    that is drawn before, and not added to any number, might hide more.
     """
     guarantee = case.fitted.guarantee_
     if guarantee.definition is not Definition.DP or not math.isfinite(guarantee.epsilon):
@@ -40,47 +44,65 @@ def _first_noise_is_enough(case):
     if not isinstance(error_of(lambda: worst_neighbours(case.fit(), *case.data)), TypeError):
         return ""
     for pair in [*_pairs_of_stranger(case), *_pairs_beyond_bounds(case)]:
-        tapes = [tape_of(partial(_release_of, case, data)) for data in pair]
-        if None in tapes or not all(tape.is_first_noise for tape in tapes):
-            continue
-        (kind, scale, one), (_, other_scale, other) = (tape[0] for tape in tapes)
-        if one.shape != other.shape or scale != other_scale or not scale or kind not in (GAUSSIAN, LAPLACE):
-            continue  # other checks ask what noise depends on
-        move = (one - other).ravel()
-        if not move.any():
-            continue
-        if kind == GAUSSIAN:
-            delta = gaussian_profile(guarantee.epsilon, scale=scale, sensitivity=np.linalg.norm(move))
-            is_enough = delta <= guarantee.delta
-        else:  # of several numbers that move there is no profile here
-            is_enough = guarantee.delta > 0 or np.abs(move).sum() <= guarantee.epsilon * scale
-        if not is_enough:
+        moves = _moves(*played_tapes(partial(_release_of, case), *pair))
+        normal, others = (np.concatenate([[0.0], *moves[kind]]) for kind in (GAUSSIAN, LAPLACE))
+        mu, sums = np.linalg.norm(normal), np.abs(others).sum()
+        deltas = [gaussian_profile(guarantee.epsilon, scale=1.0, sensitivity=mu) if mu else 0.0]
+        if guarantee.delta == 0 and not mu:
+            deltas.append(float(sums * _ROUNDED_DOWN > guarantee.epsilon))
+        elif sums:  # of one number alone, as of several that move there is no profile here
+            deltas.append(laplace_profile(guarantee.epsilon, scale=1.0, sensitivity=np.abs(others).max()))
+        if max(deltas) > guarantee.delta:
             return (
-                f"does not keep {guarantee!r}: two neighbours move what noise of scale {scale:.6g} is added to by "
-                f"{np.linalg.norm(move):.6g}. Look for a sensitivity that is too small, or for rows that are not "
-                "clipped to the bounds that it is computed from."
+                f"does not keep {guarantee!r}: two neighbours move what noise is added to by {max(mu, sums):.6g} times "
+                "its scale. Look for a sensitivity that is too small, for rows that are not clipped to the bounds that "
+                "it is computed from, or for several releases that spend the same epsilon."
             )
     return ""
+
+
+def _moves(tape, other):
+    """How far two neighbours are apart, in scales of the noise, by kind of noise."""
+    moves = {GAUSSIAN: [], LAPLACE: []}
+    for (kind, scale, one), (*others, values) in zip(
+        tape[: tape.n_undisturbed], other[: other.n_undisturbed], strict=False
+    ):
+        if [kind, scale] != others or one.shape != values.shape or kind not in moves or not scale:
+            break  # other checks ask what noise depends on
+        moves[kind].append((one - values).ravel() / scale)
+    return moves
+
+
+def _pairs_beyond_bounds(case):
+    """Neighbours of which one has a row, a target or both beyond all usual bounds, or both have, on either side."""
+    if case.by_distance:
+        return []
+    adjacency, row = case.fitted.guarantee_.adjacency, -2
+    is_replaced = adjacency is not None and adjacency.relation is Relation.REPLACE_ONE
+    usual, empty, pairs = _with_another(case, row), _with_row(case, row, 0 * case.X[row]), []
+    for distance in (FAR, NEAR):
+        far = case.beyond(row, distance)
+        opposite, beyond = (_with_row(case, row, sign * far) for sign in (-1, 1))
+        pairs += [(usual, beyond)]
+        pairs += [(opposite, beyond), (empty, beyond)] if is_replaced else []
+        if case.y is not None:
+            labels = [_with_label(case, row, sign * distance) for sign in (1, -1)]
+            pairs += [(usual, (case.X, labels[0]))] if is_regressor(case.estimator) else []
+            pairs += [[(X, y) for y in labels] for X in (case.X, beyond[0])] if is_replaced else []
+    if case.at_transform:
+        pairs = [tuple(data[0][[row]] for data in pair) for pair in pairs]
+    return _accepted(partial(_release_of, case), pairs)
 
 
 def _release_of(case, data):
     return case.fitted.transform(data) if case.at_transform else case.fit(*data)
 
 
-def _pairs_beyond_bounds(case):
-    """Neighbours of which one has a row, or a target, beyond all usual bounds."""
-    if case.by_distance:
-        return []
-    row = -2
-    others = [_with_row(case, row, FAR * np.where(case.X[row], case.X[row], 1.0))]
-    if is_regressor(case.estimator):
-        y = case.y.copy()
-        y[row] = FAR
-        others.append((case.X, y))
-    usual = _with_another(case, row)  # of a row that comes or goes, the blank one
-    if case.at_transform:
-        usual, others = usual[0][[row]], [other[0][[row]] for other in others]
-    return [(usual, other) for other in others if error_of(partial(_release_of, case, other)) is None]
+def _with_label(case, row, target):
+    """Labels or targets with another one in a row: a target, or the first or the last class, by its sign."""
+    y = case.y.copy()
+    y[row] = target if is_regressor(case.estimator) else np.unique(case.y)[0 if target > 0 else -1]
+    return y
 
 
 def _audit_catches_the_weakened(case):
@@ -139,8 +161,8 @@ def _pairs_of_stranger(case):
         pairs = [(case.data, _with_another(case, row))]
     if case.at_transform:
         pairs = [tuple(data[0][[row]] for data in pair) for pair in pairs]
-        return _accepted(case.fitted.transform, pairs)
-    return _accepted(lambda data: case.fit(*data), pairs)
+        return _accepted(case.fitted.transform, pairs) or pairs
+    return _accepted(lambda data: case.fit(*data), pairs) or pairs
 
 
 def _rows_apart(case, row):
@@ -177,12 +199,12 @@ def _with_row(case, row, numbers):
 
 
 def _accepted(release, pairs):
-    """Pairs of which both can be released; all of them, if none can."""
-    return [pair for pair in pairs if all(error_of(partial(release, data)) is None for data in pair)] or pairs
+    """Pairs of which both can be released."""
+    return [pair for pair in pairs if all(error_of(partial(release, data)) is None for data in pair)]
 
 
 CHECKS = (
-    _first_noise_is_enough,
+    _noise_is_enough,
     _audit_refutes_nothing,
     _audit_catches_the_weakened,
 )

@@ -15,7 +15,8 @@ from ._tape import tape_of
 
 SURE = 1 - 1e-9  # confidence of the audits
 NUMBERS, INTEGERS, BITS = 4, 64, 1024  # how many, drawn twice, come out alike less than once in 10^9 times
-FAR = 2.0**20  # times a row, which is then beyond all usual bounds
+FAR, NEAR = 2.0**20, 2.0**10  # times a row, which is then beyond all usual bounds, or beyond most
+MANY = 10_000  # rows of one call of transform
 _CELLS = 2.0**10  # to a unit: noise lies on finer grids
 
 
@@ -55,12 +56,43 @@ class Case:
     @cached_property
     def odd(self):
         """Data with an empty row and with one beyond all usual bounds, in one table or in two, as far as accepted."""
-        empty, far = self.X.copy(), self.X.copy()
-        empty[1], far[-2] = 0.0, FAR * np.where(far[-2], far[-2], 1.0)
-        both = far.copy()
-        both[1] = 0.0
-        tables = [(X, *self.data[1:]) for X in (both, empty, far)]
-        return tables[:1] if self._accepts(tables[0]) else list(filter(self._accepts, tables[1:]))
+        empty = self.X.copy()
+        empty[1] = 0.0
+        tables = []
+        for distance in (FAR, NEAR):
+            far = self.X.copy()
+            far[-2] = self.beyond(-2, distance)
+            both = np.where(empty == self.X, far, empty)
+            tables += [(X, *self.data[1:]) for X in (both, empty, far)]
+            if self._accepts(tables[-3]):
+                return tables[-3:-2]
+        return list(filter(self._accepts, tables))
+
+    def beyond(self, row, distance=FAR):
+        """Return a row so many times as long, in all columns."""
+        return distance * np.where(self.X[row], self.X[row], 1.0)
+
+    @cached_property
+    def unlike(self):
+        """Data with what usual ones have not, as far as accepted: a column of zeros, few values, one sign."""
+        empty = self.X.copy()
+        empty[:, -1] = 0.0
+        positive = np.abs(self.X) + 2.0**-10
+        rows = [empty, np.sign(self.X), positive, -positive, (self.X > 0).astype(self.X.dtype)]
+        targets = [np.rint(self.y), np.abs(self.y), -np.abs(self.y)] if is_regressor(self.estimator) else []
+        tables = [*((X, *self.data[1:]) for X in rows), *((self.X, y) for y in targets)]
+        return list(filter(self._accepts, tables))
+
+    @cached_property
+    def one_class(self):
+        """Data of one class alone, for classifiers that take them."""
+        data = (self.X, np.full_like(self.y, self.y[0])) if is_classifier(self.estimator) else ()
+        return [data] if data and self._accepts(data) else []
+
+    @cached_property
+    def strange(self):
+        """All of these in which a warning, or the scale of noise, is no more than what is known in common."""
+        return [*self.odd, *self.unlike, *(() if self.fitted.guarantee_.given else self.one_class)]
 
     def _accepts(self, data):
         fit = partial(self.fit, *data)
@@ -110,6 +142,10 @@ class Case:
         fits = [numbers_in(self.new().fit(*self.data)) for _ in range(INTEGERS)]
         common = sorted(filter(_is_fitted, set.intersection(*map(set, fits))))
         return [name for name in common if any(not equal(fit[name], fits[0][name]) for fit in fits)] or common
+
+    def released(self, data):
+        """Release some data, by a fit or by a transform."""
+        return self.fitted.transform(data[0]) if self.at_transform else self.fit(*data)
 
     def release(self, fitted=None):
         """Numbers that one release gives, by name: of a fitted estimator, or of a new one."""

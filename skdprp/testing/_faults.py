@@ -5,6 +5,8 @@ import math
 import numpy as np
 from sklearn.base import is_regressor
 
+from ._case import FAR
+
 _SECRETS = "the first secret", "the second one"
 
 
@@ -40,6 +42,12 @@ def _with_cell(rows, i, cell):
     return rows
 
 
+def _with_label(y, number, text):
+    y = y.copy() if y.dtype.kind in "iuf" else y.astype(object)
+    y[0] = text if y.dtype == object else number
+    return y
+
+
 _SPOILED_ROWS = {
     "text in a cell": lambda rows, i: _with_cell(rows, i, _SECRETS[i]),
     "None in a cell": lambda rows, i: _with_cell(rows, i, None),
@@ -60,4 +68,5 @@ _SPOILED_LABELS = {
     "labels with fractions": lambda y, i: np.linspace(0, 1, len(y)) ** (1 + i),
     "labels of several columns": lambda y, i: np.column_stack([y, y[::-1]]),
     "too few labels": lambda y, i: y[:-1],
+    "one label or target unlike all others": lambda y, i: _with_label(y, (i + 1) * FAR, _SECRETS[i]),
 }

@@ -8,6 +8,7 @@ import pickle
 import random
 import threading
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
@@ -15,7 +16,7 @@ import numpy as np
 from sklearn.model_selection import cross_validate
 
 from .._noise import reproducible_noise
-from ._case import BITS, INTEGERS, NUMBERS, dense, error_of, needed
+from ._case import BITS, INTEGERS, MANY, NUMBERS, dense, error_of, needed
 from ._contents import numbers_in
 from ._tape import SHARE_OF_NOISE
 
@@ -55,14 +56,15 @@ def _copies_share_no_noise(case):
 
 
 def _seeds_repeat_no_noise(case):
-    sequences = {}
+    sequences, names = {}, case.estimator.get_params(deep=False)
+    seeds = case.public_seed | {name: 0 for name in names if "seed" in name}
     # Noise of numpy or Python follows these seeds, and so would that of an attacker who guesses them.
     kept = random.getstate(), np.random.get_state()  # noqa: NPY002
     try:
         for name in ("one clone", "another of the same seeds"):
             random.seed(0)
             np.random.seed(0)  # noqa: NPY002
-            sequences[name] = _draws(case, case.new(**case.public_seed).fit(*case.data))
+            sequences[name] = _draws(case, case.new(**seeds).fit(*case.data))
     finally:
         random.setstate(kept[0])
         np.random.set_state(kept[1])  # noqa: NPY002
@@ -123,9 +125,19 @@ def _folds_share_no_noise(case):
 
 
 def _rows_and_classes_share_no_noise(case):
+    reason = _shared_noise(case, _N_ROWS)
+    if not reason and "n_jobs" in case.estimator.get_params(deep=False):
+        reason = _shared_noise(replace(case, estimator=case.new(n_jobs=2)), len(case.X))
+    if not reason and case.at_transform and _repeats(case):
+        reason = "draws one noise for several of very many rows"
+    return _fresh(reason, "draw noise for each number.")
+
+
+def _shared_noise(case, n_rows):
+    """Say which rows or columns share their noise, if any; of transforms, of so many rows."""
     if case.at_transform:
         # More rows than a block of noise has, and no two that stand apart as the blocks do are always the same.
-        data, other = case.X[np.random.default_rng(0).integers(len(case.X), size=(2, _N_ROWS))]
+        data, other = case.X[np.random.default_rng(0).integers(len(case.X), size=(2, n_rows))]
     else:
         data, other = case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])  # rows that stand twice
     first = _released(case, data)
@@ -140,8 +152,18 @@ def _rows_and_classes_share_no_noise(case):
     for name in here:
         for axis, what in ((1, "rows"), (2, "columns")):
             if _shares(np.moveaxis(here[name], axis, 2), np.moveaxis(there[name], axis, 2)):
-                return _fresh(f"draws one noise for several {what} of {name}", "draw noise for each number.")
+                return f"draws one noise for several {what} of {name}"
     return ""
+
+
+def _repeats(case):
+    """Whether two of very many equal rows are released as the same numbers, so many that chance repeats none."""
+    release, rows = lambda rows: dense(case.fitted.transform(rows)), np.repeat(case.X[:1], MANY, axis=0)
+    one = release(rows[:1])
+    if needed(one) == BITS:  # too many draws
+        return False
+    draws = np.hstack([release(rows) for _ in range(math.ceil(2 * needed(one) / one.size))])
+    return len(np.unique(draws, axis=0)) < MANY
 
 
 def _every_number_has_noise(case):

@@ -5,6 +5,8 @@ import math
 import pickle
 import warnings
 from collections import Counter
+from contextlib import suppress
+from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -14,10 +16,12 @@ from sklearn.ensemble import VotingClassifier, VotingRegressor
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline, make_union
 
+from .._noise import last_seeded_draw
 from ..guarantee import Definition, PrivacyGuarantee, PrivacyWarning, compose
 from ..ledger import PrivacyLedger
 from ..report import privacy_report
 from ._case import dense, error_of
+from ._heard import use
 from ._tape import same_tape, taped
 
 
@@ -76,12 +80,14 @@ def _types_of_parameters_are_irrelevant(case):
         with np.errstate(over="ignore"):
             kinds = [kind for kind in _TYPES if is_whole == issubclass(kind, Integral)]
             near = [np.asarray(value).astype(kind)[()] for kind in kinds]
+        near += [] if is_whole else [np.uint8(255)]  # of which twice as much is less
         facts = {}  # of numbers of Python, which several types may stand for
         for typed in near:
             plain = typed.item()
             if plain not in facts:
-                error = error_of(lambda name=name, plain=plain: case.fit(**{name: plain}))
-                facts[plain] = None if error else _facts(case, **{name: plain})
+                facts[plain] = None
+                with suppress(Exception):
+                    facts[plain] = _facts(case, **{name: plain})
             if facts[plain] is None:
                 continue  # rounded out of its range
             error = error_of(lambda name=name, typed=typed: case.fit(**{name: typed}))
@@ -162,6 +168,8 @@ def _ledgers_have_every_release(case):
         of_fit = len(ledger.entries)
         if case.at_transform:
             error = error or error_of(lambda: fitted.transform(case.X))
+    if not error and not case.at_transform and _draws_noise(partial(use, fitted, case.data)):
+        return "draws noise when it predicts or scores, which no report charges: release at the fit, once."
     entered, cure = (
         [entry.guarantee for entry in ledger.entries],
         "draw noise in `with skdprp.ledger.entry(guarantee):`.",
@@ -171,6 +179,14 @@ def _ledgers_have_every_release(case):
     if of_fit == case.at_transform or entered != [fitted.guarantee_]:
         return f"enters {of_fit} releases into an open ledger at its fit, and {entered!r} in all: {cure}"
     return ""
+
+
+def _draws_noise(call):
+    """Whether a call draws noise of this library, or reaches where that would be added."""
+    with taped() as tape:
+        before = last_seeded_draw()
+        call()
+        return bool(tape) or last_seeded_draw() != before
 
 
 CHECKS = (

@@ -6,6 +6,7 @@ import sys
 from contextlib import suppress
 from functools import partial
 from inspect import signature
+from itertools import product
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -18,13 +19,15 @@ from ..mechanisms.mutual_information import information_delta
 from ..report import privacy_report
 from ._case import INTEGERS, SURE, dense, error_of
 from ._contents import fingerprints, numbers_in
+from ._heard import heard, use
 from ._storage import frame_of
-from ._tape import Played, tape_of, taped
+from ._tape import Played, played_tapes, taped
 
 _N_ALIKE = 3  # fits that agree, before any more are made
 _DIGITS = 1 - 2.0**-10 / math.pi  # makes numbers with so many digits that three fits hold one of them by no chance
 _ERROR = 2.0**-44  # relative, of sums and means of equal numbers
-_NUMBERED = 0x5AC3_96E1_7B00  # labels of people from here on, which six bytes hold and chance does not
+_PERSON = "person 5ac396e1 "  # which begins names that nothing else has
+_NUMBERED = 0x5AC3_96E1_7B2D << 16  # labels of people from here on, whose upper six bytes chance seldom writes
 _N_STEPS = 10_000  # fits: where these prove nothing, neither would any number that somebody waits for
 
 
@@ -52,13 +55,13 @@ def _attributes_hold_nothing_of_the_rows(case):
 
 
 def _everything_follows_from_releases(case):
-    """If fits to other rows release the same numbers, all that they hold and return is the same, too.
+    """If fits to other rows release the same numbers, all that they hold, say and return is the same, too.
 
     Asked where all noise is of this library: a tape plays the numbers of one fit in place of the releases of another.
     """
     if case.fitted.guarantee_.definition is not Definition.DP:
         return ""
-    tables = (_nearly_all_alike(case), *case.odd, *_unlike(case), *_rare(case))
+    tables = (_nearly_all_alike(case), *case.odd, *case.unlike, *case.one_class, *_rare(case))
     for usual, others in ((case.data, tables), *_with_weights_or_groups(case)):
         with taped() as recorded:
             if error_of(lambda usual=usual: _played_once(case, usual)) is not None:
@@ -74,10 +77,14 @@ def _everything_follows_from_releases(case):
             if _layout(tape) != _layout(other_tape):
                 continue  # other checks ask what noise depends on
             for name in sorted(first.keys() | other.keys()):
-                if first.get(name) == again.get(name) != other.get(name):
+                if first.get(name) == again.get(name) != other.get(name) and all(
+                    # What is seldom other by itself, as a time in whole seconds is, tells of no row.
+                    played(usual)[0].get(name) != played(data)[0].get(name)
+                    for _ in range(INTEGERS)
+                ):
                     return (
-                        f"holds or returns {name}, which differs where the rows do and all that was released is the "
-                        "same: let all else follow from what was released."
+                        f"holds, says or returns {name}, which differs where the rows do and all that was released is "
+                        "the same: let all else follow from what was released."
                     )
     return ""
 
@@ -92,14 +99,6 @@ def _with_weights_or_groups(case):
             yield (*data, {name: usual}), [(*data, {name: other})]
 
 
-def _use(fitted, data):
-    """Predict and score the rows of a fit, as anybody does, and keep nothing of what that returns."""
-    X, *y = data
-    for name, arguments in (("predict", (X,)), ("score", (X, *y)), ("transform", (X,))):
-        if hasattr(fitted, name):
-            error_of(partial(getattr(fitted, name), *arguments))
-
-
 def _layout(tape):
     """Kind, scale and shape of each release."""
     return [(kind, scale, values.shape) for kind, scale, values in tape]
@@ -110,7 +109,7 @@ def _played_once(case, data):
     *data, known = data if isinstance(data[-1], dict) else (*data, {})
     fitted = case.new(**case.public_seed).fit(*data, **known)
     if not case.at_transform:
-        _use(fitted, data)
+        use(fitted, data)
         return fitted, {}
     by_fit = case.new(**case.public_seed).fit_transform(*data)
     return fitted, {"transform": dense(fitted.transform(data[0])), "fit_transform": dense(by_fit)}
@@ -118,23 +117,9 @@ def _played_once(case, data):
 
 def _state_played(case, recorded, data):
     """What a fit holds, and a transform returns, that release what was recorded, and their tape."""
-    with taped(Played(recorded)) as tape:
+    with taped(Played(recorded)) as tape, heard() as said:
         fitted, returned = _played_once(case, data)
-    return fingerprints(fitted) | {name: values.tobytes() for name, values in returned.items()}, list(tape)
-
-
-def _unlike(case):
-    """Data with what usual ones have not: a column of zeros, few values, one sign, one class, whole targets."""
-    empty = case.X.copy()
-    empty[:, -1] = 0.0
-    positive = np.abs(case.X) + 2.0**-10
-    tables = [empty, np.sign(case.X), positive, -positive, (case.X > 0).astype(case.X.dtype)]
-    targets = []
-    if is_classifier(case.estimator):
-        targets = [np.full_like(case.y, case.y[0])]
-    elif is_regressor(case.estimator):
-        targets = [np.rint(case.y), np.abs(case.y), -np.abs(case.y)]
-    return [*((X, *case.data[1:]) for X in tables), *((case.X, y) for y in targets)]
+    return said | fingerprints(fitted) | {name: values.tobytes() for name, values in returned.items()}, list(tape)
 
 
 def _held_numbers(case):
@@ -167,21 +152,20 @@ def _has_sums_of(numbers, held, n_rows):
 
 def _names_of_people_are_kept_nowhere(case):
     """The index of a table, and labels that say whose rows are whose, name people: no pickle holds them."""
-    names, numbers, given = [f"person {i}" for i in range(len(case.X))], _NUMBERED + np.arange(len(case.X)), [{}]
+    places = range(len(case.X))
+    people = np.array([f"{_PERSON}{i}" for i in places], dtype=object), _NUMBERED + np.arange(len(places))
+    given = [{}]
     if "groups" in signature(case.estimator.fit).parameters:
-        given += [{"groups": np.array(names, dtype=object)}, {"groups": numbers}]
-    # A name as text is pickled and as arrays of texts are, and a number of six bytes as both are.
-    as_text, as_array = names[1].encode(), names[1].encode(f"utf-32-{sys.byteorder[0]}e")
-    written = as_text, as_array, int(numbers[1]).to_bytes(6, "little")
-    with suppress(ImportError):
-        tables = [frame_of(part, index=names) for part in case.data]
-        data = [tables[0], *(table.squeeze(axis=1) for table in tables[1:])]
-        for groups in given:
+        given += [{"groups": groups} for groups in people]
+    for index, groups in product(people, given):
+        with suppress(ImportError):
+            tables = [frame_of(part, index=index) for part in case.data]
+            data = [tables[0], *(table.squeeze(axis=1) for table in tables[1:])]
             fitted = case.new()
             with suppress(TypeError, ValueError):  # what takes no frame, or no groups, keeps none
                 fitted.fit(*data, **groups)
-                _use(fitted, data)
-            if any(name in held for held in _pickled(fitted) for name in written):
+                use(fitted, data)
+            if any(name in held for held in _pickled(fitted) for name in _WRITTEN):
                 return "holds names of people, of an index or of groups, in what a pickle of it has: keep none of them."
     return ""
 
@@ -191,32 +175,36 @@ def _pickled(fitted):
         yield pickle.dumps(fitted)
 
 
+# A name as text is pickled and as arrays of texts are, and a number as both are: what all of them have.
+_WRITTEN = (
+    _PERSON.encode(),
+    _PERSON.encode(f"utf-32-{sys.byteorder[0]}e"),
+    (_NUMBERED >> 16).to_bytes(6, sys.byteorder),
+)
+
+
 def _scales_tell_nothing_of_the_rows(case):
     guarantee = case.fitted.guarantee_
     if guarantee.definition is Definition.INDIVIDUAL_DP or not math.isfinite(guarantee.epsilon):  # as audits leave them
         return ""
-    for data in (_nearly_all_alike(case), *case.odd):
+    for data in (_nearly_all_alike(case), *case.strange):
         # Of other randomness, which no tape repeats, scales may depend: not so that they differ each time.
-        if all(_scales_differ(_tape(case, case.data), _tape(case, data)) for _ in range(INTEGERS)):
+        if all(_scales_differ(case, data) for _ in range(INTEGERS)):
             return (
-                "draws noise of another scale, or for more numbers, where the rows are others: take bounds from what "
-                "is public, and none from the rows."
+                "draws noise of another scale, or for more numbers, where the rows are others and all that was "
+                "released before is the same: take bounds from what is public, and none from the rows."
             )
     return ""
 
 
-def _tape(case, data):
-    """What reaches the noise in the first release of some data."""
-    return tape_of(lambda: case.fitted.transform(data[0]) if case.at_transform else case.fit(*data)) or []
-
-
-def _scales_differ(tape, other):
-    """Whether the noise of two releases has other scales, or sizes, before anything that differs was released."""
+def _scales_differ(case, data):
+    """Whether noise has other scales, or sizes, than of usual data, although the same was released before."""
+    tape, other = played_tapes(case.released, case.data, data)
     for (kind, scale, values), (other_kind, other_scale, others) in zip(tape, other, strict=False):
         if (kind, scale, values.shape) != (other_kind, other_scale, others.shape):
             return True
-        if not np.array_equal(values, others):
-            return False  # on what is released, all that follows may depend
+        if kind == "flip" and not np.array_equal(values, others):
+            return False  # bits are not played: on what is released, all that follows may depend
     return len(tape) != len(other)
 
 
@@ -289,14 +277,15 @@ def _half_of(here, there):
 
 def _state(case, data):
     """Everything that a fitted estimator holds, and says of itself."""
-    fitted = case.new(**case.public_seed).fit(*data)
-    _use(fitted, data)
+    with heard() as said:
+        fitted = case.new(**case.public_seed).fit(*data)
+        use(fitted, data)
     texts = {
         "its repr": repr(fitted),
         "its guarantee": str(fitted.guarantee_),
         "its report": repr(privacy_report(fitted)),
     }
-    return fingerprints(fitted) | {name: ("str", text) for name, text in texts.items()}
+    return said | fingerprints(fitted) | {name: ("str", text) for name, text in texts.items()}
 
 
 def _fits_that_prove(guarantee):

@@ -12,15 +12,13 @@ from sklearn import config_context
 from sklearn.utils import get_tags
 
 from ._case import FAR, dense, equal, error_of
-from ._contents import numbers_in
+from ._contents import fingerprints, numbers_in
 from ._faults import faults, printed
+from ._heard import PASSING
 from ._storage import indistinct
 from ._tape import same_tape
 
 _CALLER = "<the line that calls>"
-
-
-_PASSING = (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
 
 
 def _parameters_without_guarantee_are_refused(case):
@@ -77,7 +75,7 @@ def _warnings_point_at_the_caller(case):
             where = f"{strange[0].filename}:{strange[0].lineno}"
             return f'warns "{strange[0].message}" at {where}: choose a stacklevel that reaches the line that called.'
         texts = {str(warning.message) for warning in usual}
-        tables = (case.X[::-1].copy(), *case.data[1:]), (case.X * 1e200, *case.data[1:]), *case.odd
+        tables = (case.X[::-1].copy(), *case.data[1:]), (case.X * 1e200, *case.data[1:]), *case.strange
         for data in tables:
             unusual = [one for one in _warned(call, case, data) if str(one.message) not in texts]
             if unusual:
@@ -90,7 +88,7 @@ def _warned(call, case, data):
     with warnings.catch_warnings(record=True) as caught, suppress(ArithmeticError, ValueError):
         warnings.simplefilter("always")
         eval(compile(call, _CALLER, "eval"), {"__name__": "caller", "case": case, "data": data})
-    return [warning for warning in caught if not issubclass(warning.category, _PASSING)]
+    return [warning for warning in caught if not issubclass(warning.category, PASSING)]
 
 
 def _failed_fits_release_nothing(case):
@@ -134,10 +132,10 @@ def _parameters_set_after_fit_change_nothing(case):
     tape = case.tape(fitted)
     guarantee = fitted.guarantee_  # after the tape, which marks it as seeded
     for name, value in fitted.get_params().items():
-        numbers = value if isinstance(value, tuple) and value else (value,)
-        if any(isinstance(one, bool | np.bool_) or not isinstance(one, Real) for one in numbers):
-            continue
-        for other in _others(value):
+        others = (_with_numbers(value, partial(_another, is_larger=is_larger)) for is_larger in (True, False))
+        for other in others:
+            if fingerprints([other]) == fingerprints([value]):
+                continue
             said = f"after set_params({name}={other!r}), without another fit: keep what it was fitted with, or refuse."
             # Both may be refused, now that no fit has these parameters.
             stated, after = [], []
@@ -158,13 +156,22 @@ def _with_parameter(fitted, name, value, rows):
     return dense(fitted.set_params(**{name: value}).transform(rows))
 
 
-def _others(value):
-    """A larger and a smaller value of a parameter, or of each number in it."""
-    if isinstance(value, tuple):
-        return tuple(zip(*map(_others, value), strict=False))
-    if isinstance(value, Integral):
-        return value + 1, max(value - 1, 0)
-    return (FAR * value, value / FAR) if value else (1 / FAR,)  # so far that it shows through noise
+def _with_numbers(value, change):
+    """A parameter with each of its numbers changed: in lists, tuples, dictionaries and arrays, too."""
+    if type(value) in (list, tuple):
+        return type(value)(_with_numbers(one, change) for one in value)
+    if type(value) is dict:
+        return {key: _with_numbers(one, change) for key, one in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
+        return np.array([change(one) for one in value.ravel().tolist()], dtype=value.dtype).reshape(value.shape)
+    return change(value) if isinstance(value, Real) and not isinstance(value, bool | np.bool_) else value
+
+
+def _another(number, *, is_larger):
+    """A larger number, or one nearer to zero."""
+    if isinstance(number, Integral):
+        return number + 1 if is_larger else max(number - 1, 0)
+    return (FAR * number or 1 / FAR) if is_larger else number / FAR  # so far that it shows through noise
 
 
 CHECKS = (

@@ -1,6 +1,7 @@
 """What reaches the noise of this library, and the same again without it."""
 
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -13,17 +14,16 @@ SHARE_OF_NOISE = 2.0**-10  # what rounding may move, and what counts as no noise
 class Tape(list):
     """What noise would have been added to, as (kind, scale, values), in order.
 
-    `is_first_noise` says whether no other noise had been drawn before the first of them.
+    `n_undisturbed` says before how many of them, from the first one on, no other noise had been drawn.
     """
 
     def __init__(self):
         super().__init__()
-        self._drawn, self.is_first_noise = last_seeded_draw(), True
+        self._drawn, self.n_undisturbed = last_seeded_draw(), 0
 
     def take(self, kind, scale, values):
         """Record values that are released without noise."""
-        if not self:
-            self.is_first_noise = last_seeded_draw() == self._drawn
+        self.n_undisturbed += last_seeded_draw() == self._drawn
         self.append((kind, scale, values.copy()))
 
 
@@ -55,6 +55,14 @@ def taped(tape=None):
 def tape_of(function):
     """What reaches the noise in a call, or None if none of this library's noise is drawn."""
     return without_noise(function)[1]
+
+
+def played_tapes(function, usual, other):
+    """What reaches the noise in calls with usual data, and with other data if the same numbers are released."""
+    tape = tape_of(partial(function, usual)) or Tape()
+    with taped(Played(tape)) as played:
+        function(other)
+    return tape, played
 
 
 def without_noise(function):

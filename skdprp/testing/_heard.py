@@ -1,0 +1,71 @@
+"""What is said in a call: warnings, prints and logs."""
+
+import io
+import logging
+import sys
+import warnings
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
+from threading import get_ident
+
+from ._case import error_of
+
+PASSING = (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+
+
+class _Ear(io.TextIOBase):
+    """Keeps what this thread writes while it is open, and passes all else on: another thread may put it back later."""
+
+    def __init__(self, stream):
+        self._stream, self._thread, self.is_open, self.text = stream, get_ident(), True, ""
+
+    def write(self, text):
+        if not self.is_open or get_ident() != self._thread:
+            return self._stream.write(text)
+        self.text += text
+        return len(text)
+
+    def flush(self):
+        self._stream.flush()
+
+
+class _Log(logging.Handler):
+    """Keeps what this thread logs."""
+
+    def __init__(self):
+        super().__init__()
+        self._thread, self.texts = get_ident(), []
+
+    def emit(self, record):
+        if record.thread == self._thread:
+            self.texts.append(record.getMessage())
+
+
+@contextmanager
+def heard():
+    """Record what is said in a `with` block, by kind: warnings of those who call, prints, and logs of all levels."""
+    said, out, err, log, root = {}, _Ear(sys.stdout), _Ear(sys.stderr), _Log(), logging.getLogger()
+    level = root.level
+    root.addHandler(log)
+    root.setLevel(1)
+    try:
+        with warnings.catch_warnings(record=True) as caught, redirect_stdout(out), redirect_stderr(err):
+            warnings.simplefilter("always")
+            yield said
+    finally:
+        root.setLevel(level)
+        root.removeHandler(log)
+        out.is_open = err.is_open = False
+    said["its warnings"] = sorted({str(one.message) for one in caught if not issubclass(one.category, PASSING)})
+    said["what it prints"] = out.text + err.text
+    said["what it logs"] = log.texts
+
+
+def use(fitted, data):
+    """Predict and score the rows of a fit, as anybody does, and keep nothing of what that returns."""
+    for name in ("predict", "transform"):
+        if hasattr(fitted, name):
+            error_of(partial(getattr(fitted, name), data[0]))
+    if hasattr(fitted, "score"):
+        with heard():  # what a metric says of the rows that it is given
+            error_of(partial(fitted.score, *data))
