@@ -29,7 +29,9 @@ _ROUNDING = 1e-6  # of probabilities, in float32 too
 _N_BINS = 26  # of probabilities, with one on either side of the log odds that they divide
 _ASSUMED = (
     "each prediction is of its own row: the model was not fitted to these rows, and treats rows one by one",
+    "what the model has learnt from other rows of the same people is public, or has a guarantee of its own",
     "labels, pos_label, log_odds and target_bounds do not come from the data",
+    "each further call is one release more",
     "the probability of noise beyond 200 scales, below 2**-288 for each number, counts as zero",
 )
 
@@ -50,8 +52,8 @@ class PrivateScore:
         Standard error because held-out rows are a sample, as the released numbers have it; with `groups` no less than
         that. None if they do not tell.
     tie_error : float or None
-        By how much an area may be too small, or too large, because rows in one bin count as ties, as the released
-        numbers have it; None of other scores.
+        By how much an area may be too small, or too large, because rows in one bin count as ties, as far as the noisy
+        counts tell; None of other scores.
     guarantee : PrivacyGuarantee
         What holds of all that is released here.
     released : ndarray

@@ -1,6 +1,5 @@
 """Scores with noise: what neighbours move, what is released and stated of it, and how near it is."""
 
-import copy
 import itertools
 import multiprocessing
 import pickle
@@ -206,22 +205,30 @@ def _released(call, epsilon=1.0):
 
 
 @each_score
-def test_an_audit_finds_no_more_than_is_stated_and_catches_half_the_noise(name):
+def test_an_audit_finds_no_more_than_is_stated_and_catches_half_the_noise(name, monkeypatch):
+    """Two calls that differ in one row, told apart by the likelihood; half the noise is that of twice the epsilon."""
     call, y, guess = SCORES[name]
-    a = y[:4], guess[:4]
-    b = copy.deepcopy(a)
-    b[0][0], b[1][0] = (b[0][0] + 1) % 3, a[1][0]
-    if name == "accuracy":
-        a[1][0] = a[0][0]
-        b[1][0] = (b[0][0] + 1) % 3
-    if name == "area":
-        a[0][0], b[0][0] = 2, 0
-    if name == "r2":
-        a[0][0] = a[1][0] = -1.0
-        b[0][0], b[1][0] = 3.0, -1.0
-    options = {"n_trials": 3000, "confidence": 1 - 1e-10}
-    assert audit_epsilon(_released(call), a, b, **options).epsilon <= 1.0
-    assert audit_epsilon(_released(call, epsilon=6.0), a, b, **options).epsilon > 1.0
+    a, b = (y[:4].copy(), guess[:4].copy()), (y[:4].copy(), guess[:4].copy())
+    first_rows = {
+        "accuracy": ((0, 0), (0, 1)),
+        "matrix": ((0, 0), (1, 2)),
+        "area": ((2, 0.5), (0, 0.5)),
+        "r2": ((-1.0, -1.0), (3.0, -1.0)),
+    }[name]
+    for (labels, predicted), (label, prediction) in zip((a, b), first_rows, strict=True):
+        labels[0], predicted[0] = label, prediction
+    with monkeypatch.context() as patched:
+        patched.setattr(metrics, "add_laplace", lambda sums, scale: np.array(sums, dtype=np.float64))
+        means = [_released(call)(rows) for rows in (a, b)]
+    units = np.array([16.0, 4.0, 16.0]) if name == "r2" else 1.0
+
+    def likelihood(released):
+        far_from_a, far_from_b = (abs((released - mean) / units).sum(axis=1) for mean in means)
+        return far_from_a - far_from_b
+
+    options = {"confidence": 1 - 1e-10, "distinguishers": {"likelihood": likelihood}}
+    assert 0.3 < audit_epsilon(_released(call, epsilon=2.0), a, b, n_trials=2000, **options).epsilon <= 2.0
+    assert audit_epsilon(_released(call, epsilon=4.0), a, b, n_trials=8000, **options).epsilon > 2.0
 
 
 @each_score

@@ -157,7 +157,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         that it has at the start: half the noise for two classes. Probabilities allow for the cap.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         With "replace_one", neighbours differ in one row and its label, which another one replaces. With "add_remove",
-        it is present or blank: a weaker guarantee at half the noise. The number of places for rows is public in both.
+        it is present or blank: another guarantee, at half the noise or a little more. The number of places for rows is
+        public in both.
     classes : array-like or None, default=None
         Each label once, if they are public. None takes those found in y: a class of one row tells that it is there, and
         the guarantee holds *given the set of labels*, as it is printed.

@@ -61,8 +61,8 @@ def save_model(path, estimator, *, description=""):
     TypeError
         If the estimator holds what no file has room for, such as a function, or a step of another library.
     ValueError
-        If none of its steps is private, the guarantee of one was set after the fit, the winner of a search was fitted
-        again, or `description` is no such string.
+        If none of its steps is private, the guarantee of one was set after the fit, the winner that a search holds was
+        fitted again, or `description` is no such string.
 
     See Also
     --------
