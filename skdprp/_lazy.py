@@ -23,7 +23,7 @@ SHUFFLED = (
     "it is computed: persist() the table as a whole first, and take its columns then."
 )
 _FITS = ContextVar("whether rows that are transformed go on to a fit", default=False)
-_SHUFFLE = re.compile("shuffle|p2p")
+_SHUFFLE = re.compile("shuffle|p2p|partd|groupby-(part|collect)")  # the last ones of bags
 # Arrays in other chunks, or by places that are given; and parts on disk, which have new names each time that a graph is
 # made, where what comes of them has not.
 _IN_A_FIXED_ORDER = re.compile("rechunk-|shuffle-(part|barrier|taker|sorter|split|[0-9a-f]{32}$)")

@@ -242,6 +242,18 @@ def test_shuffled_tables_are_not_sketched_chunk_by_chunk():
         assert sketch.transform(table[["x"]]).compute().shape == (3000, 1)
 
 
+def test_rows_that_a_bag_has_grouped_are_not_sketched_chunk_by_chunk():
+    """As those of a merge: five persons of 4000 were sketched twice, under a total for one release."""
+    bag = pytest.importorskip("dask.bag")
+    log = bag.from_sequence([{"person": place // 2} for place in range(60)], npartitions=4)
+    groups = log.groupby(lambda visit: visit["person"]).map(lambda group: {"x": float(len(group[1]))})
+    table = groups.to_dataframe(meta={"x": float})
+    sketch = DPOPORP(1, random_state=0).fit(table)
+    for rows in (table, table.repartition(npartitions=3)):
+        with pytest.raises(ValueError, match=r"from a shuffle.*persist\(\) the table"):
+            sketch.transform(rows)
+
+
 def test_arrays_in_other_chunks_or_by_given_places_are_in_one_order():
     """They were refused as if a merge had put them into an order of its own."""
     array = da.from_array(X, chunks=(100, 2))

@@ -74,8 +74,9 @@ _PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
 _DEFAULT = object()
-# Parameters of fillna; and of universal functions and clip, which leave the other cells as memory has them.
-_FROM_OTHER_ROWS = ("limit", "method", "where")
+# Parameters of fillna; of universal functions and clip, which leave the other cells as memory has them; and of scores,
+# which are summed in another precision where a cell of any row is missing.
+_FROM_OTHER_ROWS = ("limit", "method", "where", "nan_policy")
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
 # What their functions and classes do follows from their names; all others may be defined anew under the same name, and
 # functions may do what a file says.
