@@ -199,7 +199,7 @@ def test_the_shape_of_the_noisy_confusion_matrix_of_the_page_does_not_depend_on_
     page = Path(__file__).parents[1] / "doc" / "publish.rst"
     if not page.exists():
         pytest.skip("the pages are not installed")
-    [code] = re.findall(r">>> matrix = (dp_confusion_matrix\(.*\))", page.read_text())
+    [code] = re.findall(r"matrix = (dp_confusion_matrix\(.*\))", page.read_text())
     labels = np.array(["<=50K", ">50K"])
 
     class _Constant:
