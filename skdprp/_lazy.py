@@ -19,11 +19,11 @@ RELEASED_AGAIN = (
     "first."
 )
 SHUFFLED = (
-    "X, y or groups come from a shuffle, as of a merge or a sort, which may put rows into another order each time that "
-    "it is computed: persist() the table as a whole first, and take its columns then."
+    "X, y or groups come from a shuffle, as of a merge or a sort, or from a sample of a bag, which may have other rows "
+    "or another order each time that it is computed: persist() the table as a whole first, and take its columns then."
 )
 _FITS = ContextVar("whether rows that are transformed go on to a fit", default=False)
-_SHUFFLE = re.compile("shuffle|p2p|partd|groupby-(part|collect)")  # the last ones of bags
+_SHUFFLE = re.compile("shuffle|p2p|partd|groupby-(part|collect)|_sample_")  # the last ones of bags, which draw anew
 # Arrays in other chunks, or by places that are given; and parts on disk, which have new names each time that a graph is
 # made, where what comes of them has not.
 _IN_A_FIXED_ORDER = re.compile("rechunk-|shuffle-(part|barrier|taker|sorter|split|[0-9a-f]{32}$)")
@@ -46,7 +46,7 @@ def holds_releases(collection):
 
 
 def shuffles(collection):
-    """Return the tasks that shuffle rows, as merges and sorts do: into another order each time, on disk."""
+    """Return the tasks that shuffle rows, as merges and sorts do, into another order each time, or draw them anew."""
     if not hasattr(collection, "rechunk"):  # a frame, as its columns are before each is optimised by itself
         collection = collection.to_delayed(optimize_graph=False)[0]
     graph = dict(collection.__dask_graph__())

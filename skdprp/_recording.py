@@ -397,6 +397,12 @@ class Block:
         """Whether it was entered in that very frame."""
         return self._entered.frame is _holder(frame)
 
+    def frames_down_to(self, frame):
+        """Yield frames from one that runs below the block up to that which entered it, which is not among them."""
+        while frame is not None and frame is not self._entered.frame:
+            yield frame
+            frame = frame.f_back
+
     def holds(self):
         """Whether this block runs here and now."""
         if not self.is_entered() or self._entered.process != os.getpid():
@@ -452,11 +458,8 @@ class EntryBlock(Block):
         self.written, self.seeded, self.absorbs = written, seeded, absorbs
         self.stamp = _stamp()  # before anybody looks which ledgers are open
 
-    def takes(self, estimator, guarantee, *, is_entered):
-        """Return the journals in which a release of a function below belongs to this entry, or None if it does not.
-
-        `is_entered` says whether somebody entered it by hand, and no estimator of this library.
-        """
+    def takes(self, estimator, guarantee, frame):
+        """Return the journals in which a release of a frame below belongs to this entry, or None if it does not."""
         return self.written if self.absorbs else None
 
 

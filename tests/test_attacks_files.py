@@ -48,13 +48,15 @@ from attacks import (
 from sketches import wide
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import PCA
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, OneHotEncoder, StandardScaler
 
 from skdprp import (
     DPOPORP,
@@ -986,3 +988,46 @@ def test_no_file_holds_what_is_frozen_and_was_given_no_column(place, tmp_path):
         save_model(tmp_path / "model.npz", model)
     columns.set_params(**({"transformers": given} if place == "transformers" else {"remainder": "drop"}))
     save_model(tmp_path / "model.npz", model.fit(X200_UNIFORM, Y200_UNIFORM))
+
+
+# Reports on models from files
+
+
+def random_step(rng, rows, depth=0):
+    steps = [
+        *(StandardScaler(), PCA(2), PublicScaler((-1, 1)), PublicBinner((-1, 1), n_bins=3, sparse_output=False)),
+        *(DPScaler(delta=1e-6), DPBinner(3, delta=1e-6, sparse_output=False), DPPCA(2, delta=1e-6), Normalizer()),
+        *(MinMaxScaler(), VarianceThreshold(), FunctionTransformer(), FrozenEstimator(DPScaler(delta=1e-6).fit(rows))),
+    ]
+    kind = rng.random() if depth < 2 else 0.0
+    if kind < 0.6:
+        return steps[rng.integers(len(steps))]
+    first, second = (random_step(rng, rows, depth + 1) for _ in range(2))
+    if kind < 0.75:
+        return FeatureUnion([("a", first), ("b", second)])
+    if kind < 0.9:
+        return make_pipeline(first, second)
+    return ColumnTransformer([("a", first, [0, 1]), ("b", second, [1, 2])], sparse_threshold=0)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_report_on_a_model_from_a_file_says_what_the_one_before_said(tmp_path):
+    rng, rows = np.random.default_rng(0), np.random.default_rng(0).uniform(-1, 1, size=(40, 4))
+    models = [
+        AMPClassifier(delta=1e-6, classes=[0, 1]),
+        AMPClassifier(delta=1e-6),
+        DPRidge(target_bounds=(0, 1), delta=1e-6),
+        OneVsRestClassifier(AMPClassifier(delta=1e-6)),
+    ]
+    n_totals = 0
+    for place in range(16):
+        model = make_pipeline(random_step(rng, rows), models[place % 4])
+        try:
+            model.fit(rows, rows[:, 0] > 0)
+        except ValueError:  # of columns that another step has left out
+            continue
+        save_model(tmp_path / "model.npz", model)
+        said, says = privacy_report(model), privacy_report(load_model(tmp_path / "model.npz").estimator)
+        assert (says.private, says.not_covered) == (said.private, said.not_covered)
+        n_totals += says.total is not None
+    assert n_totals > 0

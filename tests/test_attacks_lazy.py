@@ -555,3 +555,26 @@ def test_lazy_rows_that_were_scaled_lie_beside_their_own_targets():
         model = make_pipeline(PublicScaler((0, 1)), ridge)
         reads.clear()
         assert np.allclose(model.fit(table[["a", "b"]], table["y"])[-1].coef_, [1, 0], atol=0.1)
+
+
+# Rows that are drawn anew
+
+
+def test_rows_that_a_bag_draws_anew_each_time_are_in_no_more_releases_than_a_ledger_counts():
+    """Each chunk was of a sample of its own, and they counted as parts without a row in common."""
+    bag = pytest.importorskip("dask.bag")
+    pytest.importorskip("dask.bag.random")
+    drawn = bag.random.sample(bag.from_sequence([{"x": float(place)} for place in range(400)], npartitions=4), 300)
+    table = drawn.to_dataframe(meta={"x": float}).repartition(npartitions=4)
+    sketch = DPOPORP(1, random_state=0).fit(table)
+    seen = []
+    kept = table.map_partitions(lambda rows: seen.extend(rows["x"]) or rows, meta=table._meta)
+    with PrivacyLedger() as ledger:
+        try:
+            for part in sketch.transform(kept).to_delayed().ravel():
+                part.compute()
+        except ValueError as refused:
+            assert "persist()" in str(refused)
+            return
+        spent = ledger.total()[0].adaptive.epsilon
+    assert max(Counter(seen).values()) <= spent

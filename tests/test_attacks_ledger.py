@@ -18,11 +18,14 @@ from attacks import (
     REFUSALS,
     X12_4,
     X60,
+    X200_UNIFORM,
     Y12,
+    Y200_UNIFORM,
     Interruption,
     in_a_context_of_its_own,
     in_fork,
     leaves_with,
+    private_model,
     publish,
     publish_as_a_fresh_process,
 )
@@ -834,3 +837,19 @@ def leave_and_publish_again(leave, of_rows):
 def test_a_block_that_was_left_out_of_order_or_elsewhere_may_be_entered_again(leave, of_rows):
     """It was its own outer block then, by itself or by way of another: whoever asked for all of them never ended."""
     assert in_fork(leave_and_publish_again, leave, of_rows, seconds=4) == 0
+
+
+# A ledger without a file, opened again
+
+
+def test_a_ledger_without_a_file_is_not_opened_again():
+    """Four fits were one of epsilon 1 in its entries and total, and each passed a limit that was for all."""
+    ledger, model = PrivacyLedger(), private_model()
+    with ledger:
+        ledger.limit(1.0, 1e-5)
+        model.fit(X200_UNIFORM, Y200_UNIFORM)
+    with pytest.raises(LedgerError, match="name a file"), ledger:
+        model.fit(X200_UNIFORM, Y200_UNIFORM)
+    assert len(ledger.entries) == 1
+    model.fit(X200_UNIFORM, Y200_UNIFORM)  # nothing of the refused block is open
+    assert len(ledger.entries) == 1

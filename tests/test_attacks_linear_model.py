@@ -3,6 +3,7 @@
 import random
 import re
 import sys
+import warnings
 from contextlib import nullcontext, suppress
 from decimal import Decimal, getcontext
 from fractions import Fraction
@@ -15,6 +16,7 @@ from attacks import TARGETS60, X12, X60, X200_UNIFORM, Y12, Y60, Y200_UNIFORM, I
 from scipy.signal import fftconvolve
 from scipy.special import logsumexp, softmax
 from scipy.stats import beta, chi, gengamma, laplace, norm
+from sklearn import config_context
 from sklearn.base import clone
 
 from skdprp import (
@@ -989,3 +991,31 @@ def test_no_weight_of_a_class_is_above_what_noise_is_made_for(kind, weights):
         with suppress(ValueError):
             kind(classes=[0, 1], delta=1e-6, class_weight=weights).fit(X60, Y60)
         assert not ledger.entries or all(weight <= 1 for weight in weights.values())
+
+
+# Rows that nobody checks
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AMPClassifier(classes=[0, 1], delta=1e-5),
+        ProductNoiseOutputPerturbation(classes=[0, 1], delta=1e-5),
+        DPSGDClassifier(classes=[0, 1], delta=1e-5),
+        DPRidge(target_bounds=(0, 1), delta=1e-5),
+        DPRidge(target_bounds=(0, 1), delta=1e-5, mechanism="moments"),
+        MIDPRegressor(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e308])
+def test_no_row_that_nobody_checks_makes_weights_that_are_not_finite(model, value):
+    rows = X200_UNIFORM.copy()
+    rows[3, 0] = value
+    with config_context(assume_finite=True, skip_parameter_validation=True), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            fitted = clone(model).fit(rows, Y200_UNIFORM)
+        except ValueError:
+            return
+    assert np.isfinite(fitted.coef_).all()

@@ -237,3 +237,22 @@ def test_a_held_out_row_changes_no_score_of_other_rows(scoring, store):
         other = rows.copy()
         other[place] = value
         assert np.flatnonzero(points(other) != before).tolist() in ([], [place])
+
+
+# Budgets that cannot be kept
+
+
+@pytest.mark.parametrize("epsilon", [1e-320, 1e-100, 1e-20, 112.0, 1000, True, "1", None, np.nan, -1.0])
+@pytest.mark.parametrize(
+    "score",
+    [
+        lambda epsilon: dp_accuracy_score([1, 0], [1, 1], epsilon=epsilon, groups=["a", "a"]),
+        lambda epsilon: dp_confusion_matrix([1, 0], [1, 1], labels=[0, 1], epsilon=epsilon),
+        lambda epsilon: dp_roc_auc_score([1, 0], [0.5, 0.5], pos_label=1, epsilon=epsilon),
+        lambda epsilon: dp_r2_score([0.1, 0.2], [0.1, 0.2], target_bounds=(0, 1), epsilon=epsilon),
+    ],
+    ids=["accuracy", "matrix", "area", "R2"],
+)
+def test_no_score_is_released_at_an_epsilon_that_cannot_be_guaranteed(score, epsilon):
+    with pytest.raises((TypeError, ValueError)):
+        score(epsilon)

@@ -9,6 +9,7 @@ import time
 from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import replace
+from functools import partial
 
 import mpmath
 import numpy as np
@@ -86,6 +87,7 @@ from skdprp import (
     ProductNoiseOutputPerturbation,
     PublicScaler,
     compose,
+    iDPSignRP,
     make_table_preprocessor,
     privacy_report,
     set_budget,
@@ -1102,6 +1104,12 @@ def _publishes_a_count(X, is_entered=True):
     return X
 
 
+def _publishes_a_model(X):
+    labels = (X[:, 0] > 0).astype(int)
+    _PUBLISHED.append(AMPClassifier(epsilon=50.0, delta=1e-3, classes=[0, 1]).fit(X, labels).coef_)
+    return X
+
+
 @pytest.mark.parametrize("is_entered", [True, False])
 @pytest.mark.parametrize(
     "act", [lambda *data: privacy_report(*data), lambda *data: set_budget(*data, epsilon=1.0, delta=1e-6)]
@@ -1119,15 +1127,36 @@ def test_a_function_that_publishes_by_itself_is_recorded_while_a_plan_tries_it(a
     assert not ledger.entries
 
 
-def test_a_function_that_publishes_by_itself_is_recorded_in_each_trial_of_a_search():
+@pytest.mark.parametrize("publishes", [_publishes_a_count, _publishes_a_model])
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_function_that_publishes_by_itself_in_a_search_is_refused_before_anything_is_paid(publishes, is_recorded):
+    """One entry of epsilon 1 stood for 16 models of epsilon 50; entries of their own told how many trials there were.
+
+    That number is secret: of who knows it, delta is 3.8e-4 for a printed 1e-6 at epsilon = 3.
+    """
     _PUBLISHED.clear()
-    model = make_pipeline(FunctionTransformer(_publishes_a_count), private_model())
+    model = make_pipeline(FunctionTransformer(publishes), private_model())
     search = DPSearchCV(model, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=1, epsilon=1.0, delta=1e-4)
-    with PrivacyLedger() as ledger:
+    with PrivacyLedger() if is_recorded else nullcontext() as ledger, pytest.raises(LedgerError, match="secret"):
         search.fit(X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
-    names = [one.estimator for one in ledger.entries]
-    assert names.count("rows above 0") == len(_PUBLISHED) > 0
-    assert names.count("DPSearchCV") == 1
+    assert not _PUBLISHED
+    assert not is_recorded or not ledger.entries
+
+
+def test_a_function_that_begins_to_publish_within_a_trial_of_a_search_is_refused():
+    _PUBLISHED.clear()
+    calls = []
+
+    def publishes_later(X):
+        calls.append(1)
+        return X if len(calls) < 4 else _publishes_a_model(X)  # a search tries it three times at first
+
+    search = DPSearchCV(
+        make_pipeline(FunctionTransformer(publishes_later), private_model()), {}, n_trials=4, delta=1e-4
+    )
+    with pytest.raises(LedgerError, match="secret"):
+        search.fit(X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
+    assert not _PUBLISHED
 
 
 def test_noise_by_hand_in_a_trial_of_a_search_is_refused():
@@ -1180,3 +1209,100 @@ def test_what_a_callback_releases_is_its_own_at_whatever_call(how, at, by_plan):
             model.fit(X24_HALF, Y24)
     assert not _PUBLISHED
     assert [one.guarantee.epsilon for one in ledger.entries] == [1.0]
+
+
+# Functions in plans and searches, and what plans hold
+
+
+@pytest.mark.parametrize(
+    "act", [lambda *data: privacy_report(*data), lambda *data: set_budget(*data, epsilon=1.0, delta=1e-6)]
+)
+def test_a_model_that_a_function_publishes_is_recorded_while_a_plan_tries_the_function(act):
+    """A model of epsilon 50 was out under a limit of 2; a fit of the pipeline by itself is refused."""
+    _PUBLISHED.clear()
+    model = make_pipeline(FunctionTransformer(_publishes_a_model), private_model())
+    with PrivacyLedger() as ledger:
+        ledger.limit(2.0, 1e-2)
+        with pytest.raises(LedgerError):
+            act(model, X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
+    assert not _PUBLISHED
+
+
+def test_no_report_that_has_published_something_says_that_it_released_nothing():
+    model = make_pipeline(FunctionTransformer(_publishes_a_count), private_model())
+    with PrivacyLedger() as ledger:
+        report = privacy_report(model, X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
+    assert not ledger.entries or "released nothing" not in repr(report)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        make_pipeline(DPBinner(4), AMPClassifier(classes=["secret a", "secret b"])),
+        OneVsRestClassifier(AMPClassifier()),
+        VotingClassifier([("a", AMPClassifier())]),
+    ],
+    ids=["pipeline", "one against the rest", "voting"],
+)
+def test_no_plan_holds_rows_or_labels_that_it_was_given(model):
+    X = X200_UNIFORM[:60].copy()
+    X[7, 0] = 0.123456789
+    told = pickle.dumps(privacy_report(model, X, np.array(["secret a", "secret b"] * 30)))
+    assert b"secret" not in told
+    assert np.float64(0.123456789).tobytes() not in told
+
+
+@pytest.mark.parametrize("labels", [["a"] * 59 + [3], [None, *["a"] * 59], [12345.5] * 60, [{"a": 12345}] * 60])
+@pytest.mark.parametrize("act", [privacy_report, lambda *data: set_budget(*data, epsilon=1.0, delta=1e-4)])
+def test_no_plan_quotes_the_labels_that_it_refuses(labels, act, recwarn):
+    with pytest.raises((TypeError, ValueError)) as refused:
+        act(AMPClassifier(), X200_UNIFORM[:60], labels)
+    assert "12345" not in f"{refused.value} {refused.value.__context__} {refused.value.__cause__}"
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("n_words", [1, 2, 64])
+def test_the_budget_behind_private_bins_tells_nothing_of_the_rows_that_show_their_width(n_words):
+    pd = pytest.importorskip("pandas")
+    words = np.array([f"w{i % n_words}" for i in range(64)], dtype=object)
+    table, y = pd.DataFrame({"word": words, "number": np.linspace(0, 1, 64)}), np.arange(64) % 2
+    model = make_pipeline(DPBinner(5, epsilon=20.0, delta=1e-3), AMPClassifier(classes=[0, 1], noise="product"))
+    model = set_budget(model, table, y, epsilon=1.5, delta=1e-3)
+    blank = table.assign(word="w0", number=0.5)
+    other = clone(model).set_params(dpbinner__epsilon=20.0, ampclassifier__epsilon=1.0)
+    other = set_budget(other, blank, y, epsilon=1.5, delta=1e-3)
+    assert (model[0].epsilon, model[1].epsilon) == (other[0].epsilon, other[1].epsilon)
+
+
+SKETCHES = [
+    *(
+        partial(DPRandomProjection, projection=name, adjacency=relation, noise=noise, density=0.1)
+        for name in ("rademacher", "gaussian", "very_sparse", "count_sketch")
+        for relation in ("l1", "l2")
+        for noise in ("gaussian", "laplace")
+    ),
+    *(
+        partial(DPSignRP, projection=name, adjacency=relation, method=method, delta=delta, density=0.1)
+        for name in ("gaussian", "very_sparse")
+        for relation in ("l1", "coordinate")
+        for method in ("smooth", "laplace")
+        for delta in (0.0, 1e-5)
+    ),
+    partial(DPOPORP, adjacency="l2", noise="laplace"),
+    partial(DPSignOPORP, adjacency="l2"),
+    partial(iDPSignRP, projection="very_sparse"),
+]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+def test_a_plan_of_a_sketch_promises_no_more_than_any_draw_of_its_projection_keeps():
+    rows = np.random.default_rng(0).uniform(size=(2, 12))
+    for make in SKETCHES:
+        planned = privacy_report(make(4, epsilon=3.0), rows).private
+        for _ in range(6):
+            stated = make(4, epsilon=3.0).fit(rows).guarantee_
+            assert (planned.epsilon, planned.delta) >= (stated.epsilon, stated.delta)
+            assert (planned.hidden_changes or 0.0) <= (stated.hidden_changes or 0.0) * (1 + 1e-9)
+            assert planned.loss is None or stated.loss is not None
+            for epsilon in (0.0, 1.0, 3.0) if planned.loss else ():
+                assert planned.loss.profile(epsilon) >= stated.loss.profile(epsilon) * (1 - 1e-9)

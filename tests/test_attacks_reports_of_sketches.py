@@ -10,6 +10,7 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from fractions import Fraction
 from random import Random
 
 import numpy as np
@@ -36,6 +37,7 @@ from attacks import (
     sketch,
 )
 from joblib import Memory
+from scipy.special import expit, log_ndtr
 from sketches import computed, wide
 from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -1148,3 +1150,40 @@ def test_sketches_within_models_of_several_classes_are_charged_for_each_before_a
         assert sum(step.releases for step in stated.steps) == n_releases >= max(released.values())
     assert planned.private.epsilon >= report.private.epsilon * (1 - 1e-9)
     assert planned.private.delta >= report.private.delta * (1 - 1e-9)
+
+
+# Totals of numbers and bits
+
+
+def profile_of_numbers(epsilon, mu):
+    return np.exp(log_ndtr(mu / 2 - epsilon / mu)) - np.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+
+
+def test_totals_of_numbers_and_bits_are_not_below_the_sum_over_all_bits():
+    rng, rows = np.random.default_rng(0), np.random.default_rng(0).uniform(-0.5, 0.5, size=(4, 12))
+    for _ in range(30):
+        numbers = [DPOPORP(4, epsilon=rng.choice([0.3, 1.0, 2.5]), delta=1e-5) for _ in range(rng.integers(1, 4))]
+        bits = [DPSignOPORP(4, epsilon=rng.choice([0.3, 1.0, 2.5]), n_repeats=2) for _ in range(rng.integers(1, 3))]
+        union = FeatureUnion([(str(place), one) for place, one in enumerate([*numbers, *bits])]).fit(rows)
+        total, *sketches = privacy_report(union).total, *(one for _, one in union.transformer_list)
+        mu = np.sqrt(sum((one.sensitivity_ / one.scale_) ** 2 for one in sketches[: len(numbers)]))
+        outcomes = [(1.0, 0.0)]
+        for loss in (one.flip_epsilon_ for one in sketches[len(numbers) :] for _ in range(2)):
+            outcomes = [(p * expit(sign * loss), lost + sign * loss) for p, lost in outcomes for sign in (1, -1)]
+        exact = sum(p * profile_of_numbers(total.epsilon - lost, mu) for p, lost in outcomes)
+        assert exact <= total.delta * (1 + 1e-6)
+
+
+def test_no_number_in_the_text_of_a_guarantee_says_more_than_is_stated():
+    """Of epsilon and delta no less is printed, of the change no more, up to what float reads as the same."""
+    rng = np.random.default_rng(0)
+    for _ in range(1500):
+        epsilon, delta, bound = (
+            float(at * (1 + rng.choice([-1, 1]) * 2.0 ** -rng.integers(1, 53))) for at in (1.0, 1e-6, 2.5)
+        )
+        text = repr(PrivacyGuarantee(epsilon, delta, adjacency=Adjacency("l1", bound)))
+        pair, change = text.removeprefix("(").split(")-DP, l1 change of ")
+        printed = [*pair.split(", "), change]
+        for number, stated, is_less in zip(printed, (epsilon, delta, bound), (False, False, True), strict=True):
+            apart = Fraction(number) - Fraction(stated)
+            assert float(number) == stated or (apart < 0) == is_less

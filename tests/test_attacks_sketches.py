@@ -10,6 +10,8 @@ import math
 import pickle
 import random
 import re
+import sys
+import threading
 import warnings
 from fractions import Fraction
 from functools import partial
@@ -34,6 +36,7 @@ from skdprp import (
     DPRandomProjection,
     DPSignOPORP,
     DPSignRP,
+    PrivacyLedger,
     PublicScaler,
     _noise,
     iDPSignRP,
@@ -1004,3 +1007,39 @@ def test_sketches_of_any_size_and_noise_can_be_searched():
                         warnings.simplefilter("error")
                         found = SketchNeighbors(n_neighbors=1).fit(sketches, sketch=sketch)
                         assert np.isfinite(found.kneighbors(rows * change)[0]).all()
+
+
+# Fits in another thread
+
+
+def test_a_sketch_that_is_fitted_again_meanwhile_releases_under_the_guarantee_of_its_noise():
+    rows, stop = np.ones((2, 6)), threading.Event()
+    sketch = DPOPORP(4, random_state=0).fit(rows)
+
+    def fits():
+        for place in range(10**9):
+            if stop.is_set():
+                return
+            change = [1.0, 50.0][place % 2]
+            sketch.set_params(max_change=change, noise=["gaussian", "laplace"][place % 2]).fit(rows * 0)
+
+    before, thread = sys.getswitchinterval(), threading.Thread(target=fits)
+    sys.setswitchinterval(1e-5)
+    thread.start()
+    try:
+        with PrivacyLedger() as ledger:
+            sizes = []
+            for _ in range(4000):
+                try:
+                    sizes.append(np.abs(sketch.transform(np.zeros((1000, 6)))).mean())
+                except ValueError as refused:
+                    assert "fit again" in str(refused)
+                if len(sizes) == 40:
+                    break
+    finally:
+        stop.set()
+        thread.join()
+        sys.setswitchinterval(before)
+    stated = [one.guarantee.adjacency.bound for one in ledger.entries]
+    # Means of 4000 sizes: of Gaussian noise of scale 4.23 they are 3.4, of Laplace noise of scale 50 they are 50.
+    assert [1.0 if size < 13 else 50.0 for size in sizes] == stated

@@ -315,3 +315,29 @@ def test_no_pickle_of_what_was_fitted_to_a_stream_has_a_number_of_its_rows():
         assert not any(number.tobytes() in written for number in X200_UNIFORM[[0, 77, 199]].ravel())
         n_checked += 1
     assert n_checked == 11
+
+
+# Passes over chunks
+
+
+class _Counting:
+    """Chunks that count how often they are read, as a progress bar does."""
+
+    def __init__(self, X, y):
+        self.X, self.y, self.n_passes = X, y, 0
+
+    def __iter__(self):
+        self.n_passes += 1
+        yield self.X, self.y
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-3])
+def test_how_often_a_solver_read_the_chunks_is_said_not_to_be_covered(delta):
+    """Of one row replaced there were 4 passes and not 2, in each fit, where 0.1 is printed."""
+    model = ProductNoiseOutputPerturbation(classes=[0, 1], epsilon=0.1, delta=delta)
+    X, y = np.full((30, 1), 1e-6), np.arange(30) % 2
+    chunks = [_Counting(rows, y) for rows in (X, np.append([[1.0]], X[1:], axis=0))]
+    for one in chunks:
+        model.fit_chunks(one)
+    is_covered = "how many passes over the rows a solver made" not in model.guarantee_.not_covered
+    assert not is_covered or chunks[0].n_passes == chunks[1].n_passes

@@ -91,7 +91,7 @@ def test_the_price_before_a_fit_is_what_the_fit_costs(estimator, n_classes, bina
     fitted = clone(estimator).fit(X, y)
     assert facts_of(before) == facts_of(privacy_report(fitted))
     assert facts_of(privacy_report(fitted, X, y)) == facts_of(before)
-    assert "released nothing" in before.counted
+    assert "released none of it" in before.counted
 
 
 def test_the_price_of_a_table_follows_from_a_few_rows(binary):

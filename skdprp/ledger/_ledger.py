@@ -21,6 +21,16 @@ from ._limit import LIMIT_FOR_SKETCHES, Limit
 from ._totals import Entry, PlannedEntry, totals
 
 _ALL_ROWS = "rows"
+_ONE_BLOCK = (
+    "A ledger without a file is for one block, and a second one would forget what the first released, and its limit: "
+    "name a file, PrivacyLedger(path)."
+)
+_TRIALS_ARE_SECRET = (
+    "A function of a step releases something by itself in a trial of a search, and its entries would tell how many "
+    "trials there were, which is secret. Release it before the search, and give the step what came out."
+)
+# Whose functions publish nothing by themselves.
+_LIBRARIES = {*sys.stdlib_module_names, "dask", "joblib", "numpy", "pandas", "polars", "scipy", "skdprp", "sklearn"}
 
 
 class _Book:
@@ -195,24 +205,44 @@ def entry(guarantee, estimator="release"):
     return _PlannedRelease(guarantee)
 
 
+def _is_of_estimators(block, frame):
+    """Whether only libraries and private estimators have a part in a release below a block, and no function between."""
+    return all(
+        str(below.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES or _is_of_private_estimator(below)
+        for below in block.frames_down_to(frame)
+    )
+
+
+def _is_of_private_estimator(frame):
+    """Whether a frame is of a method of an estimator with a budget, as a subclass of one of this library has."""
+    code = frame.f_code
+    return code.co_argcount > 0 and hasattr(frame.f_locals.get(code.co_varnames[0]), "epsilon")
+
+
 class _ThrownAway(EntryBlock):
     """Estimators draw noise that is thrown away with what it was added to, of which no ledger needs an entry.
 
-    What functions draw by themselves may be published where nobody sees it: it needs entries as anywhere else.
+    What functions release by themselves may be published where nobody sees it: it needs entries as anywhere else, but
+    for what a search tries, which refuses it.
     """
 
-    def __init__(self):
+    def __init__(self, *, is_searched):
         super().__init__(frozenset(), seeded=is_seeded(), absorbs=True)
+        self._is_searched = is_searched or getattr(current_entry(), "_is_searched", False)
         self.stamp = None  # as if ledgers were opened in between: of each it is asked if it knows of noise by hand
 
-    def takes(self, estimator, guarantee, *, is_entered):
+    def takes(self, estimator, guarantee, frame):
         """Return all open journals for a release of an estimator, for others None."""
-        return None if is_entered else frozenset(open_journals().values())
+        if _is_of_estimators(self, frame):
+            return frozenset(open_journals().values())
+        if self._is_searched:
+            raise LedgerError(_TRIALS_ARE_SECRET)
+        return None
 
 
-def thrown_away():
+def thrown_away(*, is_searched=False):
     """Block for noise of estimators that is thrown away with what it was added to."""
-    return _ThrownAway()
+    return _ThrownAway(is_searched=is_searched)
 
 
 def _unless_closed(identity, enter, new):
@@ -250,11 +280,7 @@ class Release(EntryBlock):
         self.seeded = getattr(guarantee, "seeded", False)
         missing = self.written
         # A release in a function below belongs to the outer one, but for ledgers that were opened since.
-        within = (
-            None
-            if outer is None or outer.is_of(frame)
-            else outer.takes(self._estimator, guarantee, is_entered=self.absorbs)
-        )
+        within = None if outer is None or outer.is_of(frame) else outer.takes(self._estimator, guarantee, frame)
         if within is not None:
             missing, self.absorbs = self.written - within, True
             self.seeded = outer.seeded and (self.seeded or not missing)
@@ -269,19 +295,22 @@ class Release(EntryBlock):
         self._enter(frame)
 
 
-class ReleaseOfEstimators(Release):
-    """One entry for all that estimators of this library release inside, and for nothing that is drawn by hand.
+class ReleaseOfTrials(Release):
+    """One entry for all that estimators release in the trials of a search; what a function releases is refused.
 
-    Its own noise is drawn inside of `noise_of_its_own`.
+    An entry for each time that it is called would tell how many trials there were. The noise of the search itself is
+    drawn inside of `noise_of_its_own`.
     """
 
     def _begin(self, frame):
         super()._begin(frame)
         self._entered_in, self.written, self.stamp = self.written, frozenset(), None
 
-    def takes(self, estimator, guarantee, *, is_entered):
-        """Return the journals of this entry for a release of an estimator, for others None."""
-        return None if is_entered else self._entered_in
+    def takes(self, estimator, guarantee, frame):
+        """Return the journals of this entry for a release of an estimator."""
+        if not _is_of_estimators(self, frame):
+            raise LedgerError(_TRIALS_ARE_SECRET)
+        return self._entered_in
 
     def noise_of_its_own(self):
         """Block for noise that this entry accounts for."""
@@ -311,7 +340,7 @@ class _PlannedRelease(Release):
         self._entered_in, self.written, self.stamp = self.written, frozenset(), object()
         return self
 
-    def takes(self, estimator, guarantee, *, is_entered):
+    def takes(self, estimator, guarantee, frame):
         """Return the journals that the plan was entered in for a release of it that was not made yet, else None."""
         if guarantee.violation or current_rows() != self._rows or not self._assumed.issuperset(guarantee.assumptions):
             return None
@@ -394,7 +423,7 @@ class PrivacyLedger:
     ----------
     path : str, path or None, default=None
         File of JSON lines, which is continued if it exists: one for each data set, for as long as anything is released
-        of it. None keeps the entries of this block only.
+        of it. None keeps the entries of one block, and cannot be opened again.
 
     Attributes
     ----------
@@ -446,6 +475,8 @@ class PrivacyLedger:
             stack.callback(self._claims.clear)
             path = self.path
             if path is None:
+                if self._identity is not None:
+                    raise LedgerError(_ONE_BLOCK)
                 descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
                 os.close(descriptor)
                 path = os.path.realpath(path)

@@ -526,7 +526,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
                 ONLY_PRIVATE_STEPS_FITTED,
                 *assumptions,
             ),
-            not_covered=NOT_COVERED,
+            not_covered=(*NOT_COVERED, "how many passes over the rows a solver made"),
             source=source,
             loss=loss,
         )

@@ -42,7 +42,7 @@ from ..composition import PrivacyLoss, Profile
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
 from ..histograms import PrivateHistograms
 from ..ledger import LedgerError
-from ..ledger._ledger import ReleaseOfEstimators, thrown_away
+from ..ledger._ledger import ReleaseOfTrials, thrown_away
 from ..linear_model._base import _encode, _of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target, searched_profile
 from ..report import AS_PLANNED, NO_GROUPS
@@ -394,11 +394,12 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         facts = replace(
             PublicFacts.of(X, n_samples=len(y)), n_targets=1, n_classes=(len(getattr(model, "classes_", ())),)
         )
-        calibration, candidates, score = model._plan(facts, len(y_held_out), delta)
-        with in_private(), thrown_away(), PlanBlock():
+        with thrown_away(is_searched=True):
+            calibration, candidates, score = model._plan(facts, len(y_held_out), delta)
+        with in_private(), thrown_away(is_searched=True), PlanBlock():
             for candidate in candidates:
                 _check_rows(clone(candidate.estimator), own_copy(X), own_copy(X_held_out))
-        released = ReleaseOfEstimators(calibration.guarantee, type(self).__name__, absorbs=True)
+        released = ReleaseOfTrials(calibration.guarantee, type(self).__name__)
         with in_private(), released, _noise.global_generators_left_alone():
             with released.noise_of_its_own():
                 n_trials = _noise.poisson_above_zero(model.n_trials)

@@ -152,7 +152,7 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     >>> model = AMPClassifier(delta=1e-6, classes=[0, 1])
     >>> plan = privacy_report(model, X[:5], n_samples=1_000_000)
     >>> plan.private.epsilon, plan.counted
-    (1.0, 'what a fit will release; this report released nothing')
+    (1.0, 'what a fit will release; this report released none of it')
 
     A search by places, each row in two of three folds and in the refit:
 

@@ -73,15 +73,14 @@ _TRUST = {
 _PROJECTIONS = (GaussianRandomProjection, SparseRandomProjection)
 _CALLED = ("analyzer", "preprocessor", "tokenizer")  # of a HashingVectorizer, which may be functions
 _SAFER_UNKNOWN = {OneHotEncoder: "ignore", OrdinalEncoder: "use_encoded_value"}
-_DEFAULT = object()
-# Parameters of fillna; of universal functions and clip, which leave the other cells as memory has them; and of scores,
-# which are summed in another precision where a cell of any row is missing.
-_FROM_OTHER_ROWS = ("limit", "method", "where", "nan_policy")
+# Parameters of fillna; and of universal functions and clip, which leave the other cells as memory has them.
+_FROM_OTHER_ROWS = ("limit", "method", "where")
 _NOT_THE_MAP = ("copy", "n_jobs", "verbose")  # parameters that change nothing of what comes out
 # What their functions and classes do follows from their names; all others may be defined anew under the same name, and
 # functions may do what a file says.
 _LIBRARIES = ("builtins", "functools", "math", "numpy", "operator", "pandas", "re", "scipy", "skdprp", "sklearn")
-# Functions of libraries that treat each row by itself, beside universal functions. All others may look at all rows.
+# Functions of libraries that make each cell, or row, of itself, beside universal functions. All others may look at all
+# rows, or do along an axis what depends on the type of all: one missing cell may change how numpy sums or sorts.
 _OF_EACH_ROW = {
     "builtins": {"abs", "round"},
     "numpy": {
@@ -92,16 +91,6 @@ _OF_EACH_ROW = {
     "pandas": {"abs", "clip", "copy", "fillna", "isna", "isnull", "notna", "notnull", "round"},
     "scipy": {"csc_array", "csc_matrix", "csr_array", "csr_matrix"},
     "sklearn": {"add_dummy_feature", "binarize", "normalize"},
-}
-# So do these along the axis of columns: those before by default, all if it is given. Not those that solve for all rows
-# at once, as detrend and savgol_filter of scipy, where a huge row scales all others.
-_ALONG_ROWS = {
-    "numpy": {"argsort", "diff", "fft", "ifft", "irfft", "rfft", "sort", "unwrap"},
-    "scipy": {"dct", "dst", "fft", "gaussian_filter1d", "idct", "idst", "ifft", "irfft", "rfft"},
-}
-_ALONG_ROWS_IF_TOLD = {
-    "numpy": {"cumprod", "cumsum", "flip", "gradient", "nancumprod", "nancumsum", "roll"},
-    "scipy": {"gzscore", "log_softmax", "rankdata", "softmax", "zscore"},
 }
 # Labels of what cannot be written out, by its id; with it, as an id is free for another thing once its own is gone.
 OWN_LABELS = ContextVar("own_labels")
@@ -211,22 +200,15 @@ def _may_look_at_all_rows(transformer):
     owners = function, getattr(function, "__objclass__", None), getattr(function, "__self__", None), type(function)
     modules = (getattr(one, "__module__", None) for one in owners)
     library = next((module.partition(".")[0] for module in modules if isinstance(module, str)), "")
-    name, axis = getattr(function, "__name__", ""), known.get("axis", _DEFAULT)
     # Own functions are trusted, and the report says so; of this library, a report asks what they hold.
     if function is None or library not in _LIBRARIES or library == "skdprp":
         return False
     if type(function) is np.vectorize:  # which takes the type of all rows from the first one, unless it is told
-        return function.otypes is None
-    if not known.keys().isdisjoint(_FROM_OTHER_ROWS):
+        return function.otypes is None or function.signature is not None or bool(function.excluded)
+    if "axis" in known or not known.keys().isdisjoint(_FROM_OTHER_ROWS):
         return True
-    if isinstance(function, np.ufunc) and function.signature is None:
-        return axis is not _DEFAULT
-    if axis is _DEFAULT:
-        is_known = name in _OF_EACH_ROW.get(library, ()) or name in _ALONG_ROWS.get(library, ())
-    else:
-        along = _ALONG_ROWS.get(library, set()) | _ALONG_ROWS_IF_TOLD.get(library, set())
-        is_known = type(axis) is int and axis in (1, -1) and name in along
-    return not is_known
+    is_of_cells = isinstance(function, np.ufunc) and function.signature is None
+    return not is_of_cells and getattr(function, "__name__", "") not in _OF_EACH_ROW.get(library, ())
 
 
 def _has_given_knots(splines):

@@ -8,7 +8,7 @@ from .._label import as_html, as_text, best_guess_line, given_sentence, method_l
 from ..guarantee import PrivacyGuarantee
 
 INFERRED = "inferred from the fitted object (a PrivacyLedger records releases as they happen)"
-PLANNED = "what a fit will release; this report released nothing"
+PLANNED = "what a fit will release; this report released none of it"
 _DATA_INDEPENDENT = "data-independent"
 _WIDTH, _LEAST_WIDTH = 120, 36  # of the text, and of guarantees in it where names of steps are long
 _COLUMNS = ("step", "estimator", "status", "releases", "guarantee", "remark")

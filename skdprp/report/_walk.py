@@ -86,7 +86,7 @@ _CURES = (
         (MaxAbsScaler, MinMaxScaler, PowerTransformer, QuantileTransformer, RobustScaler, StandardScaler),
         "use PublicScaler or DPScaler",
     ),
-    (FunctionTransformer, "give axis=1, or a function of your own that treats each row by itself"),
+    (FunctionTransformer, "if it does not, call it in a function of your own, which is trusted"),
     (SimpleImputer, 'set strategy="constant", keep_empty_features=True'),
     (CountVectorizer, "use HashingVectorizer"),
     (KBinsDiscretizer, "use PublicBinner or DPBinner"),
