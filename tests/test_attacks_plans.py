@@ -154,6 +154,7 @@ def test_a_plan_knows_of_what_was_fitted_before(holder):
     assert privacy_report(pipeline.fit(X12, Y12)).total is None
 
 
+@pytest.mark.filterwarnings("ignore:The budget is of the private steps alone")
 @pytest.mark.parametrize("projection", [GaussianRandomProjection, SparseRandomProjection])
 def test_a_projection_that_is_wider_for_more_rows_is_so_in_a_plan(projection):
     """Its width was that for eight rows, 99 for 340: the private steps cost 1.00001 of a budget of 1."""
@@ -601,6 +602,7 @@ def test_the_budget_of_gaussian_steps_is_theirs_by_the_exact_profile(binary):
             assert lost * mpmath.exp(sampling) + failed <= total.delta <= delta and total.epsilon <= epsilon
 
 
+@pytest.mark.filterwarnings("ignore:The budget is of the private steps alone")
 def test_one_against_the_rest_is_two_releases_for_labels_of_two_columns(binary):
     """Of two classes it is one; columns were taken for classes, and a budget of 1 cost 1.4."""
     X, y = binary[0], np.column_stack([binary[1], binary[1][::-1]])
@@ -614,6 +616,7 @@ def test_one_against_the_rest_is_two_releases_for_labels_of_two_columns(binary):
     assert (before.total is None) == (after.total is None)
 
 
+@pytest.mark.filterwarnings("ignore:The budget is of the private steps alone")
 def test_a_budget_counts_the_columns_of_labels():
     """Both models got the whole budget, so that a fit released 1.42 for 1."""
     ensemble = set_budget(OneVsRestClassifier(AMPClassifier()), X12, TWO_LABELS, epsilon=1.0, delta=1e-6)

@@ -129,6 +129,7 @@ def _curve_of(random):
     return model, spent
 
 
+@pytest.mark.filterwarnings("ignore:The budget is of the private steps alone")
 @pytest.mark.parametrize("seed", range(10))
 def test_no_curve_that_states_a_total_is_of_fits_that_release_more_than_its_epsilons(seed):
     """Entries of a ledger, fit by fit, add up to no more than the point, where the axis states the epsilon of all."""

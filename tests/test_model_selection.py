@@ -40,6 +40,7 @@ from skdprp import (
     MIDPRegressor,
     PrivacyGuarantee,
     PrivacyLedger,
+    PrivacyWarning,
     ProductNoiseOutputPerturbation,
     PublicBinner,
     PublicScaler,
@@ -124,6 +125,7 @@ PIPELINES = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The budget is of the private steps alone")
 @pytest.mark.parametrize("pipeline", PIPELINES, ids=repr)
 def test_the_report_after_the_fit_is_the_budget(pipeline, binary):
     pipeline = clone(pipeline)
@@ -179,9 +181,15 @@ def test_without_a_total_there_is_no_budget(binary):
         set_budget(make_pipeline(DPOPORP(4), AMPClassifier()), *binary)
     with pytest.raises(ValueError, match="The budget cannot be set to"):
         set_budget(make_pipeline(DPPCA(4), AMPClassifier(noise="product", calibration="published")), *binary)
-    for wrong in ({"epsilon": 0.0}, {"epsilon": np.nan}, {"delta": 1.0}):
+    for wrong in ({"epsilon": 0.0}, {"epsilon": np.nan}, {"epsilon": "1"}, {"epsilon": None}, {"delta": 1.0}):
         with pytest.raises(ValueError, match="No budget has"):
             set_budget(AMPClassifier(), *binary, **wrong)
+
+
+def test_a_budget_without_a_total_says_why(binary):
+    """It was set in silence, and the report after the fit had no total."""
+    with pytest.warns(PrivacyWarning, match="standardscaler learns from the rows"):
+        set_budget(make_pipeline(StandardScaler(), AMPClassifier(classes=[0, 1])), *binary)
 
 
 # What a search releases

@@ -103,6 +103,7 @@ def test_the_price_of_a_table_follows_from_a_few_rows(binary):
     assert privacy_report(model, TABLE[:10], n_samples=30_000).total.delta == 2 / 30_000**2
 
 
+@pytest.mark.filterwarnings("ignore:The budget is of the private steps alone")
 def test_several_labels_a_row_are_a_model_each(binary):
     X, y = binary[0], np.column_stack([binary[1], np.arange(len(binary[1])) % 2])
     for columns in (y, np.column_stack([y, y[:, :1]])):
@@ -240,6 +241,7 @@ def test_what_a_private_transformer_learns_before_a_fit_is_not_of_the_rows(priva
     assert learnt[0].keys() & {"components_", "bounds_", "bin_edges_"} and learnt[0] == learnt[1]
 
 
+@pytest.mark.filterwarnings("ignore:The budget is of the private steps alone")
 @pytest.mark.parametrize("categories", [None, ["x0", "x1", "x2", "x3"]])
 def test_a_plan_refuses_no_step_for_want_of_what_the_noise_of_few_rows_hides(categories):
     """Of 64 rows every bin but one was empty, so that a step that leaves out constant columns had none to keep."""

@@ -1,6 +1,7 @@
 """One budget for all private steps of a pipeline."""
 
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from sklearn.base import clone
@@ -127,7 +128,8 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
     Warns
     -----
     PrivacyWarning
-        If `groups` are given and a private step takes none, so that the total is for one row.
+        If a step is not private, so that there is no total, whatever the budget; or if `groups` are given and a private
+        step takes none, so that the total is for one row.
 
     Notes
     -----
@@ -153,8 +155,9 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
     >>> round(total.epsilon, 4), round(total.delta, 10)
     (3.0, 1e-06)
     """
-    if not epsilon > 0 or not (delta is None or 0 <= delta < 1):
-        raise ValueError(f"No budget has epsilon={epsilon} and delta={delta}.")
+    are_numbers = isinstance(epsilon, Real) and (delta is None or isinstance(delta, Real))
+    if not are_numbers or not epsilon > 0 or not (delta is None or 0 <= delta < 1):
+        raise ValueError(f"No budget has epsilon={epsilon!r} and delta={delta!r}.")
     private = _private_parts(estimator)
     path, step = next(iter(private.items()), ("", None))
     if len(private) == 1 and not hasattr(step, "_calibration_of"):
@@ -207,3 +210,5 @@ def _check_total(estimator, report, epsilon, delta):
         asked = f"epsilon = {epsilon}" if delta == 1 else f"{(epsilon, delta)}"
         found = "they would have no guarantee" if total is None else f"they would have {total!r}"
         raise ValueError(f"The budget cannot be set to {asked}: together {found}. Set epsilon of each step by hand.")
+    if report.total is None:
+        warn_at_caller(f"The budget is of the private steps alone: {'; '.join(report.not_covered)}.", PrivacyWarning)
