@@ -10,7 +10,7 @@ from sklearn.model_selection import FixedThresholdClassifier, check_cv, cross_va
 from sklearn.utils import _safe_indexing
 
 from .._digits import printed_up
-from ..model_selection import set_budget
+from ..model_selection._budget import share_budget
 from ..report import privacy_report
 from ..report._structure import is_ensemble
 from ._axes import EPSILON, TOTAL, axes_of, draw_level, epsilon_of, finish, legend_label, next_style
@@ -504,7 +504,10 @@ def _with_total(estimator, X, y, delta, names, epsilon, splits):
         train = splits[places[0]][0]
         rows, labels = _safe_indexing(X, train), _safe_indexing(y, train)
         try:
-            model = set_budget(clone(estimator), rows, labels, epsilon=epsilon, delta=delta)
+            model = clone(estimator)
+            share_budget(
+                model, rows, labels, groups=None, epsilon=epsilon, delta=delta
+            )  # the axis says what is lacking
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"The total of several releases ({', '.join(names)}) cannot be set: {error} Or name the one to vary by "

@@ -79,7 +79,7 @@ class Budget:
         return safe or epsilon  # at which they add up to it
 
     def set_targets(self, estimator, epsilon, delta):
-        """Give the steps of the estimator that was cloned for this their shares of a target."""
+        """Give the steps of the estimator that was cloned for this their shares of a target; return it."""
         for step, share in zip(self.rehearsal.steps, self.shares, strict=True):
             prefix = f"{step.path}__" if step.path else ""
             estimator.set_params(**{f"{prefix}epsilon": epsilon * share, f"{prefix}delta": delta * share})
@@ -155,6 +155,14 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
     >>> round(total.epsilon, 4), round(total.delta, 10)
     (3.0, 1e-06)
     """
+    report = share_budget(estimator, X, y, groups=groups, epsilon=epsilon, delta=delta)
+    if report.total is None:
+        warn_at_caller(f"The budget is of the private steps alone: {'; '.join(report.not_covered)}.", PrivacyWarning)
+    return estimator
+
+
+def share_budget(estimator, X, y, *, groups, epsilon, delta):
+    """Set a budget, and return what a fit will release, which may have no total."""
     are_numbers = isinstance(epsilon, Real) and (delta is None or isinstance(delta, Real))
     if not are_numbers or not epsilon > 0 or not (delta is None or 0 <= delta < 1):
         raise ValueError(f"No budget has epsilon={epsilon!r} and delta={delta!r}.")
@@ -170,7 +178,8 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
         report = report_before_fit(rehearse(planned, facts))
         # The delta of a sketch may have to be what it is.
         _check_total(estimator, report, epsilon, 1.0 if delta is None else delta)
-        return estimator.set_params(**params)
+        estimator.set_params(**params)
+        return report
     facts = PublicFacts.of(X, y, groups=groups)
     delta = facts.default_delta if delta is None else delta
     budget = Budget.of(estimator, facts)
@@ -183,7 +192,8 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
         warn_at_caller(f"{_FOR_A_ROW} These steps take no groups: {named}. {_TAKE_GROUPS}", PrivacyWarning)
     if MAY_PROVE_LESS in report.private.method:
         warn_at_caller(_BASIC, UserWarning)
-    return budget.set_targets(estimator, shared, delta)
+    budget.set_targets(estimator, shared, delta)
+    return report
 
 
 def _private_parts(estimator):
@@ -210,5 +220,3 @@ def _check_total(estimator, report, epsilon, delta):
         asked = f"epsilon = {epsilon}" if delta == 1 else f"{(epsilon, delta)}"
         found = "they would have no guarantee" if total is None else f"they would have {total!r}"
         raise ValueError(f"The budget cannot be set to {asked}: together {found}. Set epsilon of each step by hand.")
-    if report.total is None:
-        warn_at_caller(f"The budget is of the private steps alone: {'; '.join(report.not_covered)}.", PrivacyWarning)
