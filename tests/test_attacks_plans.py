@@ -1130,7 +1130,18 @@ def test_a_function_that_publishes_by_itself_is_recorded_while_a_plan_tries_it(a
     assert not ledger.entries
 
 
-@pytest.mark.parametrize("publishes", [_publishes_a_count, _publishes_a_model])
+class _Publisher:
+    """A function with a budget, that is no estimator."""
+
+    epsilon = 50.0
+
+    def __call__(self, X):
+        labels = (X[:, 0] > 0).astype(int)
+        _PUBLISHED.append(AMPClassifier(epsilon=self.epsilon, delta=1e-3, classes=[0, 1]).fit(X, labels).coef_)
+        return X
+
+
+@pytest.mark.parametrize("publishes", [_publishes_a_count, _publishes_a_model, _Publisher()])
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_a_function_that_publishes_by_itself_in_a_search_is_refused_before_anything_is_paid(publishes, is_recorded):
     """One entry of epsilon 1 stood for 16 models of epsilon 50; entries of their own told how many trials there were.

@@ -505,9 +505,7 @@ def _with_total(estimator, X, y, delta, names, epsilon, splits):
         rows, labels = _safe_indexing(X, train), _safe_indexing(y, train)
         try:
             model = clone(estimator)
-            share_budget(
-                model, rows, labels, groups=None, epsilon=epsilon, delta=delta
-            )  # the axis says what lacks
+            share_budget(model, rows, labels, groups=None, epsilon=epsilon, delta=delta)  # the axis says what lacks
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"The total of several releases ({', '.join(names)}) cannot be set: {error} Or name the one to vary by "

@@ -206,17 +206,18 @@ def entry(guarantee, estimator="release"):
 
 
 def _is_of_estimators(block, frame):
-    """Whether only libraries and private estimators have a part in a release below a block, and no function between."""
+    """Whether estimators alone have a part in a release below a block, and no function of the user."""
     return all(
-        str(below.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES or _is_of_private_estimator(below)
+        str(below.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES or _is_of_subclass(below)
         for below in block.frames_down_to(frame)
     )
 
 
-def _is_of_private_estimator(frame):
-    """Whether a frame is of a method of an estimator with a budget, as a subclass of one of this library has."""
+def _is_of_subclass(frame):
+    """Whether a frame is of a method of an estimator that derives from one of this library."""
     code = frame.f_code
-    return code.co_argcount > 0 and hasattr(frame.f_locals.get(code.co_varnames[0]), "epsilon")
+    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+    return any(str(kind.__module__).startswith("skdprp.") for kind in type(first).__mro__)
 
 
 class _ThrownAway(EntryBlock):
