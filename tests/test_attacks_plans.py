@@ -10,6 +10,7 @@ from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
+from types import MethodType
 
 import mpmath
 import numpy as np
@@ -1108,7 +1109,7 @@ def _publishes_a_count(X, is_entered=True):
 
 
 def _publishes_a_model(X):
-    labels = (X[:, 0] > 0).astype(int)
+    labels = (np.asarray(X)[:, 0] > 0).astype(int)
     _PUBLISHED.append(AMPClassifier(epsilon=50.0, delta=1e-3, classes=[0, 1]).fit(X, labels).coef_)
     return X
 
@@ -1141,7 +1142,19 @@ class _Publisher:
         return X
 
 
-@pytest.mark.parametrize("publishes", [_publishes_a_count, _publishes_a_model, _Publisher()])
+def _publishes_with(model, X):
+    _PUBLISHED.append(clone(model).fit(X, (np.asarray(X)[:, 0] > 0).astype(int)).coef_)
+    return X
+
+
+@pytest.mark.parametrize(
+    "publishes",
+    [
+        *(_publishes_a_count, _publishes_a_model, _Publisher()),
+        partial(_publishes_with, AMPClassifier(epsilon=50.0, delta=1e-3, classes=[0, 1])),
+        MethodType(_publishes_with, AMPClassifier(epsilon=50.0, delta=1e-3, classes=[0, 1])),
+    ],
+)
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_a_function_that_publishes_by_itself_in_a_search_is_refused_before_anything_is_paid(publishes, is_recorded):
     """One entry of epsilon 1 stood for 16 models of epsilon 50; entries of their own told how many trials there were.
@@ -1231,14 +1244,15 @@ def test_what_a_callback_releases_is_its_own_at_whatever_call(how, at, by_plan):
 @pytest.mark.parametrize(
     "act", [lambda *data: privacy_report(*data), lambda *data: set_budget(*data, epsilon=1.0, delta=1e-6)]
 )
-def test_a_model_that_a_function_publishes_is_recorded_while_a_plan_tries_the_function(act):
+@pytest.mark.parametrize("make_rows", [np.asarray, partial(pd.DataFrame, columns=["epsilon", "b", "c"])])
+def test_a_model_that_a_function_publishes_is_recorded_while_a_plan_tries_the_function(act, make_rows):
     """A model of epsilon 50 was out under a limit of 2; a fit of the pipeline by itself is refused."""
     _PUBLISHED.clear()
     model = make_pipeline(FunctionTransformer(_publishes_a_model), private_model())
     with PrivacyLedger() as ledger:
         ledger.limit(2.0, 1e-2)
         with pytest.raises(LedgerError):
-            act(model, X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
+            act(model, make_rows(X200_UNIFORM), (X200_UNIFORM[:, 0] > 0).astype(int))
     assert not _PUBLISHED
 
 

@@ -1,5 +1,6 @@
 """PrivacyLedger, and the entries that releases make."""
 
+import inspect
 import json
 import math
 import os
@@ -216,8 +217,10 @@ def _is_of_estimators(block, frame):
 def _is_of_subclass(frame):
     """Whether a frame is of a method of an estimator that derives from one of this library."""
     code = frame.f_code
-    first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
-    return any(str(kind.__module__).startswith("skdprp.") for kind in type(first).__mro__)
+    kinds = type(frame.f_locals.get(code.co_varnames[0])).__mro__ if code.co_argcount else ()
+    methods = (inspect.unwrap(vars(kind).get(code.co_name, type)) for kind in kinds)
+    is_method = any(getattr(method, "__code__", None) is code for method in methods)
+    return is_method and any(str(kind.__module__).startswith("skdprp.") for kind in kinds)
 
 
 class _ThrownAway(EntryBlock):
