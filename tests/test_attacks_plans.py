@@ -1186,6 +1186,28 @@ def test_a_function_that_begins_to_publish_within_a_trial_of_a_search_is_refused
     assert not _PUBLISHED
 
 
+def test_a_ledger_that_is_opened_while_a_search_runs_has_one_entry_of_it():
+    """It had one of each trial since, whose number is secret; now that of the search, whatever others follow."""
+    calls, is_in_trial, is_open = [], threading.Event(), threading.Event()
+
+    def waits(X):
+        calls.append(1)
+        if len(calls) == 4:  # of the first trial
+            is_in_trial.set()
+            is_open.wait(60)
+        return X
+
+    search = DPSearchCV(make_pipeline(FunctionTransformer(waits), private_model()), {}, n_trials=6, delta=1e-4)
+    thread = threading.Thread(target=search.fit, args=(X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int)))
+    thread.start()
+    assert is_in_trial.wait(60)
+    with PrivacyLedger() as ledger:
+        is_open.set()
+        thread.join()
+    assert [one.estimator for one in ledger.entries] == ["DPSearchCV"]
+    assert search.best_score_ is not None
+
+
 def test_noise_by_hand_in_a_trial_of_a_search_is_refused():
     """One entry of epsilon 1 stood for ten counts of epsilon 100."""
     step = FunctionTransformer(_publishes_a_count, kw_args={"is_entered": False})

@@ -535,7 +535,10 @@ SPREADS = "; one change before it may move several coordinates after it"
             f"the types of numbers that it gives, which a missing value may change, are trusted to be public{WARNS}",
         ),
         (HashingVectorizer(), f"learns nothing from the rows{WARNS}{SPREADS}"),
-        (HashingVectorizer(tokenizer=str.split), f"is trusted to treat each row by itself{WARNS}{SPREADS}"),
+        (
+            HashingVectorizer(tokenizer=str.split),
+            f"is trusted to treat each row by itself, and to publish nothing{WARNS}{SPREADS}",
+        ),
     ],
 )
 def test_remarks_name_the_cure(step, remark):

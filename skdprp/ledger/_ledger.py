@@ -278,7 +278,7 @@ class Release(EntryBlock):
     def _begin(self, frame):
         guarantee, outer = self._guarantee, current_entry()
         if is_seeded() and isinstance(guarantee, PrivacyGuarantee):
-            guarantee = guarantee.mark_seeded()
+            guarantee = self._guarantee = guarantee.mark_seeded()
         books = _books(open_journals())
         self.written = frozenset(books)
         self.seeded = getattr(guarantee, "seeded", False)
@@ -288,15 +288,18 @@ class Release(EntryBlock):
         if within is not None:
             missing, self.absorbs = self.written - within, True
             self.seeded = outer.seeded and (self.seeded or not missing)
+        self._write(missing, books)
+        self._enter(frame)
+
+    def _write(self, missing, books):
         time, todo = datetime.now(UTC).isoformat(timespec="seconds"), []
         for identity in missing:
             own = _rows_in(identity[0], current_rows())
-            todo.append((identity, self._kind_of_entry(uuid4().hex, time, self._estimator, guarantee, own)))
+            todo.append((identity, self._kind_of_entry(uuid4().hex, time, self._estimator, self._guarantee, own)))
         for identity, new in todo[1:] and todo:  # what one refuses is entered into none
             _unless_closed(identity, books[identity].check, new)
         for identity, new in todo:
             _unless_closed(identity, books[identity].append, new)
-        self._enter(frame)
 
 
 class ReleaseOfTrials(Release):
@@ -314,11 +317,18 @@ class ReleaseOfTrials(Release):
         """Return the journals of this entry for a release of an estimator."""
         if not _is_of_estimators(self, frame):
             raise LedgerError(_TRIALS_ARE_SECRET)
-        return self._entered_in
+        return self._journals()
 
     def noise_of_its_own(self):
         """Block for noise that this entry accounts for."""
-        return EntryBlock(self._entered_in, seeded=self.seeded, absorbs=False)
+        return EntryBlock(self._journals(), seeded=self.seeded, absorbs=False)
+
+    def _journals(self):
+        """Journals of this entry, also of ledgers that others have opened since: one for each trial would count them."""
+        books = _books(open_journals())
+        self._write(frozenset(books) - self._entered_in, books)
+        self._entered_in |= frozenset(books)
+        return self._entered_in
 
 
 class _PlannedRelease(Release):

@@ -566,7 +566,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             assumptions=(
                 *assumed,
                 "candidates, bounds and random_state were not chosen by looking at the rows",
-                "functions in steps do the same each time they are called",
+                "functions in steps do the same each time they are called, and publish nothing",
             ),
             not_covered=tuple(dict.fromkeys([*union["not_covered"], *_NOT_COVERED])),
             source="proof in skdprp.mechanisms.private_search_profile",

@@ -62,7 +62,7 @@ _PRIVATE = (DPBinner, DPPCA, DPScaler)  # whose fit is a release; what they tran
 _TYPES_OF_COLUMNS = "the types that its columns come in, which a missing value may change, are trusted to be public"
 _TRUST = {
     FeatureHasher: "trusted to be given rows, and no dataframe, whose columns it would take for rows",
-    FunctionTransformer: "is trusted to treat each row by itself",
+    FunctionTransformer: "is trusted to treat each row by itself, and to publish nothing",
     OneHotEncoder: _TYPES_OF_COLUMNS,
     OrdinalEncoder: _TYPES_OF_COLUMNS,
     PublicBinner: "you state that its edges do not come from the rows",
