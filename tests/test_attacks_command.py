@@ -171,3 +171,17 @@ def test_no_last_cell_of_a_file_changes_how_the_numbers_above_it_are_read(tmp_pa
         path.write_text("a,t\n" + "".join(f"{cell},x\n" for cell in [*column, last]))
         found = _numbers(_read_csv(path, ["t"], "t")["a"]).to_list()[:-1]
         assert found == [float(Fraction(cell)) for cell in column]
+
+
+@pytest.mark.parametrize("usual", ["1.5", "-007"])
+@pytest.mark.parametrize("missing", ["", "NA", "n/a"])
+def test_no_cell_of_a_csv_decides_whether_empty_cells_of_other_rows_are_missing(tmp_path, missing, usual):
+    """A whole number beyond 2^63 beside others had those of all rows as texts, and private bins named them."""
+    path, seen = tmp_path / "rows.csv", []
+    for first in ("9223372036854775808", "18446744073709551616", "abc"):
+        path.write_text("\n".join(["income,label", f"{first},0", *(f"{cell},1" for cell in [usual, missing] * 9)]))
+        rows, _ = read_file(path, target="label")
+        seen.append(rows["income"][1:])
+        assert seen[-1].isna().tolist() == [False, True] * 9
+        if pd.api.types.is_string_dtype(seen[-1]):
+            assert seen[-1].iloc[0] == usual

@@ -324,7 +324,7 @@ class ReleaseOfTrials(Release):
         return EntryBlock(self._journals(), seeded=self.seeded, absorbs=False)
 
     def _journals(self):
-        """Journals of this entry, also of ledgers that others have opened since: one for each trial would count them."""
+        """Journals of this entry, also of ledgers opened since: one entry for each trial would count them."""
         books = _books(open_journals())
         self._write(frozenset(books) - self._entered_in, books)
         self._entered_in |= frozenset(books)
