@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_digits
+from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import roc_auc_score
@@ -46,6 +47,8 @@ KNOWN_OF_HOUSES = {
     },
     "categories": {"ocean_proximity": ["<1H OCEAN", "INLAND", "ISLAND", "NEAR BAY", "NEAR OCEAN"]},
 }
+COUNTS = {"total_rooms": (0, 10_000), "total_bedrooms": (0, 2000), "population": (0, 6000), "households": (0, 2000)}
+RATIOS = {"rooms of a household": (0, 15), "persons of a household": (0, 8), "bedrooms of a room": (0, 1)}
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 
@@ -67,32 +70,55 @@ def plain(model, *, bins=False):
 
 
 def classifier_scores(people, epsilon):
-    """Return accuracy and AUC in each split, of a private classifier or, at an infinite epsilon, of a plain one."""
+    """Return accuracy and AUC in each split, of a private classifier or, at an infinite epsilon, of a plain one.
+
+    A private one is followed by the accuracy and the AUC of a plain one on the same private bins.
+    """
     scores = []
     for X_train, X_test, y_train, y_test in splits(people, "income"):
+        bare = LogisticRegression(max_iter=2000)
         if np.isinf(epsilon):
-            pipeline = plain(LogisticRegression(max_iter=2000), bins=True)
+            fitted = [plain(bare, bins=True).fit(X_train, y_train)]
         else:
             columns = make_table_preprocessor(KNOWN_OF_PEOPLE, epsilon=0.2)
             pipeline = make_pipeline(columns, AMPClassifier(epsilon=0.8, classes=CLASSES))
-            set_budget(pipeline, X_train, y_train, epsilon=epsilon, delta=1e-6)
-        probabilities = pipeline.fit(X_train, y_train).predict_proba(X_test)[:, 1]
-        scores.append((pipeline.score(X_test, y_test), roc_auc_score(y_test == CLASSES[1], probabilities)))
+            set_budget(pipeline, X_train, y_train, epsilon=epsilon, delta=1e-6).fit(X_train, y_train)
+            on_bins = bare.fit(pipeline[0].transform(X_train), y_train)
+            fitted = [pipeline, make_pipeline(FrozenEstimator(pipeline[0]), FrozenEstimator(on_bins))]
+        scores.append([score for model in fitted for score in accuracy_and_auc(model, X_test, y_test)])
     return np.array(scores)
 
 
-def regressor_scores(houses, *, private):
+def accuracy_and_auc(model, X, y):
+    """Return both scores of a classifier of incomes."""
+    return model.score(X, y), roc_auc_score(y == CLASSES[1], model.predict_proba(X)[:, 1])
+
+
+def with_ratios(houses):
+    """Add columns that are computed row by row."""
+    return houses.assign(
+        **{
+            "rooms of a household": houses["total_rooms"] / houses["households"],
+            "persons of a household": houses["population"] / houses["households"],
+            "bedrooms of a room": houses["total_bedrooms"] / houses["total_rooms"],
+        }
+    )
+
+
+def regressor_scores(houses, model, more=None):
+    """Return R² in each split, of a regression of house values on five columns and `more` within public bounds."""
+    bounds = KNOWN_OF_HOUSES["bounds"] | (more or {})
+    columns = make_table_preprocessor(bounds, categories=KNOWN_OF_HOUSES["categories"], numbers="scaled")
+    used = [*bounds, *KNOWN_OF_HOUSES["categories"], "median_house_value"]
+    return scores_of_splits(make_pipeline(columns, model), with_ratios(houses)[used])
+
+
+def scores_of_splits(pipeline, houses):
     """Return R² of a regression of house values in each split."""
-    scores = []
-    for X_train, X_test, y_train, y_test in splits(houses, "median_house_value"):
-        pipeline = plain(Ridge())
-        if private:
-            used = [*KNOWN_OF_HOUSES["bounds"], *KNOWN_OF_HOUSES["categories"]]
-            X_train, X_test = X_train[used], X_test[used]
-            model = DPRidge(target_bounds=(0, 500_000), epsilon=1.0, delta=1e-6)
-            pipeline = make_pipeline(make_table_preprocessor(**KNOWN_OF_HOUSES, numbers="scaled"), model)
-        scores.append(pipeline.fit(X_train, y_train).score(X_test, y_test))
-    return scores
+    return [
+        pipeline.fit(X_train, y_train).score(X_test, y_test)
+        for X_train, X_test, y_train, y_test in splits(houses, "median_house_value")
+    ]
 
 
 def search_scores(epsilon):
@@ -113,7 +139,7 @@ def search_scores(epsilon):
 def show(name, scores):
     """Print a mean and a standard deviation for each score."""
     columns = np.reshape(scores, (len(scores), -1))
-    print(f"{name:<48}", *(f"{column.mean():.3f} ± {column.std():.3f}" for column in columns.T))
+    print(f"{name:<56}", *(f"{column.mean():.3f} ± {column.std():.3f}" for column in columns.T))
 
 
 def draw(people, folder):
@@ -122,7 +148,7 @@ def draw(people, folder):
 
     curves = [classifier_scores(people, epsilon) for epsilon in EPSILONS]
     for epsilon, scores in zip(EPSILONS, curves, strict=True):
-        show(f"figure, epsilon = {epsilon:g}: accuracy, AUC", scores)
+        show(f"figure, epsilon = {epsilon:g}: accuracy, AUC", scores[:, :2])
     reference = classifier_scores(people, np.inf).mean(axis=0)
     chance = max(people["income"].value_counts(normalize=True)), 0.5
     for theme, style, colours in (
@@ -162,10 +188,16 @@ def main(options):
         tables["whole table"] = tuple(whole)
     for name, (people_, houses_) in tables.items():
         people_ = people_.drop(columns="fnlwgt", errors="ignore")
-        show(f"Adult, {name}, (1, 1e-6): accuracy, AUC", classifier_scores(people_, 1.0))
+        scores = classifier_scores(people_, 1.0)
+        show(f"Adult, {name}, (1, 1e-6): accuracy, AUC", scores[:, :2])
+        show("  not private, on the same bins", scores[:, 2:])
         show("  not private", classifier_scores(people_, np.inf))
-        show(f"California, {name}, (1, 1e-6): R²", regressor_scores(houses_, private=True))
-        show("  not private", regressor_scores(houses_, private=False))
+        private = DPRidge(target_bounds=(0, 500_000), epsilon=1.0, delta=1e-6)
+        show(f"California, {name}, five columns, (1, 1e-6): R²", regressor_scores(houses_, private))
+        show("  with four counts", regressor_scores(houses_, private, COUNTS))
+        show("  with three ratios", regressor_scores(houses_, private, RATIOS))
+        show("  five columns, not private", regressor_scores(houses_, Ridge(alpha=0.1)))
+        show("  all columns, not private", scores_of_splits(plain(Ridge()), houses_))
     show("digits, search of 64 bits, epsilon = 5 of a pixel", search_scores(5.0))
     show("  not private", search_scores(np.inf))
     if options.output:

@@ -75,7 +75,8 @@ def worst_neighbours(estimator, X, y=None):
     tend to 1, b to 0 and the distance to 2 R as the number of rows grows in proportion to the penalty. It is 1.4 R with
     40 rows, 1.8 R with 400 and 1.96 R with 4000 at ``C=1`` and R = 1, and with the softmax the same share of its larger
     bound. The smoothed hinge attains its bound wherever all margins stay below 1 - h, and the capped logistic loss
-    comes as near as noise leaves rows at its boundary, b = 0: 0.98 of it with 400 rows.
+    comes as near as noise leaves rows at its boundary, b = 0: 0.98 of it with 400 rows
+    (``tests/test_audit.py::test_neighbours_of_classifiers_approach_the_sensitivity``).
 
     These pairs are worst for the gradient, to first order. Not shown to be worst are they for the second derivative,
     whose share of epsilon they hardly use; for a softmax of three classes and more, and for one-vs-rest, whose bounds

@@ -134,9 +134,9 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
     Notes
     -----
     Rows are taken to be as wide after each step as it makes the first 64 of them. Where they have another width in the
-    fit, as behind ``PCA()`` or a OneHotEncoder, the total may miss the target by up to 22%, as measured: narrower rows
-    cost more with ``noise="product"``. Give such steps a number of columns, or their categories;
-    ``privacy_report(model)`` says after the fit what holds.
+    fit, as behind ``PCA()`` or a OneHotEncoder, the total may miss the target: narrower rows cost more with
+    ``noise="product"``. Give such steps a number of columns, or their categories; ``privacy_report(model)`` says after
+    the fit what holds.
 
     Each step gets its share of `delta`, and epsilon in the ratio given, scaled up until the exact composition of all,
     see :func:`~skdprp.compose`, reaches the target. Without dp-accounting, losses that are not Gaussian add up to it,
