@@ -135,7 +135,7 @@ def _read_csv(path, as_text, target=None):
                 options["float_precision"] = "round_trip"
             table = pd.read_csv(path, sep=separator, **options)
             # Whole numbers of more digits make objects of a column: as text, they leave the other cells as they are.
-            objects = [name for name, dtype in table.dtypes.items() if dtype == object]
+            objects = [name for name, dtype in table.dtypes.items() if pd.api.types.is_object_dtype(dtype)]
             if long := [name for name in objects if pd.api.types.infer_dtype(table[name]) == "integer"]:
                 table = pd.read_csv(path, sep=separator, **options | {"dtype": texts | dict.fromkeys(long, str)})
             table = table[columns]
