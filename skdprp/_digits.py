@@ -56,6 +56,11 @@ def with_python_numbers(function):
     return _call
 
 
+def as_given(number):
+    """Print a number as somebody has given it, with all of its digits; a whole one without a point."""
+    return str(to_python(number)).removesuffix(".0")
+
+
 def printed_up(bound, digits=3):
     """Print an upper bound, never as less than it is: up to six digits as they are, as somebody has asked for them."""
     return _printed(bound, Context(prec=digits, rounding=ROUND_CEILING))

@@ -23,7 +23,8 @@ SHUFFLED = (
     "or another order each time that it is computed: persist() the table as a whole first, and take its columns then."
 )
 _FITS = ContextVar("whether rows that are transformed go on to a fit", default=False)
-_SHUFFLE = re.compile("shuffle|p2p|partd|groupby-(part|collect)|_sample_")  # the last ones of bags, which draw anew
+# The last ones of bags, which draw anew; also in the name of a task that others are fused into.
+_SHUFFLE = re.compile("shuffle|p2p|partd|groupby-(part|collect)|finalize_sample|sample_(map|reduce|with_replacement)")
 # Arrays in other chunks, or by places that are given; and parts on disk, which have new names each time that a graph is
 # made, where what comes of them has not.
 _IN_A_FIXED_ORDER = re.compile("rechunk-|shuffle-(part|barrier|taker|sorter|split|[0-9a-f]{32}$)")
@@ -52,8 +53,14 @@ def shuffles(collection):
     graph = dict(collection.__dask_graph__())
     by_name = {key: str(key[0] if isinstance(key, tuple) else key) for key in graph}
     named = (key for key, name in by_name.items() if _SHUFFLE.search(name) and not _IN_A_FIXED_ORDER.match(name))
-    # Of what was persisted only the names are left.
-    return {key for key in named if sys.modules["dask"].core.get_dependencies(graph, key)}
+    # Of what was persisted only the names are left. A task that draws a sample may have read its rows itself.
+    depends = sys.modules["dask"].core.get_dependencies
+    return {key for key in named if depends(graph, key) or ("sample" in by_name[key] and _is_task(graph[key]))}
+
+
+def _is_task(value):
+    """Whether an entry of a graph calls a function, and is no data."""
+    return type(value).__name__ == "Task" or (type(value) is tuple and len(value) > 0 and callable(value[0]))
 
 
 def check_same_order(*collections):

@@ -560,11 +560,14 @@ def test_lazy_rows_that_were_scaled_lie_beside_their_own_targets():
 # Rows that are drawn anew
 
 
-def test_rows_that_a_bag_draws_anew_each_time_are_in_no_more_releases_than_a_ledger_counts():
+@pytest.mark.parametrize("n_parts", [1, 4])  # in the first case all is one task, which depends on no other
+def test_rows_that_a_bag_draws_anew_each_time_are_in_no_more_releases_than_a_ledger_counts(n_parts):
     """Each chunk was of a sample of its own, and they counted as parts without a row in common."""
     bag = pytest.importorskip("dask.bag")
     pytest.importorskip("dask.bag.random")
-    drawn = bag.random.sample(bag.from_sequence([{"x": float(place)} for place in range(400)], npartitions=4), 300)
+    drawn = bag.random.sample(
+        bag.from_sequence([{"x": float(place)} for place in range(400)], npartitions=n_parts), 300
+    )
     table = drawn.to_dataframe(meta={"x": float}).repartition(npartitions=4)
     sketch = DPOPORP(1, random_state=0).fit(table)
     seen = []

@@ -1278,6 +1278,32 @@ def test_a_model_that_a_function_publishes_is_recorded_while_a_plan_tries_the_fu
     assert not _PUBLISHED
 
 
+class _Logged(PublicScaler):
+    """A scaler that publishes something by itself."""
+
+    def transform(self, X):
+        return super().transform(_publishes_a_model(X))
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda *data: privacy_report(*data),
+        lambda *data: set_budget(*data, epsilon=1.0, delta=1e-6),
+        lambda model, X, y: DPSearchCV(model, {}, n_trials=1, delta=1e-4).fit(X, y),
+    ],
+    ids=["report", "budget", "search"],
+)
+def test_what_a_class_derived_from_one_of_this_library_publishes_is_recorded_while_others_try_it(act):
+    _PUBLISHED.clear()
+    model = make_pipeline(_Logged((-1, 1)), private_model())
+    with PrivacyLedger() as ledger:
+        ledger.limit(2.0, 1e-2)
+        with pytest.raises(LedgerError):
+            act(model, X200_UNIFORM, (X200_UNIFORM[:, 0] > 0).astype(int))
+    assert not _PUBLISHED
+
+
 def test_no_report_that_has_published_something_says_that_it_released_nothing():
     model = make_pipeline(FunctionTransformer(_publishes_a_count), private_model())
     with PrivacyLedger() as ledger:

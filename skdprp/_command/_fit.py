@@ -12,6 +12,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import r2_score, roc_auc_score, root_mean_squared_error
 from sklearn.pipeline import make_pipeline
 
+from .._digits import as_given
 from ..guarantee import PrivacyWarning
 from ..ledger import entry
 from ..ledger._ledger import thrown_away
@@ -106,7 +107,7 @@ def add_command(commands):
         type=budget,
         metavar="EPSILON[:DELTA]",
         help="budget of all that the --ledger records, fixed before its first fit: a fit that would pass it is refused"
-        f" (default of DELTA: {budget.delta:g})",
+        f" (default of DELTA: {as_given(budget.delta)})",
     )
 
 

@@ -13,6 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
+from .._digits import as_given
 from ..inspection import PrivacyUtilityDisplay
 from ..linear_model import AMPClassifier
 from ..neural_network import DPSGDClassifier
@@ -97,9 +98,9 @@ def run(options):
     _print_table(list(zip(learnt, found, strict=True)), [curve.label for curve in learnt], ["accuracy", "search"])
     for private in (classifier(max_norm=1.0), *sketches):
         private.set_params(epsilon=options.epsilon[0]).fit(X, y)
-        print(f"\n{type(private).__name__} at epsilon = {options.epsilon[0]:g}\n{private.guarantee_}")
+        print(f"\n{type(private).__name__} at epsilon = {as_given(options.epsilon[0])}\n{private.guarantee_}")
     of_width = " of the width of its bounds" * are_described(options)
-    change = f"a change of one column of a row by {options.max_change:g}{of_width}"
+    change = f"a change of one column of a row by {as_given(options.max_change)}{of_width}"
     if options.file is None and options.max_change == 1:
         change = "one pixel, by its whole range"
     unit = f"unit of privacy: {change}"
@@ -143,7 +144,8 @@ def _introduce(X, y, n_neighbors, options):
     print(f"{options.file or 'handwritten digits'}: {X.shape[0]} rows, {X.shape[1]} features, {len(set(y))} classes")
     units = "where 1 is the width of a column's bounds" if are_described(options) else "in the units of its features"
     print("A private model hides one row and its label; the number of rows and the set of labels are not hidden.")
-    print(f"A private sketch hides a change of one column of a row by {options.max_change:g}, {units} (--max-change).")
+    change = as_given(options.max_change)
+    print(f"A private sketch hides a change of one column of a row by {change}, {units} (--max-change).")
     print("It hides no label.")
     if options.categories:
         print("From one category to another two columns change by 1 each: DPOPORP hides both from --max-change 2 on,")
@@ -187,7 +189,7 @@ def _print_table(groups, names, scores):
     curves = [curve for group in groups for curve in group]
     lines = {"not private": [curve.reference_score for curve in curves]}
     for i, epsilon in enumerate(curves[0].epsilons):
-        lines[f"{epsilon:g}"] = [curve.scores[i, 0, 0] for curve in curves]
+        lines[as_given(epsilon)] = [curve.scores[i, 0, 0] for curve in curves]
     lines["chance"] = [curve.chance_score for curve in curves]
     print(f"\n{'':>14}" + "".join(f"{name:>22}" for name in names))
     print(f"{'epsilon':>14}" + "".join(f"{score:>{22 // len(scores)}}" for score in scores) * len(groups))

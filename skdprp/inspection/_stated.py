@@ -2,7 +2,7 @@
 
 import math
 
-from .._digits import printed_up
+from .._digits import as_given, printed_up
 from .._label import condition_and_marks, neighbours_of
 from ..guarantee import Definition
 
@@ -37,7 +37,7 @@ def said_of_unmet(reports, owner):
     if _is_claimed(owner):
         return ""
     unmet = {epsilon for epsilon, report in reports if report.total.epsilon > epsilon * AS_PLANNED}
-    points = ", ".join(f"{epsilon:g}" for epsilon in sorted(unmet))
+    points = ", ".join(as_given(epsilon) for epsilon in sorted(unmet))
     return f", not guaranteed at epsilon = {points}" if points else ""
 
 

@@ -9,7 +9,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.model_selection import FixedThresholdClassifier, check_cv, cross_validate
 from sklearn.utils import _safe_indexing
 
-from .._digits import printed_up
+from .._digits import as_given, printed_up
 from ..model_selection._budget import share_budget
 from ..report import privacy_report
 from ..report._structure import is_ensemble
@@ -480,7 +480,7 @@ def _vary(score, with_epsilon, splits, name, epsilons, n_repeats, announce):
             scores[-1][:, places], fitted = score(model, [splits[place] for place in places], n_repeats)
             reports += [(epsilon, privacy_report(one)) for one in fitted]
         if announce is not None:
-            mean = f"{name} = {epsilon:g}, mean score {scores[-1].mean():.4g}"
+            mean = f"{name} = {as_given(epsilon)}, mean score {scores[-1].mean():.4g}"
             print(f"{announce}, {len(scores)} of {len(epsilons)}: {mean}", flush=True)
     return np.array(scores), reports
 

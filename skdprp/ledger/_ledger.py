@@ -1,6 +1,5 @@
 """PrivacyLedger, and the entries that releases make."""
 
-import inspect
 import json
 import math
 import os
@@ -27,8 +26,8 @@ _ONE_BLOCK = (
     "name a file, PrivacyLedger(path)."
 )
 _TRIALS_ARE_SECRET = (
-    "A function of a step releases something by itself in a trial of a search, and its entries would tell how many "
-    "trials there were, which is secret. Release it before the search, and give the step what came out."
+    "Code of your own releases something in a trial of a search, and its entries would tell how many trials there "
+    "were, which is secret. Release it before the search, and give the step what came out."
 )
 # Whose functions publish nothing by themselves.
 _LIBRARIES = {*sys.stdlib_module_names, "dask", "joblib", "numpy", "pandas", "polars", "scipy", "skdprp", "sklearn"}
@@ -206,28 +205,17 @@ def entry(guarantee, estimator="release"):
     return _PlannedRelease(guarantee)
 
 
-def _is_of_estimators(block, frame):
-    """Whether estimators alone have a part in a release below a block, and no function of the user."""
-    return all(
-        str(below.f_globals.get("__name__")).partition(".")[0] in _LIBRARIES or _is_of_subclass(below)
-        for below in block.frames_down_to(frame)
-    )
-
-
-def _is_of_subclass(frame):
-    """Whether a frame is of a method of an estimator that derives from one of this library."""
-    code = frame.f_code
-    kinds = type(frame.f_locals.get(code.co_varnames[0])).__mro__ if code.co_argcount else ()
-    methods = (inspect.unwrap(vars(kind).get(code.co_name, type)) for kind in kinds)
-    is_method = any(getattr(method, "__code__", None) is code for method in methods)
-    return is_method and any(str(kind.__module__).startswith("skdprp.") for kind in kinds)
+def _is_of_libraries(block, frame):
+    """Whether libraries alone have a part in a release below a block, and no function or class of the user."""
+    names = (str(below.f_globals.get("__name__")) for below in block.frames_down_to(frame))
+    return all(name.partition(".")[0] in _LIBRARIES for name in names)
 
 
 class _ThrownAway(EntryBlock):
     """Estimators draw noise that is thrown away with what it was added to, of which no ledger needs an entry.
 
-    What functions release by themselves may be published where nobody sees it: it needs entries as anywhere else, but
-    for what a search tries, which refuses it.
+    What functions and classes of the user release may be published where nobody sees it: it needs entries as anywhere
+    else, but for what a search tries, which refuses it.
     """
 
     def __init__(self, *, is_searched):
@@ -237,7 +225,7 @@ class _ThrownAway(EntryBlock):
 
     def takes(self, estimator, guarantee, frame):
         """Return all open journals for a release of an estimator, for others None."""
-        if _is_of_estimators(self, frame):
+        if _is_of_libraries(self, frame):
             return frozenset(open_journals().values())
         if self._is_searched:
             raise LedgerError(_TRIALS_ARE_SECRET)
@@ -303,7 +291,7 @@ class Release(EntryBlock):
 
 
 class ReleaseOfTrials(Release):
-    """One entry for all that estimators release in the trials of a search; what a function releases is refused.
+    """One entry for all that estimators release in the trials of a search; what code of the user releases is refused.
 
     An entry for each time that it is called would tell how many trials there were. The noise of the search itself is
     drawn inside of `noise_of_its_own`.
@@ -315,7 +303,7 @@ class ReleaseOfTrials(Release):
 
     def takes(self, estimator, guarantee, frame):
         """Return the journals of this entry for a release of an estimator."""
-        if not _is_of_estimators(self, frame):
+        if not _is_of_libraries(self, frame):
             raise LedgerError(_TRIALS_ARE_SECRET)
         return self._journals()
 

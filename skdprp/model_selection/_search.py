@@ -561,7 +561,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             given=" and ".join(dict.fromkeys(given)),
             released="best_estimator_, best_params_ and best_score_",
             mechanism=f"best of a secret number of trials of {len(candidates)} candidates, Poisson of mean "
-            f"{self.n_trials:g} given that it is not 0; each ({trial_epsilon}, {trial_delta})-DP, its score with "
+            f"{self.n_trials} given that it is not 0; each ({trial_epsilon}, {trial_delta})-DP, its score with "
             f"Gaussian noise, scale {printed_down(score.scale, 6)}",
             assumptions=(
                 *assumed,

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import _noise
 from .._calibration import GuaranteeDisplayMixin, is_as_stated, snapshot, state, take_over
+from .._digits import as_given
 from .._kernels import read_only, rows_of
 from .._lazy import is_lazy, stand_in
 from .._recording import in_plan
@@ -156,8 +157,8 @@ class BaseSketch(
         if self._mean_squared_loss(min(self.max_nonzeros, self.n_features_in_)) <= 4 * np.log(4 / 3):
             warn_at_caller(
                 f"Rows are lost in the noise: the best guess between a row of zeros and one with max_nonzeros="
-                f"{self.max_nonzeros} numbers of at most max_change={self.max_change:g} is right in at most 75 of 100 "
-                "cases, on average over the signs of these numbers. Raise epsilon, or lower max_change.",
+                f"{self.max_nonzeros} numbers of at most max_change={as_given(self.max_change)} is right in at most "
+                "75 of 100 cases, on average over the signs of these numbers. Raise epsilon, or lower max_change.",
                 DataDimensionalityWarning,
             )
 
