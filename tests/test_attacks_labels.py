@@ -289,3 +289,14 @@ def test_other_form_of_a_label_changes_no_class():
             n_tried += 1
         assert len(seen) == 1
     assert n_tried == 26
+
+
+def test_chunks_of_several_containers_have_one_set_of_labels():
+    """Zeros at the end of a label were lost in lists and kept in object arrays: of one row, a class of its own."""
+    X, found = np.linspace(0, 1, 9)[:, None], []
+    for of_second in (["a", "a", "a"], ["a", "c\0", "a"]):
+        labels = ["a", "c\0", "a"], np.array(of_second, dtype=object), ["c\0", "a", "a"]
+        chunks = [(X[3 * place : 3 * place + 3], part) for place, part in enumerate(labels)]
+        model = AMPClassifier(delta=1e-3, multi_class="ovr").fit_chunks(chunks)
+        found.append((model.classes_.tolist(), model.coef_.shape))
+    assert found[0] == found[1]

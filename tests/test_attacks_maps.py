@@ -730,6 +730,7 @@ DOWN = [
     (np.ma.argsort, {}),
     (np.vectorize(scale, otypes=[float], signature="(m,n)->(m,n)"), {}),
     (np.vectorize(scale, otypes=[float], excluded={0}), {}),
+    (np.modf, {}),  # of which two rows come out, of one cell of each row that came in
     (pd.DataFrame.transform, {"func": "rank"}),
     (pd.DataFrame.apply, {"func": "rank", "axis": "index"}),
     (pd.DataFrame.fillna, {"method": "ffill"}),

@@ -118,7 +118,7 @@ def _labels(y):
             "Unknown label type: continuous. A classifier needs labels of classes; to predict a number use DPRidge."
         )
     if y.dtype.kind == "O":  # text of a class of its own may hold more, and classes_ would take it from one row
-        return np.array([str.__str__(label) for label in y], dtype=object)
+        return np.array([str.__str__(label).rstrip("\0") for label in y], dtype=object)  # as of a list
     return _with_one_zero(y)
 
 

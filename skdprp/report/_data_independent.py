@@ -207,7 +207,7 @@ def _may_look_at_all_rows(transformer):
         return function.otypes is None or function.signature is not None or bool(function.excluded)
     if "axis" in known or not known.keys().isdisjoint(_FROM_OTHER_ROWS):
         return True
-    is_of_cells = isinstance(function, np.ufunc) and function.signature is None
+    is_of_cells = isinstance(function, np.ufunc) and function.signature is None and function.nout == 1
     return not is_of_cells and getattr(function, "__name__", "") not in _OF_EACH_ROW.get(library, ())
 
 
