@@ -10,7 +10,7 @@ from contextlib import nullcontext, suppress
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
-from types import MethodType
+from types import FunctionType, MethodType
 
 import mpmath
 import numpy as np
@@ -1131,6 +1131,10 @@ def test_a_function_that_publishes_by_itself_is_recorded_while_a_plan_tries_it(a
     assert not ledger.entries
 
 
+# A function of a package of the user's that is called as one of Python's own.
+_OF_ANOTHER_CODE = FunctionType(_publishes_a_model.__code__, {**globals(), "__name__": "code.steps"})
+
+
 class _Publisher:
     """A function with a budget, that is no estimator."""
 
@@ -1150,7 +1154,7 @@ def _publishes_with(model, X):
 @pytest.mark.parametrize(
     "publishes",
     [
-        *(_publishes_a_count, _publishes_a_model, _Publisher()),
+        *(_publishes_a_count, _publishes_a_model, _Publisher(), _OF_ANOTHER_CODE),
         partial(_publishes_with, AMPClassifier(epsilon=50.0, delta=1e-3, classes=[0, 1])),
         MethodType(_publishes_with, AMPClassifier(epsilon=50.0, delta=1e-3, classes=[0, 1])),
     ],

@@ -29,8 +29,8 @@ _TRIALS_ARE_SECRET = (
     "Code of your own releases something in a trial of a search, and its entries would tell how many trials there "
     "were, which is secret. Release it before the search, and give the step what came out."
 )
-# Whose functions publish nothing by themselves.
-_LIBRARIES = {*sys.stdlib_module_names, "dask", "joblib", "numpy", "pandas", "polars", "scipy", "skdprp", "sklearn"}
+# Whose functions publish nothing by themselves. Of Python's own those that a package of the user's cannot be called by.
+_LIBRARIES = {"contextlib", "dask", "functools", "joblib", "numpy", "pandas", "polars", "scipy", "skdprp", "sklearn"}
 
 
 class _Book:
