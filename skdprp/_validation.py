@@ -344,7 +344,8 @@ def _kinds_of_cells(data):
     table = (
         data if hasattr(data, "dtype") or hasattr(data, "dtypes") else without_values(np.asarray, data, dtype=object)
     )
-    dtypes = [table.dtype] if hasattr(table, "dtype") else list(table.dtypes)
+    is_frame = hasattr(table, "dtypes") and getattr(table, "ndim", 2) == 2  # which may have a column called dtype
+    dtypes = list(table.dtypes) if is_frame else [table.dtype]
     holds_objects = any(getattr(dtype, "kind", "") == "O" for dtype in dtypes)
     kinds = set(map(type, np.asarray(table, dtype=object).flat)) if holds_objects else set()
     if np.ma.core.MaskedConstant in kinds:  # of which numpy warns

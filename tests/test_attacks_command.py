@@ -4,6 +4,7 @@ from contextlib import redirect_stdout
 from fractions import Fraction
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from skdprp import (
     set_budget,
 )
 from skdprp._command import main
+from skdprp._command._columns import read_rows
 from skdprp._command._tables import _numbers, _read_csv, check_features, read_file
 
 
@@ -185,3 +187,42 @@ def test_no_cell_of_a_csv_decides_whether_empty_cells_of_other_rows_are_missing(
         assert seen[-1].isna().tolist() == [False, True] * 9
         if pd.api.types.is_string_dtype(seen[-1]):
             assert seen[-1].iloc[0] == usual
+
+
+CELLS = {
+    "numbers": "1|1.0|01| 1|1e3|+5|0|9007199254740993|9007199254740992.0|0.1|123456789.123456789|1e-320|1e23||NA|  .5",
+    "truth values": "True|False|TRUE|true||1|0|1.0| True|NA",
+    "texts": "a|b|abc|1|1.0|True||NA|01| a|1e3|nan|9007199254740993|inf",
+}
+
+
+def cells_of_others(path, lines, options):
+    """What is read of all rows but the first, and the types of columns; None if the table is refused."""
+    path.write_text("\n".join(["a,b,y", *lines]), encoding="utf-8")
+    try:
+        X, y = read_rows(path, options, unnamed="find")
+    except ValueError:
+        return None
+    return X.dtypes.tolist(), X.iloc[1:].map(lambda cell: repr(cell) if cell == cell else "missing"), y[1:].tolist()
+
+
+def test_no_row_of_a_table_decides_how_the_cells_of_others_are_read(tmp_path):
+    """Numbers, truth values and texts in any form, listed, bounded or found, beside a row with any other cells."""
+    rng, n_read = np.random.default_rng(0), 0
+    pools = {kind: cells.split("|") for kind, cells in CELLS.items()}
+    listed = {"truth values": [False, True], "texts": ["a", "b", "1", "1.0", "True"]}
+    for _ in range(700):
+        kinds = rng.choice(list(pools), 2)
+        few = [rng.choice(pools[kind], 3) for kind in kinds]
+        rest = [",".join([*(rng.choice(some) for some in few), str(i % 2)]) for i in range(5)]
+        named = {name: kind for name, kind in zip("ab", kinds, strict=True) if rng.random() < 0.6}
+        categories = {name: listed[kind] for name, kind in named.items() if kind in listed}
+        bounds = {name: (0, 1) for name, kind in named.items() if kind == "numbers"}
+        options = SimpleNamespace(target="y", n_features=None, zero_based=False, categories=categories, bounds=bounds)
+        vars(options).update(default_bounds=None, fill={}, drop=[], file=tmp_path / "rows.csv")
+        firsts = [",".join([*(rng.choice(pools[kind]) for kind in kinds), label]) for label in "01"]
+        one, other = (cells_of_others(options.file, [first, *rest], options) for first in firsts)
+        if one is not None and other is not None and one[0] == other[0]:  # types are public
+            assert one[1].equals(other[1]) and one[2] == other[2]
+            n_read += 1
+    assert n_read > 50

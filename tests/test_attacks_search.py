@@ -21,10 +21,12 @@ from attacks import (
     BINARY_AMP,
     RIDGE,
     X12,
+    X60,
     X200,
     X200_UNIFORM,
     X400,
     Y12,
+    Y60,
     Y200,
     Y200_UNIFORM,
     Y400,
@@ -1093,3 +1095,13 @@ def test_copies_of_a_search_hold_nothing_that_an_array_of_estimators_has_learnt_
     grid["standardscaler"][0].set_params(epsilon=50.0).fit(X200_UNIFORM)
     for copied in (pickle.loads(pickle.dumps(search)), saved_and_loaded(search, tmp_path).estimator):
         assert not any(hasattr(one, "guarantee_") for given in _grids(copied) for one in given["standardscaler"])
+
+
+def test_private_bins_side_by_side_in_processes_are_one_entry_of_a_search():
+    """Workers that fit columns of a candidate would make an entry for each trial."""
+    columns = ColumnTransformer([("a", DPBinner(4), [0]), ("b", DPBinner(3), [1, 2])], n_jobs=2)
+    pipe = make_pipeline(columns, AMPClassifier(classes=[0, 1]))
+    search = DPSearchCV(pipe, {"ampclassifier__max_norm": [1.0, 2.0]}, n_trials=3, delta=1e-4)
+    with PrivacyLedger() as ledger:
+        search.fit(X60, Y60)
+    assert [one.estimator for one in ledger.entries] == ["DPSearchCV"]

@@ -43,6 +43,7 @@ from skdprp import (
     PublicBinner,
     PublicScaler,
     iDPSignRP,
+    privacy_report,
     worst_neighbours,
 )
 from skdprp._validation import validate_data, warn_at_caller, without_values
@@ -476,3 +477,12 @@ def test_columns_of_text_are_named_where_rows_are_a_frame(dtype):
         )
     many = pd.DataFrame({f"c{i}": rows["town"] for i in range(12)})
     assert str(refusal(AMPClassifier().fit, many, [0, 1] * 20)).count("'c9', .... Encode") == 1
+
+
+@pytest.mark.parametrize("name", ["dtype", "tocsr", "shape", "columns", "epsilon"])
+def test_columns_may_be_called_as_attributes_of_arrays(name):
+    table = pd.DataFrame(np.linspace(-1, 1, 60).reshape(30, 2), columns=[name, "b"])
+    model = AMPClassifier(classes=[False, True]).fit(table, table["b"] > 0)
+    assert model.predict(table).shape == (30,)
+    assert privacy_report(clone(model), table, table["b"] > 0).total is not None
+    assert DPOPORP(2).fit(table).transform(table).shape == (30, 2)

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from numbers import Real
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
@@ -773,7 +774,7 @@ def _taken(X, places):
     """A copy of some rows, in whatever they come."""
     if isinstance(X, list):
         return own_copy([X[place] for place in places])
-    return own_copy((X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X))[places])
+    return own_copy((X.tocsr() if sp.issparse(X) else getattr(X, "iloc", X))[places])
 
 
 def _trial(candidates, score, released, X, y, X_held_out, y_held_out):

@@ -13,6 +13,7 @@ from numbers import Integral
 from threading import RLock
 
 import numpy as np
+import scipy.sparse as sp
 from joblib import parallel_config
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer, make_column_selector
@@ -359,7 +360,7 @@ def takes_groups(step):
 
 def _head(X):
     """A few rows, in whatever they come."""
-    rows = X.tocsr() if hasattr(X, "tocsr") else getattr(X, "iloc", X)
+    rows = X.tocsr() if sp.issparse(X) else getattr(X, "iloc", X)
     return own_copy(rows[:_FEW_ROWS])
 
 
