@@ -237,8 +237,8 @@ def _text_in(X):
     shown = ", ".join(map(repr, names[:_MOST_NAMES])) + ", ..." * (len(names) > _MOST_NAMES)
     return (
         f"X has text where numbers should be. Columns that are not numeric: {shown}. Encode them by "
-        "make_table_preprocessor(categories=...) or OneHotEncoder(categories=...), by categories that do not come from "
-        "the data."
+        "make_table_preprocessor(categories=...) or OneHotEncoder(categories=...) in a ColumnTransformer with "
+        "sparse_threshold=0, by categories that do not come from the data."
     )
 
 

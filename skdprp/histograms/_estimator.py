@@ -61,7 +61,7 @@ class PrivateHistograms(
     _counts_listed = True  # whether counts of listed categories are wanted
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y=None):
+    def fit(self, X, y=None, **unsupported):
         """Release private histograms of the columns of a table, and learn from them.
 
         Each call is a new release, with fresh noise: fitting the same rows twice costs their privacy twice.
@@ -73,6 +73,8 @@ class PrivateHistograms(
             array all are numbers but those that `categories` names. NaN, None and NA are missing values.
         y : None
             Ignored.
+        **unsupported : dict
+            Nothing; `groups` and `sample_weight` are refused with the reason.
 
         Returns
         -------
@@ -82,9 +84,14 @@ class PrivateHistograms(
         Raises
         ------
         ValueError, TypeError
-            If X holds infinite numbers, dates, or text in a column of numbers, or a parameter does not fit the columns.
-            Nothing is released then.
+            If X holds infinite numbers, dates, or text in a column of numbers, a parameter does not fit the columns, or
+            there is more than X. Nothing is released then.
         """
+        if unsupported:
+            raise TypeError(
+                f"{type(self).__name__}.fit takes no {' and no '.join(unsupported)}: its guarantee is for one row, and "
+                "each row counts once. To protect persons, make one row of each, or give bounds, edges and categories."
+            )
         return self._fit([X])
 
     @_fit_context(prefer_skip_nested_validation=True)

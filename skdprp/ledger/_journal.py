@@ -205,10 +205,11 @@ class Journal:
         if not text[text.rfind(b"\n") + 1 :].strip(b" "):  # a gap before a line that was not written any more
             text = text[: text.rfind(b"\n") + 1]
         lines = text.splitlines(keepends=True)
-        if text and not text.endswith(b"\n"):
-            raise self.damaged(number + len(lines), "it has no end")
-        if lines and not number and lines[0] != _line(_HEADER):
+        is_torn = bool(text) and not text.endswith(b"\n")
+        if lines and not number and not _line(_HEADER).startswith(lines[0]):
             raise LedgerError(f"{self.path} is no ledger: its first line is not {json.dumps(_HEADER)}.")
+        if is_torn:
+            raise self.damaged(number + len(lines), "it has no end")
         self._lines[number:] = lines
         self._seen = number + len(lines), end + len(text)
 

@@ -9,13 +9,15 @@ from contextvars import ContextVar
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache, partial
+from numbers import Real
 from tempfile import mkstemp
 from threading import Lock
 from uuid import uuid4
 
 from .._noise import is_seeded
 from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, n_forks, open_journals
-from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, PrivacyGuarantee
+from .._validation import warn_at_caller
+from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, PrivacyGuarantee, PrivacyWarning
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import LIMIT_FOR_SKETCHES, Limit
 from ._totals import Entry, PlannedEntry, totals
@@ -309,7 +311,9 @@ class ReleaseOfTrials(Release):
 
     def noise_of_its_own(self):
         """Block for noise that this entry accounts for."""
-        return EntryBlock(self._journals(), seeded=self.seeded, absorbs=False)
+        block = EntryBlock(frozenset(), seeded=self.seeded, absorbs=False)  # its stamp before a look at who is open
+        block.written = self._journals()
+        return block
 
     def _journals(self):
         """Journals of this entry, also of ledgers opened since: one entry for each trial would count them."""
@@ -328,6 +332,7 @@ class _PlannedRelease(Release):
         planned = _planned(plan)
         if not planned or not plan.is_plan:
             raise ValueError("To enter, there has to be a private step in the report on a fit to come: pass X to it.")
+        _warn_of_no_total(plan)
         super().__init__(_as_it_reaches_them(plan.private), " + ".join(estimator for estimator, _ in planned))
         self._left, self._lock = [(estimator, _priced(guarantee)) for estimator, guarantee in planned], Lock()
         # An ensemble encodes labels by their set, which its total is given: what its members assume of labels holds.
@@ -398,6 +403,13 @@ def _rows_in(path, rows):
             "division for parts of a part. Nothing is released."
         )
     return own
+
+
+def _warn_of_no_total(plan):
+    """Say that a plan has steps without privacy, which no ledger counts."""
+    if getattr(plan, "total", plan) is None:
+        known = "; ".join(plan.not_covered)
+        warn_at_caller(f"The plan has no total, and its private steps alone are counted: {known}.", PrivacyWarning)
 
 
 def _planned(releases):
@@ -601,6 +613,8 @@ class PrivacyLedger:
             raise ValueError(f'unit is "row" or "person", got {unit!r}.')
         if adjacency.is_distance and math.isinf(adjacency.bound):
             raise ValueError(f"A limit for a change within a row says how large that is: {LIMIT_FOR_SKETCHES}.")
+        if not isinstance(epsilon, Real) or not isinstance(delta, Real):
+            raise ValueError(f"A limit has numbers for epsilon and delta, got {epsilon!r} and {delta!r}.")
         budget = PrivacyGuarantee(epsilon, delta, unit=unit, adjacency=adjacency)
         if not math.isfinite(budget.epsilon):
             raise ValueError(f"A limit is finite, got epsilon={epsilon}.")
@@ -647,6 +661,7 @@ class PrivacyLedger:
         0
         """
         releases = _planned(planned)
+        _warn_of_no_total(planned)
         entries, limit = self._read()
         if limit is None:
             return

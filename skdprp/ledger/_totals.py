@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from .._adjacency import Unit
+from .._digits import printed_up
 from .._label import AS_THEY_REACH_IT, as_html, as_text, neighbours_sentence
 from ..guarantee import DISJOINT, Definition, PrivacyGuarantee, compose
 
@@ -27,6 +28,7 @@ _EACH_PERSON_ONCE = (
     "each release contains a person of the data set at most once; other rows and labels decide neither which persons "
     "and folds it sees nor how its rows were transformed"
 )
+_MOST_PARTS = 20  # that are listed
 _WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
 _FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
 
@@ -184,7 +186,7 @@ class Total:
 class Totals(tuple):
     """Totals by definition and neighbours, and what is spent of the limit: they print as text and HTML."""
 
-    limit, limit_assumes = "", ()
+    limit, limit_assumes, parts = "", (), ""
 
     def __repr__(self):
         return "\n\n".join(map(as_text, self._facts())) or _NOTHING_YET
@@ -203,7 +205,11 @@ class Totals(tuple):
         for said_above in (_FIXED_BEFORE, _COMPARED_THERE):
             assumed.pop(said_above, None)
         last = {"assumed": (*assumed,)} if assumed else {}
-        return [*facts[:-1], *(of_last | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:])]
+        parts = {"parts": self.parts} if self.parts else {}
+        return [
+            *facts[:-1],
+            *(of_last | parts | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:]),
+        ]
 
 
 def totals(entries, delta, limit):
@@ -213,11 +219,25 @@ def totals(entries, delta, limit):
         guarantee = entry.guarantee
         kinds.setdefault((guarantee.definition, guarantee.unit, guarantee.adjacency), guarantee)
     of_all = Totals(_total(entries, kind, delta, limit) for kind in kinds.values())
+    of_all.parts = _of_parts(entries)
     if limit is not None:
         has_adaptive = all(total.adaptive for total in of_all)
         of_all.limit = limit.line(entries, has_adaptive=has_adaptive)
         of_all.limit_assumes = _assumed_of_sums(entries)
     return of_all
+
+
+def _of_parts(entries):
+    """Say what each part has spent, so that one that is spelt in two ways is seen; nothing of many, as of chunks."""
+    parts = {}
+    for entry in entries:
+        if entry.rows and entry.guarantee.definition is Definition.DP:
+            parts.setdefault(entry.rows[0], []).append(replace(entry, rows=entry.rows[1:]))
+    if len(parts) > _MOST_PARTS:
+        return ""
+    sums = ((part, basic_sums(of_part)) for (_, part), of_part in parts.items())
+    texts = [f"{part} ({printed_up(epsilon, 6)}, {printed_up(delta)})" for part, (epsilon, delta) in sums]
+    return ", ".join(texts) + ": epsilons and deltas added up, without those of all rows" * bool(texts)
 
 
 def _assumed_of_sums(entries):

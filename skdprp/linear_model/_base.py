@@ -153,7 +153,8 @@ def _encode(y, public_classes):
     codes = np.searchsorted(known, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below
     if not np.array_equal(known[codes], y):
         raise ValueError(
-            "y has labels that are not among `classes`: list all possible labels, or drop the rows that have others."
+            "y has labels that are not among `classes`: check the spelling there, and list all possible labels. "
+            "Private steps before this one may already be paid; privacy_report(model, X, y) checks labels before a fit."
         )
     return classes, codes
 

@@ -163,9 +163,10 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
 
 def share_budget(estimator, X, y, *, groups, epsilon, delta):
     """Set a budget, and return what a fit will release, which may have no total."""
-    are_numbers = isinstance(epsilon, Real) and (delta is None or isinstance(delta, Real))
-    if not are_numbers or not epsilon > 0 or not (delta is None or 0 <= delta < 1):
-        raise ValueError(f"No budget has epsilon={epsilon!r} and delta={delta!r}.")
+    if not isinstance(epsilon, Real) or not epsilon > 0:
+        raise ValueError(f"No budget has this epsilon, which must be a positive number: {epsilon!r}.")
+    if not (delta is None or (isinstance(delta, Real) and 0 <= delta < 1)):
+        raise ValueError(f"No budget has this delta, which must be None or a number from 0 to below 1: {delta!r}.")
     private = _private_parts(estimator)
     path, step = next(iter(private.items()), ("", None))
     if len(private) == 1 and not hasattr(step, "_calibration_of"):

@@ -536,7 +536,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         if (scoring == "neg_mean_squared_error") == is_classifier(self.estimator):
             raise ValueError(f"scoring={scoring!r} is not for a {get_tags(self.estimator).estimator_type}.")
         if scoring == "neg_mean_squared_error" and max_loss is None:
-            raise ValueError("max_loss is needed: the largest squared error of one row that counts, a public bound.")
+            raise ValueError(
+                "max_loss is needed: the largest squared error of one row that counts, a public bound, such as "
+                "200_000**2 for targets in (0, 500_000)."
+            )
         return _Score(scoring, _LARGEST_LOG_LOSS if max_loss is None else max_loss)
 
     def _calibrate(self, delta, target, candidates, score, n_held_out):

@@ -145,6 +145,7 @@ _HIDES = "holds private estimators, and how often it has them release a row is n
 _APPLIES_NONE = "{}: applies no model that was fitted on these rows"
 _HANDED_NONE = "{}: is handed nothing that comes from these rows"
 _AS_WIDE = "{}: how many columns come out does not depend on what was released before"
+_SAME_COLUMNS = "{}: rows of all that this is composed with have the same columns, in one order and of the same types"
 _INDEX = "{}: the index of a frame is public, which the frames that it returns have"
 _CONFIGURED = "{}: set_config(transform_output=...) was the same at the fit as now"
 _NOT_PICKLED = (
@@ -531,6 +532,7 @@ def _after_maps(guarantee, maps):
         # Who states a guarantee may name maps within, which come after those before it.
         passed = [*(map_label(*one) for one in maps), *filter(None, [adjacency.after])]
         adjacency = replace(adjacency, after=", ".join(passed))
+        mapped.append(_SAME_COLUMNS.format(", ".join(name for name, _ in maps)))
     assumptions = dict.fromkeys([*guarantee.assumptions, *mapped, TYPES_ARE_PUBLIC])
     return replace(guarantee, adjacency=adjacency, assumptions=tuple(assumptions))
 
