@@ -172,7 +172,8 @@ def dp_confusion_matrix(y_true, y_pred, *, labels, epsilon=1.0, groups=None):
     y_pred : array-like of shape (n_samples,)
         Predictions.
     labels : array-like of shape (n_labels,)
-        Labels in the order of rows and columns, which do not come from the data. Rows with others count nowhere.
+        Labels in the order of rows and columns, which do not come from the data. Rows with others count nowhere: one
+        that is misspelt has noise alone, and is paid.
     epsilon : float, default=1.0
         Privacy loss for one row, or for one person.
     groups : array-like of shape (n_samples,) or None, default=None
