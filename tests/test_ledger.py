@@ -30,6 +30,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.model_selection import GridSearchCV, KFold, RandomizedSearchCV, cross_val_predict, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import StandardScaler
 
 from skdprp import (
     DPOPORP,
@@ -40,6 +41,7 @@ from skdprp import (
     MIDPRegressor,
     PrivacyGuarantee,
     PrivacyLedger,
+    PrivacyWarning,
     ProductNoiseOutputPerturbation,
     _noise,
     _recording,
@@ -1294,3 +1296,22 @@ def test_a_directory_of_markers_that_is_removed_before_a_marker_is_in_it_is_made
     _recording._mark(str(marker), ("path", 1, 2))
     assert os.readlink(marker) == "1 2 path"
     assert len(looked) == 3
+
+
+def test_a_printed_ledger_lists_what_each_part_has_spent():
+    """A name that was spelt in two ways had a budget of its own, and nothing showed it."""
+    with PrivacyLedger() as ledger:
+        for part in ("train", "held-out", "heldout", "held-out"):
+            with ledger.part(part), entry(PrivacyGuarantee(0.25, 0.0, adjacency=Adjacency("replace_one")), "score"):
+                pass
+    assert "train (0.25, 0.0), held-out (0.5, 0.0), heldout (0.25, 0.0)" in " ".join(repr(ledger).split())
+
+
+def test_a_plan_without_a_total_warns_where_it_is_entered_or_checked():
+    model = make_pipeline(StandardScaler(), AMPClassifier(classes=[0, 1]))
+    plan = privacy_report(model, np.linspace(-1, 1, 40).reshape(20, 2), np.arange(20) % 2)
+    with PrivacyLedger() as ledger:
+        with pytest.warns(PrivacyWarning, match="standardscaler learns from the rows"):
+            entry(plan)
+        with pytest.warns(PrivacyWarning, match="standardscaler learns from the rows"):
+            ledger.check(plan)

@@ -174,6 +174,11 @@ def entry(guarantee, estimator="release"):
     ValueError
         If it is not known what the plan releases, or it has no private step.
 
+    Warns
+    -----
+    PrivacyWarning
+        If the plan has no total: a ledger counts its private steps, and nothing that others learn from the rows.
+
     Examples
     --------
     >>> from skdprp import PrivacyGuarantee, PrivacyLedger
@@ -643,6 +648,11 @@ class PrivacyLedger:
             If it is neither a report nor a guarantee.
         ValueError
             If the report does not know what is released.
+
+        Warns
+        -----
+        PrivacyWarning
+            If the plan has no total.
 
         Examples
         --------
