@@ -1,5 +1,6 @@
 """Attacks on the command: cells and labels of its tables, and its ledger."""
 
+import random
 from contextlib import redirect_stdout
 from fractions import Fraction
 from io import StringIO
@@ -23,7 +24,7 @@ from skdprp import (
 )
 from skdprp._command import main
 from skdprp._command._columns import read_rows
-from skdprp._command._tables import _numbers, _read_csv, check_features, read_file
+from skdprp._command._tables import _numbers, _read_csv, check_features, check_sparse, read_file
 
 
 def test_no_label_of_a_file_decides_how_the_others_are_read(tmp_path):
@@ -226,3 +227,74 @@ def test_no_row_of_a_table_decides_how_the_cells_of_others_are_read(tmp_path):
             assert one[1].equals(other[1]) and one[2] == other[2]
             n_read += 1
     assert n_read > 50
+
+
+ODD_CELLS = ["", "NA", "nan", " ", " 1", "1 ", "+1", "-0", "1.", "1e5", "5e-324", "1e-400", "1e400", "inf", "0x10"]
+ODD_CELLS += ["1_0", "True", "TRUE", "abc", "é", "٣", "18446744073709551616", "-9223372036854775809", "1e22"]
+ODD_CELLS += [
+    "9007199254740992.5",
+    "1/2",
+    "1%",
+    "00012",
+    "1d5",
+    "1j",
+    '"1"',
+    '"a\nb"',
+    "n/a",
+    "-NaN",
+    "3.1415926535897932384",
+]
+
+
+COLUMNS = [
+    lambda draw: f"{draw.random():.17g}",
+    lambda draw: str(draw.randint(-5, 5)),
+    lambda draw: str(draw.randint(0, 2**64 - 1)),
+    lambda draw: str(draw.randint(10**19, 10**21)),
+    lambda draw: draw.choice(["True", "False"]),
+    lambda draw: draw.choice(["a", "NA", "null"]),
+    lambda draw: draw.choice(["1.5", ""]),
+    lambda draw: draw.choice(["001", "01"]),
+    lambda draw: draw.choice([" 1", "1 "]),
+]
+
+
+def test_no_cell_of_a_csv_decides_what_the_cells_of_other_rows_are_while_its_kind_is_the_same(tmp_path):
+    draw, path, n_compared = random.Random(0), tmp_path / "rows.csv", 0
+    for _ in range(250):
+        unnamed = draw.choice(["find", "keep"])
+        column = draw.choice(COLUMNS)
+        cells = [column(draw) for _ in range(8)]
+        seen = []
+        for written in (cells, [draw.choice(ODD_CELLS), *cells[1:]]):
+            path.write_text("x,label\n" + "".join(f"{cell},{i % 2}\n" for i, cell in enumerate(written)))
+            try:
+                rows, _ = read_file(path, target="label")
+                seen.append(check_features(path, rows, {}, (), unnamed=unnamed)["x"][1:])
+            except ValueError:
+                break
+        if len(seen) == 2 and (seen[0].dtype == object) == (seen[1].dtype == object):
+            n_compared += 1
+            assert [repr(cell) for cell in seen[0]] == [repr(cell) for cell in seen[1]]
+    assert n_compared > 50
+
+
+def test_no_line_of_a_libsvm_file_changes_the_features_of_others(tmp_path):
+    draw, path, n_compared = random.Random(0), tmp_path / "rows.svm", 0
+    odd = ["1", "+1 1:1e300", "nan 2:5e-324", "0 1:0x1p3", "2.5 5:1", "1 1:nan", "0 qid:3 1:1", "1 1:1 # 9:9"]
+    odd += ["0  1 : 1", "1 2:1 1:1", "1 1:1 1:2", "0 7:1", "1\t1:1", "1 1:-0 2:0", "1 1:12345678901234567890"]
+    for _ in range(100):
+        lines = [f"{i % 2} {draw.randint(1, 5)}:{draw.random():.17g}" for i in range(6)]
+        seen = []
+        for written in (lines, [draw.choice(odd), *lines[1:]]):
+            path.write_text("\n".join(written) + "\n")
+            try:
+                rows, _ = read_file(path, n_features=5)
+                seen.append(check_sparse(path, rows).toarray())
+            except ValueError:
+                break
+        if len(seen) == 2:
+            n_compared += 1
+            assert seen[0].shape == seen[1].shape
+            assert seen[0][1:].tobytes() == seen[1][1:].tobytes()
+    assert n_compared > 30

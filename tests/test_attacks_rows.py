@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import random
 import subprocess
 import sys
 import warnings
@@ -1043,3 +1044,31 @@ def test_a_missing_cell_of_a_table_of_arrow_moves_no_other_row(step):
                 rows = step.fit(table).transform(table)
                 moved.append((rows.toarray() if hasattr(rows, "toarray") else rows)[:2])
             np.testing.assert_array_equal(*moved)
+
+
+def test_no_cell_of_a_table_of_the_same_types_changes_the_other_rows_that_come_out():
+    draw = random.Random(0)
+    kinds = [("Int64", [1, None, 2**60, 2**60 + 1]), ("int64[pyarrow]", [1, None, 2**60]), ("boolean", [True, None])]
+    kinds += [("float64", [0.0, np.nan, -3.0, np.inf]), ("object", ["a", "1", 1, True, 1.0, None, 2**60, b"a", "zq7x"])]
+    kinds += [("str", ["a", "zq7x", None]), (pd.CategoricalDtype(["a", "b", "zq7x"]), ["a", "zq7x", None])]
+    known = [{"bounds": {"x": (0, 4)}}, {"bounds": {"x": (0, 4)}, "numbers": "scaled"}]
+    lists = ["a", "1"], [1, 2], [True, False], [2**60, 2**60 + 1], [1.5]
+    known += [{"categories": {"x": listed}} for listed in lists]
+    n_compared = 0
+    for _ in range(300):
+        dtype, cells = draw.choice(kinds)
+        if dtype == "int64[pyarrow]":
+            pytest.importorskip("pyarrow")
+        rows, preprocessor = draw.choices(cells, k=6), make_table_preprocessor(**draw.choice(known))
+        seen = []
+        for first in (rows[0], draw.choice(cells)):
+            try:
+                table = pd.DataFrame({"x": pd.Series([first, *rows[1:]], dtype=dtype)})
+                seen.append(preprocessor.fit_transform(table)[1:])
+            except (TypeError, ValueError) as error:
+                assert "zq7x" not in f"{error} {error.__cause__} {error.__context__}"
+                break
+        if len(seen) == 2:
+            n_compared += 1
+            assert (seen[0].dtype, seen[0].tobytes()) == (seen[1].dtype, seen[1].tobytes())
+    assert n_compared > 50

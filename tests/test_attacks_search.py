@@ -3,8 +3,11 @@
 
 import copy
 import itertools
+import os
 import pickle
 import sys
+import threading
+import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -85,6 +88,7 @@ from skdprp import (
 )
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
+from skdprp.ledger import UnrecordedNoiseError
 from skdprp.mechanisms import (
     gaussian_profile,
     gaussian_scale,
@@ -1105,3 +1109,37 @@ def test_private_bins_side_by_side_in_processes_are_one_entry_of_a_search():
     with PrivacyLedger() as ledger:
         search.fit(X60, Y60)
     assert [one.estimator for one in ledger.entries] == ["DPSearchCV"]
+
+
+def test_a_ledger_that_is_opened_while_a_search_writes_into_another_one_has_an_entry_of_it(tmp_path):
+    """Whoever waits for the lock of one took the other for known: noise was drawn, and nothing was released in it."""
+    fcntl = pytest.importorskip("fcntl")
+    calls, is_in_trial, goes_on = [], threading.Event(), threading.Event()
+
+    def _waits(X):
+        calls.append(1)
+        if len(calls) == 5:  # of the rows that the first trial is scored on
+            is_in_trial.set()
+            goes_on.wait(60)
+        return X
+
+    step, model = FunctionTransformer(_waits), AMPClassifier(classes=[0, 1], noise="gaussian")
+    search = DPSearchCV(make_pipeline(step, model), {}, n_trials=0.01, epsilon=3.0, delta=1e-4)
+
+    def _fits():
+        with suppress(UnrecordedNoiseError):  # which is an answer
+            search.fit(X60, Y60)
+
+    thread = threading.Thread(target=_fits)
+    thread.start()
+    assert is_in_trial.wait(60)
+    with PrivacyLedger(tmp_path / "one.jsonl"):
+        locked = os.open(tmp_path / "one.jsonl", os.O_RDWR)
+        fcntl.flock(locked, fcntl.LOCK_EX)  # as any other process that writes into it
+        goes_on.set()
+        time.sleep(0.3)
+        with PrivacyLedger() as other:
+            time.sleep(0.3)
+            os.close(locked)
+            thread.join()
+            assert hasattr(search, "best_score_") <= len(other.entries)
