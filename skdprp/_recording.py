@@ -59,7 +59,7 @@ def _process(pid):
     return _namespace(os.getpid()), str(pid), (_facts_of(pid) or ["0"] * 20)[19]
 
 
-_process_itself = lru_cache(maxsize=1)(_process)
+process_itself = lru_cache(maxsize=1)(_process)
 
 
 def _may_be(process, other):
@@ -156,7 +156,7 @@ def _is_hidden(marker):
 
 def _marker(directory, ledger):
     """Marker of a ledger that this process has."""
-    return f"{directory}/{'-'.join(_process_itself(os.getpid()))}-{ledger}"
+    return f"{directory}/{'-'.join(process_itself(os.getpid()))}-{ledger}"
 
 
 def _of_lineage(directory):
@@ -292,7 +292,7 @@ def _unmark(marker, is_left_to_children=False):
 
 def _look_up():
     """See the ancestors while they are there, of a process that may have the id of its parent in another namespace."""
-    for known in (_namespace, _process_itself, _lineage):
+    for known in (_namespace, process_itself, _lineage):
         known.cache_clear()
     with suppress(OSError):  # a release will look once more, and be refused if there is nothing to see
         _lineage(os.getpid(), os.getppid())

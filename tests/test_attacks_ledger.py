@@ -10,12 +10,14 @@ import shutil
 import sys
 import tempfile
 import threading
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
 from attacks import (
     PURE,
     REFUSALS,
+    X12,
     X12_4,
     X60,
     X200_UNIFORM,
@@ -853,3 +855,19 @@ def test_a_ledger_without_a_file_is_not_opened_again():
     assert len(ledger.entries) == 1
     model.fit(X200_UNIFORM, Y200_UNIFORM)  # nothing of the refused block is open
     assert len(ledger.entries) == 1
+
+
+def _release_within(ledger, sketch):
+    with ledger:
+        ledger.limit(1.0, 1e-6, adjacency=sketch.guarantee_.adjacency)
+        return sketch.transform(X12)
+
+
+def test_a_ledger_without_a_file_that_workers_open_does_not_say_that_nothing_was_released():
+    """Each worker opened a copy of its own: three releases within a limit of one, and a ledger of none."""
+    ledger, sketch, n_released = PrivacyLedger(), DPOPORP(4, random_state=0).fit(X12), 0
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as workers:
+        for _ in range(3):
+            with contextlib.suppress(Exception):
+                n_released += workers.submit(_release_within, ledger, sketch).result().shape == (12, 4)
+    assert len(ledger.entries) == n_released <= 1

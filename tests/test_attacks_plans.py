@@ -1,5 +1,7 @@
 """Attacks on plans: what a report before a fit says and leaves behind, budgets, and entries of fits to come."""
 
+import contextlib
+import functools
 import os
 import pickle
 import random
@@ -24,9 +26,11 @@ from attacks import (
     X6,
     X12,
     X24_HALF,
+    X60,
     X200_UNIFORM,
     Y12,
     Y24,
+    Y60,
     Y200_UNIFORM,
     Log,
     Spy,
@@ -44,13 +48,16 @@ from attacks import (
     sketch_of_8,
     stored_in_parts,
 )
+from joblib import parallel_config
 from scipy.special import log_ndtr, ndtr
 from scipy.stats import norm
 from sketches import wide
+from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import BaggingClassifier, VotingClassifier
 from sklearn.feature_selection import RFE, SelectFromModel, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
@@ -1386,3 +1393,37 @@ def test_a_plan_of_a_sketch_promises_no_more_than_any_draw_of_its_projection_kee
             assert planned.loss is None or stated.loss is not None
             for epsilon in (0.0, 1.0, 3.0) if planned.loss else ():
                 assert planned.loss.profile(epsilon) >= stated.loss.profile(epsilon) * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    "wrapped", [np.errstate(all="ignore"), config_context(assume_finite=True), functools.singledispatch]
+)
+def test_a_plan_throws_away_no_release_below_a_wrapper_of_a_library(wrapped):
+    """A clone has the same wrapper, and so the model itself was fitted at epsilon = 50, within a limit of 2."""
+    chosen = SelectFromModel(AMPClassifier(epsilon=50.0, delta=1e-3, classes=[0, 1]), max_features=2, threshold=-np.inf)
+    step = FunctionTransformer(wrapped(chosen.fit_transform), kw_args={"y": Y60})
+    with PrivacyLedger() as ledger, contextlib.suppress(Exception):
+        ledger.limit(2.0, 1e-2)
+        privacy_report(make_pipeline(step, AMPClassifier(classes=[0, 1], delta=1e-6)), X60, Y60)
+    assert not hasattr(getattr(chosen, "estimator_", None), "coef_") or ledger.entries
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_no_function_of_a_plan_sees_a_sketch_that_was_made_in_other_threads_or_processes(backend):
+    """What stands in the place of sketches is the same for any rows."""
+    seen = []
+
+    def look(rows):
+        seen.append(np.array(rows))
+        return rows
+
+    sketches = [(str(seed), DPOPORP(3, random_state=seed)) for seed in range(2)]
+    columns = [(name, sketch, [0, 1, 2]) for name, sketch in sketches]
+    for step in (FeatureUnion(sketches, n_jobs=2), ColumnTransformer(columns, n_jobs=2)):
+        seen.clear()
+        model = make_pipeline(step, FunctionTransformer(look), DummyClassifier())
+        with parallel_config(backend), PrivacyLedger() as ledger:
+            for rows in (X60, -X60):
+                assert privacy_report(model, rows, Y60).total is not None
+        assert not ledger.entries
+        assert np.array_equal(*seen)

@@ -1307,6 +1307,21 @@ def test_a_printed_ledger_lists_what_each_part_has_spent():
     assert "train (0.25, 0.0), held-out (0.5, 0.0), heldout (0.25, 0.0)" in " ".join(repr(ledger).split())
 
 
+def test_parts_add_up_for_one_kind_of_neighbours_and_in_each_division():
+    """A row replaced costs 3.0 in part A, as it is there once and once not; 2.0 was printed."""
+    with PrivacyLedger() as ledger:
+        for relation, epsilon in (("add_remove", 1.0), ("replace_one", 1.0)):
+            with ledger.part("A"), entry(PrivacyGuarantee(epsilon, 0.0, adjacency=Adjacency(relation)), "count"):
+                pass
+    assert "A (" not in repr(ledger)
+    with PrivacyLedger() as ledger:
+        with ledger.part("A", division="clinics"), ledger.part("May"), entry(replace(PURE, epsilon=5.0), "count"):
+            pass
+        with ledger.part("May"), entry(replace(PURE, epsilon=1.0), "count"):
+            pass
+    assert "A (5.0, 0.0), May (6.0, 0.0)" in " ".join(repr(ledger).split())
+
+
 def test_a_plan_without_a_total_warns_where_it_is_entered_or_checked():
     model = make_pipeline(StandardScaler(), AMPClassifier(classes=[0, 1]))
     plan = privacy_report(model, np.linspace(-1, 1, 40).reshape(20, 2), np.arange(20) % 2)

@@ -14,8 +14,20 @@ from tempfile import mkstemp
 from threading import Lock
 from uuid import uuid4
 
+from sklearn.preprocessing import FunctionTransformer
+
 from .._noise import is_seeded
-from .._recording import Block, EntryBlock, current_entry, innermost, ledger_of, marked, n_forks, open_journals
+from .._recording import (
+    Block,
+    EntryBlock,
+    current_entry,
+    innermost,
+    ledger_of,
+    marked,
+    n_forks,
+    open_journals,
+    process_itself,
+)
 from .._validation import warn_at_caller
 from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, PrivacyGuarantee, PrivacyWarning
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
@@ -24,8 +36,8 @@ from ._totals import Entry, PlannedEntry, totals
 
 _ALL_ROWS = "rows"
 _ONE_BLOCK = (
-    "A ledger without a file is for one block, and a second one would forget what the first released, and its limit: "
-    "name a file, PrivacyLedger(path)."
+    "A ledger without a file is for one block of the process that made it. A second block, or that of a worker, would "
+    "know nothing of what the first released, nor of its limit: name a file, PrivacyLedger(path)."
 )
 _TRIALS_ARE_SECRET = (
     "Code of your own releases something in a trial of a search, and its entries would tell how many trials there "
@@ -33,6 +45,7 @@ _TRIALS_ARE_SECRET = (
 )
 # Whose functions publish nothing by themselves. Of Python's own those that a package of the user's cannot be called by.
 _LIBRARIES = {"contextlib", "dask", "functools", "joblib", "numpy", "pandas", "polars", "scipy", "skdprp", "sklearn"}
+_CALLS_FUNCTIONS = FunctionTransformer.__module__  # whatever it calls below, which may be a method of a library
 
 
 class _Book:
@@ -214,8 +227,8 @@ def entry(guarantee, estimator="release"):
 
 def _is_of_libraries(block, frame):
     """Whether libraries alone have a part in a release below a block, and no function or class of the user."""
-    names = (str(below.f_globals.get("__name__")) for below in block.frames_down_to(frame))
-    return all(name.partition(".")[0] in _LIBRARIES for name in names)
+    names = [str(below.f_globals.get("__name__")) for below in block.frames_down_to(frame)]
+    return _CALLS_FUNCTIONS not in names and all(name.partition(".")[0] in _LIBRARIES for name in names)
 
 
 class _ThrownAway(EntryBlock):
@@ -483,6 +496,7 @@ class PrivacyLedger:
     def __init__(self, path=None):
         self.path = None if path is None else os.path.realpath(os.fsdecode(path))  # wherever it is opened again
         self._open, self._identity, self._name = ExitStack(), None, None
+        self._maker = process_itself(os.getpid())
         self._claims = {}  # of the block that has it open, or is about to
         self._kept = (), None  # entries and limit of a file that is removed, None before
 
@@ -494,7 +508,7 @@ class PrivacyLedger:
             stack.callback(self._claims.clear)
             path = self.path
             if path is None:
-                if self._identity is not None:
+                if self._identity is not None or self._maker != process_itself(os.getpid()):
                     raise LedgerError(_ONE_BLOCK)
                 descriptor, path = mkstemp(prefix="skdprp-ledger-", suffix=".jsonl")
                 os.close(descriptor)

@@ -152,6 +152,8 @@ class Total:
         Why there is no total.
     n_of_parts : int, default=0
         How many of these releases saw a part of the rows, such as a chunk: those of disjoint parts do not add up.
+    parts : str, default=""
+        What the releases of each part add up to.
     """
 
     guarantee: PrivacyGuarantee | None
@@ -161,6 +163,7 @@ class Total:
     neighbours: str
     reason: str = ""
     n_of_parts: int = 0
+    parts: str = ""
 
     def __str__(self):
         return repr(Totals([self]))
@@ -180,13 +183,15 @@ class Total:
         if self.adaptive is not None:
             how = self.adaptive.mechanism
             facts["adaptive"] = f"{self.adaptive!r}, where they depended on earlier releases ({how})"
+            if self.parts:
+                facts["parts"] = self.parts
         return facts
 
 
 class Totals(tuple):
     """Totals by definition and neighbours, and what is spent of the limit: they print as text and HTML."""
 
-    limit, limit_assumes, parts = "", (), ""
+    limit, limit_assumes = "", ()
 
     def __repr__(self):
         return "\n\n".join(map(as_text, self._facts())) or _NOTHING_YET
@@ -205,10 +210,9 @@ class Totals(tuple):
         for said_above in (_FIXED_BEFORE, _COMPARED_THERE):
             assumed.pop(said_above, None)
         last = {"assumed": (*assumed,)} if assumed else {}
-        parts = {"parts": self.parts} if self.parts else {}
         return [
             *facts[:-1],
-            *(of_last | parts | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:]),
+            *(of_last | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:]),
         ]
 
 
@@ -219,7 +223,6 @@ def totals(entries, delta, limit):
         guarantee = entry.guarantee
         kinds.setdefault((guarantee.definition, guarantee.unit, guarantee.adjacency), guarantee)
     of_all = Totals(_total(entries, kind, delta, limit) for kind in kinds.values())
-    of_all.parts = _of_parts(entries)
     if limit is not None:
         has_adaptive = all(total.adaptive for total in of_all)
         of_all.limit = limit.line(entries, has_adaptive=has_adaptive)
@@ -229,14 +232,15 @@ def totals(entries, delta, limit):
 
 def _of_parts(entries):
     """Say what each part has spent, so that one that is spelt in two ways is seen; nothing of many, as of chunks."""
-    parts = {}
-    for entry in entries:
-        if entry.rows and entry.guarantee.definition is Definition.DP:
-            parts.setdefault(entry.rows[0], []).append(replace(entry, rows=entry.rows[1:]))
+    parts = dict.fromkeys(declared for entry in entries for declared in entry.rows)
     if len(parts) > _MOST_PARTS:
         return ""
-    sums = ((part, basic_sums(of_part)) for (_, part), of_part in parts.items())
-    texts = [f"{part} ({printed_up(epsilon, 6)}, {printed_up(delta)})" for part, (epsilon, delta) in sums]
+    texts = []
+    for declared in parts:
+        of_part = [entry for entry in entries if declared in entry.rows]
+        rest = [tuple(other for other in entry.rows if other != declared) for entry in of_part]
+        epsilon, delta = basic_sums(replace(entry, rows=rows) for entry, rows in zip(of_part, rest, strict=True))
+        texts.append(f"{declared[1]} ({printed_up(epsilon, 6)}, {printed_up(delta)})")
     return ", ".join(texts) + ": epsilons and deltas added up, without those of all rows" * bool(texts)
 
 
@@ -280,7 +284,7 @@ def _total(entries, kind, delta, limit):
     adaptive = _adaptive(exact, covering, limit)
     if len(covering) > 1:
         exact = replace(exact, assumptions=(*exact.assumptions, _FIXED_BEFORE))
-    return Total(exact, adaptive, **facts)
+    return Total(exact, adaptive, **facts, parts=_of_parts(covering))
 
 
 def _adaptive(exact, entries, limit):
