@@ -1319,7 +1319,7 @@ def test_parts_add_up_for_one_kind_of_neighbours_and_in_each_division():
             pass
         with ledger.part("May"), entry(replace(PURE, epsilon=1.0), "count"):
             pass
-    assert "A (5.0, 0.0), May (6.0, 0.0)" in " ".join(repr(ledger).split())
+    assert "parts May (6.0, 0.0): sums" in " ".join(repr(ledger).split())
 
 
 def test_a_plan_without_a_total_warns_where_it_is_entered_or_checked():

@@ -32,9 +32,8 @@ from .._validation import warn_at_caller
 from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, PrivacyGuarantee, PrivacyWarning
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import LIMIT_FOR_SKETCHES, Limit
-from ._totals import Entry, PlannedEntry, totals
+from ._totals import USUAL_DIVISION, Entry, PlannedEntry, totals
 
-_ALL_ROWS = "rows"
 _ONE_BLOCK = (
     "A ledger without a file is for one block of the process that made it. A second block, or that of a worker, would "
     "know nothing of what the first released, nor of its limit: name a file, PrivacyLedger(path)."
@@ -697,7 +696,7 @@ class PrivacyLedger:
         ]
         replace(limit).check(entries, *new)  # with sums of its own: others may be adding up those of this one
 
-    def part(self, name, *, division=_ALL_ROWS):
+    def part(self, name, *, division=USUAL_DIVISION):
         """Declare that what is released in a `with` block sees one part of the rows only.
 
         The parts of a division have no row in common, and which rows are in which does not depend on what is in them:
