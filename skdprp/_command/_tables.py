@@ -17,10 +17,10 @@ _CURE = (
     " HIGH for all others; leave columns out by --drop COLUMN; or have fit find bins of all others by --private-bins"
 )
 # What is no value, as pandas has it.
-_MISSING = {
+_MISSING = [
     *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA"),
     *("NULL", "NaN", "None", "n/a", "nan", "null"),
-}
+]
 _NO_NAMES = {"", "nan", "na", "n/a", "null", "none", "inf", "infinity", "true", "false"}
 
 
@@ -129,15 +129,15 @@ def _read_csv(path, as_text, target=None):
             # As text, no cell has a say in the type of the others: 1 would become 1.0 beside a missing one.
             texts = dict.fromkeys(as_text, str)
             options = {"index_col": False, "low_memory": False, "dtype": texts}
-            options |= {"keep_default_na": False, "na_values": sorted(_MISSING)}
+            options |= {"keep_default_na": False, "na_values": _MISSING}
             if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1):
                 # Others round numbers of 17 digits in one way among whole numbers, and in another beside a 0.5.
                 options["float_precision"] = "round_trip"
             table = pd.read_csv(path, sep=separator, **options)
-            # Whole numbers of more digits make objects of a column: as text, they leave the other cells as they are.
-            objects = [name for name, dtype in table.dtypes.items() if pd.api.types.is_object_dtype(dtype)]
-            if long := [name for name in objects if pd.api.types.infer_dtype(table[name]) == "integer"]:
-                table = pd.read_csv(path, sep=separator, **options | {"dtype": texts | dict.fromkeys(long, str)})
+            # One number beyond 2^63 may make objects of whole numbers, or texts of empty cells: such columns are text.
+            others = [name for name in table if not (name in texts or pd.api.types.is_numeric_dtype(table[name]))]
+            if odd := [name for name in others if _is_read_by_its_numbers(table[name])]:
+                table = pd.read_csv(path, sep=separator, **options | {"dtype": texts | dict.fromkeys(odd, str)})
             table = table[columns]
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
         if "out of memory" in str(error):
@@ -145,9 +145,14 @@ def _read_csv(path, as_text, target=None):
         raise ValueError(f"{path}: not a CSV with a header and as many cells in each row") from None
     if len(table) == 0:
         raise ValueError(f"{path}: there are no rows")
-    # Where a whole number beyond 2^63 stands beside a negative one or a decimal, pandas keeps them as texts.
-    kept = [name for name in columns if not (name in texts or pd.api.types.is_numeric_dtype(table[name]))]
-    return table.assign(**{name: table[name].mask(table[name].isin(_MISSING)) for name in kept})
+    return table
+
+
+def _is_read_by_its_numbers(column):
+    """Whether a column that holds no numbers has whole ones as objects, or what is no value as text."""
+    import pandas as pd
+
+    return pd.api.types.infer_dtype(column) == "integer" or column.isin(_MISSING).any()
 
 
 def _are_names(columns):

@@ -211,10 +211,7 @@ class Totals(tuple):
         for said_above in (_FIXED_BEFORE, _COMPARED_THERE):
             assumed.pop(said_above, None)
         last = {"assumed": (*assumed,)} if assumed else {}
-        return [
-            *facts[:-1],
-            *(of_last | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:]),
-        ]
+        return [*facts[:-1], *(of_last | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:])]
 
 
 def totals(entries, delta, limit):
