@@ -5,6 +5,7 @@ import pickle
 import random
 import tracemalloc
 from collections import Counter
+from contextlib import nullcontext
 from copy import copy, deepcopy
 from dataclasses import replace
 from itertools import product
@@ -74,6 +75,7 @@ from skdprp import (
     MIDPRegressor,
     PrivacyGuarantee,
     PrivacyLedger,
+    PrivacyWarning,
     ProductNoiseOutputPerturbation,
     PublicBinner,
     PublicScaler,
@@ -532,7 +534,8 @@ def test_a_file_and_a_report_of_a_search_say_what_audits_have_shown_of_its_winne
         step.guarantee_ = replace(step.guarantee_, audited_epsilon=9.0)
     assert privacy_report(search.best_estimator_).total is None
     assert privacy_report(search).total is None
-    save_model(tmp_path / "model.npz", search)
+    with pytest.warns(PrivacyWarning, match="No guarantee covers all that this file holds, as .*VIOLATED"):
+        save_model(tmp_path / "model.npz", search)
     assert all(one.violation for one in load_model(tmp_path / "model.npz").guarantees.values())
 
 
@@ -546,7 +549,8 @@ def test_a_file_states_the_model_behind_a_threshold_and_not_the_one_that_it_was_
     model = FixedThresholdClassifier(before.set_params(epsilon=5.0), threshold=0.3).fit(X400, Y400)
     if is_marked:
         model.estimator_.guarantee_ = replace(model.estimator_.guarantee_, audited_epsilon=6.0)
-    saved = saved_and_loaded(model, tmp_path)
+    with pytest.warns(PrivacyWarning, match="VIOLATED by an audit") if is_marked else nullcontext():
+        saved = saved_and_loaded(model, tmp_path)
     assert saved.estimator.estimator_.guarantee_ in saved.guarantees.values()
 
 
@@ -691,7 +695,8 @@ def test_a_file_of_a_winner_keeps_what_audits_have_shown_of_each_step(tmp_path):
     winner = winner_of_a_search()
     for step in winner:
         step.guarantee_ = replace(step.guarantee_, audited_epsilon=9.0)
-    saved = saved_and_loaded(winner, tmp_path)
+    with pytest.warns(PrivacyWarning, match="VIOLATED by an audit"):
+        saved = saved_and_loaded(winner, tmp_path)
     assert all(step.guarantee_.violation for step in winner)
     assert [bool(step.guarantee_.violation) for step in saved.estimator] == [True, True]
 
@@ -807,7 +812,8 @@ def test_a_violation_of_what_was_released_together_is_in_a_file_at_each_step(tmp
     ).fit(X24_POSITIVE, Y24)
     for _, step in search.best_estimator_.steps:
         step.guarantee_ = replace(step.guarantee_, audited_epsilon=9.0, violation="epsilon is at least 9 at delta=0")
-    save_model(tmp_path / "model.npz", search.best_estimator_)
+    with pytest.warns(PrivacyWarning, match="No guarantee covers all that this file holds, as .*at least 9"):
+        save_model(tmp_path / "model.npz", search.best_estimator_)
     for _, step in load_model(tmp_path / "model.npz").estimator.steps:
         assert step.guarantee_.violation and privacy_report(step).total is None
 
@@ -816,7 +822,8 @@ def test_a_violation_of_a_search_is_in_a_file_of_its_winner_alone(tmp_path):
     search = _search().fit(X24_POSITIVE, Y24)
     assert privacy_report(search.best_estimator_).total is not None
     search.guarantee_ = replace(search.guarantee_, audited_epsilon=9.0, violation="epsilon is at least 9 at delta=0")
-    save_model(tmp_path / "model.npz", search.best_estimator_)
+    with pytest.warns(PrivacyWarning, match="No guarantee covers all that this file holds, as .*at least 9"):
+        save_model(tmp_path / "model.npz", search.best_estimator_)
     for model in (search.best_estimator_, load_model(tmp_path / "model.npz").estimator):
         assert "at least 9" in model.guarantee_.violation and privacy_report(model).total is None
 
@@ -827,7 +834,8 @@ def test_a_file_is_read_back_where_an_audit_has_marked_one_step_of_a_winner(tmp_
     ).fit(X24_POSITIVE, Y24)
     binner, model = (step for _, step in search.best_estimator_.steps)
     binner.guarantee_ = replace(binner.guarantee_, audited_epsilon=9.0, violation="epsilon is at least 9 at delta=0")
-    save_model(tmp_path / "model.npz", search.best_estimator_)
+    with pytest.warns(PrivacyWarning, match="No guarantee covers all that this file holds, as .*at least 9"):
+        save_model(tmp_path / "model.npz", search.best_estimator_)
     saved = load_model(tmp_path / "model.npz")
     assert [step.guarantee_ for _, step in saved.estimator.steps] == [binner.guarantee_, model.guarantee_]
     before, after = privacy_report(search.best_estimator_), privacy_report(saved.estimator)

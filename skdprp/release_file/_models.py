@@ -9,6 +9,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._calibration import SET_LATER, is_as_stated
 from .._validation import warn_at_caller
+from ..guarantee import PrivacyWarning
+from ..report import privacy_report
 from ..report._structure import all_held, all_steps, branches, guarantee_shown, has_guarantee, won_otherwise
 from ..report._walk import KEEP_LABELS, WON_OTHERWISE, given_the_labels
 from ._file import check_description, read, write
@@ -64,6 +66,11 @@ def save_model(path, estimator, *, description=""):
         If none of its steps is private, the guarantee of one was set after the fit, the winner that a search holds was
         fitted again, or `description` is no such string.
 
+    Warns
+    -----
+    PrivacyWarning
+        If no guarantee covers all that the file will hold, as where a step learnt from the rows without noise.
+
     See Also
     --------
     load_model : Reads it back.
@@ -109,6 +116,9 @@ def save_model(path, estimator, *, description=""):
         "scikit-learn": sklearn.__version__,
         "description": description,
     }
+    if not_covered := privacy_report(estimator).not_covered:
+        reasons = "; ".join(not_covered)
+        warn_at_caller(f"No guarantee covers all that this file holds, as {reasons}.", PrivacyWarning)
     write(path, facts, arrays)
 
 
