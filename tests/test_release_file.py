@@ -758,6 +758,13 @@ def test_a_file_of_another_kind_is_refused_by_the_name_of_what_reads_it(tmp_path
                 read(path)
 
 
+@pytest.mark.parametrize("read", [load_release, load_moments, load_histograms, load_model])
+def test_a_table_is_refused_by_the_name_of_what_does_not_read_it(read, tmp_path):
+    (tmp_path / "table.csv").write_text("age,income\n31,40\n")
+    with pytest.raises(ValueError, match=rf"table\.csv: not a file that skdprp\.{read.__name__} reads"):
+        read(tmp_path / "table.csv")
+
+
 def content_of(release):
     """What was read, to compare."""
     if hasattr(release, "estimator"):

@@ -94,7 +94,7 @@ def read(path, reader, names, rebuild):
             header, checksum = arrays.pop("header").item(), arrays.pop("checksum").item()
             found = checksum_of(header, arrays)
         except _DAMAGED as error:
-            raise ValueError(f"{path}: not a release, or a damaged one.") from error
+            raise ValueError(f"{path}: not a file that skdprp.{reader} reads, or a damaged one.") from error
     if checksum != found:
         raise ValueError(f"{path}: the parts of this release do not match: its checksum is another.")
     try:
