@@ -354,7 +354,7 @@ def test_damaged_files_are_refused(rows, path):
     with pytest.raises(ValueError, match="not a file that"):
         load_release(path)
     np.savez(path, header=np.array([{"pickled": "object"}]), checksum="", sketches=rows, probe=rows)
-    with pytest.raises(ValueError, match="not a release"):
+    with pytest.raises(ValueError, match="not a file that"):
         load_release(path)
     with pytest.raises(FileNotFoundError):
         load_release(path.with_name("other.npz"))
