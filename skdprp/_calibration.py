@@ -32,13 +32,17 @@ class Calibration:
         assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])
         guarantee = replace(self.guarantee, assumptions=tuple(assumptions))
         # Noise with a scale has tails that are never sampled; what has none, such as flips, is exact.
-        if "scale_" in self.fitted and (reached := within_reach(guarantee)) is not guarantee:
+        if "scale_" in self.fitted and (reached := void_if_out_of_reach(guarantee)) is not guarantee:
             guarantee = reached
             object.__setattr__(self, "is_void", True)
         object.__setattr__(self, "guarantee", guarantee)
 
     def recorded(self, estimator):
-        """Enter a release into the open ledgers before its noise is drawn, in a `with` block."""
+        """Enter a release into the open ledgers before its noise is drawn, in a `with` block.
+
+        An entry has the guarantee, the name of the class, an id and the time; nothing is written at the end of the
+        block. While a ledger is open, noise outside of such a block is refused (`_recording.check_recorded`).
+        """
         return Release(self.guarantee, type(estimator).__name__)
 
     def publish(self, estimator, *, seeded):
@@ -134,7 +138,7 @@ class GuaranteeDisplayMixin:
         return self.guarantee_
 
 
-def within_reach(guarantee):
+def void_if_out_of_reach(guarantee):
     """Return a guarantee of sampled noise as it is, or none where tails that are never sampled would count.
 
     What lies there, one of two neighbours may release and the other not. The tails of each number have a probability
@@ -152,7 +156,7 @@ def within_reach(guarantee):
 
 
 def reached_delta(epsilon, delta):
-    """Return a delta, or the least one that sampled noise reaches at this epsilon, see `within_reach`."""
+    """Return a delta, or the least one that sampled noise reaches at this epsilon, see `void_if_out_of_reach`."""
     least = max(epsilon, 1.0) + 33 * math.log(2) - 288 * math.log(2) + _LOG_OF_MOST_NUMBERS + 2.0**-20
     return max(delta, math.exp(min(least, 0.0)))
 

@@ -254,7 +254,7 @@ def add_laplace(values, scale):
     _add(values, scale, _rounded_to_laplace)
 
 
-def gaussian(shape, scale):
+def draw_gaussian(shape, scale):
     """Draw Gaussian noise of standard deviation `scale` that is not itself released: full floats, on no grid."""
     return scale * _gaussian_quantile(*_tail_and_sign(int(np.prod(shape)))).reshape(shape)
 
@@ -265,12 +265,12 @@ def _standard_gamma(shape):
     return float((gammaincinv if np.signbit(sign[0]) else gammainccinv)(shape, tail[0]))
 
 
-def spherical(n_dims, scale, *, shape, power):
+def draw_spherical(n_dims, scale, *, shape, power):
     """Draw one vector with a random direction and the radius ``scale * Gamma(shape / power)^(1 / power)``."""
-    vector = gaussian(n_dims, 1.0)  # whose direction is uniform
+    vector = draw_gaussian(n_dims, 1.0)  # whose direction is uniform
     norm = np.linalg.norm(vector)
     if norm == 0.0:  # no direction: once in 2**53 draws in one dimension
-        return spherical(n_dims, scale, shape=shape, power=power)
+        return draw_spherical(n_dims, scale, shape=shape, power=power)
     vector *= scale * _standard_gamma(shape / power) ** (1 / power) / norm
     return vector
 
@@ -288,7 +288,7 @@ def add_spherical(values, scale, *, shape, power):
     if scale == 0:  # as in `_add`
         return check_recorded(seeded=False)
     grid = _grid(scale * (shape / power) ** (1 / power) / np.sqrt(flat.size))
-    noise = spherical(flat.size, scale, shape=shape, power=power) / grid
+    noise = draw_spherical(flat.size, scale, shape=shape, power=power) / grid
     _add_on_grid(flat, lambda fractions: np.rint(fractions + noise), grid)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._adjacency import Relation, Unit
-from ._calibration import within_reach
+from ._calibration import void_if_out_of_reach
 from ._digits import printed_down, printed_up, with_python_numbers
 from ._label import as_html, as_text, guarantee_facts
 from ._lazy import is_lazy
@@ -506,7 +506,7 @@ def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, un
         not_covered=("whether a call raised an error", "the running time"),
         source="Dwork et al. 2006; sensitivities in skdprp.metrics",
     )
-    if within_reach(guarantee).epsilon > epsilon:
+    if void_if_out_of_reach(guarantee).epsilon > epsilon:
         raise ValueError(f"epsilon={epsilon:g} is so large that tails of the noise count that are never sampled.")
     with entry(guarantee, name) as block:
         noisy = add_laplace(sums, scale * unit) / unit

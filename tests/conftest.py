@@ -55,16 +55,16 @@ def seeded():
 def silenced_noise(monkeypatch):
     """Turn all private noise off: what is left is the deterministic part of the estimators."""
     monkeypatch.setattr(_noise, "_add", lambda values, scale, rounded: None)
-    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.zeros(shape))
+    monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: np.zeros(shape))
     monkeypatch.setattr(_noise, "add_spherical", lambda values, scale, **law: None)
-    monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: np.zeros(n_dims))
+    monkeypatch.setattr(_noise, "draw_spherical", lambda n_dims, scale, **law: np.zeros(n_dims))
     monkeypatch.setattr(_noise, "flip", lambda levels, thresholds: np.zeros(levels.shape, dtype=bool))
 
 
 @pytest.fixture
 def noise_of(monkeypatch):
     """Return a function that leaves a share of all private noise: of its scale, or of the odds' logarithm of a flip."""
-    add, gaussian, spherical, flip = _noise._add, _noise.gaussian, _noise.spherical, _noise.flip
+    add, gaussian, spherical, flip = _noise._add, _noise.draw_gaussian, _noise.draw_spherical, _noise.flip
 
     def odds(thresholds, share):
         probability = thresholds * 2.0**-64
@@ -72,8 +72,8 @@ def noise_of(monkeypatch):
 
     def leave(share):
         monkeypatch.setattr(_noise, "_add", lambda values, scale, rounded: add(values, share * scale, rounded))
-        monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: gaussian(shape, share * scale))
-        monkeypatch.setattr(_noise, "spherical", lambda n, scale, **law: spherical(n, share * scale, **law))
+        monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: gaussian(shape, share * scale))
+        monkeypatch.setattr(_noise, "draw_spherical", lambda n, scale, **law: spherical(n, share * scale, **law))
         monkeypatch.setattr(_noise, "flip", lambda levels, thresholds: flip(levels, odds(thresholds, share)))
 
     return leave

@@ -98,10 +98,10 @@ def test_honest_releases_withstand_the_attack(name):
 @pytest.mark.parametrize("name", RELEASES)
 def test_half_the_noise_is_caught(name, monkeypatch):
     """Positive control: the same attack finds more than epsilon."""
-    add_gaussian, gaussian, spherical = _noise.add_gaussian, _noise.gaussian, _noise.spherical
+    add_gaussian, gaussian, spherical = _noise.add_gaussian, _noise.draw_gaussian, _noise.draw_spherical
     monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: add_gaussian(values, scale / 2))
-    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: gaussian(shape, scale / 2))
-    monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: spherical(n_dims, scale / 2, **law))
+    monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: gaussian(shape, scale / 2))
+    monkeypatch.setattr(_noise, "draw_spherical", lambda n_dims, scale, **law: spherical(n_dims, scale / 2, **law))
     assert attack(RELEASES[name], neighbours(), first_weight).epsilon > 2.0
 
 
@@ -213,8 +213,10 @@ def test_membership_attack_on_the_difference_of_classes(model, n_jobs):
 
 def test_shared_noise_is_caught(monkeypatch):
     """Positive control: one noise for all classes is no noise for their difference."""
-    gaussian = _noise.gaussian
-    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.tile(gaussian(shape[1:], scale), (shape[0], 1)))
+    gaussian = _noise.draw_gaussian
+    monkeypatch.setattr(
+        _noise, "draw_gaussian", lambda shape, scale: np.tile(gaussian(shape[1:], scale), (shape[0], 1))
+    )
     data = three_classes(True), three_classes(False)
     assert attack(clone(OVR[0]), data, difference_of_classes, n_fits=60).epsilon > 1.0
 
@@ -582,7 +584,7 @@ def test_the_accuracy_of_a_minimiser_covers_the_rounding_of_its_scores(monkeypat
                     codes,
                     penalty=penalty,
                     perturbation=linear,
-                    largest=public,
+                    largest_perturbation=public,
                     n_jobs=None,
                 )
         except SolverError:
@@ -608,7 +610,7 @@ def test_the_accuracy_of_a_minimiser_covers_offsets_and_weights_of_rows(monkeypa
         known = {"multinomial": False, "max_norm": 1.0, "intercept": 0.0, "tol": tol, "largest_offset": abs(offset)}
         problem, linear = Problem(*rows.shape, 2, "log_loss", **known), scale * rng.normal(size=(1, n_features))
         public = _largest_perturbation(problem, scale)
-        options = {"penalty": penalty, "perturbation": linear, "largest": public, "offset": offset}
+        options = {"penalty": penalty, "perturbation": linear, "largest_perturbation": public, "offset": offset}
         try:
             with np.errstate(all="ignore"):
                 found = minimisers(problem, rows, codes, weights, n_jobs=None, **options)
@@ -677,7 +679,7 @@ def test_nobody_sets_how_soon_a_solver_fails(kind, monkeypatch):
             model.fit(X, y)
     problem = Problem(20, 2, 2, "log_loss", False, 1.0, 0.0, 1e-20)
     monkeypatch.setattr(_erm, "_MOST_STEPS", 200)
-    known = {"penalty": 1.0, "perturbation": np.array([[0.3, 0.4]]), "largest": 1.0, "n_jobs": None}
+    known = {"penalty": 1.0, "perturbation": np.array([[0.3, 0.4]]), "largest_perturbation": 1.0, "n_jobs": None}
     assert (minimisers(problem, X, y, **known) == [[-0.3, -0.4]]).all()
     X[0] = 0.1, 0.7
     with pytest.raises(SolverError, match="did not reach tol"):
@@ -692,7 +694,7 @@ def test_a_hinge_is_minimised_in_the_steps_that_are_the_default(b, monkeypatch):
     sizes = [24, 21, 25, 30]
     X = np.repeat([[-1, -1], [-1, 1], [1, -1], [1, 1]], sizes, axis=0) / np.sqrt(2)
     y = np.repeat([0, 0, 1, 1], sizes)
-    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.reshape(b, shape))
+    monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: np.reshape(b, shape))
     model = AMPClassifier(epsilon=10.0, delta=1e-6, C=80.0, loss="huber_hinge", classes=[0, 1], noise="gaussian")
     assert np.isfinite(model.fit(X, y).coef_).all()
 
@@ -706,8 +708,8 @@ def test_no_linear_term_is_refused_that_a_tiny_delta_counts(noise, delta, monkey
     ).fit([[1.0]], [1])
     assert model.guarantee_.loss.epsilon(1e-30) < 10.0
     drawn = []
-    monkeypatch.setattr(_noise, "spherical", lambda n_dims, scale, **law: np.array(drawn))
-    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.reshape(drawn, shape))
+    monkeypatch.setattr(_noise, "draw_spherical", lambda n_dims, scale, **law: np.array(drawn))
+    monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: np.reshape(drawn, shape))
     law = (
         laplace(0, model.scale_) if noise == "product" else norm(0, model.scale_)
     )  # a radius of one weight, and a sign

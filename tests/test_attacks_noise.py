@@ -248,7 +248,7 @@ def test_the_last_bits_of_a_release_do_not_tell_rows_apart(noise, monkeypatch):
     zero, one = np.zeros(1), np.ones(1)
     assert not low_bits(sketch.transform)(np.zeros((10_000, 1))).any()
 
-    standard = {"gaussian": lambda size: _noise.gaussian(size, 1.0), "laplace": _noise._standard_laplace}[noise]
+    standard = {"gaussian": lambda size: _noise.draw_gaussian(size, 1.0), "laplace": _noise._standard_laplace}[noise]
     monkeypatch.setattr(
         _noise, f"_rounded_to_{noise}", lambda fractions, steps: fractions + steps * standard(fractions.size)
     )
@@ -740,14 +740,14 @@ def test_threads_never_release_under_the_guarantee_of_another_fit():
 
 def test_jobs_and_threads_share_no_noise():
     """Linear terms of one-vs-rest problems, drawn at once, and of fits in four threads are all different."""
-    drawn, gaussian = [], _noise.gaussian
+    drawn, gaussian = [], _noise.draw_gaussian
 
     def keep(shape, scale):
         drawn.append(gaussian(shape, scale))
         return drawn[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_noise, "gaussian", keep)
+        patch.setattr(_noise, "draw_gaussian", keep)
         estimator = AMPClassifier(delta=1e-6, multi_class="ovr", epsilon=5.0, n_jobs=2)
         joblib.Parallel(n_jobs=4, backend="threading")(
             joblib.delayed(estimator.__class__(**estimator.get_params()).fit)(X12, np.arange(12) % 3) for _ in range(4)

@@ -47,7 +47,9 @@ def on_one_path(monkeypatch):
             return np.flatnonzero(np.append(np.random.default_rng(len(drawn)).random(number - 1) < rate, True))
 
         monkeypatch.setattr(_noise, "_add", release)
-        monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.random.default_rng(3).normal(0, scale, shape))
+        monkeypatch.setattr(
+            _noise, "draw_gaussian", lambda shape, scale: np.random.default_rng(3).normal(0, scale, shape)
+        )
         monkeypatch.setattr(_noise, "poisson_sample", sample)
         results = []
         for X, y, groups in pair:

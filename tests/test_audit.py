@@ -182,9 +182,11 @@ def test_noise_that_two_calls_share_is_found():
 @pytest.mark.parametrize("shared", [False, True])
 def test_noise_that_classes_share_is_found(shared, monkeypatch):
     """One-vs-rest weights of three classes: what two of them share cancels in their difference."""
-    gaussian = _noise.gaussian
+    gaussian = _noise.draw_gaussian
     if shared:
-        monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.tile(gaussian(shape[1:], scale), (shape[0], 1)))
+        monkeypatch.setattr(
+            _noise, "draw_gaussian", lambda shape, scale: np.tile(gaussian(shape[1:], scale), (shape[0], 1))
+        )
     model = AMPClassifier(loss="huber_hinge", C=1e-4, fit_intercept=False, delta=1e-3)
     X = np.ones((6, 1))
     result = audit_epsilon(model, (X, [0, 0, 1, 1, 2, 0]), (X, [0, 0, 1, 1, 2, 1]), n_trials=300, confidence=SURE)

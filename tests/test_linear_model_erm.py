@@ -52,7 +52,7 @@ def solve(loss, multinomial, X, codes, penalty, *, tol, intercept=0.0, perturbat
     problem = Problem(*X.shape, 3 if multinomial else 2, loss, multinomial, 1.0, intercept, tol, abs(offset))
     b = np.random.default_rng(seed).normal(size=problem.weights_shape)
     b *= perturbation * (1 - 2.0**-40) / np.linalg.norm(b)
-    known = {"penalty": penalty, "perturbation": b, "largest": perturbation, "n_jobs": None}
+    known = {"penalty": penalty, "perturbation": b, "largest_perturbation": perturbation, "n_jobs": None}
     return problem, minimisers(problem, X, codes, offset=offset, **known), b
 
 
@@ -149,9 +149,9 @@ def test_a_linear_term_beyond_its_bound_is_refused():
     problem = Problem(4, 2, 2, "log_loss", False, 1.0, 0.0, 1e-9)
     known = {"penalty": 1.0, "n_jobs": None, "perturbation": np.array([[3.0, 4.0]])}
     rows = np.eye(2)[[0, 1, 0, 1]], np.array([0, 1, 1, 0])
-    assert minimisers(problem, *rows, largest=5.0, **known).shape == (1, 2)
+    assert minimisers(problem, *rows, largest_perturbation=5.0, **known).shape == (1, 2)
     with pytest.raises(SolverError, match="larger than the accuracy"):
-        minimisers(problem, *rows, largest=4.999, **known)
+        minimisers(problem, *rows, largest_perturbation=4.999, **known)
 
 
 def test_sparse_rows_are_as_accurate():

@@ -135,7 +135,7 @@ def test_true_gradients_of_chunks_are_within_the_stated_accuracy(loss, multinomi
     b = rng.normal(size=problem.weights_shape)
     b *= 3.0 * (1 - 2.0**-40) / np.linalg.norm(b)
     for penalty in (1e-2, 1.0):
-        known = {"penalty": penalty, "perturbation": b, "largest": 3.0, "n_jobs": None}
+        known = {"penalty": penalty, "perturbation": b, "largest_perturbation": 3.0, "n_jobs": None}
         weights = minimisers(problem, streamed, None, **known)
         found = exact_gradient_norm(problem, rows, codes, weights, penalty, b)
         assert found <= problem.gradient_error(penalty, 3.0)

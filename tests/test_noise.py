@@ -40,7 +40,7 @@ FALSE_ALARM = 1e-6  # of each test of chance
 
 
 def gaussian(size=SIZE, scale=1.0):
-    return _noise.gaussian(size, scale)
+    return _noise.draw_gaussian(size, scale)
 
 
 def laplace(size=SIZE, scale=1.0):
@@ -104,7 +104,7 @@ def exact_laplace_tail(z):
 @pytest.mark.parametrize(
     ("draw", "exact_tail", "farthest"),
     [
-        (partial(_noise.gaussian, scale=1.0), exact_gaussian_tail, 37.5),
+        (partial(_noise.draw_gaussian, scale=1.0), exact_gaussian_tail, 37.5),
         (_noise._standard_laplace, exact_laplace_tail, 200.0),
     ],
     ids=["gaussian", "laplace"],
@@ -527,7 +527,7 @@ SAMPLERS = {
     "add_spherical": partial(added_by, "add_spherical", shape=300, power=1),
     "flip": lambda: _noise.flip(np.zeros(300, np.uint8), np.array([2**62], np.uint64)),
 }
-DRAWS = {"gaussian", "poisson_above_zero", "poisson_sample", "spherical", "uniform_index"}
+DRAWS = {"draw_gaussian", "draw_spherical", "poisson_above_zero", "poisson_sample", "uniform_index"}
 NO_SAMPLERS = {
     "check_scale",
     "global_generators_left_alone",

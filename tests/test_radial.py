@@ -289,7 +289,7 @@ def test_energy_relative_to_the_gaussian(n_dims, family, relative):
 
 
 def _draw(n_draws, scale, kind):
-    return np.array([_noise.spherical(scale=scale, **kind) for _ in range(n_draws)])
+    return np.array([_noise.draw_spherical(scale=scale, **kind) for _ in range(n_draws)])
 
 
 @pytest.mark.parametrize("family", ["gaussian", "chi_1", "laplace"])
@@ -326,7 +326,7 @@ def test_no_direction_is_drawn_again(monkeypatch):
     """A Gaussian draw of exactly zero, which has no direction, is not released."""
     words = [b"\xff" * 8, b"\x00" * 7 + b"\x40", b"\x00" * 7 + b"\x40"]
     monkeypatch.setattr(_noise, "random_bytes", lambda size: words.pop(0))
-    vector = _noise.spherical(1, 1.0, shape=1, power=1)
+    vector = _noise.draw_spherical(1, 1.0, shape=1, power=1)
     assert not words
     assert vector > 0
 
@@ -335,13 +335,13 @@ def test_noise_is_fresh():
     """No two calls, threads or forked processes share noise; a seed reproduces it."""
     kind = _noise_of("laplace", 3)
     with ThreadPoolExecutor(4) as pool:
-        vectors = list(pool.map(lambda _: _noise.spherical(scale=1.0, **kind), range(8)))
-    vectors += [_noise.spherical(scale=1.0, **kind) for _ in range(2)]
+        vectors = list(pool.map(lambda _: _noise.draw_spherical(scale=1.0, **kind), range(8)))
+    vectors += [_noise.draw_spherical(scale=1.0, **kind) for _ in range(2)]
     assert len(np.unique(vectors)) == 3 * 10
     with reproducible_noise(0):
-        first = _noise.spherical(scale=1.0, **kind)
+        first = _noise.draw_spherical(scale=1.0, **kind)
     with reproducible_noise(0):
-        assert np.array_equal(first, _noise.spherical(scale=1.0, **kind))
+        assert np.array_equal(first, _noise.draw_spherical(scale=1.0, **kind))
 
 
 def test_forked_process_has_its_own_noise():
@@ -351,9 +351,9 @@ def test_forked_process_has_its_own_noise():
         warnings.simplefilter("ignore", DeprecationWarning)  # other threads of this process do not draw noise
         child = os.fork()
     if child == 0:
-        os.write(write, _noise.spherical(scale=1.0, **kind).tobytes())
+        os.write(write, _noise.draw_spherical(scale=1.0, **kind).tobytes())
         os._exit(0)
-    own = _noise.spherical(scale=1.0, **kind)
+    own = _noise.draw_spherical(scale=1.0, **kind)
     other = np.frombuffer(os.read(read, 24))
     os.waitpid(child, 0)
     assert len(np.unique([own, other])) == 6

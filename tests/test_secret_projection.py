@@ -313,7 +313,7 @@ def gram():
 def test_rows_have_the_covariance_of_the_mechanism(gram, monkeypatch):
     """A factor of all but the half of the noise that is added on the grid."""
     added = []
-    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.eye(*shape))
+    monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: np.eye(*shape))
     monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: added.append(scale))
     before = gram.copy()
     factor = project_secretly(gram, scale=0.7, n_components=3)
@@ -358,9 +358,9 @@ def test_floats_are_as_close_to_real_numbers_as_is_paid_for(scale, monkeypatch):
     Z[:, 3] = Z[:, 0]  # of a singular table a factor is far from that of a table next to it
     added = []
     monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: added.append(scale))
-    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: np.eye(d))
+    monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: np.eye(d))
     factor = mpmath.matrix(project_secretly(Z.T @ Z, scale=scale, n_components=d))
-    monkeypatch.setattr(_noise, "gaussian", lambda shape, scale: G)
+    monkeypatch.setattr(_noise, "draw_gaussian", lambda shape, scale: G)
     product = mpmath.matrix(project_secretly(Z.T @ Z, scale=scale, n_components=k))
     exact = mpmath.matrix(Z).T * mpmath.matrix(Z) + mpmath.mpf(added[0]) ** 2 * mpmath.eye(d)
     # The exact factor that is closest: the polar part of the one of floats, times the root.

@@ -1,7 +1,6 @@
 """What the private classifiers share, networks among them: the order of a fit, public facts, prediction."""
 
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Integral, Real
@@ -10,7 +9,6 @@ import numpy as np
 from scipy.special import log_expit, log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.metrics import accuracy_score
-from sklearn.utils import column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -44,7 +42,8 @@ from ..guarantee import (
     assumed_of_unit,
 )
 from ..mechanisms import Published
-from ._erm import BINARY_LOSSES, Problem, constant_feature, minimisers
+from ._erm import BINARY_LOSSES, Problem, constant_feature
+from ._labels import checked_labels, encode, joined, of_one_type, weights_of_classes
 from ._passes import SAME_ROWS, Chunks, Partitions, StreamedRows
 
 THRESHOLD = Interval(Real, 0, 1, closed="neither")
@@ -67,9 +66,6 @@ CLASSIFIER_CONSTRAINTS = {
     "n_jobs": [Integral, None],
 }
 
-_NUMBERS = bool | int | float | np.bool_ | np.integer | np.floating
-_NO_LABELS = "Unknown label type: labels are numbers, truth values or strings, and all of one type."
-
 LEAST_PENALTY = 0.05  # of C="auto", for rows of norm 1: beyond epsilon = 100 or so, where noise no longer matters
 
 
@@ -77,118 +73,6 @@ def _has_probabilities(estimator):
     if getattr(estimator, "loss", "log_loss") != "huber_hinge":
         return True
     raise AttributeError(f"Probabilities need loss='log_loss' or 'capped_log_loss', got {estimator.loss!r}.")
-
-
-def _of_one_type(y):
-    """Return labels of a list in a type that follows from their values: one row may hold 0.0 for 0, or True for 1.
-
-    Whole numbers and truth values get the first type that holds them all, strings one that is as long as the longest.
-    What has a type of its own has one for all rows: it is returned as it is, and so is what holds no labels.
-    """
-    if hasattr(y, "dtype") or hasattr(y, "__array__"):
-        return y
-    cells = np.asarray(y, dtype=object)
-    kinds = set(map(type, cells.flat))
-    if any(issubclass(kind, np.ndarray) for kind in kinds):  # without dimensions, of a type of its own
-        cells = np.array([c[()] if isinstance(c, np.ndarray) else c for c in cells.flat], object).reshape(cells.shape)
-        kinds = set(map(type, cells.flat))
-    if any(issubclass(kind, np.timedelta64) for kind in kinds):  # an integer to numpy, of a unit of its own
-        raise ValueError(_NO_LABELS)
-    if any(issubclass(kind, str) for kind in kinds):
-        if not all(issubclass(kind, str) for kind in kinds):  # numpy would make strings of numbers
-            raise ValueError(_NO_LABELS)
-        # To numpy, strings that differ in zeros at the end are equal.
-        return np.array([str.__str__(cell).rstrip("\0") for cell in cells.flat]).reshape(cells.shape)
-    if not all(issubclass(kind, _NUMBERS) for kind in kinds) or not all(cell // 1 == cell for cell in cells.flat):
-        return y
-    whole = np.array([int(cell) for cell in cells.flat], dtype=object).reshape(cells.shape)
-    for dtype in (np.int64, np.uint64, np.float64):
-        with suppress(OverflowError):
-            if ((labels := whole.astype(dtype)).astype(object) == whole).all():
-                return labels
-    raise ValueError(_NO_LABELS)
-
-
-def _labels(y):
-    """Return labels of a type that classes have, checked without scikit-learn's warnings, which count labels."""
-    if y.dtype.kind in "OSVmM" and not all(issubclass(kind, str) for kind in set(map(type, y))):
-        raise ValueError(_NO_LABELS)
-    if y.dtype.kind == "f" and (y != np.trunc(y)).any():
-        raise ValueError(
-            "Unknown label type: continuous. A classifier needs labels of classes; to predict a number use DPRidge."
-        )
-    if y.dtype.kind == "O":  # text of a class of its own may hold more, and classes_ would take it from one row
-        return np.array([str.__str__(label).rstrip("\0") for label in y], dtype=object)  # as of a list
-    return _with_one_zero(y)
-
-
-def _with_one_zero(labels):
-    """Return labels with 0.0 for -0.0: they are equal, and one row would decide which of them `classes_` has."""
-    return labels + 0.0 if labels.dtype.kind == "f" else labels
-
-
-def _encode(y, public_classes):
-    """Return the classes, sorted, and the index of the class of each row."""
-    y = _labels(y)
-    if isinstance(public_classes, str | set | frozenset):
-        raise TypeError(f"`classes` must be a list of labels, got a {type(public_classes).__name__}.")
-    listed = y if public_classes is None else _with_one_zero(column_or_1d(public_classes))
-    classes = np.unique(listed)
-    if classes.dtype.kind == "U":  # as long as the longest class: zeros at the end of one label count as none
-        classes = np.array(classes.tolist())
-    if listed is not y and len(classes) < len(listed):  # as y does: parameters would show the label of each row
-        raise ValueError("`classes` lists a label more than once: list each label once, and do not take them from y.")
-    if len(classes) < 2:
-        raise ValueError(
-            "A classifier needs at least two classes: y has only one class, or `classes` does. List all possible "
-            "labels in `classes`, without looking at y."
-        )
-    if (classes.dtype.kind in "biuf") != (y.dtype.kind in "biuf"):
-        raise ValueError(
-            "`classes` are numbers and y is text, or the other way round: list the labels as they are in y."
-        )
-    known = classes
-    if classes.dtype != y.dtype and np.result_type(classes, y).kind == "f" and (np.abs(classes) >= 2.0**53).any():
-        known, y = classes.astype(object), y.astype(object)  # floats, by which two types are compared, are too few
-    codes = np.searchsorted(known, y).clip(max=len(classes) - 1)  # of other labels anything, which is found below
-    if not np.array_equal(known[codes], y):
-        raise ValueError(
-            "y has labels that are not among `classes`: check the spelling there, and list all possible labels. "
-            "Private steps before this one may already be paid; privacy_report(model, X, y) checks labels before a fit."
-        )
-    return classes, codes
-
-
-def _joined(labels):
-    """Return labels of all parts in one type; that of whole numbers in several follows from the set of their values."""
-    kinds = {found.dtype.kind for found in labels}
-    if len(kinds) == 1 or not kinds <= set("iuf"):
-        return np.concatenate(labels)
-    return np.asarray(_of_one_type([label for found in labels for label in found.tolist()]))
-
-
-def _weights_of_classes(class_weight, classes):
-    """Public weight of each class, or None if all are 1."""
-    if class_weight is None:
-        return None
-    if class_weight == "balanced":
-        raise ValueError(
-            "class_weight='balanced' would be computed from the labels: give weights that do not come from the data, "
-            "such as {label: 0.1} for a label that is known to be ten times as frequent."
-        )
-    weights = list(class_weight.values())
-    # Truth values are no weights; nan fails the comparison. Above 1 a row would weigh more than the noise is made for.
-    if not all(isinstance(weight, Real) and type(weight) is not bool and 0 <= weight <= 1 for weight in weights):
-        raise ValueError(
-            f"class_weight must have weights from 0 to 1, got {class_weight!r}: divide all by the largest."
-        )
-    labels = classes.tolist()
-    if not set(class_weight) <= set(labels):
-        raise ValueError("class_weight has a label that is not among the classes.")
-    weights = np.array([float(class_weight.get(label, 1.0)) for label in labels])
-    if not weights.any():
-        raise ValueError("class_weight is 0 for all classes: nothing is left to learn from.")
-    return weights
 
 
 def _check_memory(problem):
@@ -204,20 +88,20 @@ def _check_memory(problem):
 
 def _rows_and_labels(model, X, y):
     """Validate the rows and labels of one part; the first tells the number and the names of the columns."""
-    y, is_first = without_values(_of_one_type, y, name="y"), not hasattr(model, "n_features_in_")
+    y, is_first = without_values(of_one_type, y, name="y"), not hasattr(model, "n_features_in_")
     return validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS, reset=is_first, ensure_min_samples=0)
 
 
 @silent
 def _rows_of_each_label(model, X, y):
     """Return the different labels of a part, and how many rows have each: exact numbers, which are never released."""
-    return np.unique(_labels(_rows_and_labels(model, X, y)[1]), return_counts=True)
+    return np.unique(checked_labels(_rows_and_labels(model, X, y)[1]), return_counts=True)
 
 
 def _read(model, classes, X, y):
     """Return the validated rows of a part, and the index of the class of each."""
     X, y = _rows_and_labels(model, X, y)
-    return X, _encode(y, classes)[1] if len(y) else np.empty(0, np.intp)
+    return X, encode(y, classes)[1] if len(y) else np.empty(0, np.intp)
 
 
 class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, ClassifierMixin, BaseEstimator, ABC):
@@ -309,11 +193,11 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             return self._fit_passes(Partitions(X, y), like=stand_in(X))
         model = snapshot(self)
         parameters = model.get_params(deep=False)  # asked now: a callback may set others
-        y = without_values(_of_one_type, y, name="y")  # whose errors would quote labels
+        y = without_values(of_one_type, y, name="y")  # whose errors would quote labels
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
         X = in_given_type(X, rows)
-        classes, codes = _encode(y, model.classes)
-        class_weights = _weights_of_classes(model.class_weight, classes)
+        classes, codes = encode(y, model.classes)
+        class_weights = weights_of_classes(model.class_weight, classes)
         data = X, codes, class_weights
         if groups is None:
             calibration = model._calibration_of(X.shape, X.dtype, len(classes))
@@ -336,9 +220,9 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         labels, counts = map(list, zip(*parts, strict=True))
         if len({found.dtype.kind in "OU" for found in labels}) > 1:
             raise ValueError("Labels are text in one part of y and not in another: make all of them text or numbers.")
-        classes, codes = _encode(_joined(labels), model.classes)
+        classes, codes = encode(joined(labels), model.classes)
         counts = np.bincount(codes, np.concatenate(counts), minlength=len(classes)).astype(np.int64)
-        class_weights = _weights_of_classes(model.class_weight, classes)
+        class_weights = weights_of_classes(model.class_weight, classes)
         shape = int(counts.sum()), model.n_features_in_
         rows = StreamedRows(source, partial(_read, model, classes), *shape, counts, class_weights)
         calibration = model._calibration_of(shape, np.dtype(np.float64), len(classes))
@@ -384,6 +268,48 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             raise ValueError(
                 f"Noise cannot be calibrated in floats for {numbers}: one is too extreme. {error}"
             ) from error
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.non_deterministic = True
+        return tags
+
+    def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None, unit=Unit.ROW):
+        """State what holds of one fit."""
+        labels = () if self.classes is None else (LABELS_ARE_PUBLIC,)
+        return PrivacyGuarantee(
+            epsilon,
+            delta,
+            unit=unit,
+            adjacency=Adjacency(self.adjacency),
+            per="fit",
+            given="the set of labels" if self.classes is None else "",
+            released=f"{self._weights}, the parameters, the scales of the noise and the class labels",
+            mechanism=mechanism,
+            assumptions=(
+                *assumed_of_unit(unit, self.adjacency),
+                *labels,
+                PARAMETERS_ARE_PUBLIC,
+                ONLY_PRIVATE_STEPS_FITTED,
+                *assumptions,
+            ),
+            not_covered=(*NOT_COVERED, "how many passes over the rows a solver made"),
+            source=source,
+            loss=loss,
+        )
+
+    def _claim(self, delta, source, unit=Unit.ROW):
+        """State what a paper claims."""
+        return PrivacyGuarantee(
+            self.epsilon,
+            delta,
+            definition=Definition.CLAIMED_DP,
+            unit=unit,
+            adjacency=Adjacency(self.adjacency),
+            per="fit",
+            source=source,
+        )
 
     @by_chunks
     @silent
@@ -502,48 +428,6 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         y, predicted = computed(y, self.predict(X))
         return without_values(accuracy_score, y, predicted, sample_weight=sample_weight, name="y")
 
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.non_deterministic = True
-        return tags
-
-    def _guarantee(self, epsilon, delta, *, mechanism, source, assumptions=(), loss=None, unit=Unit.ROW):
-        """State what holds of one fit."""
-        labels = () if self.classes is None else (LABELS_ARE_PUBLIC,)
-        return PrivacyGuarantee(
-            epsilon,
-            delta,
-            unit=unit,
-            adjacency=Adjacency(self.adjacency),
-            per="fit",
-            given="the set of labels" if self.classes is None else "",
-            released=f"{self._weights}, the parameters, the scales of the noise and the class labels",
-            mechanism=mechanism,
-            assumptions=(
-                *assumed_of_unit(unit, self.adjacency),
-                *labels,
-                PARAMETERS_ARE_PUBLIC,
-                ONLY_PRIVATE_STEPS_FITTED,
-                *assumptions,
-            ),
-            not_covered=(*NOT_COVERED, "how many passes over the rows a solver made"),
-            source=source,
-            loss=loss,
-        )
-
-    def _claim(self, delta, source, unit=Unit.ROW):
-        """State what a paper claims."""
-        return PrivacyGuarantee(
-            self.epsilon,
-            delta,
-            definition=Definition.CLAIMED_DP,
-            unit=unit,
-            adjacency=Adjacency(self.adjacency),
-            per="fit",
-            source=source,
-        )
-
     def _log_probabilities(self, scores):
         """Logarithms of the probabilities of all classes, from the scores of `decision_function`."""
         return log_expit(np.column_stack([-scores, scores])) if scores.ndim == 1 else log_softmax(scores, axis=1)
@@ -604,22 +488,11 @@ class PrivateLinearClassifier(PrivateClassifier):
             raise ValueError(f"multi_class='multinomial' needs loss='log_loss': use 'auto' or 'ovr' for {self.loss!r}.")
         return n_classes > 2 and self.multi_class != "ovr" and has_softmax
 
-    def _clip_and_minimise(self, problem, X, codes, class_weights, *, penalty, perturbation, largest, offset=0.0):
-        """Clip the rows, or a copy of them, without which no sensitivity is finite, and minimise on them."""
-        # Without codes, X are `StreamedRows`, which have codes and weights of their own.
-        row_weights = None if class_weights is None or codes is None else class_weights[codes]
-        X = X.clipped(self.max_norm) if codes is None else clip_rows(X, self.max_norm, copy=False)
-        return minimisers(
-            problem,
-            X,
-            codes,
-            row_weights,
-            penalty=penalty,
-            perturbation=perturbation,
-            largest=largest,
-            offset=offset,
-            n_jobs=self.n_jobs,
-        )
+    def _clipped(self, X, codes, class_weights):
+        """Clip the rows, or a copy of them, without which no sensitivity is finite; return also the weight of each."""
+        if codes is None:  # X are `StreamedRows`, which have codes and weights of their own
+            return X.clipped(self.max_norm), None
+        return clip_rows(X, self.max_norm, copy=False), None if class_weights is None else class_weights[codes]
 
     def _scores(self, X):
         return clip_rows(X, self.max_norm, copy=False) @ self.coef_.T + self.intercept_

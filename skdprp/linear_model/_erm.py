@@ -21,7 +21,7 @@ from ._passes import LARGEST_BLOCK
 
 BINARY_LOSSES = {"log_loss": LogisticLoss, "capped_log_loss": CappedLogisticLoss, "huber_hinge": HuberHingeLoss}
 _RELATIVE_INTERCEPT = 0.3
-_UNIT = 2.0**-52  # twice the rounding error of one operation, which pays for products of rounding errors
+_TWO_U = 2.0**-52  # twice the rounding error u of one operation, which pays for products of rounding errors
 _ARMIJO = 1e-4
 _FORCING = 0.1  # Newton steps are solved for to this share of the gradient norm, or closer
 _MOST_FOR_HESSIAN = 256  # weights, of rows that are read anew in each pass
@@ -59,8 +59,13 @@ class Problem:
 
     @property
     def row_norm(self):
-        """Largest norm of a row with its constant feature."""
+        """Largest norm of a row with its constant feature: the `max_norm` that mechanisms are given."""
         return float(np.hypot(self.max_norm, self.intercept))
+
+    @property
+    def lipschitz(self):
+        """How far the loss of a row may move for each unit of weights: the `lipschitz` that mechanisms are given."""
+        return self.row_loss.lipschitz * self.row_norm
 
     @property
     def n_outputs(self):
@@ -76,27 +81,27 @@ class Problem:
     @property
     def n_weights(self):
         """Number of weights of each minimisation."""
-        return self.n_released // self.n_outputs
+        return self.n_all_weights // self.n_outputs
 
     @property
-    def n_released(self):
+    def n_all_weights(self):
         """Number of all weights."""
         return int(np.prod(self.weights_shape))
 
     @property
     def n_numbers(self):
         """How many numbers a fit holds at most, besides the rows and a few for each."""
-        return self.multinomial * 8 * self.n_samples * self.n_classes + 12 * self.n_released
+        return self.multinomial * 8 * self.n_samples * self.n_classes + 12 * self.n_all_weights
 
     @property
     def target_gradient(self):
         """Norm that the solver brings each gradient to."""
         return self.n_samples * self.max_norm * self.tol
 
-    def gradient_error(self, penalty, largest=0.0):
+    def gradient_error(self, penalty, largest_perturbation=0.0):
         """Bound on the norm of the true gradients of all outputs together, where the solver returns.
 
-        `largest` bounds the norm of the linear term of one output.
+        `largest_perturbation` bounds the norm of the linear term of one output.
 
         Notes
         -----
@@ -115,29 +120,29 @@ class Problem:
 
         W is what :meth:`largest_weights` says, which :func:`minimisers` enforces.
         """
-        fixed, per_weight = self._rounding(penalty, largest)
-        rounding = fixed + per_weight * self.largest_weights(penalty, largest)
+        fixed, per_weight = self._rounding(penalty, largest_perturbation)
+        rounding = fixed + per_weight * self.largest_weights(penalty, largest_perturbation)
         bound = float(np.sqrt(self.n_outputs) * (self.target_gradient + rounding))
         return np.inf if np.isnan(bound) else bound  # of a penalty that overflowed
 
-    def _rounding(self, penalty, largest):
+    def _rounding(self, penalty, largest_perturbation):
         """What rounding may hide of one gradient: a number, and one for each unit of the norm of the weights."""
         loss, n, R = self.row_loss, self.n_samples, self.row_norm
         slopes = (min(n, LARGEST_BLOCK + 4) + 2) * loss.lipschitz + self.n_classes + 17
         slopes += 2 * loss.smoothness * self.largest_offset
-        fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * largest + self.n_weights * self.target_gradient
+        fixed = n * R * (slopes + 4 * loss.lipschitz) + 4 * largest_perturbation + self.n_weights * self.target_gradient
         per_weight = n * loss.smoothness * R**2 * (self.n_features + 2) + 4 * penalty
-        return _UNIT * fixed, _UNIT * per_weight
+        return _TWO_U * fixed, _TWO_U * per_weight
 
-    def largest_weights(self, penalty, largest=0.0):
+    def largest_weights(self, penalty, largest_perturbation=0.0):
         """Bound on the norm of the weights of one output where the solver returns, from public facts alone.
 
-        `largest` bounds the norm of the linear term.
+        `largest_perturbation` bounds the norm of the linear term.
 
         Notes
         -----
         At the minimiser w the objective is at most what it is at 0 and the losses are at least 0, so that
-        ``penalty |w|^2 / 2 - largest |w|`` is at most the losses at 0; and its gradient is 0, so that
+        ``penalty |w|^2 / 2 - largest_perturbation |w|`` is at most the losses at 0; and its gradient is 0, so that
         ``penalty |w|`` is at most the norms of all others. The solver stops within its true gradient over the penalty
         of that, of which the part that grows with the weights is no more than half of them; where it might be, a fit
         may be refused.
@@ -145,18 +150,18 @@ class Problem:
         n = self.n_samples
         scores = np.zeros((1, self.n_classes)) if self.multinomial else np.full(1, -self.largest_offset)
         loss_at_zero = float(self.row_loss.value(np.ones(1, dtype=int), scores)[0])  # of a row of any class
-        by_value = largest + np.sqrt(largest**2 + 2 * penalty * n * loss_at_zero)
-        by_gradient = largest + n * self.row_loss.lipschitz * self.row_norm
-        fixed, per_weight = self._rounding(penalty, largest)
+        by_value = largest_perturbation + np.sqrt(largest_perturbation**2 + 2 * penalty * n * loss_at_zero)
+        by_gradient = largest_perturbation + n * self.row_loss.lipschitz * self.row_norm
+        fixed, per_weight = self._rounding(penalty, largest_perturbation)
         reached = min(by_value, by_gradient) + self.target_gradient + fixed
         return float(reached / penalty / (1 - min(per_weight / penalty, 0.5)))
 
     def coefficients(self, weights):
-        """Split weights into `coef_` and `intercept_` as scikit-learn lays them out."""
+        """Split weights into those of columns and intercepts, as scikit-learn lays out `coef_` and `intercept_`."""
         weights = weights.T if self.multinomial else weights
         if not self.intercept:
-            return {"coef_": weights.copy(), "intercept_": np.zeros(len(weights))}
-        return {"coef_": weights[:, :-1].copy(), "intercept_": self.intercept * weights[:, -1]}
+            return weights.copy(), np.zeros(len(weights))
+        return weights[:, :-1].copy(), self.intercept * weights[:, -1]
 
 
 def constant_feature(fit_intercept, max_norm):
@@ -164,13 +169,13 @@ def constant_feature(fit_intercept, max_norm):
     return _RELATIVE_INTERCEPT * max_norm if fit_intercept else 0.0
 
 
-def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, largest, n_jobs, offset=0.0):
+def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, largest_perturbation, n_jobs, offset=0.0):
     """Minimise the perturbed risk of each output; weights and linear terms have the shape ``problem.weights_shape``.
 
     `X` are rows in memory, or `StreamedRows`, which have codes and weights of their own. The linear terms are drawn
-    before, and none has a norm above `largest`. `offset` is added to all scores; weights of rows are at most 1. Raises
-    SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term are larger
-    than they ever are.
+    before, and none has a norm above `largest_perturbation`. `offset` is added to all scores; weights of rows are at
+    most 1. Raises SolverError if a gradient does not get as small as the guarantee assumes, or weights or a linear term
+    are larger than they ever are.
     """
 
     @silent  # once more, in the threads of jobs, which start with warnings
@@ -181,7 +186,8 @@ def minimisers(problem, X, codes, row_weights=None, *, penalty, perturbation, la
             risk = _risk_of_rows(X, codes, row_weights, k, problem, penalty=penalty, perturbation=linear, offset=offset)
         weights = minimise(risk, problem.target_gradient)
         # `gradient_error` counts on both bounds; nobody has seen them missed, but the guarantee must not rest on luck.
-        if np.linalg.norm(linear) > largest or np.linalg.norm(weights) > problem.largest_weights(penalty, largest):
+        largest_weights = problem.largest_weights(penalty, largest_perturbation)
+        if np.linalg.norm(linear) > largest_perturbation or np.linalg.norm(weights) > largest_weights:
             raise SolverError("The weights are larger than the accuracy of the solver is known for: lower C.")
         return weights
 
@@ -337,8 +343,8 @@ def _hessian_product(*block, weights, step, **known):
     return risk.hessian(risk.scores(weights))(step)
 
 
-def minimise(risk, tol):
-    """Minimise by Newton's method, each step by conjugate gradients, until the norm of the gradient is at most `tol`.
+def minimise(risk, target_gradient):
+    """Minimise by Newton's method, each step by conjugate gradients, to a gradient norm of at most `target_gradient`.
 
     Raises SolverError if it is not that small after `_MOST_STEPS`: a guarantee rests on it.
     """
@@ -346,12 +352,12 @@ def minimise(risk, tol):
     first = np.linalg.norm(point.gradient)
     for _ in range(_MOST_STEPS):
         norm = np.linalg.norm(point.gradient)
-        if norm <= tol:
+        if norm <= target_gradient:
             return point.weights
-        # In proportion to the progress so far, for superlinear convergence; but a step need not be better than `tol`.
-        atol = max(min(risk.forcing, norm / first) * norm, 0.5 * tol)
+        # In proportion to the progress so far, for superlinear convergence; but a step need not be better than that.
+        atol = max(min(risk.forcing, norm / first) * norm, 0.5 * target_gradient)
         point = _line_search(risk, point, _newton_step(point, atol))
-    if np.linalg.norm(point.gradient) <= tol:
+    if np.linalg.norm(point.gradient) <= target_gradient:
         return point.weights
     raise SolverError(f"The solver did not reach tol within {_MOST_STEPS:,} steps: raise tol or lower C.")
 

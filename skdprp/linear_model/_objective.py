@@ -24,6 +24,7 @@ from ..mechanisms.objective_perturbation import (
 )
 from ..mechanisms.published import published_objective_perturbation
 from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifier
+from ._erm import minimisers
 
 # Of epsilon, what log-determinants (see `hessian_log_det`) take at C="auto", and at the largest C that is not refused.
 _SHARE_OF_LOG_DET, _LARGEST_SHARE_OF_LOG_DET = 1 / 8, 7 / 8
@@ -250,8 +251,8 @@ class AMPClassifier(PrivateLinearClassifier):
             )
         if self.calibration != "exact":
             return self._calibrate_as_published(problem, delta)
-        # Sampling in floats costs an epsilon of 2^-30 for each noisy value. It is set aside first: ideal noise has to
-        # meet what is left.
+        # Sampling in floats costs an epsilon of 2^-30 for each of m noisy values. It is set aside first: ideal noise
+        # has to meet (epsilon - 2^-30 m, delta exp(-2^-31 m)), which is what is left.
         target = sampled_target(self.epsilon, delta, n_changed=_n_noisy(problem))
         kind, deviation, count = self._least_noise(problem, target, delta, can_count)
         problem = _with_largest_offset(problem, count)
@@ -302,7 +303,7 @@ class AMPClassifier(PrivateLinearClassifier):
         """Public facts that profile and calibration of product noise take."""
         return {
             "n_dims": problem.n_weights,
-            "lipschitz": problem.row_loss.lipschitz * problem.row_norm,
+            "lipschitz": problem.lipschitz,
             "n_vertices": problem.n_classes - 1 if problem.multinomial else 1,
             "adjacency": self.adjacency,
             **(count.profile_argument if count else {}),
@@ -314,8 +315,7 @@ class AMPClassifier(PrivateLinearClassifier):
             facts = {"adjacency": self.adjacency, "n_classes": problem.n_classes, "max_norm": problem.row_norm}
             return softmax_perturbation_profile, softmax_perturbation_scale, facts
         # The sensitivity: one row, which is clipped to `max_norm`, moves the gradient of an objective by this at most.
-        lipschitz = problem.row_loss.lipschitz * problem.row_norm
-        facts = {"adjacency": self.adjacency, "n_outputs": problem.n_outputs, "lipschitz": lipschitz}
+        facts = {"adjacency": self.adjacency, "n_outputs": problem.n_outputs, "lipschitz": problem.lipschitz}
         facts |= count.profile_argument if count else {}
         return objective_perturbation_profile, objective_perturbation_scale, facts
 
@@ -344,12 +344,83 @@ class AMPClassifier(PrivateLinearClassifier):
         share, facts = _share_of_each(problem, target), self._product_facts(problem, count)
         shift = min(_SHIFT_BESIDE_PRODUCT * share[0], _LARGEST_SHIFT)
         scale = product_perturbation_scale(*share, log_det=log_det, release_shift=shift, **facts)
-        radius = (problem.n_weights, 1)
-        hidden = _hidden_gradient(problem, penalty, scale, radius) / np.sqrt(problem.n_outputs)  # of each problem
-        noise = ObjectiveNoise(penalty, scale, radius, 2 * hidden / (penalty * shift), count)
+        radius_law = (problem.n_weights, 1)
+        hidden = _hidden_gradient(problem, penalty, scale, radius_law) / np.sqrt(problem.n_outputs)  # of each problem
+        noise = ObjectiveNoise(penalty, scale, radius_law, 2 * hidden / (penalty * shift), count)
         known = {"scale": scale, "log_det": log_det, "release_shift": shift, **facts}
         loss = _privacy_loss(problem, product_perturbation_profile, **known) if problem.n_outputs == 1 else None
         return self._state(noise, "multivariate Laplace", delta=delta, source=_PRODUCT_PROOF, loss=loss)
+
+    def _state(self, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
+        """State what holds of a fit with this noise: (epsilon, `delta`), unless it is known that `true` does."""
+        mechanism = (
+            f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
+            f"{'half-normal radius' if noise.release_radius_law else 'Gaussian'} release noise, "
+            f"scale {printed_down(noise.release_scale, 6)} (hides the error of the solver)"
+        )
+        if noise.count:
+            kind_of_count = "Gaussian" if noise.count.is_gaussian else "Laplace"
+            mechanism += f"; {kind_of_count} count of labels, scale {printed_down(noise.count.scale, 6)}"
+        return Calibration(
+            self._guarantee(*(true or (self.epsilon, delta)), mechanism=mechanism, source=source, loss=loss),
+            fitted={
+                "C_": 1.0 / noise.penalty,
+                "delta_": delta,
+                "noise_": "gaussian" if noise.radius_law is None else "product",
+                "scale_": noise.scale,
+                "release_scale_": noise.release_scale,
+            },
+            noise=noise,
+            claimed=claimed,
+        )
+
+    def _release(self, calibration, X, codes, class_weights):
+        noise = calibration.noise
+        problem = _with_largest_offset(calibration.problem, noise.count)
+        # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
+        prior, share, offset = None, None, 0.0
+        if noise.count:
+            prior = noise.count.release(int(X.class_counts[1] if codes is None else np.count_nonzero(codes)))
+            shares, least = np.array([1 - prior, prior]), _least_share(problem)
+            if class_weights is not None:
+                shares *= class_weights / class_weights.max()  # whose ratio counts, however small they are
+            share = float(np.clip(shares[1] / shares.sum(), least, 1 - least))
+            offset = problem.row_loss.score_of(share)
+        # (1) The linear term b. It is drawn for all outputs at once, because the jobs that minimise draw nothing.
+        if noise.radius_law is None:
+            perturbation = _noise.draw_gaussian(problem.weights_shape, noise.scale)
+        else:
+            shape, power = noise.radius_law
+            size, n_outputs = problem.n_weights, problem.n_outputs  # each with a radius and a direction of its own
+            draws = [_noise.draw_spherical(size, noise.scale, shape=shape, power=power) for _ in range(n_outputs)]
+            perturbation = np.stack(draws).reshape(problem.weights_shape)
+        # (2) The minimiser for rows that are clipped to `max_norm`, to the accuracy that the guarantee assumes: in
+        # floats, and so not quite a function of b.
+        X, row_weights = self._clipped(X, codes, class_weights)
+        weights = minimisers(
+            problem,
+            X,
+            codes,
+            row_weights,
+            offset=offset,
+            penalty=noise.penalty,
+            perturbation=perturbation,
+            largest_perturbation=_largest_perturbation(problem, noise.scale, noise.radius_law),
+            n_jobs=self.n_jobs,
+        )
+        # (3) The noise of the release, which hides how far the solver is from the minimiser.
+        if noise.release_radius_law is None:
+            _noise.add_gaussian(weights, noise.release_scale)
+        else:
+            shape, power = noise.release_radius_law
+            outputs = np.ascontiguousarray(weights).reshape(problem.n_outputs, -1)
+            for of_output in outputs:  # each with a radius and a direction of its own
+                _noise.add_spherical(of_output, noise.release_scale, shape=shape, power=power)
+            weights = outputs.reshape(problem.weights_shape)
+        coef, intercept = problem.coefficients(weights)
+        intercept += offset  # as public as the count that it is computed from
+        fitted = {"coef_": coef, "intercept_": intercept, "loss_": problem.loss}
+        return {**fitted, "class_prior_": prior, "prior_threshold_": share}
 
     def _calibrate_as_published(self, problem, delta):
         """Take the noise of the papers, and state what it truly gives."""
@@ -375,11 +446,11 @@ class AMPClassifier(PrivateLinearClassifier):
             raise ValueError(
                 f"The published calibration needs C of at most {1 / published.least_penalty:.6g}, got {self.C}."
             )
-        radius = (1, 2) if self.noise == "product" else None
-        largest = _largest_perturbation(problem, published.scale, radius)
+        radius_law = (1, 2) if self.noise == "product" else None
+        largest = _largest_perturbation(problem, published.scale, radius_law)
         release_scale = published.release_factor * problem.gradient_error(penalty, largest) / penalty
-        noise = ObjectiveNoise(penalty, published.scale, radius, release_scale, release_radius_law=radius)
-        if radius is not None:
+        noise = ObjectiveNoise(penalty, published.scale, radius_law, release_scale, release_radius_law=radius_law)
+        if radius_law is not None:
             kind, source, paper = "half-normal radius", "none", "Liu et al., SIGMOD 2026"
             loss, true = None, (np.inf, 0.0)  # of which nothing is proved
         else:
@@ -392,29 +463,6 @@ class AMPClassifier(PrivateLinearClassifier):
         claimed = self._claim(published.claimed_delta, paper)
         return self._state(noise, kind, delta=delta, source=source, loss=loss, true=true, claimed=claimed)
 
-    def _state(self, noise, kind, *, delta, source, loss=None, true=None, claimed=None):
-        """State what holds of a fit with this noise: (epsilon, `delta`), unless it is known that `true` does."""
-        mechanism = (
-            f"objective perturbation, {kind}, scale {printed_down(noise.scale, 6)}; "
-            f"{'half-normal radius' if noise.release_radius_law else 'Gaussian'} release noise, "
-            f"scale {printed_down(noise.release_scale, 6)} (hides the error of the solver)"
-        )
-        if noise.count:
-            kind_of_count = "Gaussian" if noise.count.is_gaussian else "Laplace"
-            mechanism += f"; {kind_of_count} count of labels, scale {printed_down(noise.count.scale, 6)}"
-        return Calibration(
-            self._guarantee(*(true or (self.epsilon, delta)), mechanism=mechanism, source=source, loss=loss),
-            fitted={
-                "C_": 1.0 / noise.penalty,
-                "delta_": delta,
-                "noise_": "gaussian" if noise.radius_law is None else "product",
-                "scale_": noise.scale,
-                "release_scale_": noise.release_scale,
-            },
-            noise=noise,
-            claimed=claimed,
-        )
-
     def _is_multinomial(self, n_classes):
         # The papers know binary problems alone.
         if self.calibration == "exact":
@@ -422,51 +470,6 @@ class AMPClassifier(PrivateLinearClassifier):
         if self.multi_class == "multinomial":
             raise ValueError("Published calibrations are for binary problems: use multi_class='ovr' or 'auto'.")
         return False
-
-    def _release(self, calibration, X, codes, class_weights):
-        noise = calibration.noise
-        problem = _with_largest_offset(calibration.problem, noise.count)
-        # (0) The share of the second class, that scores start from; of rows with weights, by their weights.
-        prior, share, offset = None, None, 0.0
-        if noise.count:
-            prior = noise.count.release(int(X.class_counts[1] if codes is None else np.count_nonzero(codes)))
-            shares, least = np.array([1 - prior, prior]), _least_share(problem)
-            if class_weights is not None:
-                shares *= class_weights / class_weights.max()  # whose ratio counts, however small they are
-            share = float(np.clip(shares[1] / shares.sum(), least, 1 - least))
-            offset = problem.row_loss.score_of(share)
-        # (1) The linear term b. It is drawn for all outputs at once, because the jobs that minimise draw nothing.
-        if noise.radius_law is None:
-            perturbation = _noise.gaussian(problem.weights_shape, noise.scale)
-        else:
-            shape, power = noise.radius_law
-            size, n_outputs = problem.n_weights, problem.n_outputs  # each with a radius and a direction of its own
-            draws = [_noise.spherical(size, noise.scale, shape=shape, power=power) for _ in range(n_outputs)]
-            perturbation = np.stack(draws).reshape(problem.weights_shape)
-        # (2) The minimiser for rows that are clipped to `max_norm`, to the accuracy that the guarantee assumes: in
-        # floats, and so not quite a function of b.
-        weights = self._clip_and_minimise(
-            problem,
-            X,
-            codes,
-            class_weights,
-            offset=offset,
-            penalty=noise.penalty,
-            perturbation=perturbation,
-            largest=_largest_perturbation(problem, noise.scale, noise.radius_law),
-        )
-        # (3) The noise of the release, which hides how far the solver is from the minimiser.
-        if noise.release_radius_law is None:
-            _noise.add_gaussian(weights, noise.release_scale)
-        else:
-            shape, power = noise.release_radius_law
-            outputs = np.ascontiguousarray(weights).reshape(problem.n_outputs, -1)
-            for of_output in outputs:  # each with a radius and a direction of its own
-                _noise.add_spherical(of_output, noise.release_scale, shape=shape, power=power)
-            weights = outputs.reshape(problem.weights_shape)
-        released = problem.coefficients(weights)
-        released["intercept_"] += offset  # as public as the count that it is computed from
-        return {**released, "loss_": problem.loss, "class_prior_": prior, "prior_threshold_": share}
 
 
 def _share_of_each(problem, target):
@@ -480,8 +483,11 @@ def _privacy_loss(problem, profile, **known):
 
 
 def _n_noisy(problem):
-    """Bound the number of values with noise: all weights and, of two classes, a count of labels if one is made."""
-    return problem.n_released + (problem.n_classes == 2)
+    """Bound the number of released values with noise: all weights, and of two classes a count of labels if one is made.
+
+    b is not released: what its sampling may be off by is in `_hidden_gradient`.
+    """
+    return problem.n_all_weights + (problem.n_classes == 2)
 
 
 def _with_largest_offset(problem, count):
@@ -515,24 +521,27 @@ def balanced_penalty(problem, noise_scale):
     return max(balanced, LEAST_PENALTY * R**2)
 
 
-def _largest_perturbation(problem, scale, radius=None):
+def _largest_perturbation(problem, scale, radius_law=None):
     """Norm of the linear term of one output that draws exceed with a probability below 2^-288; those are refused.
 
     The term depends on no row, so that what is refused adds (1 + e^epsilon) 2^-288 to a delta at most: as little as one
-    number's tails that are never sampled, see `within_reach`. The norm is a root of a Gamma variate G of shape k times
-    a scale. For t between 0 and 1, ``log E exp(t (G - k)) = -k log(1 - t) - k t``, which is at most ``k t^2 / (2 (1 -
-    t))``, so that G exceeds ``k + sqrt(2 k x) + x`` with a probability of exp(-x) at most (Boucheron, Lugosi and
-    Massart 2013, section 2.4), and exp(-200) is below 2^-288.
+    number's tails that are never sampled, see `void_if_out_of_reach`. The norm is a root of a Gamma variate G of shape
+    k times a scale. For t between 0 and 1, ``log E exp(t (G - k)) = -k log(1 - t) - k t``, which is at most ``k t^2 /
+    (2 (1 - t))``, so that G exceeds ``k + sqrt(2 k x) + x`` with a probability of exp(-x) at most (Boucheron, Lugosi
+    and Massart 2013, section 2.4), and exp(-200) is below 2^-288.
     """
-    shape, power = radius or (problem.n_weights, 2)  # a Gaussian one is sqrt(2) scale times a root of a Gamma variate
+    shape, power = radius_law or (
+        problem.n_weights,
+        2,
+    )  # a Gaussian one is sqrt(2) scale times a root of a Gamma variate
     k = shape / power
-    return float((scale if radius else np.sqrt(2) * scale) * (k + 20 * np.sqrt(k) + 200) ** (1 / power))
+    return float((scale if radius_law else np.sqrt(2) * scale) * (k + 20 * np.sqrt(k) + 200) ** (1 / power))
 
 
-def _hidden_gradient(problem, penalty, scale, radius=None):
+def _hidden_gradient(problem, penalty, scale, radius_law=None):
     """Bound the gradient norm that the noise of the release hides: the solver's, and the error of a sampled term b.
 
     A sampled b is off from a real-valued one by at most 2^-40 of the largest norm, however small its coordinates are.
     """
-    largest = _largest_perturbation(problem, scale, radius)
+    largest = _largest_perturbation(problem, scale, radius_law)
     return problem.gradient_error(penalty, largest) + _SAMPLING_ERROR * np.sqrt(problem.n_outputs) * largest

@@ -23,6 +23,7 @@ from ..mechanisms import (
 )
 from ..sensitivity import minimiser_sensitivity
 from ._base import CLASSIFIER_CONSTRAINTS, LEAST_PENALTY, PrivateLinearClassifier
+from ._erm import minimisers
 
 
 @dataclass(frozen=True)
@@ -189,7 +190,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         self.n_jobs = n_jobs
 
     def _calibrate(self, problem, delta):
-        n_dims = problem.n_released
+        n_dims = problem.n_all_weights
         radius = {"gamma": (n_dims, 1), "chi1": (1, 2), "gaussian": None}[self.radius]
         distance = partial(
             minimiser_sensitivity,
@@ -264,14 +265,23 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
     def _release(self, calibration, X, codes, class_weights):
         problem, noise = calibration.problem, calibration.noise
         zero = np.zeros(problem.weights_shape)
-        weights = self._clip_and_minimise(
-            problem, X, codes, class_weights, penalty=noise.penalty, perturbation=zero, largest=0.0
+        X, row_weights = self._clipped(X, codes, class_weights)
+        weights = minimisers(
+            problem,
+            X,
+            codes,
+            row_weights,
+            penalty=noise.penalty,
+            perturbation=zero,
+            largest_perturbation=0.0,
+            n_jobs=self.n_jobs,
         )
         if noise.radius is None:
             _noise.add_gaussian(weights, noise.scale)
         else:
             _noise.add_spherical(weights, noise.scale, shape=noise.radius[0], power=noise.radius[1])
-        return {**problem.coefficients(weights), "loss_": problem.loss}
+        coef, intercept = problem.coefficients(weights)
+        return {"coef_": coef, "intercept_": intercept, "loss_": problem.loss}
 
 
 def _loss(scale, sensitivity, n_dims, radius):

@@ -107,4 +107,4 @@ def _row_blocks(X):
 
 def _secret_columns(n_components, start, stop):
     """Draw columns start to stop of S: used once, stored nowhere."""
-    return _noise.gaussian((n_components, stop - start), 1.0)
+    return _noise.draw_gaussian((n_components, stop - start), 1.0)

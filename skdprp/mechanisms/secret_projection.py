@@ -314,7 +314,7 @@ def project_secretly(gram, *, scale, n_components):
     gram[np.diag_indices_from(gram)] += half**2
     try:
         factor = cholesky(gram)
-        released = np.ascontiguousarray(_noise.gaussian((n_components, len(gram)), 1.0) @ factor)
+        released = np.ascontiguousarray(_noise.draw_gaussian((n_components, len(gram)), 1.0) @ factor)
         _noise.add_gaussian(released, half)
     except (FloatingPointError, np.linalg.LinAlgError):
         raise ValueError(

@@ -44,7 +44,7 @@ from ..guarantee import Adjacency, Definition, PrivacyGuarantee, loss_of, sum_up
 from ..histograms import PrivateHistograms
 from ..ledger import LedgerError
 from ..ledger._ledger import ReleaseOfTrials, thrown_away
-from ..linear_model._base import _encode, _of_one_type
+from ..linear_model._labels import encode, of_one_type
 from ..mechanisms import gaussian_scale, private_search_trial, sampled_target, searched_profile
 from ..report import AS_PLANNED, NO_GROUPS
 from ..report._data_independent import is_data_independent
@@ -421,7 +421,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         if is_lazy(X):
             raise TypeError(LAZY)
         classifies = is_classifier(self.estimator)
-        y = without_values(_of_one_type, y, name="y") if classifies else y
+        y = without_values(of_one_type, y, name="y") if classifies else y
         if options := self._options_of_rows():
             _, y = validate_data(self, X, y, y_numeric=not classifies, **options)
         else:
@@ -429,7 +429,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             y = y if classifies else validate_array(y.reshape(-1, 1), dtype=FLOATS)[:, 0]
         if not classifies:
             return y
-        self.classes_, codes = _encode(y, self.classes)
+        self.classes_, codes = encode(y, self.classes)
         return self.classes_[codes]
 
     def _listed_classes(self):

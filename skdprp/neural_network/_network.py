@@ -71,7 +71,7 @@ class Network:
         if len(self.sizes) == 2:
             return weights
         for layer in self.layers(weights):
-            layer[:-1] = _noise.gaussian(layer[:-1].shape, np.sqrt(1.0 / (len(layer) - 1)))
+            layer[:-1] = _noise.draw_gaussian(layer[:-1].shape, np.sqrt(1.0 / (len(layer) - 1)))
         return weights
 
     def forward(self, layers, X):

@@ -43,7 +43,7 @@ from .._validation import (
     without_values,
 )
 from ..ledger._ledger import thrown_away
-from ..linear_model._base import _encode, _of_one_type
+from ..linear_model._labels import encode, of_one_type
 from ._data_independent import PUBLIC, TakenFromRows
 from ._search import of_any_draw
 from ._structure import (
@@ -104,7 +104,7 @@ class PublicFacts:
         if y is None:
             return cls(_head(X), n_samples)
         y = y.toarray() if hasattr(y, "toarray") else y
-        labels = without_values(np.asarray, without_values(_of_one_type, y, name="y"), name="y")
+        labels = without_values(np.asarray, without_values(of_one_type, y, name="y"), name="y")
         columns = labels.reshape(len(labels), -1).T
         if any(without_values(are_missing, column, name="y") for column in columns):
             raise ValueError(f"y contains NaN: {CURE_OF_LABELS}")
@@ -130,9 +130,9 @@ class PublicFacts:
     def _check_labels(self, step):
         if self.labels is None or not is_of_library(step) or (step.classes is None and not self.has_all_labels):
             return
-        y = without_values(_of_one_type, self.labels, name="y")
+        y = without_values(of_one_type, self.labels, name="y")
         _, y = validate_data(clone(step), np.zeros((len(y), 1)), y)
-        _encode(y, step.classes)
+        encode(y, step.classes)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from sklearn.model_selection import (
 )
 
 from .._adjacency import Unit
-from .._calibration import within_reach
+from .._calibration import void_if_out_of_reach
 from .._noise import left_a_seed
 from ..guarantee import Adjacency, Definition
 from ._structure import all_steps, has_guarantee, has_own_constructor, is_of_library
@@ -359,7 +359,7 @@ def _guarantee_in_a_fold(step, refitted, cv):
         delta = 1.0 / max(n_samples - held_out, 2) ** 2
     stated = {"epsilon": step.epsilon, "delta": delta, "adjacency": Adjacency(step.adjacency)}
     stated = replace(known, **stated, **shown, loss=None, audited_epsilon=None)
-    return within_reach(stated) if hasattr(refitted, "scale_") else stated
+    return void_if_out_of_reach(stated) if hasattr(refitted, "scale_") else stated
 
 
 def of_any_draw(guarantee):
