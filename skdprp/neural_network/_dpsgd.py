@@ -489,6 +489,41 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             in_memory="" if rounding.in_any_order else _IN_MEMORY,
         )
 
+    @with_callbacks
+    def _release(self, calibration, X, codes, class_weights, persons=None):
+        problem, descent = calibration.problem, calibration.noise
+        if descent.radius is None:
+            add_noise = _noise.add_gaussian
+        else:
+            shape, power = descent.radius
+            add_noise = partial(_noise.add_spherical, shape=shape, power=power)
+        update = UPDATES[self.optimizer](descent.plan.learning_rate, descent.plan.momentum)
+        row_weights = None if class_weights is None or codes is None else class_weights[codes]
+        X = X.clipped(self._max_norm) if codes is None else self._clipped(X)
+        if descent.preconditioner is not None:
+            shares = None if persons is None else persons.weights
+            # The Gram matrix is released first, by noise that is drawn here.
+            update = release_preconditioner(update, descent.preconditioner, problem, X, shares)
+        if persons is not None:  # public weights of classes are 1 at most, and so is what they leave of a person's
+            row_weights = persons.weights if row_weights is None else row_weights * persons.weights
+        # A generator: each step draws its noise when the loop below comes to it.
+        steps = noisy_descent(
+            problem, descent, X, codes, row_weights, persons=persons, update=update, add_noise=add_noise
+        )
+        # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
+        report = report_steps(self, descent.plan.n_steps, self.verbose)
+        mean, n_late = 0.0, 0  # of the second half of the steps, in which the noise of single ones cancels
+        for step, weights in enumerate(steps, start=1):
+            if 2 * step > descent.plan.n_steps:
+                n_late += 1
+                mean = mean + (weights - mean) / n_late
+            report(step)
+        layers = problem.network.layers(mean)
+        return {
+            "coefs_": [layer[:-1].copy() for layer in layers],  # the one of a linear model is coef_, transposed
+            "intercepts_": [problem.network.bias * layer[-1] for layer in layers],
+        }
+
     def _published_settings(self):
         """Settings of a published calibration, or None."""
         if self.calibration == "exact":
@@ -608,41 +643,6 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             loss=step_noise.loss,
             unit=problem.unit,
         )
-
-    @with_callbacks
-    def _release(self, calibration, X, codes, class_weights, persons=None):
-        problem, descent = calibration.problem, calibration.noise
-        if descent.radius is None:
-            add_noise = _noise.add_gaussian
-        else:
-            shape, power = descent.radius
-            add_noise = partial(_noise.add_spherical, shape=shape, power=power)
-        update = UPDATES[self.optimizer](descent.plan.learning_rate, descent.plan.momentum)
-        row_weights = None if class_weights is None or codes is None else class_weights[codes]
-        X = X.clipped(self._max_norm) if codes is None else self._clipped(X)
-        if descent.preconditioner is not None:
-            shares = None if persons is None else persons.weights
-            # The Gram matrix is released first, by noise that is drawn here.
-            update = release_preconditioner(update, descent.preconditioner, problem, X, shares)
-        if persons is not None:  # public weights of classes are 1 at most, and so is what they leave of a person's
-            row_weights = persons.weights if row_weights is None else row_weights * persons.weights
-        # A generator: each step draws its noise when the loop below comes to it.
-        steps = noisy_descent(
-            problem, descent, X, codes, row_weights, persons=persons, update=update, add_noise=add_noise
-        )
-        # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
-        report = report_steps(self, descent.plan.n_steps, self.verbose)
-        mean, n_late = 0.0, 0  # of the second half of the steps, in which the noise of single ones cancels
-        for step, weights in enumerate(steps, start=1):
-            if 2 * step > descent.plan.n_steps:
-                n_late += 1
-                mean = mean + (weights - mean) / n_late
-            report(step)
-        layers = problem.network.layers(mean)
-        return {
-            "coefs_": [layer[:-1].copy() for layer in layers],  # the one of a linear model is coef_, transposed
-            "intercepts_": [problem.network.bias * layer[-1] for layer in layers],
-        }
 
     def _log_probabilities(self, scores):
         if len(self.coefs_) > 1 or self._max_norm is None:
