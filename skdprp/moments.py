@@ -454,7 +454,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         if in_plan():  # components would tell of the few rows, and whoever fits a step that follows reads them
             X, y = (None if part is None else public_numbers(*part.shape) for part in (X, y))
         factors = None if weights is None else roots(weights)
-        for rows in gen_batches(X.shape[0], block_rows(columns, is_sparse=sp.issparse(X))):
+        for rows in gen_batches(X.shape[0], rows_per_product(columns, is_sparse=sp.issparse(X))):
             parts = (None if part is None else part[rows] for part in (X, y, factors))
             total.add(*columns.clip(*parts, copy=False))
         return X.shape[0], columns, total.finish()
@@ -644,7 +644,7 @@ def target_limits(bounds, n_targets):
     return tuple(low.tolist()), tuple(high.tolist())
 
 
-def block_rows(columns, *, is_sparse=False):
+def rows_per_product(columns, *, is_sparse=False):
     """How many rows are multiplied at once; of sparse ones more, whose products take less time than adding them up."""
     size = len(columns.weights)
     return max(_SPARSE_ROWS * size, 4 * _BLOCK_ENTRIES // size) if is_sparse else max(size, _BLOCK_ENTRIES // size)
@@ -790,7 +790,7 @@ def accuracy(n_samples, columns):
 
 def n_additions(columns):
     """Number of roundings, one after the other, of an entry of the moments."""
-    return 2 * (columns.n_features + 16) + block_rows(columns, is_sparse=True) + 4
+    return 2 * (columns.n_features + 16) + rows_per_product(columns, is_sparse=True) + 4
 
 
 def compute_partitions(function, X, y, groups):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from skdprp.neural_network._network import Network, add_clipped_gradients
-from skdprp.neural_network._steps import blocks
+from skdprp.neural_network._steps import padded_blocks
 
 NETWORKS = [
     Network((6, 1), "relu", bias=0.3),
@@ -21,6 +21,6 @@ def random_weights(network, seed=1):
 
 def clipped_sum(network, weights, X, codes, bound, size=64):
     total = np.zeros(network.n_weights)
-    for block in blocks(X, codes, size):
+    for block in padded_blocks(X, codes, size):
         add_clipped_gradients(total, network, weights, block, bound)
     return total

@@ -233,7 +233,7 @@ def test_sparse_rows_in_several_blocks_and_groups_of_columns_have_the_moments_of
     ends = np.searchsorted(row[by_row], np.arange(501))
     unsorted = sp.csr_array((data[by_row], column[by_row], ends), shape=X.shape)
     monkeypatch.setattr(moments, "_EXPANDED", expanded)
-    monkeypatch.setattr(moments, "block_rows", lambda *args, **options: 200)
+    monkeypatch.setattr(moments, "rows_per_product", lambda *args, **options: 200)
     y = rng.normal(size=(500, 2))
     model = DPMoments(target_bounds=BOUNDS)
     _, _, found, *_ = model._sum([(unsorted, y, None)])

@@ -15,7 +15,7 @@ from skdprp.losses import CappedLogisticLoss
 from skdprp.neural_network import _network
 from skdprp.neural_network._network import Network, add_clipped_gradients, capped_log_probabilities
 from skdprp.neural_network._plan import float32_margin, float64_margin
-from skdprp.neural_network._steps import blocks
+from skdprp.neural_network._steps import padded_blocks
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def float32_and_float64_sums(network, X, codes, bound):
     """Sums of the same gradients in float32 and in float64."""
     sums = [np.zeros(network.n_weights) for _ in range(2)]
     weights = random_weights(network)
-    for block in blocks(X, codes, 256):
+    for block in padded_blocks(X, codes, 256):
         for total, dtype in zip(sums, (np.float32, np.float64), strict=True):
             add_clipped_gradients(total, network, weights, block, bound, dtype)
     return sums
@@ -273,7 +273,7 @@ def test_huge_rows_and_tiny_derivatives_are_clipped_too():
     X = np.array([[1e30]], np.float32)
     weights = np.array([69e-30, 0.0])
     total = np.zeros(2)
-    add_clipped_gradients(total, network, weights, next(blocks(X, np.array([1]), 32)), 0.5, np.float32)
+    add_clipped_gradients(total, network, weights, next(padded_blocks(X, np.array([1]), 32)), 0.5, np.float32)
     assert np.linalg.norm(total) == pytest.approx(0.5, rel=1e-3)
 
 

@@ -14,7 +14,7 @@ from skdprp.mechanisms import gaussian_profile
 from skdprp.neural_network._dpsgd import DescentProblem
 from skdprp.neural_network._network import Network, add_gradients
 from skdprp.neural_network._plan import LARGEST_SCORE, bounded_margin, plan_descent
-from skdprp.neural_network._preconditioner import Preconditioner, preconditioned, relative_scales
+from skdprp.neural_network._preconditioner import Preconditioner, relative_scales, release_preconditioner
 from skdprp.neural_network._steps import bounded_blocks
 
 BOTH = ["add_remove", "replace_one"]
@@ -194,7 +194,7 @@ def test_without_a_gram_matrix_it_is_plain_descent():
     """Where the floor is all that counts."""
     network, calls = Network((3, 2), "relu", bias=0.3), []
     problem = DescentProblem(50, 3, network, 1.0, 1.0, np.dtype(float))
-    update = preconditioned(
+    update = release_preconditioner(
         calls.append, Preconditioner(1e-3, 1e9), problem, np.random.default_rng(0).normal(size=(50, 3))
     )
     gradient = np.arange(8.0)

@@ -10,7 +10,7 @@ from scipy.stats import chi2
 
 from skdprp import DPSGDClassifier, _noise
 from skdprp.neural_network._network import Network
-from skdprp.neural_network._steps import UPDATES, batches, block_size, blocks
+from skdprp.neural_network._steps import UPDATES, batches, block_size, padded_blocks
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_blocks_have_one_shape_and_hold_each_row_once(make, rows):
     chosen = np.array([3, 5, 8, 13, 21])
     for indices in (None, chosen, chosen[:0]):
         kept = X if indices is None else X[indices]
-        parts = list(blocks(make(X), codes, 16, indices))
+        parts = list(padded_blocks(make(X), codes, 16, indices))
         assert all(part.X.shape == (16, 6) and part.codes.shape == (16,) for part in parts)
         held = [part.X.toarray() if sp.issparse(part.X) else part.X for part in parts]
         held = np.concatenate([block[: part.n_rows] for block, part in zip(held, parts, strict=True)] or [X[:0]])

@@ -384,7 +384,7 @@ def test_sums_of_clipped_gradients_of_persons_are_as_exact_as_priced():
 
     def summed(unit, shares, rows=np.s_[:]):
         add = partial(add_clipped_gradients, network=network, weights=weights, bound=bound)
-        blocks = _steps.blocks(X[rows], codes[rows], 32, row_weights=shares[rows])
+        blocks = _steps.padded_blocks(X[rows], codes[rows], 32, row_weights=shares[rows])
         return _steps._sum_up(add, list(blocks), len(weights), unit)
 
     # The gradient of each row, in its block: all other blocks would add zeros.

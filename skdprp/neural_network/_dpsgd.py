@@ -23,9 +23,9 @@ from ..mechanisms.noisy_steps import descent_scale, product_descent_scale, sampl
 from ..mechanisms.published import published_product_descent
 from ._network import ACTIVATIONS, Network, capped_log_probabilities, score
 from ._plan import Plan, Rounding, plan_descent, plan_rounding
-from ._preconditioner import Preconditioner, gram_accuracy, least_floor, preconditioned, relative_scales
+from ._preconditioner import Preconditioner, gram_accuracy, least_floor, relative_scales, release_preconditioner
 from ._progress import CallbackSupportMixin, report_steps, with_callbacks
-from ._steps import LARGEST_BLOCK, UPDATES, noisy_descent
+from ._steps import LARGEST_PADDED_BLOCK, UPDATES, noisy_descent
 
 _IN_MEMORY = (
     "Networks, batches, rows without max_norm and very many rows need all of them in memory: give an array, such as "
@@ -55,7 +55,7 @@ class DescentProblem:
     @property
     def n_numbers(self):
         """How many numbers a fit holds at most, besides the rows and the preconditioner."""
-        return 12 * self.network.n_weights + 4 * LARGEST_BLOCK * max(self.network.sizes[1:])
+        return 12 * self.network.n_weights + 4 * LARGEST_PADDED_BLOCK * max(self.network.sizes[1:])
 
 
 @dataclass(frozen=True)
@@ -75,9 +75,10 @@ class Descent:
 
 @dataclass(frozen=True)
 class StepNoise:
-    """Noise of a sum of gradients in units of their bound, and what is true of all steps with it: `delta` at epsilon.
+    """Noise of a sum of gradients in units of their bound, the preconditioner before it, and what holds of all steps.
 
-    A batch may be larger than the margin of rounding is for: the probability of that is part of `delta`.
+    `delta` holds at epsilon, and includes the probability that a batch is larger than the margin of rounding is for;
+    `loss` holds at every epsilon, where it is known. `claimed` is what a published calibration claims.
     """
 
     multiplier: float
@@ -407,10 +408,12 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             raise ValueError(f"hidden_layer_sizes must be positive integers, got {self.hidden_layer_sizes!r}.")
         hidden = tuple(int(size) for size in sizes)
         sizes = (shape[1], *hidden, n_classes if n_classes > 2 else 1)
-        max_norm, bound = self._max_norm, self.max_grad_norm
+        max_norm = self._max_norm
         if hidden or max_norm is None:
             # The constant feature adds to the norm of every gradient: short next to what is known of the rows.
-            network, row_norm = Network(sizes, self.activation, 1.0 if hidden else constant_feature(True, bound)), bound
+            bias = 1.0 if hidden else constant_feature(True, self.max_grad_norm)
+            network = Network(sizes, self.activation, bias)
+            row_norm = bound = self.max_grad_norm  # no norm of rows is known: plans take that of gradients
         else:
             bias = constant_feature(True, max_norm)  # 0.3 of the norm, as in the other linear models
             network, row_norm = Network(sizes, self.activation, bias, capped=True), float(np.hypot(max_norm, bias))
@@ -460,30 +463,66 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         )
         rounding = plan_rounding(problem, plan, delta)
         if plan.is_preconditioned:
-            steps = self._preconditioned_steps(problem, plan, rounding, delta)
+            step_noise = self._preconditioned_steps(problem, plan, rounding, delta)
         elif self.noise == "gaussian":
-            steps = self._gaussian_steps(problem, plan, rounding, delta, settings)
+            step_noise = self._gaussian_steps(problem, plan, rounding, delta, settings)
         else:
-            steps = self._product_steps(problem, plan, rounding, delta, settings)
+            step_noise = self._product_steps(problem, plan, rounding, delta, settings)
+        preconditioner = step_noise.preconditioner
         # Rounding may move a sum by that share of the bound more than one row does.
-        scale = steps.multiplier * problem.bound * (1 + rounding.margin)
+        scale = step_noise.multiplier * problem.bound * (1 + rounding.margin)
         return Calibration(
-            self._guarantee_of_steps(problem, plan, steps, scale),
+            self._guarantee_of_steps(problem, plan, step_noise, scale),
             fitted={
                 "n_iter_": plan.n_steps,
                 "sampling_rate_": plan.rate,
                 "learning_rate_": plan.learning_rate,
                 "momentum_": plan.momentum,
-                "preconditioner_scale_": None if steps.preconditioner is None else steps.preconditioner.scale,
+                "preconditioner_scale_": None if preconditioner is None else preconditioner.scale,
                 "sensitivity_": problem.bound,
                 "delta_": delta,
                 "scale_": scale,
                 "noise_multiplier_": scale / problem.bound,
             },
-            noise=Descent(plan, scale, steps.radius, rounding, steps.preconditioner),
-            claimed=steps.claimed,
-            in_memory="" if rounding.places_priced else _IN_MEMORY,
+            noise=Descent(plan, scale, step_noise.radius, rounding, preconditioner),
+            claimed=step_noise.claimed,
+            in_memory="" if rounding.in_any_order else _IN_MEMORY,
         )
+
+    @with_callbacks
+    def _release(self, calibration, X, codes, class_weights, persons=None):
+        problem, descent = calibration.problem, calibration.noise
+        if descent.radius is None:
+            add_noise = _noise.add_gaussian
+        else:
+            shape, power = descent.radius
+            add_noise = partial(_noise.add_spherical, shape=shape, power=power)
+        update = UPDATES[self.optimizer](descent.plan.learning_rate, descent.plan.momentum)
+        row_weights = None if class_weights is None or codes is None else class_weights[codes]
+        X = X.clipped(self._max_norm) if codes is None else self._clipped(X)
+        if descent.preconditioner is not None:
+            shares = None if persons is None else persons.weights
+            # The Gram matrix is released first, by noise that is drawn here.
+            update = release_preconditioner(update, descent.preconditioner, problem, X, shares)
+        if persons is not None:  # public weights of classes are 1 at most, and so is what they leave of a person's
+            row_weights = persons.weights if row_weights is None else row_weights * persons.weights
+        # A generator: each step draws its noise when the loop below comes to it.
+        steps = noisy_descent(
+            problem, descent, X, codes, row_weights, persons=persons, update=update, add_noise=add_noise
+        )
+        # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
+        report = report_steps(self, descent.plan.n_steps, self.verbose)
+        mean, n_late = 0.0, 0  # of the second half of the steps, in which the noise of single ones cancels
+        for step, weights in enumerate(steps, start=1):
+            if 2 * step > descent.plan.n_steps:
+                n_late += 1
+                mean = mean + (weights - mean) / n_late
+            report(step)
+        layers = problem.network.layers(mean)
+        return {
+            "coefs_": [layer[:-1].copy() for layer in layers],  # the one of a linear model is coef_, transposed
+            "intercepts_": [problem.network.bias * layer[-1] for layer in layers],
+        }
 
     def _published_settings(self):
         """Settings of a published calibration, or None."""
@@ -530,16 +569,23 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
 
     def _product_steps(self, problem, plan, rounding, delta, settings):
         n_changed, n_weights = _n_changed(problem, plan), problem.network.n_weights
-        steps = {"rate": plan.rate, "n_steps": plan.n_steps, "n_dims": n_weights}
         if settings is None:
             # The coordinates of a draw are not independent, so that no tail bound holds: each is priced at its worst.
             target = sampled_target(self.epsilon, delta - rounding.failure, n_changed=n_changed)
-            multiplier = product_descent_scale(*target, **steps, adjacency=self.adjacency)
+            multiplier = product_descent_scale(
+                *target, rate=plan.rate, n_steps=plan.n_steps, n_dims=n_weights, adjacency=self.adjacency
+            )
             return StepNoise(multiplier, delta, radius=(n_weights, 1))
         # The claim knows nothing of sampling: what that costs is added to what is true, not taken off the target.
         epsilon, share = sampled_target(self.epsilon, 1.0, n_changed=n_changed)
         multiplier, true_delta, claimed_delta = published_product_descent(
-            epsilon, delta, **steps, step_epsilon=settings.step_epsilon, k=settings.k
+            epsilon,
+            delta,
+            rate=plan.rate,
+            n_steps=plan.n_steps,
+            n_dims=n_weights,
+            step_epsilon=settings.step_epsilon,
+            k=settings.k,
         )
         claimed = self._claim(claimed_delta, "Liu et al., SIGMOD 2026, Algorithm 4, for each step", problem.unit)
         return StepNoise(multiplier, min(true_delta / share + rounding.failure, 1.0), radius=(1, 2), claimed=claimed)
@@ -560,7 +606,7 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         )
         return PrivacyLoss(profiles=(profile,), sampling=sampling, failure_probability=failure)
 
-    def _guarantee_of_steps(self, problem, plan, steps, scale):
+    def _guarantee_of_steps(self, problem, plan, step_noise, scale):
         """State what holds of steps with noise of this scale."""
         noise = "Gaussian noise of standard deviation"
         source = "exact composition of Gaussian releases; proof in the notes of skdprp.DPSGDClassifier"
@@ -576,8 +622,8 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             noise = "noise with a half-normal radius of scale"
             assumptions += ("near zero, a half-normal radius is sampled as if floats were real numbers",)
         before = ""
-        if steps.preconditioner is not None:
-            gram = printed_down(steps.preconditioner.scale, 6)
+        if step_noise.preconditioner is not None:
+            gram = printed_down(step_noise.preconditioner.scale, 6)
             replaced = self.adjacency == Relation.REPLACE_ONE
             together = "without further privacy loss" if replaced else "mu^2 of both add up"
             products = "sums of products of columns of rows of norm at most 1"
@@ -589,47 +635,14 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         bound = printed_up(problem.bound, 6)
         return self._guarantee(
             self.epsilon,
-            steps.delta,
+            step_noise.delta,
             mechanism=f"{plan.n_steps} steps of gradient descent, each on {rows}, {noise} "
             f"{printed_down(scale, 6)} on sums of gradients of norm at most {bound}{means}{before}",
             source=source,
             assumptions=assumptions,
-            loss=steps.loss,
+            loss=step_noise.loss,
             unit=problem.unit,
         )
-
-    @with_callbacks
-    def _release(self, calibration, X, codes, class_weights, persons=None):
-        problem, descent = calibration.problem, calibration.noise
-        if descent.radius is None:
-            add_noise = _noise.add_gaussian
-        else:
-            shape, power = descent.radius
-            add_noise = partial(_noise.add_spherical, shape=shape, power=power)
-        update = UPDATES[self.optimizer](descent.plan.learning_rate, descent.plan.momentum)
-        row_weights = None if class_weights is None or codes is None else class_weights[codes]
-        X = X.clipped(self._max_norm) if codes is None else self._clipped(X)
-        if descent.preconditioner is not None:
-            shares = None if persons is None else persons.weights
-            update = preconditioned(update, descent.preconditioner, problem, X, shares)
-        if persons is not None:  # public weights of classes are 1 at most, and so is what they leave of a person's
-            row_weights = persons.weights if row_weights is None else row_weights * persons.weights
-        steps = noisy_descent(
-            problem, descent, X, codes, row_weights, persons=persons, update=update, add_noise=add_noise
-        )
-        # From here on no parameter is read that noise and guarantee rest on: callbacks may set another max_norm.
-        report = report_steps(self, descent.plan.n_steps, self.verbose)
-        mean, n_late = 0.0, 0  # of the second half of the steps, in which the noise of single ones cancels
-        for step, weights in enumerate(steps, start=1):
-            if 2 * step > descent.plan.n_steps:
-                n_late += 1
-                mean = mean + (weights - mean) / n_late
-            report(step)
-        layers = problem.network.layers(mean)
-        return {
-            "coefs_": [layer[:-1].copy() for layer in layers],
-            "intercepts_": [problem.network.bias * layer[-1] for layer in layers],
-        }
 
     def _log_probabilities(self, scores):
         if len(self.coefs_) > 1 or self._max_norm is None:

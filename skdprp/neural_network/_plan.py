@@ -166,14 +166,15 @@ class Rounding:
     """In which type products of rows and derivatives are summed, and what that may round off.
 
     Between two neighbours rounding may move a sum of clipped gradients by the share `margin` of the clipping norm,
-    unless some batch is unusually large, with probability `failure`. If `places_priced`, that counts that a row may be
-    rounded in another way at another place, while scores are at most `LARGEST_SCORE`.
+    unless some batch is unusually large, with probability `failure`. If `in_any_order`, that counts that a row may be
+    rounded in another way at another place, while scores are at most `LARGEST_SCORE`: so blocks need no padding, rows
+    may be read in passes, and weights are clipped after each step.
     """
 
     dtype: type
     margin: float
     failure: float
-    places_priced: bool = False
+    in_any_order: bool = False
 
 
 def plan_rounding(problem, plan, delta):
@@ -196,7 +197,7 @@ def plan_rounding(problem, plan, delta):
     if problem.network.capped and plan.rate == 1:
         margin = bounded_margin(problem.network, n_rows, of_persons=of_persons)
         if margin <= _LARGEST_MARGIN:
-            return Rounding(np.float64, margin, failure, places_priced=True)
+            return Rounding(np.float64, margin, failure, in_any_order=True)
     if plan.rate < 1:
         failure = _FAILURE * delta
         log = np.log(plan.n_steps / failure)

@@ -9,7 +9,7 @@ from .._adjacency import Relation
 from .._persons import roots
 from .._validation import scale_rows
 from ..linear_model._passes import StreamedRows
-from ..moments import Columns, CompensatedSum, GaussianNoise, accuracy, block_rows, products
+from ..moments import Columns, CompensatedSum, GaussianNoise, accuracy, products, rows_per_product
 
 _CURVATURE = 0.25  # of the logistic loss, at most; half of that of the softmax loss
 _SHARE = 0.2  # of mu^2, for the Gram matrix, where a row counts or is blank
@@ -59,7 +59,7 @@ def _columns(network):
     return Columns(network.sizes[0], 1.0, intercept=True)
 
 
-def preconditioned(update, preconditioner, problem, X, row_weights=None):
+def release_preconditioner(update, preconditioner, problem, X, row_weights=None):
     """Release the Gram matrix of the rows with noise; return `update` of the mean gradients that it preconditions.
 
     The Gram matrix A bounds the curvature of a sum of logistic losses by A / 4. Noise makes its eigenvalues of any
@@ -80,7 +80,7 @@ def preconditioned(update, preconditioner, problem, X, row_weights=None):
 def _sum(X, network, row_weights):
     """Sum the products of all columns of rows in memory, with their weights."""
     total, factors = CompensatedSum(), None if row_weights is None else roots(row_weights)
-    for rows in gen_batches(X.shape[0], block_rows(_columns(network))):
+    for rows in gen_batches(X.shape[0], rows_per_product(_columns(network))):
         part, ones = X[rows], np.ones((rows.stop - rows.start, 1))
         if factors is not None:
             part = part.copy()  # what leaves a slice of an array is a view of it

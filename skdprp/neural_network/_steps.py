@@ -15,11 +15,11 @@ from ..moments import CompensatedSum
 from ._network import add_clipped_gradients, add_gradients, forget_trials
 
 LARGEST_SCORE = 2.0**12  # up to which the rounding of scores is priced; weights are projected to it
-LARGEST_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32  # the first where there are many of them
+LARGEST_PADDED_BLOCK, _LARGE_BLOCK, _SMALLEST_BLOCK = 1024, 256, 32  # the first where there are many of them
 
 
 @dataclass(frozen=True)
-class Block:
+class PaddedBlock:
     """Some rows, their classes and weights, filled up with zeros to a fixed number; `n_rows` are rows of the data."""
 
     X: np.ndarray | sp.csr_array
@@ -30,12 +30,12 @@ class Block:
 
 def block_size(batch_size):
     """Rows of a block, from the expected number of rows of a batch."""
-    if batch_size > 2 * LARGEST_BLOCK:
-        return LARGEST_BLOCK
+    if batch_size > 2 * LARGEST_PADDED_BLOCK:
+        return LARGEST_PADDED_BLOCK
     return int(np.clip(2 ** np.ceil(np.log2(batch_size)), _SMALLEST_BLOCK, _LARGE_BLOCK))
 
 
-def blocks(X, codes, size, rows=None, row_weights=None):
+def padded_blocks(X, codes, size, rows=None, row_weights=None):
     """Cut all rows, or those with indices `rows`, into blocks of one shape; without weights each weighs 1.
 
     So the arithmetic of a row is the same wherever it lies: no other row decides how its gradient is rounded.
@@ -47,7 +47,7 @@ def blocks(X, codes, size, rows=None, row_weights=None):
         part = codes[chosen]
         weights = np.ones(len(part)) if row_weights is None else row_weights[chosen]
         padding = 0, size - len(part)
-        yield Block(_fill_up(X[chosen], size), np.pad(part, padding), len(part), np.pad(weights, padding))
+        yield PaddedBlock(_fill_up(X[chosen], size), np.pad(part, padding), len(part), np.pad(weights, padding))
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,13 @@ def batches(X, codes, row_weights=None, *, rate, n_steps, persons=None):
     number = X.shape[0] if persons is None else persons.number
     size = block_size(rate * number)
     known = {"row_weights": row_weights}
-    whole = list(blocks(X, codes, size, **known)) if rate == 1.0 else None  # cut once, for every step
+    whole = list(padded_blocks(X, codes, size, **known)) if rate == 1.0 else None  # cut once, for every step
     for _ in range(n_steps):
         if rate == 1.0:
             yield whole
             continue
         sample = _noise.poisson_sample(number, rate)
-        yield blocks(X, codes, size, sample if persons is None else persons.rows_of(sample), **known)
+        yield padded_blocks(X, codes, size, sample if persons is None else persons.rows_of(sample), **known)
 
 
 def noisy_descent(problem, descent, X, codes, row_weights=None, *, persons=None, update, add_noise):
@@ -106,7 +106,7 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, persons=None,
     plan, network, rounding = descent.plan, problem.network, descent.rounding
     if isinstance(X, StreamedRows):
         parts = repeat(X, plan.n_steps)
-    elif rounding.places_priced:
+    elif rounding.in_any_order:
         add = add_gradients
         parts = repeat(list(bounded_blocks(X, codes, row_weights, n_scores=network.sizes[-1])), plan.n_steps)
     else:
@@ -119,10 +119,10 @@ def noisy_descent(problem, descent, X, codes, row_weights=None, *, persons=None,
             gradient = batch.sum(partial(_gradients, network=network, weights=weights))
         else:
             gradient = _sum_up(partial(add, network=network, weights=weights), batch, len(weights), problem.unit)
-        add_noise(gradient, descent.scale)
+        add_noise(gradient, descent.scale)  # once for each step: all that follows sees noisy sums alone
         gradient /= plan.batch_size  # as expected: the size of a sample is secret
         weights = weights - update(gradient)
-        if rounding.places_priced:
+        if rounding.in_any_order:
             weights = _projected(weights, LARGEST_SCORE / problem.row_norm)
         yield weights
 

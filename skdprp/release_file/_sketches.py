@@ -246,7 +246,7 @@ def _rebuild(header, sketches, probe, *, largest):
         agree("number of feature names", len(header["feature_names"]), projection.n_features)
         estimator.feature_names_in_ = np.array(header["feature_names"], dtype=object)
     # The guarantee is stated anew, from parameters and projection: that of the file is compared, and not believed.
-    estimator._fit_projection(projection)
+    estimator._calibrate_to(projection)
     guarantee = PrivacyGuarantee.from_dict(header["guarantee"])
     _check_guarantee(guarantee, header["fitted"], estimator)
     known = {name: getattr(guarantee, name) for name in ("audited_epsilon", "violation")}

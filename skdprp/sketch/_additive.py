@@ -36,8 +36,7 @@ class AdditiveSketch(BaseSketch):
     """
 
     def _calibrate(self, projection):
-        mechanism, delta = f"Gaussian mechanism, {self.calibration} calibration", self.delta
-        loss, assumptions = None, ()
+        delta, loss, assumptions = self.delta, None, ()
         # Sampling in floats costs an epsilon of 2^-30 for each noisy value. It is set aside first: ideal noise has to
         # meet what is left.
         target = sampled_target(self.epsilon, self.delta, n_changed=projection.n_components)
@@ -61,6 +60,7 @@ class AdditiveSketch(BaseSketch):
             )
             mechanism, assumptions = "Gaussian mechanism, a-priori calibration", (DRAW,)
         else:
+            mechanism = f"Gaussian mechanism, {self.calibration} calibration"
             sensitivity = l2_sensitivity(projection, self.adjacency, self.max_change)
             with_rounding = sensitivity * (1 + ROUNDING_MARGIN)
             closed_form, source = _GAUSSIAN_CALIBRATIONS[self.calibration]

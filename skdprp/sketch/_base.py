@@ -1,7 +1,6 @@
 """What all sketches share: fit from a shape, release by blocks of rows."""
 
 from abc import ABC, abstractmethod
-from functools import partial
 from numbers import Real
 from uuid import uuid4
 
@@ -131,50 +130,12 @@ class BaseSketch(
                 "larger than the data.",
                 DataDimensionalityWarning,
             )
-        sketch._fit_projection(projection)
+        sketch._calibrate_to(projection)
         sketch._warn_of_uselessness()
         take_over(self, sketch)
         return self
 
-    def _warn_of_uselessness(self):
-        """Warn where it is public that what is released tells next to nothing of a row.
-
-        That is where the best guess between a row and one of zeros is right with probability 3/4 at most, on average
-        over the signs of its numbers: to change one is to change the sign of a row of W. Numbers or bits whose
-        distributions have affinities (Bhattacharyya coefficients) of at least ``exp(-l_j^2 / 8)`` have one of at least
-        ``exp(-Q / 8)`` together, ``Q = sum_j l_j^2``, and a total variation distance of at most
-        ``sqrt(1 - exp(-Q / 4))``, which is 1/2 at ``Q = 4 log(4/3)`` [1]_. It is concave in Q, so that the mean of Q
-        bounds its mean.
-
-        References
-        ----------
-        .. [1] L. Le Cam, "Asymptotic Methods in Statistical Decision Theory", 1986, Chapter 4.
-        """
-        if self.max_nonzeros is None or getattr(self, "min_norm", None) is not None:
-            return  # how large rows are is not known then, or there are none of zeros
-        if self.projection_.row_norm(2) == 0:
-            return  # no noise is to blame
-        if self._mean_squared_loss(min(self.max_nonzeros, self.n_features_in_)) <= 4 * np.log(4 / 3):
-            warn_at_caller(
-                f"Rows are lost in the noise: the best guess between a row of zeros and one with max_nonzeros="
-                f"{self.max_nonzeros} numbers of at most max_change={as_given(self.max_change)} is right in at most "
-                "75 of 100 cases, on average over the signs of these numbers. Raise epsilon, or lower max_change.",
-                DataDimensionalityWarning,
-            )
-
-    def _mean_squared_loss(self, n_nonzeros):
-        """Bound of the mean of Q, see `_warn_of_uselessness`, for rows of so many numbers of at most `max_change`."""
-        return np.inf
-
-    def _mean_squared_move(self, n_nonzeros):
-        """Bound of the mean squared l2 distance of such rows from zeros, as projections that are not divided.
-
-        Over the signs of the rows W_i it is ``sum_i u_i^2 |W_i|^2``: W is distributed alike whatever these signs
-        are, and so is each sensitivity, and with it the noise.
-        """
-        return n_nonzeros * (self.max_change * self.projection_.row_norm(2)) ** 2
-
-    def _fit_projection(self, projection):
+    def _calibrate_to(self, projection):
         """Calibrate the noise for a projection and state the guarantee."""
         self.projection_ = self._calibrated_to = projection
         self._fit_name = uuid4().hex
@@ -229,23 +190,22 @@ class BaseSketch(
         sketch._check_domain(rows)
         if sketch._container() == "pandas":
             _check_order_of(X)
-        stated = sketch.guarantee_  # of this noise: that of `self` may be of another fit by now
         if in_plan():  # what follows may keep or print what it sees
             sketches = _public_numbers(rows.shape[0], sketch.projection_.n_components, dtype)
         else:
-            if _noise.is_seeded():  # before a release that whoever has the seed can undo
-                RELEASED_SEEDED.add(sketch._fit_name)
-                state(sketch, stated.mark_seeded())
-                if self.guarantee_ is stated:
-                    state(self, sketch.guarantee_)
-            with Release(sketch.guarantee_, type(self).__name__):
+            if _noise.is_seeded():
+                self._mark_seeded(sketch)
+            with Release(sketch.guarantee_, type(self).__name__):  # entered into the open ledgers
                 sketches = sketch._release(rows, dtype)
-        if sketch._container() != "pandas":
-            return sketches
-        import pandas as pd
+        return _numbered_frame(sketches) if sketch._container() == "pandas" else sketches
 
-        # scikit-learn would give the frame the index of X, which may name the rows: they are numbered from 0.
-        return pd.DataFrame(sketches, copy=False)
+    def _mark_seeded(self, sketch):
+        """State of a copy that is about to release, and of this sketch, that whoever has the seed can undo it."""
+        RELEASED_SEEDED.add(sketch._fit_name)
+        stated = sketch.guarantee_
+        state(sketch, stated.mark_seeded())
+        if self.guarantee_ is stated:  # it may be of another fit by now
+            state(self, sketch.guarantee_)
 
     @silent
     def project_queries(self, X):
@@ -372,7 +332,7 @@ class BaseSketch(
         )
 
     def _release(self, X, dtype):
-        """Project and randomise rows by blocks that fit the cache."""
+        """Project and randomise rows by blocks that fit the cache; their release is recorded already."""
         out = np.empty((X.shape[0], self._n_features_out), dtype=dtype)
         small = X.shape[0] * self.projection_.n_components < _PARALLEL_ENTRIES
         # A seed holds in one thread: in others the noise of a seeded release would come from the kernel.
@@ -382,12 +342,13 @@ class BaseSketch(
         blocks = list(gen_batches(X.shape[0], size))
         per_job = -(-len(blocks) // n_jobs)
         jobs = [blocks[start : start + per_job] for start in range(0, len(blocks), per_job)]
-        in_threads(partial(self._release_blocks, X, out), jobs)
-        return out
 
-    def _release_blocks(self, X, out, blocks):
-        for rows, x in self.projection_.project_blocks(X, blocks):
-            out[rows] = self._randomise(x)
+        def _release_blocks(blocks):
+            for rows, x in self.projection_.project_blocks(X, blocks):
+                out[rows] = self._randomise(x)
+
+        in_threads(_release_blocks, jobs)
+        return out
 
     def _check_domain(self, X, rounding_margin=ROUNDING_MARGIN):
         """Refuse rows whose rounding could move a projection by more than a margin times what `max_change` can.
@@ -411,6 +372,44 @@ class BaseSketch(
                     "X has a row so large that float64 is too coarse to project it to within "
                     f"max_change={self.max_change}. Scale X, or raise max_change."
                 )
+
+    def _warn_of_uselessness(self):
+        """Warn where it is public that what is released tells next to nothing of a row.
+
+        That is where the best guess between a row and one of zeros is right with probability 3/4 at most, on average
+        over the signs of its numbers: to change one is to change the sign of a row of W. Numbers or bits whose
+        distributions have affinities (Bhattacharyya coefficients) of at least ``exp(-l_j^2 / 8)`` have one of at least
+        ``exp(-Q / 8)`` together, ``Q = sum_j l_j^2``, and a total variation distance of at most
+        ``sqrt(1 - exp(-Q / 4))``, which is 1/2 at ``Q = 4 log(4/3)`` [1]_. It is concave in Q, so that the mean of Q
+        bounds its mean.
+
+        References
+        ----------
+        .. [1] L. Le Cam, "Asymptotic Methods in Statistical Decision Theory", 1986, Chapter 4.
+        """
+        if self.max_nonzeros is None or getattr(self, "min_norm", None) is not None:
+            return  # how large rows are is not known then, or there are none of zeros
+        if self.projection_.row_norm(2) == 0:
+            return  # no noise is to blame
+        if self._mean_squared_loss(min(self.max_nonzeros, self.n_features_in_)) <= 4 * np.log(4 / 3):
+            warn_at_caller(
+                f"Rows are lost in the noise: the best guess between a row of zeros and one with max_nonzeros="
+                f"{self.max_nonzeros} numbers of at most max_change={as_given(self.max_change)} is right in at most "
+                "75 of 100 cases, on average over the signs of these numbers. Raise epsilon, or lower max_change.",
+                DataDimensionalityWarning,
+            )
+
+    def _mean_squared_loss(self, n_nonzeros):
+        """Bound of the mean of Q, see `_warn_of_uselessness`, for rows of so many numbers of at most `max_change`."""
+        return np.inf
+
+    def _mean_squared_move(self, n_nonzeros):
+        """Bound of the mean squared l2 distance of such rows from zeros, as projections that are not divided.
+
+        Over the signs of the rows W_i it is ``sum_i u_i^2 |W_i|^2``: W is distributed alike whatever these signs
+        are, and so is each sensitivity, and with it the noise.
+        """
+        return n_nonzeros * (self.max_change * self.projection_.row_norm(2)) ** 2
 
     @abstractmethod
     def _draw_projection(self, n_features, random_state):
@@ -443,6 +442,13 @@ def _check_order_of(X):
             "The index of X numbers its rows in another order, and the rows of sketches are numbered from 0: pandas "
             "would join them to other rows. Call X.reset_index(drop=True) first."
         )
+
+
+def _numbered_frame(sketches):
+    """Frame of rows that are numbered from 0: scikit-learn would give it the index of X, which may name the rows."""
+    import pandas as pd
+
+    return pd.DataFrame(sketches, copy=False)
 
 
 def _public_numbers(n_rows, n_components, dtype):
