@@ -1,8 +1,8 @@
 """Objective perturbation: a random linear term b in the function that is minimised.
 
-There are three profiles: `objective_perturbation_profile` of Gaussian b and binary problems, as many as one-vs-rest has;
-`softmax_perturbation_profile` of Gaussian b and one softmax; `product_perturbation_profile` of product noise, which is
-multivariate Laplace noise here: a uniform direction and a Gamma radius (`_noise.draw_spherical`).
+There are three profiles: `objective_perturbation_profile` of Gaussian b and binary problems, as many as one-vs-rest
+has; `softmax_perturbation_profile` of Gaussian b and one softmax; `product_perturbation_profile` of product noise,
+which is multivariate Laplace noise here: a uniform direction and a Gamma radius (`_noise.draw_spherical`).
 
 Each calibration finds the least scale at which the profile above it, rounded up, is at most delta.
 """
