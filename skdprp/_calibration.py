@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field, replace
 
 from ._validation import warn_at_caller
-from .guarantee import TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
+from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
 
 _OUT_OF_REACH = "at so large an epsilon, or so small a delta, tails of the noise count that are never sampled"
@@ -29,7 +29,7 @@ class Calibration:
     is_void: bool = False  # kept by `replace`: an infinite epsilon alone does not tell why it is
 
     def __post_init__(self):
-        assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC])
+        assumptions = dict.fromkeys([*self.guarantee.assumptions, TYPES_ARE_PUBLIC, ROWS_ARE_READ_ALONE])
         guarantee = replace(self.guarantee, assumptions=tuple(assumptions))
         # Noise with a scale has tails that are never sampled; what has none, such as flips, is exact.
         if "scale_" in self.fitted and (reached := void_if_out_of_reach(guarantee)) is not guarantee:

@@ -18,7 +18,7 @@ from ._label import as_html, as_text, guarantee_facts
 from ._lazy import is_lazy
 from ._persons import persons_of
 from ._validation import low_and_high, silent, without_values
-from .guarantee import TYPES_ARE_PUBLIC, Adjacency, PrivacyGuarantee, assumed_of_unit
+from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Adjacency, PrivacyGuarantee, assumed_of_unit
 from .ledger import entry
 from .mechanisms import add_laplace, laplace_scale, sampled_target
 
@@ -502,7 +502,12 @@ def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, un
         adjacency=Adjacency(Relation.REPLACE_ONE),
         released=f"the {name} with noise, and the noisy sums that it follows from",
         mechanism=f"Laplace mechanism, scale {printed_down(scale, 6)}, l1 sensitivity {printed_up(sensitivity, 8)}",
-        assumptions=(*assumed_of_unit(unit_of_privacy, Relation.REPLACE_ONE), *_ASSUMED, TYPES_ARE_PUBLIC),
+        assumptions=(
+            *assumed_of_unit(unit_of_privacy, Relation.REPLACE_ONE),
+            *_ASSUMED,
+            TYPES_ARE_PUBLIC,
+            ROWS_ARE_READ_ALONE,
+        ),
         not_covered=("whether a call raised an error", "the running time"),
         source="Dwork et al. 2006; sensitivities in skdprp.metrics",
     )

@@ -35,7 +35,7 @@ from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjec
 
 from .._calibration import is_as_stated
 from .._label import RELEASED_AT
-from ..guarantee import LABELS_ARE_PUBLIC, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
+from ..guarantee import LABELS_ARE_PUBLIC, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
 from ..mechanisms import searched_profile
 from ..preprocessing import PublicBinner
 from ._data_independent import (
@@ -533,7 +533,7 @@ def _after_maps(guarantee, maps):
         passed = [*(map_label(*one) for one in maps), *filter(None, [adjacency.after])]
         adjacency = replace(adjacency, after=", ".join(passed))
         mapped.append(_SAME_COLUMNS.format(", ".join(name for name, _ in maps)))
-    assumptions = dict.fromkeys([*guarantee.assumptions, *mapped, TYPES_ARE_PUBLIC])
+    assumptions = dict.fromkeys([*guarantee.assumptions, *mapped, TYPES_ARE_PUBLIC, ROWS_ARE_READ_ALONE])
     return replace(guarantee, adjacency=adjacency, assumptions=tuple(assumptions))
 
 
