@@ -367,9 +367,10 @@ def canonical_csr(X):
     """Return sparse rows as CSR, each entry once and in the order of its column, whatever their format.
 
     What is computed from them is then a function of the rows as vectors, and not of how they are stored. Entries that
-    are stored several times are summed exactly and rounded once, to float64: any other sum would depend on the order,
-    or on how a number is split. Entries of other types than `FLOATS` are left to be converted, and those that are not
-    finite or not real to be refused, by the validation that follows. A view of X where it can be.
+    are stored several times are summed exactly, and rounded once, to float64, unless they are whole numbers: any other
+    sum would depend on the order, or on how a number is split. Entries of other types than `FLOATS` are left to be
+    converted, and those that are not finite or not real to be refused, by the validation that follows. A view of X
+    where it can be.
     """
     if X.ndim != 2 or X.dtype.kind == "c":
         return X
@@ -410,17 +411,22 @@ def _sum_repeated(X):
     begins[X.indptr[:-1][np.diff(X.indptr) > 0]] = True
     if begins.all():
         return X
-    first = np.flatnonzero(begins)
-    sums, lengths = X.data[first].astype(np.float64), np.diff(first, append=X.nnz)
+    first, kind = np.flatnonzero(begins), X.dtype.kind if X.dtype.itemsize <= 8 else "O"
+    # Whole numbers stay what they are: as floats those beyond 2^53 would be equal, in all rows, for one of two parts.
+    types = {"b": np.bool_, "i": np.int64, "u": np.uint64}
+    sums, lengths = X.data[first].astype(types.get(kind, np.float64)), np.diff(first, append=X.nnz)
     repeated = lengths > 1  # few as a rule: only these are summed in Python
-    numbers, kind = X.data[np.repeat(repeated, lengths)].tolist(), X.dtype.kind if X.dtype.itemsize <= 8 else "O"
+    numbers = X.data[np.repeat(repeated, lengths)].tolist()
     ends = pairwise([0, *np.cumsum(lengths[repeated]).tolist()])
-    sums[repeated] = [_exact_sum(numbers[start:stop], kind) for start, stop in ends]
+    try:
+        sums[repeated] = [_exact_sum(numbers[start:stop], kind) for start, stop in ends]
+    except OverflowError:
+        raise ValueError("X has an entry that is stored in several parts, and is too large for 64 bits.") from None
     return sp.csr_array((sums, X.indices[first], np.append(0, np.cumsum(begins))[X.indptr]), shape=X.shape)
 
 
 def _exact_sum(numbers, kind):
-    """Sum in real numbers, rounded once to a float; of truth values, whether one is true.
+    """Sum in real numbers, rounded once to a float; of whole numbers, as they are; of truth values, if one is true.
 
     What is not finite stays so: a sum might hide that an entry is infinite.
     """
@@ -430,8 +436,10 @@ def _exact_sum(numbers, kind):
     try:
         if kind == "f":
             return math.fsum(numbers)
-        if kind in "biu":
-            return float(any(numbers) if kind == "b" else sum(numbers))
+        if kind in "iu":
+            return sum(numbers)
+        if kind == "b":
+            return any(numbers)
         return float(sum(Fraction(*number.as_integer_ratio()) for number in numbers))
     except OverflowError:
         return math.inf

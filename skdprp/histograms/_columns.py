@@ -246,6 +246,8 @@ def _cells_of(X, place):
     if is_frame(X):
         column = X.iloc[:, place] if hasattr(X, "iloc") else X[:, place]
         return column.tolist() if hasattr(column, "tolist") else column.to_list()
+    if hasattr(X, "to_pylist"):  # a table of Arrow, where numpy makes floats of a column if one number is missing
+        return X.columns[place].to_pylist()
     return (validate_array(X, accept_sparse="csr").toarray() if sp.issparse(X) else _array(X))[:, place].tolist()
 
 

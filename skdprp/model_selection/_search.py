@@ -705,7 +705,10 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
 
 
 def as_given(attributes):
-    """Attributes of a search without what its parameters had learnt before: trials are fitted to clones of them."""
+    """Attributes of a search without what its parameters, or callbacks of them, had learnt before.
+
+    Trials are fitted to clones of them, which in scikit-learn have the callbacks of the original, and all these keep.
+    """
     given = {"estimator", "param_grid", "best_params_", "_calibrated_for"} & attributes.keys()
     return attributes | {name: _clone(attributes[name]) for name in given}
 
@@ -718,13 +721,21 @@ def _clone(value):
         cloned = np.empty_like(value)
         cloned.flat = [_clone(one) for one in value.flat]
         return cloned
-    return [_clone(one) for one in value] if type(value) is list else clone(value, safe=False)
+    if type(value) is list:
+        return [_clone(one) for one in value]
+    return _without_callbacks(clone(value, safe=False))
+
+
+def _without_callbacks(value):
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        for part in own_parts(value):
+            vars(part).pop("_skl_callbacks", None)
+    return value
 
 
 def _plain(estimator):
     """Leave out steps that let rows pass, and what would have seen how many trials there were: caches, callbacks."""
-    for part in list(own_parts(estimator)):
-        vars(part).pop("_skl_callbacks", None)
+    for part in list(own_parts(_without_callbacks(estimator))):
         if type(part) is Pipeline:
             part.set_params(memory=None)
     if type(estimator) is Pipeline:
