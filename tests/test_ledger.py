@@ -953,10 +953,30 @@ def test_a_limit_of_gaussian_noise_prints_what_is_left_of_it():
             ledger.check(gaussian(left * 1.02))
 
 
-def test_more_may_be_left_for_a_part_than_for_all_rows():
+def test_a_limit_prints_what_is_left_for_each_part():
+    """As much as is let pass there, and no more."""
     with PrivacyLedger() as ledger:
         ledger.limit(1.0, delta=0.0)
-        with ledger.part("a"), entry(PURE):
+        for name in ("a", "b"):
+            with ledger.part(name), entry(replace(PURE, epsilon={"a": 0.5, "b": 0.25}[name])):
+                pass
+        with entry(replace(PURE, epsilon=0.125)):
+            pass
+        printed = (
+            "left (0.375, 0.0) for all rows, (0.375, 0.0) for a, (0.625, 0.0) for b, (0.875, 0.0) for another part"
+        )
+        assert printed_limit(ledger).endswith(f"spent (0.625, 0.0), {printed}")
+        for name, left in (("a", 0.375), ("b", 0.625), ("c", 0.875)):
+            with ledger.part(name):
+                ledger.check(replace(PURE, epsilon=left))
+                with pytest.raises(LedgerError, match="pass the limit"):
+                    ledger.check(replace(PURE, epsilon=left + 1e-6))
+
+
+def test_more_may_be_left_for_a_part_of_a_part_than_for_all_rows():
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, delta=0.0)
+        with ledger.part("a"), ledger.part("x", division="months"), entry(PURE):
             pass
     assert printed_limit(ledger).endswith("spent (0.5, 0.0), left (0.5, 0.0), of one part perhaps more")
 

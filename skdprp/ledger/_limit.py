@@ -9,7 +9,7 @@ from .._digits import printed_down, printed_up
 from ..guarantee import Adjacency, Definition, PrivacyGuarantee
 from . import _filter
 from ._journal import LedgerError
-from ._totals import PlannedEntry, Spent, rounded_up, same_neighbours
+from ._totals import MOST_PARTS, USUAL_DIVISION, PlannedEntry, Spent, rounded_up, same_neighbours
 
 _ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
 LIMIT_FOR_SKETCHES = "ledger.limit(..., adjacency=sketch.guarantee_.adjacency)"  # of the fitted sketch
@@ -88,7 +88,8 @@ class Limit:
         spent = Spent()
         for entry in entries:
             spent.add(self._rows_of(entry), self.costs(entry))
-        left, more = self._left(spent, ()), ", of one part perhaps more" * any(map(self._rows_of, entries))
+        left, parts = self._left(spent, ()), dict.fromkeys(filter(None, map(self._rows_of, entries)))
+        more = ", of one part perhaps more" * bool(parts)
         given = " and ".join(dict.fromkeys(entry.guarantee.given for entry in entries if entry.guarantee.given))
         stated = replace(self.guarantee, given=given)
         costs = [rounded_up(cost) for cost in spent.costs]
@@ -97,8 +98,14 @@ class Limit:
             as_adaptive = " as in the line adaptive" * (
                 has_adaptive and all(entry.guarantee.unit == self.unit for entry in entries)
             )
+            left = _printed(left)
+            # One that nobody has named yet is among them, by a name that is no text.
+            of_parts = {rows[0][1]: self._left(spent, rows) for rows in [*parts, ((USUAL_DIVISION, None),)]}
+            are_parts = set(parts) == {((USUAL_DIVISION, name),) for name in of_parts if name is not None}
+            if parts and are_parts and len(parts) <= MOST_PARTS:
+                named = {name or "another part": _printed(its) for name, its in of_parts.items()}
+                more = " for all rows" + "".join(f", {its} for {name}" for name, its in named.items())
             spent = f"({printed_up(costs[0], 6)}, {printed_up(costs[1])})"
-            left = f"({printed_down(left[0], 6)}, {printed_down(left[1])})"
             sums = f"epsilons and deltas added up{as_adaptive}"
             return f"{stated!r}, {sums}; spent {spent}, left {left}{more}"
         spent, most = math.sqrt(costs[0]) / _SQUARED, math.sqrt(self._most[0]) * _SQUARED
@@ -166,3 +173,8 @@ class Limit:
 
     def _allows(self, costs):
         return _filter.fits(costs, self._most)
+
+
+def _printed(left):
+    """Print an epsilon and a delta that are left."""
+    return f"({printed_down(left[0], 6)}, {printed_down(left[1])})"

@@ -29,7 +29,7 @@ _EACH_PERSON_ONCE = (
     "and folds it sees nor how its rows were transformed"
 )
 USUAL_DIVISION = "rows"
-_MOST_PARTS = 20  # that are listed
+MOST_PARTS = 20  # that are listed
 _WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
 _FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
 
@@ -232,12 +232,12 @@ def _of_parts(entries):
     """Say what each part of the usual division has spent, so that one that is spelt in two ways is seen."""
     parts = dict.fromkeys(declared for entry in entries for declared in entry.rows if declared[0] == USUAL_DIVISION)
     texts = []
-    for declared in list(parts)[:_MOST_PARTS]:
+    for declared in list(parts)[:MOST_PARTS]:
         of_part = [entry for entry in entries if declared in entry.rows]
         rest = [tuple(other for other in entry.rows if other != declared) for entry in of_part]
         epsilon, delta = basic_sums(replace(entry, rows=rows) for entry, rows in zip(of_part, rest, strict=True))
         texts.append(f"{declared[1]} ({printed_up(epsilon, 6)}, {printed_up(delta)})")
-    more = ", ..." * (len(parts) > _MOST_PARTS)
+    more = ", ..." * (len(parts) > MOST_PARTS)
     return f"{', '.join(texts)}{more}: sums of releases that name the part; others come on top" if texts else ""
 
 
