@@ -14,8 +14,8 @@ from ._totals import MOST_PARTS, USUAL_DIVISION, PlannedEntry, Spent, rounded_up
 _ROUNDED_OFF = Fraction(2) ** -39  # of a limit that is spent, this much may seem to be left
 LIMIT_FOR_SKETCHES = "ledger.limit(..., adjacency=sketch.guarantee_.adjacency)"  # of the fitted sketch
 _PAID_BEFORE = (
-    "Steps of a pipeline before this one may already be paid. Enter a pipeline at once: `with skdprp.ledger.entry("
-    "privacy_report(model, X, y)): model.fit(X, y)`."
+    "If it is a step of a pipeline, those before it may already be paid: enter a pipeline at once, `with "
+    "skdprp.ledger.entry(privacy_report(model, X, y)): model.fit(X, y)`."
 )
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
 _SQUARED = 1 - 2.0**-40  # of a square root, which is rounded to nearest

@@ -11,11 +11,12 @@ from .._calibration import Calibration, reached_delta
 from .._digits import printed_down
 from .._validation import Interval, StrOptions
 from ..composition import PrivacyLoss, Profile
-from ..mechanisms import Published, objective_perturbation_scale, sampled_target
+from ..mechanisms import Published, sampled_target
 from ..mechanisms.label_count import LabelCount, gaussian_label_count, laplace_label_count
 from ..mechanisms.objective_perturbation import (
     hessian_log_det,
     objective_perturbation_profile,
+    objective_perturbation_scale,
     penalty_for_log_det,
     product_perturbation_profile,
     product_perturbation_scale,
