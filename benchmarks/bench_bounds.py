@@ -3,8 +3,9 @@
     python benchmarks/bench_bounds.py --data DIR
 
 prints Markdown tables of AUC and R² on held-out rows, mean over fresh noise of all steps and its standard error, under
-one total for bins and model: with nothing given, with the bounds and categories of some columns, put into private bins
-or scaled, and with those columns put into 20 public bins of equal width. All models learn from all columns. Classes are
+one total for bins and model: with nothing given, and numbers put into private bins or scaled privately; with the bounds
+and categories of some columns, put into private bins or scaled; and with those columns put into 20 public bins of equal
+width. All models learn from all columns. Classes are
 predicted as numbers, too, 0 and 1, and numbers as classes, those above a round number. Bounds of tumours are 0 and the
 next round number above the largest value: they stand in for what is known. Without a folder there are the tables of
 scikit-learn alone.
@@ -18,11 +19,13 @@ import problems
 from bench_norms import bundled
 from bench_tables import ADULT, DELTA
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer
 
-from skdprp import AMPClassifier, DPRidge, make_table_preprocessor, set_budget
+from skdprp import AMPClassifier, DPBinner, DPRidge, DPScaler, make_table_preprocessor, set_budget
 
 N_BINS = 20
 SHARE_OF_BINS = 0.2
@@ -63,7 +66,17 @@ def read_tables(folder):
     return large | few | tables
 
 
-def preprocessors(bounds, categories=None):
+def scaled_privately(X):
+    """Scale numbers between private quantiles, and bin text."""
+    numbers = [name for name in X if X[name].dtype.kind in "biuf"]
+    text = [name for name in X if name not in numbers]
+    share = SHARE_OF_BINS / (1 + bool(text))
+    bins = [("text", DPBinner(N_BINS, epsilon=share, sparse_output=False), text)] if text else []
+    columns = ColumnTransformer([("numbers", DPScaler(epsilon=share), numbers), *bins], sparse_threshold=0)
+    return make_pipeline(columns, Normalizer())
+
+
+def preprocessors(X, bounds, categories=None):
     """Preprocessors by what is given, and what becomes of it."""
     edges = {name: np.linspace(*pair, N_BINS + 1) for name, pair in bounds.items()}
     kinds = {
@@ -72,9 +85,10 @@ def preprocessors(bounds, categories=None):
         "bounds, scaled": {"bounds": bounds, "categories": categories, "numbers": "scaled"},
         "equal width": {"edges": edges, "categories": categories},
     }
-    return {
+    made = {
         kind: make_table_preprocessor(**given, n_bins=N_BINS, epsilon=SHARE_OF_BINS) for kind, given in kinds.items()
     }
+    return {"nothing given, scaled": scaled_privately(X), **made}
 
 
 def scores(columns, split, target_bounds, above, epsilon, draws):
@@ -109,7 +123,7 @@ def main():
         if args.only is not None and name not in args.only:
             continue
         for epsilon in args.epsilon:
-            for kind, columns in preprocessors(**known).items():
+            for kind, columns in preprocessors(split[0], **known).items():
                 found = scores(columns, split, target_bounds, above, epsilon, args.draws)
                 row(
                     name,

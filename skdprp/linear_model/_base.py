@@ -173,6 +173,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         return self._fit_passes(Chunks(chunks))
 
     def _fit(self, X, y, groups, unsupported):
+        """Fit rows in memory, or hand others to `_fit_passes`; `DPSGDClassifier` alone is given groups."""
         if "groups" in unsupported:
             raise TypeError(
                 f"{type(self).__name__}.fit takes no groups: its guarantee is for one row. To protect persons with "
@@ -195,7 +196,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         parameters = model.get_params(deep=False)  # asked now: a callback may set others
         y = without_values(of_one_type, y, name="y")  # whose errors would quote labels
         rows, y = validate_data(model, X, y, accept_sparse="csr", dtype=FLOATS)
-        X = in_given_type(X, rows)
+        X = in_given_type(X, rows)  # which matters to networks alone: rows of linear models are clipped in float64
         classes, codes = encode(y, model.classes)
         class_weights = weights_of_classes(model.class_weight, classes)
         data = X, codes, class_weights
@@ -239,9 +240,10 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         persons.
         """
         seeded_before = _noise.last_seeded_draw()
+        # The entry stands if `_release` raises: that it did may tell of the rows.
         with calibration.recorded(self):
             vars(model).update(model._release(calibration, *data))
-        model.classes_, model._calibrated_for = classes, parameters
+        model.classes_, model._calibrated_for = classes, parameters  # the latter for reports and searches
         calibration.publish(model, seeded=_noise.last_seeded_draw() != seeded_before)
         take_over(self, model)
         return self
@@ -434,7 +436,10 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
 
     @abstractmethod
     def _problem(self, shape, dtype, n_classes):
-        """Collect what is public of the problem, from the shape and the type of the rows; at least `n_samples`."""
+        """Collect what is public of the problem, from the shape and the type of the rows; at least `n_samples`.
+
+        What takes groups is given the unit as well.
+        """
 
     @abstractmethod
     def _calibrate(self, problem, delta):

@@ -280,7 +280,7 @@ class AMPClassifier(PrivateLinearClassifier):
         """
         counts, deviations = {"gaussian": None, "product": None}, {}
         if can_count:
-            possible = {
+            possible = {  # any scale would do, for the profile counts the exact price of each: so not of `target`
                 "gaussian": gaussian_label_count(self.epsilon, delta, n_samples=problem.n_samples),
                 "product": laplace_label_count(self.epsilon, n_samples=problem.n_samples),
             }
@@ -382,7 +382,7 @@ class AMPClassifier(PrivateLinearClassifier):
         prior, share, offset = None, None, 0.0
         if noise.count:
             prior = noise.count.release(int(X.class_counts[1] if codes is None else np.count_nonzero(codes)))
-            shares, least = np.array([1 - prior, prior]), _least_share(problem)
+            shares, least = np.array([1 - prior, prior]), _least_weighted_share(problem)
             if class_weights is not None:
                 shares *= class_weights / class_weights.max()  # whose ratio counts, however small they are
             share = float(np.clip(shares[1] / shares.sum(), least, 1 - least))
@@ -420,7 +420,7 @@ class AMPClassifier(PrivateLinearClassifier):
             weights = outputs.reshape(problem.weights_shape)
         coef, intercept = problem.coefficients(weights)
         intercept += offset  # as public as the count that it is computed from
-        fitted = {"coef_": coef, "intercept_": intercept, "loss_": problem.loss}
+        fitted = {"coef_": coef, "intercept_": intercept, "loss_": problem.loss}  # the last is public
         return {**fitted, "class_prior_": prior, "prior_threshold_": share}
 
     def _calibrate_as_published(self, problem, delta):
@@ -496,11 +496,11 @@ def _with_largest_offset(problem, count):
 
     `_calibration_of` keeps the problem without this bound, so that the release calls this again.
     """
-    largest = abs(problem.row_loss.score_of(_least_share(problem))) if count else 0.0
+    largest = abs(problem.row_loss.score_of(_least_weighted_share(problem))) if count else 0.0
     return replace(problem, largest_offset=largest)
 
 
-def _least_share(problem):
+def _least_weighted_share(problem):
     """Smallest share of a class that scores start from: a quarter of a row.
 
     A count alone says half a row at least, see `LabelCount.least_share`; class weights make the share smaller.
@@ -523,7 +523,7 @@ def balanced_penalty(problem, noise_scale):
 
 
 def _largest_perturbation(problem, scale, radius_law=None):
-    """Norm of the linear term of one output that draws exceed with a probability below 2^-288; those are refused.
+    """Norm of the linear term of one output, beyond which `minimisers` refuses draws: a probability below 2^-288.
 
     The term depends on no row, so that what is refused adds (1 + e^epsilon) 2^-288 to a delta at most: as little as one
     number's tails that are never sampled, see `void_if_out_of_reach`. The norm is a root of a Gamma variate G of shape
@@ -531,10 +531,8 @@ def _largest_perturbation(problem, scale, radius_law=None):
     (2 (1 - t))``, so that G exceeds ``k + sqrt(2 k x) + x`` with a probability of exp(-x) at most (Boucheron, Lugosi
     and Massart 2013, section 2.4), and exp(-200) is below 2^-288.
     """
-    shape, power = radius_law or (
-        problem.n_weights,
-        2,
-    )  # a Gaussian one is sqrt(2) scale times a root of a Gamma variate
+    # A Gaussian one is sqrt(2) scale times a root of a Gamma variate.
+    shape, power = radius_law or (problem.n_weights, 2)
     k = shape / power
     return float((scale if radius_law else np.sqrt(2) * scale) * (k + 20 * np.sqrt(k) + 200) ** (1 / power))
 
