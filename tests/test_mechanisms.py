@@ -122,6 +122,10 @@ ADDED = [
 added = pytest.mark.parametrize(("add", "law", "sampler"), ADDED, ids=lambda part: getattr(part, "__name__", ""))
 
 
+def test_all_noise_that_is_public_is_tested_here():
+    assert {add.__name__ for add, _, _ in ADDED} == {name for name in mechanisms.__all__ if name.startswith("add_")}
+
+
 @added
 def test_noise_is_added_to_a_copy_by_the_one_sampler(add, law, sampler):
     values, expected = np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 3.0])

@@ -169,6 +169,13 @@ def test_the_margin_at_the_ends_of_a_cell_is_needed(monkeypatch):
     assert (released != np.rint(fractions + noise)).sum() > 1000
 
 
+ON_GRID = {
+    "gaussian": _noise.add_gaussian,
+    "laplace": _noise.add_laplace,
+    "spherical": lambda values, scale: _noise.add_spherical(values, scale, shape=max(values.size, 1), power=1),
+}
+
+
 @pytest.mark.parametrize("add", [_noise.add_gaussian, _noise.add_laplace])
 @pytest.mark.parametrize("scale", [1.0, 0.37, 1e-90, 1e90])
 def test_support_does_not_depend_on_the_values(add, scale):
@@ -201,14 +208,7 @@ def test_support_of_spherical_noise_does_not_depend_on_the_values(shape, power):
         assert len(np.unique(steps)) > 50
 
 
-@pytest.mark.parametrize(
-    "add",
-    [
-        _noise.add_gaussian,
-        _noise.add_laplace,
-        lambda values, scale: _noise.add_spherical(values, scale, shape=values.size, power=1),
-    ],
-)
+@pytest.mark.parametrize("add", ON_GRID.values(), ids=ON_GRID)
 def test_a_released_zero_does_not_tell_the_sign_of_the_value(add):
     released = np.full(200_000, -1e-300)
     with _noise.reproducible_noise(0):
@@ -236,7 +236,7 @@ NO_SCALES = [-1.0, 1e-320, 1e-300, 0.999 * 2.0**-500, 1.001 * 2.0**500, 1e300, n
 @pytest.mark.parametrize("scale", NO_SCALES)
 def test_noise_that_floats_cannot_hold_is_refused(scale):
     """Below, the grid or values in units of it leave the normal floats: a value came out as nan, or as it is."""
-    for add in (_noise.add_gaussian, _noise.add_laplace, partial(_noise.add_spherical, shape=1, power=1)):
+    for add in ON_GRID.values():
         with pytest.raises(ValueError, match="no scale of noise that floats can sample"):
             add(np.ones(1), scale)
 
@@ -563,6 +563,7 @@ def test_every_sampler_is_known_to_the_tape(name):
         assert not SAMPLERS[name]().any()
         assert _noise.last_seeded_draw() == before
     [(_, _, values)] = tape
+    assert tape.n_undisturbed == 1
     assert values.shape == (300,) and (values == values[0]).all()
 
 

@@ -378,7 +378,7 @@ def test_canonical_rows_are_the_exact_sums_in_order(entries, form):
     ("dtype", "numbers", "total"),
     [
         (np.int64, [2**62, 2**62, 1 - 2**62, -(2**62)], 1),
-        (np.uint64, [2**64 - 1, 1], 2.0**64),
+        (np.uint64, [2**64 - 2, 1], 2**64 - 1),
         (np.int8, [100, 100, 100], 300),
         (np.float32, [1.0, 2.0**-40], 1 + 2.0**-40),
         (np.float64, [-1.0, 2.0**-54, 1.0], 2.0**-54),
@@ -390,6 +390,22 @@ def test_sums_of_every_type_are_exact(dtype, numbers, total):
     X = sp.csr_array((np.array(numbers, dtype), np.zeros(len(numbers), int), [0, len(numbers)]), shape=(1, 2))
     assert _validation.canonical_csr(X).toarray().tolist() == [[total, 0]]
     assert X.nnz == len(numbers)
+
+
+@pytest.mark.parametrize(("dtype", "numbers"), [(np.uint64, [2**64 - 1, 1]), (np.int64, [-(2**63), -1])])
+def test_whole_numbers_in_parts_that_are_too_large_are_refused(dtype, numbers):
+    """As floats, those of all other rows beyond 2^53 would be rounded with them."""
+    X = sp.csr_array((np.array(numbers, dtype), np.zeros(2, int), [0, 2]), shape=(1, 2))
+    with pytest.raises(ValueError, match="too large for 64 bits"):
+        _validation.canonical_csr(X)
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.int64, np.uint16, np.uint64])
+def test_an_entry_in_parts_makes_no_floats_of_whole_numbers(dtype):
+    numbers = np.array([np.iinfo(dtype).max if dtype is not bool else True, 1, 0], dtype)
+    X = sp.csr_array((numbers, [0, 0, 0], [0, 1, 3]), shape=(2, 2))
+    rows = _validation.canonical_csr(X)
+    assert rows.dtype.kind == np.dtype(dtype).kind and rows.toarray().tolist() == [[int(numbers[0]), 0], [1, 0]]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.longdouble])
