@@ -4,14 +4,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from .._adjacency import Unit
 from ..guarantee import PrivacyGuarantee, compose
 from ..ledger._totals import as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
 from ._lines import INFERRED, PLANNED, PrivacyReport, ReportedStep
 from ._rehearsal import PublicFacts, rehearse
 from ._search import IN_A_SEARCH, is_watched
-from ._structure import all_held, all_steps, has_guarantee
+from ._structure import all_held, private_steps
 from ._walk import Flow, of_cross_validation, walk
 
 __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
@@ -32,7 +31,7 @@ AS_PLANNED = (
     "each step returns as many columns as it did for the few rows that were tried for this report",
 )
 NO_GROUPS = "no step is given groups"
-_TWICE = "a step stands in two places, and whether it had groups is known of its last fit alone: give each its own"
+_TWICE = "a private step stands in two places, and is known by its last fit alone: give each place a step of its own"
 _WATCHED = "callbacks publish nothing of what they see, and neither do pickles, which hold them"
 _THESE_GROUPS = "each step that takes groups is given those given here"
 
@@ -201,9 +200,8 @@ def _report(estimator, as_known, *, ledger=None):
     fitted = estimator.get("estimator", ()) if isinstance(estimator, Mapping) else [estimator]
     if any(is_watched(one) for root in fitted for _, one in all_held(root, "", seen=set())):
         as_known += (_WATCHED,)
-    steps = [step for root in fitted for _, step in all_steps(root) if has_guarantee(step)]
-    persons = [id(step) for step in steps if step.guarantee_.unit == Unit.PERSON]
-    if len(set(persons)) < len(persons):
+    fits = [id(step) for root in fitted for step in private_steps(root) if step.guarantee_.per != "transform"]
+    if len(set(fits)) < len(fits):  # the one before may have had other parameters, or rows instead of persons
         part, not_covered = replace(part, is_known=False), (*not_covered, _TWICE)
     # A sketch of some columns says nothing of the others, and who publishes what transform returns publishes these too.
     sketches = any(charge.per == "transform" for group in part.charges for charge in group)

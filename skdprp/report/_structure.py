@@ -76,6 +76,15 @@ def all_steps(estimator, path=""):
     yield path, estimator
 
 
+def private_steps(estimator):
+    """Yield all private steps inside, frozen ones too, as often as they stand there."""
+    for _, step in all_steps(estimator):
+        if type(step) is FrozenEstimator:
+            yield from private_steps(step.estimator)
+        elif has_guarantee(step):
+            yield step
+
+
 def all_held(estimator, path, *, seen):
     """Yield the path and the estimator of all steps, and of all parameters: frozen ones, or fitted before."""
     if id(estimator) in seen:
