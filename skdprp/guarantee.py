@@ -46,7 +46,9 @@ TYPES_ARE_PUBLIC = (
     "the data types of the columns that a private step gets are public (if rows are a list, the type of its array)"
 )
 # Where a reader guesses the types of a column part by part, one odd cell makes "1.0" of each "1" in its part.
-ROWS_ARE_READ_ALONE = "no row decides how others are read from a file (give readers the type of each column)"
+ROWS_ARE_READ_ALONE = (
+    "no row decides how others are read or converted before this (give readers the type of each column)"
+)
 # What a private step released decides what those behind it see: only the total of all holds then.
 ONLY_PRIVATE_STEPS_FITTED = (
     "no preceding step was fitted on these rows, except private ones whose guarantees are added to this one"

@@ -962,10 +962,8 @@ def test_a_limit_prints_what_is_left_for_each_part():
                 pass
         with entry(replace(PURE, epsilon=0.125)):
             pass
-        printed = (
-            "left (0.375, 0.0) for all rows, (0.375, 0.0) for a, (0.625, 0.0) for b, (0.875, 0.0) for another part"
-        )
-        assert printed_limit(ledger).endswith(f"spent (0.625, 0.0), {printed}")
+        parts = "(0.875, 0.0) for any part not listed, (0.375, 0.0) for a, (0.625, 0.0) for b"
+        assert printed_limit(ledger).endswith(f"left (0.375, 0.0) for all rows, {parts}")
         for name, left in (("a", 0.375), ("b", 0.625), ("c", 0.875)):
             with ledger.part(name):
                 ledger.check(replace(PURE, epsilon=left))

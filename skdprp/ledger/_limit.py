@@ -98,13 +98,11 @@ class Limit:
             as_adaptive = " as in the line adaptive" * (
                 has_adaptive and all(entry.guarantee.unit == self.unit for entry in entries)
             )
+            if 0 < len(parts) <= MOST_PARTS and all(rows[1:] == () and rows[0][0] == USUAL_DIVISION for rows in parts):
+                others = self._left(spent, ((USUAL_DIVISION, None),))  # of a part that nobody has named yet
+                more = f" for all rows, {_printed(others)} for any part not listed"
+                more += "".join(f", {_printed(self._left(spent, rows))} for {rows[0][1]}" for rows in parts)
             left = _printed(left)
-            # One that nobody has named yet is among them, by a name that is no text.
-            of_parts = {rows[0][1]: self._left(spent, rows) for rows in [*parts, ((USUAL_DIVISION, None),)]}
-            are_parts = set(parts) == {((USUAL_DIVISION, name),) for name in of_parts if name is not None}
-            if parts and are_parts and len(parts) <= MOST_PARTS:
-                named = {name or "another part": _printed(its) for name, its in of_parts.items()}
-                more = " for all rows" + "".join(f", {its} for {name}" for name, its in named.items())
             spent = f"({printed_up(costs[0], 6)}, {printed_up(costs[1])})"
             sums = f"epsilons and deltas added up{as_adaptive}"
             return f"{stated!r}, {sums}; spent {spent}, left {left}{more}"

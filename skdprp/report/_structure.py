@@ -76,11 +76,11 @@ def all_steps(estimator, path=""):
     yield path, estimator
 
 
-def private_steps(estimator):
-    """Yield all private steps inside, frozen ones too, as often as they stand there."""
+def stated_steps(estimator):
+    """Yield all steps inside with a guarantee, frozen ones too, as often as they stand there."""
     for _, step in all_steps(estimator):
         if type(step) is FrozenEstimator:
-            yield from private_steps(step.estimator)
+            yield from stated_steps(step.estimator)
         elif has_guarantee(step):
             yield step
 
