@@ -301,7 +301,15 @@ def _canonical(X):
 
 
 def _plain(table):
-    """Return a table of pandas without sparse columns that are filled otherwise than by 0, and without categories."""
+    """Return a table of pandas without sparse columns that are filled otherwise than by 0, and without categories.
+
+    Of polars, one without decimals: versions before 1.18 make float32 of them beside such columns.
+    """
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(table, polars.DataFrame):
+        kinds = zip(table.columns, table.dtypes, strict=True)
+        decimals = [name for name, kind in kinds if isinstance(kind, polars.Decimal)]
+        return table.with_columns(table[name].cast(polars.Float64) for name in decimals) if decimals else table
     if not (hasattr(table, "iloc") and table.ndim == 2):
         return table
     # SparseDtype alone has a fill value. pandas warns of several, and prints them; scikit-learn refuses all but 0.
