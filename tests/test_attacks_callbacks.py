@@ -10,7 +10,7 @@ from functools import partial
 import numpy as np
 import pandas as pd
 import pytest
-from attacks import X200_UNIFORM, X400, Y200_UNIFORM, Y400
+from attacks import X200_UNIFORM, X400, Y200_UNIFORM, Y400, saved_and_loaded
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
@@ -95,6 +95,14 @@ def test_no_pickle_of_a_search_has_what_callbacks_had_logged_before():
     search = DPSearchCV(clone(pipeline), grid, n_trials=1, epsilon=2.0, delta=1e-4).fit(X200_UNIFORM, Y200_UNIFORM)
     read = pickle.loads(pickle.dumps(search))
     assert not callbacks_in(read.estimator) or is_said(privacy_report(search))
+
+
+@HAS_CALLBACKS
+def test_a_file_has_a_model_without_its_callbacks(tmp_path):
+    model = DPSGDClassifier(classes=[0, 1], n_epochs=2).set_callbacks(KeepsMeans()).fit(X200_UNIFORM, Y200_UNIFORM)
+    saved = saved_and_loaded(model, tmp_path).estimator
+    assert callbacks_in(model) and not callbacks_in(saved)
+    assert np.array_equal(saved.predict(X200_UNIFORM), model.predict(X200_UNIFORM))
 
 
 @HAS_CALLBACKS

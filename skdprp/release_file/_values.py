@@ -44,7 +44,7 @@ _RECORDS = (
 )
 _TYPES = (bool, int, float, str, np.float64, np.float32, np.int64, np.int32, np.uint8)
 _PLAIN_ARRAYS = "biufUS"
-_LEFT_OUT = "_sklearn_output_config"  # which is for whoever calls set_output
+_LEFT_OUT = ("_sklearn_output_config", "_skl_callbacks")  # which are for whoever set them
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def _make_record(parts):
 
 def _held_by(estimator):
     """Parameters and fitted attributes, without what estimators had learnt that the last fit did not fit."""
-    held = {name: value for name, value in vars(estimator).items() if name != _LEFT_OUT}
+    held = {name: value for name, value in vars(estimator).items() if name not in _LEFT_OUT}
     if type(estimator) is DPSearchCV:
         return as_given(held)
     if type(estimator) not in COMPOSITES:
