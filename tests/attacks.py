@@ -377,7 +377,7 @@ class Interruption(BaseException):
 # Threads and forks
 
 
-def in_fork(function, *args, seconds=8):
+def in_fork(function, *args, seconds=120):
     """Run a function in a forked child, and return its exit status: negative where it had to be killed."""
     process = multiprocessing.get_context("fork").Process(target=function, args=args)
     process.start()

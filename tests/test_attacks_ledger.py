@@ -677,7 +677,7 @@ def test_a_ledger_that_cannot_know_does_not_say_that_nothing_was_released(how, m
     left, said, ledger = fork.Event(), fork.Queue(), PrivacyLedger()
 
     def looks():
-        left.wait(20)
+        left.wait(100)
         try:
             said.put(len(ledger.entries))
         except LedgerError:
@@ -691,7 +691,7 @@ def test_a_ledger_that_cannot_know_does_not_say_that_nothing_was_released(how, m
             path.unlink()
     left.set()
     if how == "in a fork":
-        assert said.get(timeout=20) == 1
+        assert said.get(timeout=100) == 1
     else:
         with contextlib.suppress(LedgerError):
             assert len(ledger.entries) == 1
@@ -838,7 +838,7 @@ def leave_and_publish_again(leave, of_rows):
 )
 def test_a_block_that_was_left_out_of_order_or_elsewhere_may_be_entered_again(leave, of_rows):
     """It was its own outer block then, by itself or by way of another: whoever asked for all of them never ended."""
-    assert in_fork(leave_and_publish_again, leave, of_rows, seconds=4) == 0
+    assert in_fork(leave_and_publish_again, leave, of_rows) == 0
 
 
 # A ledger without a file, opened again

@@ -493,7 +493,7 @@ def test_a_fork_while_another_thread_plans_can_plan_as_well():
     try:
         assert planning.wait(30)
         if not (child := os.fork()):
-            signal.alarm(3)  # which ends it, if it waits
+            signal.alarm(60)  # which ends it, if it waits
             try:
                 privacy_report(make_pipeline(*steps), X, y)
             finally:

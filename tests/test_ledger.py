@@ -246,7 +246,7 @@ def test_a_limit_holds_when_eight_processes_race(tmp_path):
         process.join()
     assert [process.exitcode for process in processes] == [0] * 8
     assert len(ledger.entries) == 10
-    assert sum(releases.get(timeout=10) for _ in range(10)) == 10
+    assert sum(releases.get(timeout=100) for _ in range(10)) == 10
     assert releases.empty()
 
 
