@@ -1,5 +1,6 @@
 """Composition: the privacy loss of several releases together."""
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ __all__ = ["PrivacyLoss", "Profile"]
 _NEGLIGIBLE = 1e-16  # of a delta: what a grid leaves out, far below all that anybody asks for
 _LARGEST_REACH = 700.0  # exp of more overflows
 _ROUND_UP = 1 + 2.0**-50  # more than what one sum or square root rounds off
+_NEVER_SAMPLED = 2.0**-224  # the tails beyond the last sample, below 2**-288 for each of 2**64 numbers
+_CELL = 8  # of epsilons, in which one bound on what tails add is that of all
 _NODES = 513  # of a profile: the dots that are connected
 _FINEST, _COARSEST = 2.0**-9, 2.0**-17  # steps of the grid: of the smallest loss, of all losses together
 _FFT_ERROR = 2.0**-40  # convolutions of up to 2**18 probabilities in double precision, with room to spare
@@ -156,9 +159,15 @@ class PrivacyLoss:
         ImportError
             If there is no closed form and dp-accounting is not installed.
         """
-        # As in sampled_target: P~ <= e^s P <= e^s (e^eps Q + delta) <= e^(eps + 2 s) Q~ + e^s delta.
-        delta = self._ideal_profile(epsilon - 2 * self.sampling) + self.failure_probability
-        return float(min(1.0, np.exp(self.sampling) * delta * _ROUND_UP))
+        delta = self._within_reach(epsilon)
+        if self.sampling and delta:  # if it is 0, tails are assumed away in print
+            delta += _never_sampled(_CELL * math.ceil(min(epsilon, _LARGEST_REACH) / _CELL))
+            # What tails may add grows with epsilon, while delta decreases: at a smaller one both may be less.
+            for smaller in range(_CELL, math.ceil(min(epsilon, _LARGEST_REACH)), _CELL):
+                if _never_sampled(smaller) >= delta:
+                    break
+                delta = min(delta, self._within_reach(smaller) + _never_sampled(smaller))
+        return float(min(1.0, delta))
 
     @with_python_numbers
     def epsilon(self, delta):
@@ -193,6 +202,12 @@ class PrivacyLoss:
         losses = dict(self.profiles[0].parameters)["losses"]
         return [profile for loss in losses for profile in loss._one_by_one()]
 
+    def _within_reach(self, epsilon):
+        """Delta of sampled noise but for tails that are never sampled."""
+        # As in sampled_target: P~ <= e^s P <= e^s (e^eps Q + delta) <= e^(eps + 2 s) Q~ + e^s delta.
+        delta = self._ideal_profile(epsilon - 2 * self.sampling) + self.failure_probability
+        return float(np.exp(self.sampling) * delta * _ROUND_UP)
+
     def _ideal_profile(self, epsilon):
         """Delta of noise that is sampled exactly, at any epsilon, also a negative one."""
         if self.method == "privacy loss distribution":
@@ -207,6 +222,11 @@ class PrivacyLoss:
 def largest_profile(epsilon, *, losses):
     """Profile of releases of which a neighbour changes one at most: the largest of all."""
     return max(loss.profile(epsilon) for loss in losses)
+
+
+def _never_sampled(epsilon):
+    """Bound what tails add to a delta, beyond which one of two neighbours is never released."""
+    return _NEVER_SAMPLED * (1 + math.exp(min(epsilon, _LARGEST_REACH)))
 
 
 def _mirrored(epsilon, delta):

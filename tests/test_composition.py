@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from profiles import assert_bounds, few, loss_of, precise_gaussian_profile, sizes
+from scipy import stats
 from scipy.special import expit
 
 from skdprp import PrivacyGuarantee, compose
@@ -233,3 +234,15 @@ def test_basic_composition_is_an_upper_bound(parts):
     assert total.epsilon <= sum(guarantee.epsilon for guarantee in guarantees) * (1 + 2.0**-50)
     assert total.delta >= max(guarantee.delta for guarantee in guarantees)
     assert total.profile(total.epsilon) <= total.delta
+
+
+@pytest.mark.parametrize("mu", [0.1, 1.0, 5.0, 12.7])
+def test_no_delta_is_below_what_tails_that_are_never_sampled_tell(mu):
+    """Beyond 38.5 deviations nothing is released: what lies there of one neighbour, the other never gives."""
+    loss = PrivacyLoss(mu=mu, sampling=2.0**-30)
+    deltas = [loss.profile(epsilon) for epsilon in (0.5, 8.0, 8.5, 50.0, 400.0, 1e4, 1e9)]
+    assert min(deltas) >= stats.norm.cdf(mu - 38.5) and (np.diff(deltas) <= 0).all()
+    assert loss.epsilon(stats.norm.cdf(mu - 38.5)) == np.inf
+    ideal = PrivacyLoss(mu=mu)
+    for epsilon in (0.5, 1.0, 2.0):
+        assert loss.profile(epsilon) <= ideal.profile(epsilon - 2.0**-29) * (1 + 2.0**-20) + 2.0**-200

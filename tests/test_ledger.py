@@ -953,6 +953,22 @@ def test_a_limit_of_gaussian_noise_prints_what_is_left_of_it():
             ledger.check(gaussian(left * 1.02))
 
 
+def test_a_release_that_names_no_part_is_told_so_where_others_do():
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, delta=0.0)
+        with ledger.part("a"), entry(replace(PURE, epsilon=0.75)):
+            pass
+        with pytest.raises(
+            LedgerError, match=r"It names no part, and counts for all rows: `with ledger.part\(NAME\):`"
+        ):
+            ledger.check(PURE)
+        with ledger.part("a"), pytest.raises(LedgerError) as refused:
+            ledger.check(PURE)
+        assert "names no part" not in str(refused.value)
+        with ledger.part("b"):
+            ledger.check(PURE)
+
+
 def test_a_limit_prints_what_is_left_for_each_part():
     """As much as is let pass there, and no more."""
     with PrivacyLedger() as ledger:

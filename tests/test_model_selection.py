@@ -138,6 +138,21 @@ def test_the_report_after_the_fit_is_the_budget(pipeline, binary):
     assert 2.0 * (1 - 1e-6) <= total.epsilon <= 2.0 and 1e-5 * (1 - 1e-12) <= total.delta <= 1e-5
 
 
+@pytest.mark.parametrize(
+    "model", [AMPClassifier(classes=[0, 1]), make_pipeline(DPBinner(4), AMPClassifier(classes=[0, 1]))]
+)
+def test_a_budget_of_a_few_rows_and_the_number_of_all_is_that_of_all(model, binary):
+    """As of a table that is read in parts: their default delta is of the number of all rows, too."""
+    X, y = binary
+    few, every = (set_budget(clone(model), *some) for some in ((X, y), (np.tile(X, (9, 1)), np.tile(y, 9))))
+    known = set_budget(clone(model), X[:64], y[:64], n_samples=9 * len(X))
+    assert repr(known) == repr(every) != repr(few)
+    with pytest.raises(ValueError, match="n_samples is a number of rows"):
+        set_budget(clone(model), X, y, n_samples=0)
+    with pytest.raises(ValueError, match="leave n_samples out"):
+        set_budget(clone(model), X, y, n_samples=900, groups=np.arange(len(X)))
+
+
 def test_without_the_accountant_a_budget_says_what_to_install(binary, monkeypatch):
     """Where epsilons are summed up, and nowhere else: two Gaussian steps compose in closed form."""
     monkeypatch.setitem(sys.modules, "dp_accounting.pld", None)

@@ -14,7 +14,8 @@ from ._labels import number, read_labels
 
 _CURE = (
     "give --bounds COLUMN=LOW:HIGH or --categories COLUMN=THIS,THAT, not looked up in the file, or --default-bounds LOW"
-    " HIGH for all others; leave columns out by --drop COLUMN; or have fit find bins of all others by --private-bins"
+    " HIGH for all others; leave columns out by --drop COLUMN; or use `python -m skdprp fit FILE --private-bins`, which"
+    " finds bins of all others"
 )
 # What is no value, as pandas has it.
 _MISSING = [

@@ -17,6 +17,7 @@ _PAID_BEFORE = (
     "If it is a step of a pipeline, those before it may already be paid: enter a pipeline at once, `with "
     "skdprp.ledger.entry(privacy_report(model, X, y)): model.fit(X, y)`."
 )
+_NAMES_NO_PART = "It names no part, and counts for all rows: `with ledger.part(NAME):` where it sees one part alone."
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
 _SQUARED = 1 - 2.0**-40  # of a square root, which is rounded to nearest
 
@@ -70,6 +71,8 @@ class Limit:
             cure = " Inside `with skdprp.ledger.entry(plan):` their exact total counts." * (len(new) > 1)
             if entries and not isinstance(new[0], PlannedEntry):
                 cure = f" {_PAID_BEFORE}"
+            if not new[0].rows and any(map(self._rows_of, entries)):
+                cure = f" {_NAMES_NO_PART}{cure}"
             left = self._left_sentence(new[0])
             raise LedgerError(
                 f"{names} {'is' if len(new) == 1 else 'are'} not released: with {spent}, all releases together would "
@@ -150,7 +153,7 @@ class Limit:
         if guarantee.definition == Definition.DP and guarantee.adjacency and guarantee.adjacency.is_distance:
             cure = f" A limit for such releases: {LIMIT_FOR_SKETCHES}."
         elif self.unit == Unit.PERSON:
-            cure = " Give groups to the fit, and to its plan."
+            cure = " Give groups to the fit, and to its plan, privacy_report(model, X, y, groups=...)."
         return f"with {guarantee!r} it says nothing of the neighbours of the limit, {self.guarantee!r}.{cure}"
 
     def _rows_of(self, entry):

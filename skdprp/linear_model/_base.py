@@ -177,7 +177,7 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         if "groups" in unsupported:
             raise TypeError(
                 f"{type(self).__name__}.fit takes no groups: its guarantee is for one row. To protect persons with "
-                "several rows use DPSGDClassifier."
+                "several rows use DPSGDClassifier, and bounds and categories instead of private bins before it."
             )
         if unsupported:
             raise TypeError(

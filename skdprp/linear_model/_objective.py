@@ -123,11 +123,11 @@ class AMPClassifier(PrivateLinearClassifier):
         epsilon beside product noise. "auto" counts where there are forty times as many rows as the noise of the count
         deviates, by their number, `epsilon` and `delta`. Not for huber_hinge, more classes, and published calibrations.
     threshold : float or "prior", default=0.5
-        The second of two classes is predicted where its probability is above this; "prior" is `prior_threshold_`, for
-        which `fit` counts the labels, unless `count_labels` is False. It may be set anew after the fit, as often as
-        wanted: predictions, and files saved from then on, have it as it stands, and the guarantee is the same. As all
-        parameters it must not come from the data: a threshold chosen by looking at the rows of the fit, or by scores
-        on them, is a release without a guarantee. Choose it by costs, or on other rows.
+        Of two classes, ``classes_[1]`` (they are sorted) is predicted where its probability is above this; "prior" is
+        `prior_threshold_`, for which `fit` counts the labels, unless `count_labels` is False. It may be set anew after
+        the fit, as often as wanted: predictions, and files saved from then on, have it as it stands, and the guarantee
+        is the same. As all parameters it must not come from the data: a threshold chosen by looking at the rows of the
+        fit, or by scores on them, is a release without a guarantee. Choose it by costs, or on other rows.
     n_jobs : int or None, default=None
         Threads for one-vs-rest problems. Their noise is drawn before, for all classes at once.
 

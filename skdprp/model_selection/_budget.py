@@ -87,7 +87,7 @@ class Budget:
 
 
 @with_python_numbers
-def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
+def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0, delta=None):
     """Set epsilon and delta of every private step, so that what all guarantee together is one target.
 
     Parameters
@@ -101,6 +101,8 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
         Labels or targets, of which the number of classes or targets is used.
     groups : array-like of shape (n_samples,) or None, default=None
         The person of each row, where each step that takes `groups` will be given them. Only their number is used.
+    n_samples : int or None, default=None
+        Number of rows at the fit, where `X` and `y` have a few of them only, as of a table that is read in parts.
     epsilon : float, default=1.0
         Bound on the privacy loss of one row, or person, in all steps together.
     delta : float or None, default=None
@@ -155,13 +157,13 @@ def set_budget(estimator, X, y=None, *, groups=None, epsilon=1.0, delta=None):
     >>> round(total.epsilon, 4), round(total.delta, 10)
     (3.0, 1e-06)
     """
-    report = share_budget(estimator, X, y, groups=groups, epsilon=epsilon, delta=delta)
+    report = share_budget(estimator, X, y, groups=groups, n_samples=n_samples, epsilon=epsilon, delta=delta)
     if report.total is None:
         warn_at_caller(f"The budget is of the private steps alone: {'; '.join(report.not_covered)}.", PrivacyWarning)
     return estimator
 
 
-def share_budget(estimator, X, y, *, groups, epsilon, delta):
+def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
     """Set a budget, and return what a fit will release, which may have no total."""
     if not isinstance(epsilon, Real) or not epsilon > 0:
         raise ValueError(f"No budget has this epsilon, which must be a positive number: {epsilon!r}.")
@@ -171,17 +173,17 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta):
     path, step = next(iter(private.items()), ("", None))
     if len(private) == 1 and not hasattr(step, "_calibration_of"):
         if hasattr(step, "calibrate_for") and delta is None:  # a search, and no sketch
-            delta = PublicFacts.of(X, y).default_delta
+            delta = PublicFacts.of(X, y, n_samples).default_delta
         prefix = f"{path}__" if path else ""
         params = {f"{prefix}epsilon": epsilon} | ({} if delta is None else {f"{prefix}delta": delta})
         planned = clone(estimator).set_params(**params)
-        facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y, groups=groups)
+        facts = PublicFacts.of(stand_in(X)) if is_lazy(X) else PublicFacts.of(X, y, n_samples, groups)
         report = report_before_fit(rehearse(planned, facts))
         # The delta of a sketch may have to be what it is.
         _check_total(estimator, report, epsilon, 1.0 if delta is None else delta)
         estimator.set_params(**params)
         return report
-    facts = PublicFacts.of(X, y, groups=groups)
+    facts = PublicFacts.of(X, y, n_samples, groups)
     delta = facts.default_delta if delta is None else delta
     budget = Budget.of(estimator, facts)
     shared = budget.largest_target(epsilon, delta)

@@ -674,6 +674,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     def score(self, X, y):
         """Score the best model on other rows, as `scoring` says and without noise.
 
+        Of regressors it is minus the mean squared error, as R² is no mean over rows: ``best_estimator_.score`` has R².
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)

@@ -167,8 +167,9 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
         Public weights of the rows of each class, from 0 to 1, by which their gradients are multiplied; labels that are
         not listed have 1, and None is 1 for all. They must not come from the data, so that there is no "balanced".
     threshold : float, default=0.5
-        The second of two classes is predicted where its probability is above this. It may be set anew after the fit, as
-        often as wanted. As all parameters it must not come from the data: choose it by costs, or on other rows.
+        Of two classes, ``classes_[1]`` (they are sorted) is predicted where its probability is above this. It may be
+        set anew after the fit, as often as wanted. As all parameters it must not come from the data: choose it by
+        costs, or on other rows.
     verbose : int, default=0
         How many lines to print during fit. They tell how far it is, and nothing of the data.
 

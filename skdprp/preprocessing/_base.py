@@ -76,7 +76,10 @@ def bounds_of_columns(bounds, n_features, names):
         if all(np.ndim(number) == 0 for number in bounds):  # one pair for all columns
             return np.tile(low_and_high(bounds, "bounds"), (n_features, 1))
     if len(bounds) != n_features:
-        raise ValueError(f"bounds hold {len(bounds)} pairs, but X has {n_features} columns.")
+        raise ValueError(
+            f"bounds hold {len(bounds)} pairs, but X has {n_features} columns: give (low, high) for each of them, or a "
+            "dict by their names."
+        )
     columns = range(n_features) if names is None else names
     return np.array(
         [low_and_high(pair, f"bounds of column {name!r}") for name, pair in zip(columns, bounds, strict=True)]

@@ -59,7 +59,7 @@ from ._walk import Flow, walk
 
 _FEW_ROWS = 64  # which show how wide rows are after a step
 _SAMPLE = f"The sample of at most {_FEW_ROWS} rows that shows the width after {{}}"
-LAZY = "X is a dask collection, of which the number of rows is not known here: compute it, or give an array."
+LAZY = "X is a dask collection, of which the number of rows is not known: give a few rows, as X.head(), and n_samples."
 _NOT_PRICED = (
     "does not say before a fit what it will guarantee for rows. DP models and DP transformers of this library do; a "
     "sketch hides a change within a row. Sketch once, then search and learn on the sketches, which costs nothing more."

@@ -10,6 +10,7 @@ from .._adjacency import Relation
 from ..audit import worst_neighbours
 from ..audit._epsilon import audits_of
 from ..audit._trials import trials_of
+from ..composition import PrivacyLoss, Profile
 from ..guarantee import Definition
 from ..mechanisms import gaussian_profile
 from ..mechanisms.gaussian_laplace import laplace_profile
@@ -19,6 +20,7 @@ from ._contents import flat
 from ._tape import GAUSSIAN, LAPLACE, played_tapes
 
 _ROUNDED_DOWN = 1 - 2.0**-32  # as calibrations round noise up
+_MOST_TOGETHER = 16  # numbers with Laplace noise whose delta is computed together
 
 
 def _audit_refutes_nothing(case):
@@ -50,8 +52,9 @@ def _noise_is_enough(case):
         deltas = [gaussian_profile(guarantee.epsilon, scale=1.0, sensitivity=mu) if mu else 0.0]
         if guarantee.delta == 0 and not mu:
             deltas.append(float(sums * _ROUNDED_DOWN > guarantee.epsilon))
-        elif sums:  # of one number alone, as of several that move there is no profile here
-            deltas.append(laplace_profile(guarantee.epsilon, scale=1.0, sensitivity=np.abs(others).max()))
+        elif sums:
+            deltas += [laplace_profile(guarantee.epsilon, scale=1.0, sensitivity=np.abs(others).max())]
+            deltas += [_delta_together(guarantee.epsilon, mu, np.abs(others))]
         if max(deltas) > guarantee.delta:
             return (
                 f"does not keep {guarantee!r}: two neighbours move what noise is added to by {max(mu, sums):.6g} times "
@@ -59,6 +62,16 @@ def _noise_is_enough(case):
                 "it is computed from, or for several releases that spend the same epsilon."
             )
     return ""
+
+
+def _delta_together(epsilon, mu, moves):
+    """Delta of Gaussian noise and the largest moves under Laplace noise, less what its computation is off by."""
+    largest = sorted(moves[moves > 0])[-_MOST_TOGETHER:]
+    profiles = tuple(Profile.of(laplace_profile, scale=1.0, sensitivity=move) for move in largest)
+    try:
+        return PrivacyLoss(mu=mu, profiles=profiles).profile(epsilon) * (1 - 2.0**-10) - 2.0**-30
+    except ImportError:  # without dp-accounting each is asked alone
+        return 0.0
 
 
 def _moves(tape, other):

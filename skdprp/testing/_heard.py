@@ -10,7 +10,7 @@ from threading import get_ident
 
 from ._case import error_of
 
-PASSING = (DeprecationWarning, FutureWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)
+PASSING = (ImportWarning, ResourceWarning)  # of files and imports, which Python gives when it likes
 
 
 class _Ear(io.TextIOBase):

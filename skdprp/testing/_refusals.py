@@ -70,7 +70,8 @@ def _warnings_point_at_the_caller(case):
     ]
     for call in calls:
         usual = _warned(call, case, case.data)
-        strange = [warning for warning in usual if warning.filename != _CALLER]
+        future = (DeprecationWarning, FutureWarning, PendingDeprecationWarning)  # of other packages, from where they are
+        strange = [one for one in usual if one.filename != _CALLER and not issubclass(one.category, future)]
         if strange:
             where = f"{strange[0].filename}:{strange[0].lineno}"
             return f'warns "{strange[0].message}" at {where}: choose a stacklevel that reaches the line that called.'
@@ -84,7 +85,7 @@ def _warnings_point_at_the_caller(case):
 
 
 def _warned(call, case, data):
-    """Warnings of a call from a file of its own, but those of other packages' future."""
+    """Warnings of a call from a file of its own, but those that come when Python likes."""
     with warnings.catch_warnings(record=True) as caught, suppress(ArithmeticError, ValueError):
         warnings.simplefilter("always")
         eval(compile(call, _CALLER, "eval"), {"__name__": "caller", "case": case, "data": data})
