@@ -10,7 +10,7 @@ from ._data_independent import OWN_LABELS
 from ._lines import INFERRED, PLANNED, PrivacyReport, ReportedStep
 from ._rehearsal import PublicFacts, rehearse
 from ._search import IN_A_SEARCH, is_watched
-from ._structure import all_held, stated_steps
+from ._structure import all_held, is_of_library, stated_steps
 from ._walk import Flow, of_cross_validation, walk
 
 __all__ = ["PrivacyReport", "ReportedStep", "privacy_report"]
@@ -200,7 +200,8 @@ def _report(estimator, as_known, *, ledger=None):
     fitted = estimator.get("estimator", ()) if isinstance(estimator, Mapping) else [estimator]
     if any(is_watched(one) for root in fitted for _, one in all_held(root, "", seen=set())):
         as_known += (_WATCHED,)
-    fits = [id(step) for root in fitted for step in stated_steps(root) if step.guarantee_.per != "transform"]
+    stated = [step for root in fitted for step in stated_steps(root)]
+    fits = [id(step) for step in stated if step.guarantee_.per != "transform" or not is_of_library(step)]
     if len(set(fits)) < len(fits):  # the one before may have had other parameters, or rows instead of persons
         part, not_covered = replace(part, is_known=False), (*not_covered, _TWICE)
     # A sketch of some columns says nothing of the others, and who publishes what transform returns publishes these too.

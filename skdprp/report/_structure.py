@@ -83,6 +83,8 @@ def stated_steps(estimator):
             yield from stated_steps(step.estimator)
         elif has_guarantee(step):
             yield step
+        elif getattr(step, "best_estimator_", None) is not None:  # of a search, whose clones have what is frozen
+            yield from stated_steps(step.best_estimator_)
 
 
 def all_held(estimator, path, *, seen):

@@ -49,13 +49,12 @@ def _noise_is_enough(case):
         moves = _moves(*played_tapes(partial(_release_of, case), *pair))
         normal, others = (np.concatenate([[0.0], *moves[kind]]) for kind in (GAUSSIAN, LAPLACE))
         mu, sums = np.linalg.norm(normal), np.abs(others).sum()
-        deltas = [gaussian_profile(guarantee.epsilon, scale=1.0, sensitivity=mu) if mu else 0.0]
         if guarantee.delta == 0 and not mu:
-            deltas.append(float(sums * _ROUNDED_DOWN > guarantee.epsilon))
-        elif sums:
-            deltas += [laplace_profile(guarantee.epsilon, scale=1.0, sensitivity=np.abs(others).max())]
-            deltas += [_delta_together(guarantee.epsilon, mu, np.abs(others))]
-        if max(deltas) > guarantee.delta:
+            exceeds = sums * _ROUNDED_DOWN > guarantee.epsilon
+        else:  # also at a smaller epsilon, of which it speaks by its loss
+            at = [(share * guarantee.epsilon, guarantee.profile(share * guarantee.epsilon)) for share in (1.0, 0.5)]
+            exceeds = any(_least_delta(epsilon, mu, np.abs(others)) > delta for epsilon, delta in at)
+        if exceeds:
             return (
                 f"does not keep {guarantee!r}: two neighbours move what noise is added to by {max(mu, sums):.6g} times "
                 "its scale. Look for a sensitivity that is too small, for rows that are not clipped to the bounds that "
@@ -64,14 +63,19 @@ def _noise_is_enough(case):
     return ""
 
 
-def _delta_together(epsilon, mu, moves):
-    """Delta of Gaussian noise and the largest moves under Laplace noise, less what its computation is off by."""
+def _least_delta(epsilon, mu, moves):
+    """Bound from below the delta of Gaussian noise and of all moves under Laplace noise."""
+    alone = [gaussian_profile(epsilon, scale=1.0, sensitivity=mu) if mu else 0.0]
+    if not moves.any():
+        return alone[0]
+    alone.append(laplace_profile(epsilon, scale=1.0, sensitivity=moves.max()))
+    # The largest moves together, less what the computation is off by.
     largest = sorted(moves[moves > 0])[-_MOST_TOGETHER:]
     profiles = tuple(Profile.of(laplace_profile, scale=1.0, sensitivity=move) for move in largest)
     try:
-        return PrivacyLoss(mu=mu, profiles=profiles).profile(epsilon) * (1 - 2.0**-10) - 2.0**-30
+        return max(*alone, PrivacyLoss(mu=mu, profiles=profiles).profile(epsilon) * (1 - 2.0**-10) - 2.0**-30)
     except ImportError:  # without dp-accounting each is asked alone
-        return 0.0
+        return max(alone)
 
 
 def _moves(tape, other):

@@ -22,6 +22,8 @@ def _leaves(thing, name="", seen=(), wanted=None):
     """Yield everything that an object holds, down to arrays, numbers and texts, with its name; or what is wanted."""
     if thing is None or isinstance(thing, str | bytes | Real | np.ndarray) or _is_global(thing):
         yield name, thing
+    if isinstance(thing, dict | list | tuple | set | frozenset) and not thing and not name.rpartition(".")[2].isdigit():
+        yield name, f"nothing, in a {type(thing).__name__}"  # that it is there may tell of a row
     if id(thing) not in seen:
         for part, value in _parts(thing):
             of_part = f"{name}.{part}" if name else str(part)

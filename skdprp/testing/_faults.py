@@ -11,10 +11,12 @@ _SECRETS = "the first secret", "the second one"
 
 
 def printed(error):
-    """What a traceback prints of an error and of those before it."""
+    """What a traceback prints of an error, of those before it and within it, and of notes."""
     texts = []
     while error is not None:
-        texts.append((type(error).__name__, str(error)))
+        texts.append((type(error).__name__, str(error), *getattr(error, "__notes__", ())))
+        within = [one for one in getattr(error, "exceptions", ()) if isinstance(one, Exception)]
+        texts += [text for one in within for text in printed(one)]
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return texts
 

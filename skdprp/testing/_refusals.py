@@ -70,7 +70,11 @@ def _warnings_point_at_the_caller(case):
     ]
     for call in calls:
         usual = _warned(call, case, case.data)
-        future = (DeprecationWarning, FutureWarning, PendingDeprecationWarning)  # of other packages, from where they are
+        future = (
+            DeprecationWarning,
+            FutureWarning,
+            PendingDeprecationWarning,
+        )  # of other packages
         strange = [one for one in usual if one.filename != _CALLER and not issubclass(one.category, future)]
         if strange:
             where = f"{strange[0].filename}:{strange[0].lineno}"
