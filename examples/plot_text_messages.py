@@ -57,7 +57,7 @@ else:
 # %%
 # The words of a message are hashed to 4096 columns of zeros and ones. A hash does not depend on the data, but a
 # vocabulary would. Adding or removing a word changes one column by 1, which is the unit of privacy, ``max_change=1``.
-# Replacing a word changes two columns. A word with a hyphen or a dot in it counts as two. Trigrams of characters would
+# Replacing a word changes two columns. A word with a hyphen or a dot in it is two tokens. Trigrams of characters would
 # also find misspelt words, but there, replacing a letter changes up to six columns (:ref:`one-change`).
 words = HashingVectorizer(n_features=4096, binary=True, norm=None, lowercase=False)
 X = words.transform(messages)

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from attacks import X200_UNIFORM, Y200_UNIFORM
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import _get_feature_names
 
 from skdprp import (
     DPOPORP,
@@ -107,7 +108,8 @@ def test_a_null_of_an_arrow_table_rounds_no_other_number_of_its_column(kind, is_
 
     cells = [names[place] for place in places]
     tables = [_table(some) for some in (cells, [None, *cells[1:]])]
-    assert _are_counted_alike(*tables, 0 if is_batch else "code", names)
+    column = 0 if _get_feature_names(tables[0]) is None else "code"  # batches have names to some versions
+    assert _are_counted_alike(*tables, column, names)
 
 
 @pytest.mark.parametrize("size", [1, 10**17])

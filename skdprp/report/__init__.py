@@ -200,9 +200,11 @@ def _report(estimator, as_known, *, ledger=None):
     fitted = estimator.get("estimator", ()) if isinstance(estimator, Mapping) else [estimator]
     if any(is_watched(one) for root in fitted for _, one in all_held(root, "", seen=set())):
         as_known += (_WATCHED,)
-    stated = [step for root in fitted for step in stated_steps(root)]
-    fits = [id(step) for step in stated if step.guarantee_.per != "transform" or not is_of_library(step)]
-    if len(set(fits)) < len(fits):  # the one before may have had other parameters, or rows instead of persons
+    stated = [one for root in fitted for one in stated_steps(root)]
+    places = Counter(id(step) for step, _ in stated if step.guarantee_.per != "transform" or not is_of_library(step))
+    # The fit before the last may have had other parameters, or rows instead of persons; what is frozen wherever it
+    # stands was fitted once.
+    if any(places[id(step)] > 1 for step, is_frozen in stated if not is_frozen):
         part, not_covered = replace(part, is_known=False), (*not_covered, _TWICE)
     # A sketch of some columns says nothing of the others, and who publishes what transform returns publishes these too.
     sketches = any(charge.per == "transform" for group in part.charges for charge in group)

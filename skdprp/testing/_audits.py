@@ -71,7 +71,7 @@ def _least_delta(epsilon, mu, moves):
     alone.append(laplace_profile(epsilon, scale=1.0, sensitivity=moves.max()))
     # The largest moves together, less what the computation is off by.
     largest = sorted(moves[moves > 0])[-_MOST_TOGETHER:]
-    profiles = tuple(Profile.of(laplace_profile, scale=1.0, sensitivity=move) for move in largest)
+    profiles = tuple(Profile(laplace_profile, (("scale", 1.0), ("sensitivity", move))) for move in largest)
     try:
         return max(*alone, PrivacyLoss(mu=mu, profiles=profiles).profile(epsilon) * (1 - 2.0**-10) - 2.0**-30)
     except ImportError:  # without dp-accounting each is asked alone
