@@ -1,0 +1,263 @@
+"""Attacks on steps in two places, profiles against exact densities, compositions, networks, and what a limit leaves."""
+
+import itertools
+import re
+from contextlib import nullcontext
+
+import numpy as np
+import pytest
+from attacks import X200_UNIFORM, Y200_UNIFORM
+from scipy.special import ndtr
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.validation import validate_data
+
+from skdprp import (
+    DPPCA,
+    AMPClassifier,
+    DPScaler,
+    DPSGDClassifier,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    _noise,
+    privacy_report,
+)
+from skdprp.composition import PrivacyLoss
+from skdprp.guarantee import Adjacency, loss_of
+from skdprp.ledger import LedgerError, entry
+from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
+from skdprp.mechanisms import add_laplace
+from skdprp.mechanisms.objective_perturbation import (
+    objective_perturbation_profile,
+    penalty_for_log_det,
+    product_perturbation_profile,
+)
+
+REPLACED = Adjacency("replace_one")
+
+
+class NoisyRows(TransformerMixin, BaseEstimator):
+    """Laplace noise on the numbers of a row, which are from 0 to 1: another row moves all of them."""
+
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def _states(self, n_columns):
+        return PrivacyGuarantee(n_columns / self.scale, 0.0, adjacency=REPLACED, per="transform")
+
+    def fit(self, X, y=None):
+        """State what a row pays at each transform: as much for each number."""
+        self.guarantee_ = self._states(validate_data(self, X).shape[1])
+        return self
+
+    def transform(self, X):
+        """Release rows."""
+        with entry(self._states(X.shape[1]), "NoisyRows"):
+            return add_laplace(np.clip(X, 0.0, 1.0), self.scale)
+
+
+def first_column(rows):
+    return rows[:, :1]
+
+
+@pytest.mark.parametrize("before", [FunctionTransformer(first_column), DPPCA(1, delta=1e-6)], ids=["function", "PCA"])
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_step_of_ones_own_that_sketches_rows_of_two_widths_in_two_places_is_not_reported_by_its_last_fit(
+    before, is_frozen
+):
+    """Its first release has an epsilon of 5, of five columns; the report counts 1 for each of both."""
+    rows = np.random.default_rng(0).uniform(size=(100, 5))
+    step = NoisyRows().fit(rows)
+    union = make_union(FrozenEstimator(step) if is_frozen else step, make_pipeline(before, step))
+    model = make_pipeline(union, LogisticRegression())
+    with PrivacyLedger() as ledger:
+        model.fit(rows, (rows[:, 0] > 0.5).astype(int))
+    total = privacy_report(model).total
+    assert total is None or total.epsilon >= ledger.total()[0].guarantee.epsilon
+
+
+def test_a_step_that_is_frozen_within_a_grid_search_and_fitted_again_beside_it_is_not_reported_by_its_last_fit():
+    """Released at an epsilon of 50, and then of 1: the private steps alone are said to have 3.7."""
+    with PrivacyLedger() as ledger:
+        step = DPScaler(bounds=(-1, 1), epsilon=50.0, delta=1e-6).fit(X200_UNIFORM)
+        step.set_params(epsilon=1.0)
+        searched = make_pipeline(FrozenEstimator(step), AMPClassifier(classes=[0, 1], delta=1e-6))
+        model = Pipeline([("step", step), ("search", GridSearchCV(searched, {}, cv=KFold(2)))])
+        model.fit(X200_UNIFORM, Y200_UNIFORM)
+    private = privacy_report(model).private
+    assert private is None or private.epsilon >= ledger.total()[0].guarantee.epsilon
+
+
+# What held: profiles, against exact densities of problems with one weight
+
+
+def density(loss, rows, penalty, weights, scale, *, offset=0.0, is_gaussian=True):
+    """Density of the minimiser under a random linear term, for rows (number, label)."""
+    slope, curvature = penalty * weights, np.full_like(weights, penalty)
+    for x, label in rows:
+        labels, scores = np.full_like(weights, label), x * weights + offset
+        slope = slope + x * loss.gradient(labels, scores)
+        curvature = curvature + x * x * loss.hessian(labels, scores)(np.ones_like(weights))
+    if is_gaussian:
+        return np.exp(-(slope**2) / 2 / scale**2) / np.sqrt(2 * np.pi) / scale * curvature
+    return np.exp(-abs(slope) / scale) / 2 / scale * curvature
+
+
+@pytest.mark.parametrize("is_gaussian", [True, False])
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss()], ids=["logistic", "capped"])
+def test_a_fit_whose_offset_is_any_function_of_a_noisy_count_loses_no_more_than_its_profile(
+    loss, adjacency, is_gaussian
+):
+    rng, largest = np.random.default_rng(0), 0.0
+    for log_det in (0.02, 0.3):
+        penalty = penalty_for_log_det(loss, max_norm=1.0, log_det=log_det)
+        scale, count_scale = loss.lipschitz / rng.uniform(0.2, 1.2), 1 / rng.uniform(0.2, 1.2)
+        rows = [(1.0, -1.0)] * int(rng.integers(2))
+        one = [*rows, (1.0, 1.0)]
+        other = [*rows, (-1.0, -1.0)] if adjacency == "replace_one" else rows
+        reach = (2 * loss.lipschitz + (9 if is_gaussian else 30) * scale) / penalty
+        weights, steps = np.linspace(-reach, reach, 6001, retstep=True)
+        z, step = np.linspace(-9.0, 9.0, 91, retstep=True)
+        epsilons, deltas = np.array([0.0, log_det + 0.2, 1.0]), np.zeros((2, 3))
+        for at in z:
+            shifted = at - 1 / count_scale
+            chances = [np.exp(-(u**2) / 2 if is_gaussian else -abs(u)) for u in (shifted, at)]
+            known = {"scale": scale, "offset": -4 * np.tanh(2 * at), "is_gaussian": is_gaussian}
+            p, q = (
+                chance * density(loss, some, penalty, weights, **known)
+                for chance, some in zip(chances, (one, other), strict=True)
+            )
+            p, q = (some * steps * step / (np.sqrt(2 * np.pi) if is_gaussian else 2.0) for some in (p, q))
+            for i, epsilon in enumerate(epsilons):
+                deltas[:, i] += [np.maximum(a - np.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p))]
+        known = {"scale": scale, "lipschitz": loss.lipschitz, "log_det": log_det, "adjacency": adjacency}
+        for epsilon, delta in zip(epsilons, deltas.max(axis=0), strict=True):
+            if is_gaussian:
+                profile = objective_perturbation_profile(epsilon, **known, count_shift=1 / count_scale)
+            else:
+                profile = product_perturbation_profile(epsilon, **known, n_dims=1, count_epsilon=1 / count_scale)
+            largest = max(largest, delta / profile)
+    assert 0.2 < largest < 1.001
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("loss", [LogisticLoss(), CappedLogisticLoss(), HuberHingeLoss()])
+def test_three_problems_of_one_row_lose_no_more_together_than_their_profile(loss, adjacency):
+    """The losses of each, rounded down, are convolved."""
+    step, reach, n_points = 0.004, 16.0, 2**16
+    log_det, scale = 0.05, loss.lipschitz * 1.5
+    penalty = penalty_for_log_det(loss, max_norm=1.0, log_det=log_det)
+    bound = (2 * loss.lipschitz + 12 * scale) / penalty
+    weights, width = np.linspace(-bound, bound, 40_001, retstep=True)
+    spectra = np.ones((2, n_points // 2 + 1), complex)
+    for k in range(3):
+        one = [(1.0, 1.0 if k == 0 else -1.0)]
+        other = [(-1.0, 1.0 if k == 0 else -1.0)] if adjacency == "replace_one" else []
+        p, q = (density(loss, rows, penalty, weights, scale) for rows in (one, other))
+        seen = (p > 1e-290) & (q > 1e-290)
+        for spectrum, (a, b) in zip(spectra, ((p, q), (q, p)), strict=True):
+            places = np.floor((np.log(a[seen] / b[seen]) + reach) / step).astype(int).clip(0)
+            spectrum *= np.fft.rfft(np.bincount(places, a[seen] * width, minlength=n_points), n_points)
+    losses = np.arange(n_points) * step - 3 * reach
+    for epsilon in (0.0, 0.4, 1.0):
+        excess = np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0)
+        delta = max(float(np.fft.irfft(spectrum, n_points) @ excess) for spectrum in spectra)
+        known = {"scale": scale, "lipschitz": loss.lipschitz, "log_det": log_det, "n_outputs": 3}
+        assert delta <= objective_perturbation_profile(epsilon, **known, adjacency=adjacency) * 1.001
+
+
+def test_pure_and_gaussian_releases_compose_to_no_less_than_all_their_outcomes():
+    """Responses of all sizes, and a normal number beside them."""
+    pytest.importorskip("dp_accounting")
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        size = 10 ** rng.uniform(-4, 0.7)
+        epsilons, mu = size * 10 ** rng.uniform(-1.5, 0.3, rng.integers(2, 6)), size * rng.uniform(0.05, 2)
+        loss = PrivacyLoss(mu=mu)
+        for epsilon in epsilons:
+            loss += loss_of(PrivacyGuarantee(epsilon, 0.0, adjacency=REPLACED))
+        for share in (0.0, 0.3, 0.8):
+            exact, bound = 0.0, share * (epsilons.sum() + 3 * mu)
+            for signs in itertools.product((1, -1), repeat=len(epsilons)):
+                left = bound - np.dot(signs, epsilons)
+                chance = np.prod(1 / (1 + np.exp(-np.array(signs) * epsilons)))
+                exact += chance * (ndtr(mu / 2 - left / mu) - np.exp(left) * ndtr(-mu / 2 - left / mu))
+            assert exact <= loss.profile(bound) + 1e-13
+
+
+def test_no_step_of_a_network_moves_further_by_another_person_than_its_noise_is_for(monkeypatch):
+    """Rows of numbers from the least to the largest of float32, persons of several rows, batches, and any weights."""
+    rng, sums, size = np.random.default_rng(4), [], [1.0]
+
+    def _release(values, scale):
+        sums.append(np.array(values, dtype=np.float64).ravel() / scale)
+        values[...] = np.random.default_rng(len(sums)).normal(size=values.shape) * size[0]
+
+    def _draw(shape, scale):
+        return scale * np.random.default_rng(7).normal(size=shape)
+
+    def _sample(number, rate):
+        return np.flatnonzero(np.random.default_rng(len(sums)).random(number) < rate)
+
+    monkeypatch.setattr(_noise, "add_gaussian", _release)
+    monkeypatch.setattr(_noise, "poisson_sample", _sample)
+    monkeypatch.setattr(_noise, "draw_gaussian", _draw)
+    odd, largest = np.array([0, 1e-45, 1e-30, 1, -1e3, 1e19, 3e38, -3e38], dtype=np.float32), 0.0
+    for place in range(21):
+        n_rows, n_classes = int(rng.integers(4, 60)), int(rng.integers(2, 4))
+        model = DPSGDClassifier(
+            hidden_layer_sizes=[(5,), (3, 7), ()][place % 3],
+            activation=["relu", "tanh", "logistic"][rng.integers(3)],
+            max_norm=None,
+            n_epochs=2,
+            batch_size=None if rng.random() < 0.5 else n_rows // 2,
+            classes=range(n_classes),
+            delta=1e-5,
+            learning_rate=float(10 ** rng.uniform(-2, 2)),
+        )
+        size[0] = [1e-3, 1.0, 1e6][rng.integers(3)]
+        rows, labels = rng.normal(size=(n_rows, 2)).astype(np.float32), rng.integers(0, n_classes, n_rows)
+        persons = np.arange(n_rows) // 2
+        released = []
+        for n_more in (0, 3):
+            these, others = rows.copy(), labels.copy()
+            these[:2], others[:2] = rng.choice(odd, (2, 2)), rng.integers(0, n_classes, 2)
+            these = np.vstack([these, rng.choice(odd, (n_more, 2))])
+            others, groups = np.append(others, [0] * n_more), np.append(persons, [0] * n_more)
+            sums.clear()
+            model.fit(these, others, groups=groups)
+            released.append([*sums])
+        moves = [np.linalg.norm(a - b) for a, b in zip(*released, strict=True)]
+        largest = max(largest, max(moves) * model.scale_ / model.sensitivity_ / 2)
+    assert 0.5 < largest < 1 + 2.0**-7
+
+
+def test_what_a_limit_says_is_left_for_a_part_is_what_it_lets_pass():
+    rng, numbers = np.random.default_rng(0), r"\(([\d.e+-]+), ([\d.e+-]+)\)"
+    for _ in range(12):
+        limit = float(10 ** rng.uniform(-1, 1)), float(10 ** rng.uniform(-8, -3))
+        with PrivacyLedger() as ledger:
+            ledger.limit(*limit)
+            for _ in range(rng.integers(1, 5)):
+                epsilon, delta = limit[0] * rng.uniform(0.02, 0.3), limit[1] * rng.uniform(0, 0.3)
+                rows = ledger.part(["train", "test"][rng.integers(2)]) if rng.random() < 0.7 else nullcontext()
+                try:
+                    with rows, entry(PrivacyGuarantee(epsilon, delta, adjacency=REPLACED)):
+                        pass
+                except LedgerError:
+                    continue
+            text = " ".join(repr(ledger).split())
+            left = [("", *re.search(f"left {numbers}", text).groups())]
+            left += [(n, e, d) for e, d, n in re.findall(f", {numbers} for (any part not listed|train|test)", text)]
+            for name, epsilon, _ in left:
+                with ledger.part(name) if name else nullcontext():
+                    fits = [PrivacyGuarantee(float(epsilon) * more, 0.0, adjacency=REPLACED) for more in (1.0, 1.002)]
+                    ledger.check(fits[0])
+                    if fits[0].epsilon > 0:
+                        with pytest.raises(LedgerError):
+                            ledger.check(fits[1])
