@@ -9,6 +9,7 @@ from functools import lru_cache, reduce
 import numpy as np
 
 from ._digits import to_python, with_python_numbers
+from ._noise import SAMPLING_LOSS
 from .mechanisms._numerics import bisect, rounded_up
 from .mechanisms.gaussian_laplace import gaussian_epsilon, gaussian_profile
 
@@ -17,8 +18,8 @@ __all__ = ["PrivacyLoss", "Profile"]
 _NEGLIGIBLE = 1e-16  # of a delta: what a grid leaves out, far below all that anybody asks for
 _LARGEST_REACH = 700.0  # exp of more overflows
 _ROUND_UP = 1 + 2.0**-50  # more than what one sum or square root rounds off
-_NEVER_SAMPLED = 2.0**-224  # the tails beyond the last sample, below 2**-288 for each of 2**64 numbers
-_CELL = 8  # of epsilons, in which one bound on what tails add is that of all
+_TAILS = 2.0**-288  # probability beyond the last sample of one number, see `_noise`
+_CELL = 1  # of epsilons, in which one bound on what tails add is that of all
 _NODES = 513  # of a profile: the dots that are connected
 _FINEST, _COARSEST = 2.0**-9, 2.0**-17  # steps of the grid: of the smallest loss, of all losses together
 _FFT_ERROR = 2.0**-40  # convolutions of up to 2**18 probabilities in double precision, with room to spare
@@ -160,13 +161,15 @@ class PrivacyLoss:
             If there is no closed form and dp-accounting is not installed.
         """
         delta = self._within_reach(epsilon)
-        if self.sampling and delta:  # if it is 0, tails are assumed away in print
-            delta += _never_sampled(_CELL * math.ceil(min(epsilon, _LARGEST_REACH) / _CELL))
+        reach = max(0, math.ceil(min(_LARGEST_REACH, epsilon)))  # in this order nan is no number beyond it
+        tails = self._never_sampled(_CELL * math.ceil(reach / _CELL))
+        if delta and delta + tails > delta:  # if it is 0, tails are assumed away in print
+            delta += tails
             # What tails may add grows with epsilon, while delta decreases: at a smaller one both may be less.
-            for smaller in range(_CELL, math.ceil(min(epsilon, _LARGEST_REACH)), _CELL):
-                if _never_sampled(smaller) >= delta:
+            for smaller in range(_CELL, reach, _CELL):
+                if self._never_sampled(smaller) >= delta:
                     break
-                delta = min(delta, self._within_reach(smaller) + _never_sampled(smaller))
+                delta = min(delta, self._within_reach(smaller) + self._never_sampled(smaller))
         return float(min(1.0, delta))
 
     @with_python_numbers
@@ -208,6 +211,11 @@ class PrivacyLoss:
         delta = self._ideal_profile(epsilon - 2 * self.sampling) + self.failure_probability
         return float(np.exp(self.sampling) * delta * _ROUND_UP)
 
+    def _never_sampled(self, epsilon):
+        """Bound what tails add to a delta, beyond which one of two neighbours is never released."""
+        n_sampled = 1 + self.sampling / SAMPLING_LOSS
+        return bool(self.sampling) * n_sampled * _TAILS * (1 + math.exp(min(epsilon, _LARGEST_REACH)))
+
     def _ideal_profile(self, epsilon):
         """Delta of noise that is sampled exactly, at any epsilon, also a negative one."""
         if self.method == "privacy loss distribution":
@@ -222,11 +230,6 @@ class PrivacyLoss:
 def largest_profile(epsilon, *, losses):
     """Profile of releases of which a neighbour changes one at most: the largest of all."""
     return max(loss.profile(epsilon) for loss in losses)
-
-
-def _never_sampled(epsilon):
-    """Bound what tails add to a delta, beyond which one of two neighbours is never released."""
-    return _NEVER_SAMPLED * (1 + math.exp(min(epsilon, _LARGEST_REACH)))
 
 
 def _mirrored(epsilon, delta):
