@@ -19,7 +19,6 @@ _NEGLIGIBLE = 1e-16  # of a delta: what a grid leaves out, far below all that an
 _LARGEST_REACH = 700.0  # exp of more overflows
 _ROUND_UP = 1 + 2.0**-50  # more than what one sum or square root rounds off
 _TAILS = 2.0**-288  # probability beyond the last sample of one number, see `_noise`
-_CELL = 1  # of epsilons, in which one bound on what tails add is that of all
 _NODES = 513  # of a profile: the dots that are connected
 _FINEST, _COARSEST = 2.0**-9, 2.0**-17  # steps of the grid: of the smallest loss, of all losses together
 _FFT_ERROR = 2.0**-40  # convolutions of up to 2**18 probabilities in double precision, with room to spare
@@ -162,11 +161,11 @@ class PrivacyLoss:
         """
         delta = self._within_reach(epsilon)
         reach = max(0, math.ceil(min(_LARGEST_REACH, epsilon)))  # in this order nan is no number beyond it
-        tails = self._never_sampled(_CELL * math.ceil(reach / _CELL))
+        tails = self._never_sampled(reach)  # of all epsilons up to the next whole number, so that deltas decrease there
         if delta and delta + tails > delta:  # if it is 0, tails are assumed away in print
             delta += tails
             # What tails may add grows with epsilon, while delta decreases: at a smaller one both may be less.
-            for smaller in range(_CELL, reach, _CELL):
+            for smaller in range(1, reach):
                 if self._never_sampled(smaller) >= delta:
                     break
                 delta = min(delta, self._within_reach(smaller) + self._never_sampled(smaller))

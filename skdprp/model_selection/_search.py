@@ -49,7 +49,6 @@ from ..mechanisms import gaussian_scale, private_search_trial, sampled_target, s
 from ..report import AS_PLANNED, NO_GROUPS
 from ..report._data_independent import is_data_independent
 from ..report._rehearsal import (
-    LAZY,
     PublicFacts,
     fit_transform,
     in_private,
@@ -96,6 +95,7 @@ _NEEDS_ACCOUNTING = (
 _BEFORE = "X, as it comes to {},"
 _POINTS = 2.0**20  # of the score of one row: sums of whole points are exact
 _LOSSES = ("neg_log_loss", "neg_mean_squared_error")
+_LAZY = "X is a dask collection, and a search holds rows out by their places: compute X and y."
 _LARGEST_LOG_LOSS = 4.0  # that of a probability of 0.02
 _THE_LABELS = "the set of labels"
 _NOT_COVERED = (
@@ -419,7 +419,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     def _validate(self, X, y):
         """Check rows as their first step will, and labels or targets, which are returned."""
         if is_lazy(X):
-            raise TypeError(LAZY)
+            raise TypeError(_LAZY)
         classifies = is_classifier(self.estimator)
         y = without_values(of_one_type, y, name="y") if classifies else y
         if options := self._options_of_rows():

@@ -98,6 +98,7 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     known here holds private ones, or a function applies them; or where a sketch was given lazy rows in this process,
     which each step that looks at the sketches computes again, with new noise. A sketch that was fitted before with
     other parameters has no total, but where it was cloned to be fitted, as a column transformer or an ensemble does.
+    Nor has a private step that stands in two places, unless it is frozen in both: of its fits the last alone is known.
 
     **Rows that are written over.** Where others see the rows, too, or they come again (in branches, in a search, in a
     FunctionTransformer that checks its inverse), there is no total if a step, or what it holds, says by a parameter

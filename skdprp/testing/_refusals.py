@@ -19,6 +19,7 @@ from ._storage import indistinct
 from ._tape import same_tape
 
 _CALLER = "<the line that calls>"
+_OF_OTHERS = (DeprecationWarning, FutureWarning, PendingDeprecationWarning)  # which point at other packages
 
 
 def _parameters_without_guarantee_are_refused(case):
@@ -70,12 +71,7 @@ def _warnings_point_at_the_caller(case):
     ]
     for call in calls:
         usual = _warned(call, case, case.data)
-        future = (
-            DeprecationWarning,
-            FutureWarning,
-            PendingDeprecationWarning,
-        )  # of other packages
-        strange = [one for one in usual if one.filename != _CALLER and not issubclass(one.category, future)]
+        strange = [one for one in usual if one.filename != _CALLER and not issubclass(one.category, _OF_OTHERS)]
         if strange:
             where = f"{strange[0].filename}:{strange[0].lineno}"
             return f'warns "{strange[0].message}" at {where}: choose a stacklevel that reaches the line that called.'
