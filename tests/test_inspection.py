@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from matplotlib.cbook import pts_to_poststep
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.ensemble import BaggingClassifier
 from sklearn.exceptions import NotFittedError
@@ -385,7 +386,18 @@ def test_profile_meets_the_target():
     np.testing.assert_allclose(display.deltas[below], exact, rtol=0.05)  # the slack for rounding is paid for
     assert np.all(np.diff(display.deltas) < 0)
     frame = display.frame()
-    assert list(frame.columns) == ["guarantee", "epsilon", "delta"] and len(frame) == 121
+    assert list(frame.columns) == ["guarantee", "epsilon", "delta"] and len(frame) == 241
+
+
+@pytest.mark.parametrize("epsilons", [None, [0.5, 1.0, 2.0], [0.5, 2.0]])
+def test_a_drawn_profile_is_nowhere_below_the_profile(epsilons):
+    guarantee = guarantee_of(DPOPORP(2))
+    line = PrivacyProfileDisplay.from_guarantee(guarantee, epsilons=epsilons).plot().line_
+    assert line.get_drawstyle() == "steps-post"
+    at, deltas = pts_to_poststep(*line.get_data())
+    between = np.geomspace(at[0], at[-1], 1000)[:-1]
+    drawn = deltas[np.searchsorted(at, between, side="right") - 1]
+    assert np.all(drawn >= [guarantee.profile(float(epsilon)) for epsilon in between])
 
 
 def test_profile_display_of_an_estimator():

@@ -323,6 +323,31 @@ def test_it_is_a_pipeline_like_any_other():
     assert cross_val_predict(model, X, y).shape == (600,)
 
 
+@pytest.mark.parametrize("output", ["pandas", "polars", "default"])
+@pytest.mark.parametrize("numbers", ["bins", "scaled"])
+def test_no_missing_cell_decides_how_columns_become_a_frame_of_another_kind(output, numbers):
+    columns = {"age": pl.Series([30, 40, 50, 60]), "smokes": pl.Series([True, False, True, False])}
+    whole = pl.DataFrame(columns)
+    with_missing = whole.with_columns(smokes=pl.Series([None, False, True, False], dtype=pl.Boolean))
+    known = {"bounds": {"age": (0, 100)}, "categories": {"smokes": [False, True]}, "numbers": numbers}
+    preprocessor = make_table_preprocessor(**known).set_output(transform=output)
+    rows, others = (np.asarray(clone(preprocessor).fit_transform(one)) for one in (whole, with_missing))
+    assert rows.dtype == others.dtype == float
+    np.testing.assert_array_equal(rows[1:], others[1:])
+    assert isinstance(preprocessor.fit(whole).named_steps["table"].transform(with_missing), pl.DataFrame)
+
+
+def test_no_cell_is_quoted_where_a_frame_becomes_one_of_another_kind():
+    odd = pd.DataFrame({"age": [30.0, 40.0], "code": pd.Series([101, "odd cell"], dtype=object)})
+    known = {"bounds": {"age": (0, 100)}, "categories": {"code": ["101", "102"]}}
+    rows = [
+        np.asarray(make_table_preprocessor(**known).set_output(transform=output).fit_transform(odd))
+        for output in ("default", "pandas", "polars")
+    ]
+    np.testing.assert_array_equal(rows[0], rows[1])
+    np.testing.assert_array_equal(rows[0], rows[2])
+
+
 def test_the_same_table_in_other_types_gives_the_same_rows():
     pl = pytest.importorskip("polars")
     X, _ = people()

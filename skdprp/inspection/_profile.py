@@ -82,7 +82,7 @@ class PrivacyProfileDisplay:
         guarantee : PrivacyGuarantee
             ``guarantee_`` of a fitted estimator, or what `compose` returned.
         epsilons : array-like of float or None, default=None
-            Where to compute; None is 121 values from a twentieth to three times the guarantee's epsilon, with it among
+            Where to compute; None is 241 values from a twentieth to three times the guarantee's epsilon, with it among
             them.
         label : str or None, default=None
             Name; None is the guarantee's repr.
@@ -98,7 +98,7 @@ class PrivacyProfileDisplay:
             of differential privacy.
         """
         if epsilons is None:
-            epsilons = guarantee.epsilon * np.append(1.0, np.geomspace(0.05, 3.0, 120))
+            epsilons = guarantee.epsilon * np.append(1.0, np.geomspace(0.05, 3.0, 240))
         epsilons = increasing(epsilons)
         return cls(
             epsilons=epsilons,
@@ -175,7 +175,9 @@ class PrivacyProfileDisplay:
         drawn = len(curves(ax))
         apart = 0.2 * (drawn % len(MARKERS) + 0.5) / len(MARKERS), 0.2
         named = legend_label(label, self.hides) + self.void if label else self.label
-        style = next_style(ax, self.hides) | {"label": named, "markevery": apart} | line_options
+        # Between two points the delta is at most that of the first: a straight line could pass below the profile.
+        steps = {"drawstyle": "steps-post", "label": named, "markevery": apart}
+        style = next_style(ax, self.hides) | steps | line_options
         # A delta of 0 has no place on a logarithmic scale: the curve leaves it at the bottom.
         (self.line_,) = ax.plot(self.epsilons, np.maximum(self.deltas, np.finfo(float).tiny), **style)
         at_target = {"color": self.line_.get_color(), "linestyle": "none", "clip_on": False, "zorder": 3}

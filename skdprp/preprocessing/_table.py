@@ -183,7 +183,7 @@ def _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill):
             )
 
 
-class TableColumns(TransformerMixin, BaseEstimator):
+class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
     """Take columns of a dataframe by their names, and refuse one that has others, or other types.
 
     Names and types are public, what is in the columns is not, and nothing is learned but the names.
@@ -220,6 +220,14 @@ class TableColumns(TransformerMixin, BaseEstimator):
         if hasattr(X, "iloc"):
             return X.astype(dict.fromkeys(whole, "float64")) if whole else X
         return X.with_columns(X[name].cast(sys.modules["polars"].Float64) for name in whole)
+
+    def set_output(self, *, transform=None):
+        """Return the same kind of dataframe in any case.
+
+        scikit-learn makes pandas of polars, and polars of pandas, by the values: one missing cell would decide the
+        types of all columns, and an odd one would stand in an error.
+        """
+        return self
 
     def get_feature_names_out(self, input_features=None):
         """Name the columns that were taken."""

@@ -31,7 +31,9 @@ AS_PLANNED = (
     "each step returns as many columns as it did for the few rows that were tried for this report",
 )
 NO_GROUPS = "no step is given groups"
-_TWICE = "a private step stands in two places, and is known by its last fit alone: give each place a step of its own"
+_TWICE = (
+    "a private step stands in two places, and is known by its last fit or call alone: give each place a step of its own"
+)
 _WATCHED = "callbacks publish nothing of what they see, and neither do pickles, which hold them"
 _THESE_GROUPS = "each step that takes groups is given those given here"
 
@@ -98,7 +100,8 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     known here holds private ones, or a function applies them; or where a sketch was given lazy rows in this process,
     which each step that looks at the sketches computes again, with new noise. A sketch that was fitted before with
     other parameters has no total, but where it was cloned to be fitted, as a column transformer or an ensemble does.
-    Nor has a private step that stands in two places, unless it is frozen in both: of its fits the last alone is known.
+    Nor has a private step that stands in two places, unless it is frozen in both and releases at its fit, or is a
+    sketch of this library: of its fits, or of its calls, the last alone is known.
 
     **Rows that are written over.** Where others see the rows, too, or they come again (in branches, in a search, in a
     FunctionTransformer that checks its inverse), there is no total if a step, or what it holds, says by a parameter
@@ -204,8 +207,8 @@ def _report(estimator, as_known, *, ledger=None):
     stated = [one for root in fitted for one in stated_steps(root)]
     places = Counter(id(step) for step, _ in stated if step.guarantee_.per != "transform" or not is_of_library(step))
     # The fit before the last may have had other parameters, or rows instead of persons; what is frozen wherever it
-    # stands was fitted once.
-    if any(places[id(step)] > 1 for step, is_frozen in stated if not is_frozen):
+    # stands was fitted once. A guarantee of a transform may be of the last call alone.
+    if any(places[id(step)] > 1 for step, frozen in stated if not frozen or step.guarantee_.per == "transform"):
         part, not_covered = replace(part, is_known=False), (*not_covered, _TWICE)
     # A sketch of some columns says nothing of the others, and who publishes what transform returns publishes these too.
     sketches = any(charge.per == "transform" for group in part.charges for charge in group)
