@@ -96,11 +96,11 @@ def accuracy(n_samples, n_weights, clip, unit=Unit.ROW):
     the sum of the weighted norms, by blocks of B rows and compensated sums of these: their number does not matter.
     """
     residual = (n_weights + 4) * (_LARGEST_WEIGHTS + 1)
-    n_additions = n_samples if unit == Unit.ROW else block_rows(n_weights) + 4
+    n_additions = n_samples if unit == Unit.ROW else _rows_of_a_block(n_weights) + 4
     return _UNIT * n_samples * (residual + clip * (n_additions + n_weights + 24))
 
 
-def block_rows(n_weights):
+def _rows_of_a_block(n_weights):
     """How many rows are multiplied at once."""
     return max(1, _BLOCK_ENTRIES // n_weights)
 
@@ -118,7 +118,7 @@ def descend(X, constant, targets, descent, row_weights=None):
             (X[rows], np.sqrt(row_norms(X[rows], squared=True) + constant**2), targets[rows]),
             1.0 if row_weights is None else row_weights[rows, None],
         )
-        for rows in gen_batches(X.shape[0], block_rows(shape[0]))
+        for rows in gen_batches(X.shape[0], _rows_of_a_block(shape[0]))
     ]
     for step in range(N_STEPS):
         ahead = _projected(weights + descent.momentum * move)  # Nesterov's momentum
