@@ -3,11 +3,13 @@
 import itertools
 import re
 from contextlib import nullcontext
+from itertools import pairwise
 
 import numpy as np
 import pytest
 from attacks import X200_UNIFORM, Y200_UNIFORM
-from scipy.special import ndtr
+from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -24,9 +26,10 @@ from skdprp import (
     PrivacyGuarantee,
     PrivacyLedger,
     _noise,
+    compose,
     privacy_report,
 )
-from skdprp.composition import PrivacyLoss
+from skdprp.composition import PrivacyLoss, Profile, approximate_profile
 from skdprp.guarantee import Adjacency, loss_of
 from skdprp.ledger import LedgerError, entry
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
@@ -261,3 +264,48 @@ def test_what_a_limit_says_is_left_for_a_part_is_what_it_lets_pass():
                     if fits[0].epsilon > 0:
                         with pytest.raises(LedgerError):
                             ledger.check(fits[1])
+
+
+@pytest.mark.parametrize(("epsilon", "count"), [(0.01, 1000), (0.01, 10_000), (0.3, 1000), (1.0, 500), (20.0, 5)])
+def test_many_equal_responses_compose_to_no_less_than_their_binomial(epsilon, count):
+    pytest.importorskip("dp_accounting")
+    ones = np.arange(count + 1)
+    logs = gammaln(count + 1) - gammaln(ones + 1) - gammaln(count - ones + 1)
+    logs = logs - ones * np.log1p(np.exp(-epsilon)) - (count - ones) * np.log1p(np.exp(epsilon))
+    losses = (2 * ones - count) * epsilon
+    total = compose(*[PrivacyGuarantee(epsilon, 0.0, adjacency=Adjacency("replace_one"))] * count)
+    for deviations in range(8):
+        at = count * epsilon * np.tanh(epsilon / 2) + deviations * epsilon * count**0.5
+        beyond = losses > at
+        if beyond.any():
+            exact = np.exp(logsumexp(logs[beyond] + np.log(-np.expm1(at - losses[beyond]))))
+            assert exact <= total.loss.profile(float(at))
+
+
+def _gaussian(epsilon, mu):
+    return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon + norm.logcdf(-mu / 2 - epsilon / mu))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_responses_and_a_normal_of_any_sizes_compose_to_no_less_than_all_their_outcomes(seed):
+    """Ratios from 1e-6 to 16, and epsilons from 1e-5 to 50 beside each other."""
+    pytest.importorskip("dp_accounting")
+    rng = np.random.default_rng(seed)
+    mu, sizes = float(10 ** rng.uniform(-6, 1.2)), (10 ** rng.uniform(-5, 1.7, rng.integers(1, 5))).tolist()
+    loss = PrivacyLoss(mu=mu, profiles=tuple(Profile.of(approximate_profile, epsilon0=size) for size in sizes))
+    losses, shares = np.zeros(1), np.ones(1)
+    for size in sizes:
+        losses = np.append(losses + size, losses - size)
+        shares = np.append(shares / (1 + np.exp(-size)), shares / (1 + np.exp(size)))
+    for epsilon in (0.0, float(max(sizes)), float(rng.uniform(0, sum(sizes) + mu**2 + 3 * mu))):
+        exact = shares @ [_gaussian(epsilon - one, mu) for one in losses]
+        assert exact <= loss.profile(epsilon) * (1 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize("mu", [1e-3, 0.1, 1.0, 5.0, 10.0, 20.0, 38.0, 60.0])
+def test_deltas_of_sampled_noise_fall_and_are_never_below_what_tails_tell(mu):
+    """Noise never passes 38.5 deviations, so that neighbours have outputs of their own."""
+    loss = PrivacyLoss(mu=mu, sampling=2 * 2.0**-31)
+    deltas = [loss.profile(float(epsilon)) for epsilon in (*range(0, 120, 3), 500, 699, 700, 701, 1e4, 1e9, np.inf)]
+    assert all(one >= other for one, other in pairwise(deltas))
+    assert min(deltas) >= np.exp(log_ndtr(mu - 38.5)) * (1 - 1e-9)

@@ -14,10 +14,12 @@ from attacks import PURE, X12_4, X60, Y12, publish, publish_once, small_sketch
 from scipy.special import expit, ndtri
 
 from skdprp import (
+    DPOPORP,
     AMPClassifier,
     DPHistograms,
     DPMoments,
     DPRidge,
+    DPSignOPORP,
     PrivacyGuarantee,
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
@@ -340,3 +342,43 @@ def test_the_price_of_a_search_dominates_its_profile(n_trials, distance):
             at = mpmath.mpf(float(epsilon))
             gaussian = mpmath.ncdf(ratio / 2 - at / ratio) - mpmath.exp(at) * mpmath.ncdf(-ratio / 2 - at / ratio)
             assert coins + (1 - mpmath.mpf(coins)) * gaussian >= loss.profile(float(epsilon)) * (1 - 1e-12)
+
+
+NESTED = ["coordinate", "l1", "l2"]
+
+
+def sketches_of_all_neighbours():
+    """Sketches for changes of three kinds and three sizes."""
+    for size in (0.5, 1.0, 2.0):
+        for adjacency in NESTED:
+            method = "smooth" if adjacency == "coordinate" else "laplace"
+            yield DPSignOPORP(2, max_change=size, adjacency=adjacency, method=method)
+            if adjacency != "coordinate":
+                yield DPOPORP(2, max_change=size, adjacency=adjacency)
+
+
+def test_a_limit_takes_no_sketch_that_hides_less_than_its_neighbours():
+    """Of 135 pairs of a limit and a sketch those are taken whose neighbours are a part of the sketch's."""
+    rows = np.zeros((2, 3))
+    for relation in NESTED:
+        for bound in (0.5, 1.0, 2.0):
+            for sketch in sketches_of_all_neighbours():
+                hidden = sketch.fit(rows).guarantee_.adjacency
+                is_wider = NESTED.index(hidden.relation) >= NESTED.index(relation) and hidden.bound >= bound
+                with PrivacyLedger() as ledger:
+                    ledger.limit(1.0, 1e-6, adjacency=Adjacency(relation, bound))
+                    if is_wider:
+                        sketch.transform(rows)
+                    else:
+                        with pytest.raises(LedgerError):
+                            sketch.transform(rows)
+
+
+def test_a_total_of_two_sketches_is_for_neighbours_of_both():
+    """The narrower kind, and the smaller size."""
+    stated = [sketch.fit(np.zeros((1, 3))).guarantee_ for sketch in sketches_of_all_neighbours()]
+    for one in stated:
+        for other in stated:
+            total = compose(one, other).adjacency
+            for part in (one.adjacency, other.adjacency):
+                assert NESTED.index(part.relation) >= NESTED.index(total.relation) and part.bound >= total.bound

@@ -12,14 +12,16 @@ import mpmath
 import numpy as np
 import pandas as pd
 import pytest
-from attacks import SPHERICAL, X12, Y12
+from attacks import SPHERICAL, X12, X200_UNIFORM, Y12, Y200_UNIFORM
 from scipy.special import expit, gammaln, ndtr
 from scipy.stats import binom, chi2, gamma, norm
+from sklearn import config_context
 from sklearn.base import clone
 
 from skdprp import (
     AMPClassifier,
     DPRandomProjection,
+    DPRidge,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -528,3 +530,38 @@ def test_totals_of_searches_are_those_of_searches_and_not_of_their_trials(n_sear
     exact = sums @ np.maximum(-np.expm1(np.minimum(total.epsilon - loss, 0.0)), 0.0)
     assert exact <= total.delta
     assert total.loss.profile(total.epsilon) <= total.delta * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("power", [-120, -3, 40, 150])
+def test_noise_follows_the_unit_of_the_data_to_the_last_digit_from_one_end_of_floats_to_the_other(power):
+    """A unit that is a power of two changes no digit of a scale but its exponent."""
+    unit, shape, options = 2.0**power, (1000, 7), {"epsilon": 0.7, "delta": 1e-6, "classes": [0, 1]}
+
+    def scales(unit):
+        linear = {**options, "max_norm": unit}
+        bounded = {"max_norm": unit, "target_bounds": (-unit, unit), "delta": 1e-6}
+        models = [
+            *(AMPClassifier(**linear, noise=noise) for noise in ("gaussian", "product")),
+            *(AMPClassifier(**linear, loss="huber_hinge", adjacency=one) for one in ("replace_one", "add_remove")),
+            DPSGDClassifier(**linear, batch_size=None),
+        ]
+        found = [model._calibration_of(shape, np.dtype(float), 2).fitted["scale_"] / unit for model in models]
+        output = ProductNoiseOutputPerturbation(**linear)._calibration_of(shape, np.dtype(float), 2)
+        ridges = [DPRidge(**bounded, mechanism=name) for name in ("moments", "descent", "projection")]
+        found += [ridge._calibration_of(shape, np.dtype(float), 1).fitted["scale_"] for ridge in ridges]
+        return [*found, output.fitted["scale_"] * unit]
+
+    np.testing.assert_allclose(scales(unit), scales(1.0), rtol=1e-9)
+
+
+def test_no_configuration_of_scikit_learn_lets_a_parameter_pass_that_noise_was_not_made_for():
+    wrong = [
+        {"max_norm": np.nan}, {"max_norm": -1.0}, {"max_norm": np.inf}, {"epsilon": -1.0}, {"epsilon": np.nan},
+        {"delta": 2.0}, {"delta": np.nan}, {"adjacency": "l1"}, {"adjacency": "entry"},
+    ]  # fmt: skip
+    kinds = [AMPClassifier, ProductNoiseOutputPerturbation, DPSGDClassifier]
+    with config_context(skip_parameter_validation=True):
+        for kind in kinds:
+            for options in wrong:
+                with pytest.raises(ValueError):
+                    kind(classes=[0, 1], **options).fit(X200_UNIFORM, Y200_UNIFORM)

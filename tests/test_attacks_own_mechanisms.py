@@ -16,7 +16,10 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, RegressorMixin, TransformerMixin
 from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.pipeline import make_pipeline
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skdprp import (
@@ -29,6 +32,7 @@ from skdprp import (
     DPRidge,
     DPScaler,
     PrivacyGuarantee,
+    PrivacyLedger,
     PublicScaler,
     _noise,
     add_moments,
@@ -41,6 +45,7 @@ from skdprp._noise import is_seeded
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
 from skdprp.mechanisms import add_laplace, gaussian_profile
+from skdprp.random_projection import make_projection
 from skdprp.testing import _private_checks, check_private_estimator
 from skdprp.testing._audits import _pairs_of_stranger
 from skdprp.testing._case import Case
@@ -541,3 +546,56 @@ def test_sums_and_files_of_moments_keep_the_marks_of_each(tmp_path):
         model = DPRidge(target_bounds=(0, 1)).fit_moments(moments)
         assert "epsilon is at least 3" in moments.guarantee.violation
         assert privacy_report(model).total is None
+
+
+class StatedAtEachTransform(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+    """A row replaced moves all of its numbers, each between 0 and 1."""
+
+    def __init__(self, scale=1.0):
+        self.scale = scale
+
+    def _stated(self, X):
+        return PrivacyGuarantee(X.shape[1] / self.scale, 0.0, adjacency=Adjacency("replace_one"), per="transform")
+
+    def fit(self, X, y=None):
+        self.guarantee_ = self._stated(X)
+        return self
+
+    def transform(self, X):
+        self.guarantee_ = self._stated(X)
+        with entry(self.guarantee_, "StatedAtEachTransform"):
+            return add_laplace(np.clip(X, 0.0, 1.0), self.scale)
+
+
+def _first(X):
+    return X[:, :1]
+
+
+def test_a_step_that_is_frozen_in_two_places_and_stated_at_each_transform_is_not_reported_by_its_last():
+    rows = np.random.default_rng(0).uniform(size=(100, 5))
+    step = FrozenEstimator(StatedAtEachTransform().fit(rows))
+    union = make_union(step, make_pipeline(FunctionTransformer(_first), step))
+    model = make_pipeline(union, LogisticRegression())
+    with PrivacyLedger() as ledger:
+        total = privacy_report(model.fit(rows, np.arange(100) % 2)).total
+    assert total is None or total.epsilon >= sum(one.guarantee.epsilon for one in ledger.entries) == 6.0
+
+
+def test_norms_of_projections_are_those_of_what_they_project():
+    """Rows, columns, both norms and the reach, of 200 draws of seven kinds."""
+    rng = np.random.RandomState(0)
+    kinds = ["rademacher", "gaussian", "uniform", "very_sparse", "count_sketch", "oporp", "identity"]
+    for i in range(200):
+        n_features, n_components = rng.choice([1, 2, 3, 16, 63, 65, 200]), rng.choice([1, 2, 7, 9, 64, 65, 129])
+        kind, density = kinds[i % 7], rng.choice([1.0, 0.3, 0.01])
+        n_components = n_features if kind == "identity" else n_components
+        options = {"density": density} if kind == "very_sparse" else {}
+        W = make_projection(kind, int(n_features), int(n_components), rng, **options)
+        matrix = W.project(np.eye(n_features))
+        assert np.allclose(matrix, W.project(sp.csr_array(np.eye(n_features))), rtol=1e-13, atol=1e-13)
+        least = 1 - 1e-13
+        assert W.row_norm(1) >= abs(matrix).sum(axis=1).max() * least
+        assert W.row_norm(2) >= np.linalg.norm(matrix, axis=1).max() * least
+        assert W.spectral_norm() >= np.linalg.norm(matrix, 2) * least
+        assert (W.column_max() >= abs(matrix).max(axis=0) * least).all()
+        assert W.n_reached() >= (matrix != 0).sum(axis=1).max()

@@ -1,6 +1,7 @@
 """Attacks on what the pages of the documentation say: of neighbours, of noise, and of mechanisms of one's own."""
 
 import collections
+import inspect
 import itertools
 import random
 import re
@@ -16,7 +17,7 @@ from sklearn.base import clone
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import Normalizer
 
-from skdprp import DPOPORP, DPSignOPORP, ProductNoiseOutputPerturbation
+from skdprp import DPOPORP, DPSignOPORP, PrivacyLedger, ProductNoiseOutputPerturbation
 from skdprp.mechanisms import classic_gaussian_scale, gaussian_profile, gaussian_scale, spherical_scale
 from skdprp.metrics import dp_confusion_matrix
 from skdprp.testing import reproducible_noise
@@ -215,3 +216,21 @@ def test_the_shape_of_the_noisy_confusion_matrix_of_the_page_does_not_depend_on_
             warnings.simplefilter("ignore")
             shapes.add(eval(code, {"dp_confusion_matrix": dp_confusion_matrix, **names}).score.shape)
     assert len(shapes) == 1
+
+
+@pytest.mark.parametrize("page", ["examples/plot_sparse_text.py", "doc/choose.rst"])
+def test_pages_that_count_what_one_word_moves_say_that_some_words_are_several(page):
+    """Those with hyphens or dots, such as array-like and numpy.linalg.svd, which are two and three tokens."""
+    words = HashingVectorizer(norm=None, n_features=2**20)
+    one, other = words.transform(["see the function below", "see the numpy.linalg.svd function below"]).sign().toarray()
+    assert abs(one - other).sum() == 3
+    text = re.sub(r"\s+#?\s*", " ", (Path(__file__).parents[1] / page).read_text(encoding="utf-8"))
+    says = re.search(r"[^.]*(a word once more|a word by another)", text)
+    assert says is None or "token" in text or "hyphen" in text
+
+
+def test_the_command_and_the_package_do_not_rest_on_assertions_or_docstrings():
+    """Python leaves both out where it is told to."""
+    root = Path(inspect.getfile(PrivacyLedger)).parents[1]
+    lines = [line for path in root.rglob("*.py") for line in path.read_text(encoding="utf-8").splitlines()]
+    assert not [line for line in lines if re.match(r"\s*assert\b", line)]

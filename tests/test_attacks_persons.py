@@ -2,18 +2,34 @@
 
 import math
 import re
+import warnings
+from random import Random
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from attacks import X60, total_of
+from attacks import X60, X200_UNIFORM, total_of
 from sklearn import config_context
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit
-from sklearn.pipeline import make_pipeline
+from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingRegressor
+from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit, KFold
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection, johnson_lindenstrauss_min_dim
 
-from skdprp import DPPCA, DPMoments, DPRidge, DPSGDClassifier, PrivacyLedger, _noise, _persons, privacy_report
+from skdprp import (
+    DPPCA,
+    DPMoments,
+    DPRidge,
+    DPScaler,
+    DPSGDClassifier,
+    PrivacyLedger,
+    PublicScaler,
+    _noise,
+    _persons,
+    compose,
+    privacy_report,
+)
 from skdprp.ledger import LedgerError
 from skdprp.linear_model import _base
 from skdprp.testing._tape import tape_of
@@ -338,3 +354,56 @@ def test_persons_of_several_parts_pass_no_limit_by_one_part_each():
         with ledger.part("last"), pytest.raises(LedgerError):
             model.fit(X60[30:], X60[30:, 0], groups=groups[30:])
     assert len(ledger.entries) == 1
+
+
+def _asks(random, step):
+    return step.set_fit_request(groups=random.random() < 0.7)
+
+
+def _prepared(random, depth=0):
+    kind = random.randrange(5)
+    if kind == 0:
+        return PublicScaler((-1, 1))
+    if kind == 1:
+        return DPScaler(bounds=(-1, 1), epsilon=0.5, delta=1e-6)
+    if kind == 2 and not depth:
+        return FeatureUnion([("a", _prepared(random, 1)), ("b", _prepared(random, 1))])
+    if kind == 3 and not depth:
+        branches = [("a", _prepared(random, 1), [0, 1]), ("b", _prepared(random, 1), [2])]
+        return ColumnTransformer(branches, sparse_threshold=0)
+    return _asks(random, DPPCA(1, epsilon=random.choice([0.5, 1.0]), delta=1e-6))
+
+
+def _routed(random):
+    options = {"target_bounds": (-1, 1), "delta": 1e-6, "mechanism": "moments", "epsilon": random.choice([0.5, 2.0])}
+    model = _asks(random, DPRidge(**options))
+    if random.random() < 0.7:
+        model = Pipeline([("before", _prepared(random)), ("model", model)])
+    kind = random.randrange(4)
+    if kind == 0:
+        return VotingRegressor([("a", model), ("b", clone(model))])
+    if kind == 1:
+        return GridSearchCV(model, {}, cv=random.choice([GroupKFold(3, shuffle=True), KFold(3)]))
+    return model
+
+
+def test_no_total_of_routed_groups_is_for_persons_where_one_fit_was_for_rows_or_less_than_the_entries():
+    """200 rows of 100 persons; each step asks for groups or does not."""
+    persons, n_totals = np.repeat(np.arange(100), 2), 0
+    with config_context(enable_metadata_routing=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(60):
+            model = _routed(Random(seed))
+            with PrivacyLedger() as ledger:
+                try:
+                    model.fit(X200_UNIFORM, X200_UNIFORM[:, 0], groups=persons)
+                except TypeError:  # nothing asks for groups
+                    continue
+            guarantees = [one.guarantee for one in ledger.entries]
+            if (total := privacy_report(model).private) is None:
+                continue
+            n_totals += 1
+            assert "person" not in total.unit or all("person" in one.unit for one in guarantees)
+            if not isinstance(model, GridSearchCV):
+                assert compose(*guarantees).epsilon <= total.epsilon * (1 + 1e-9)
+    assert n_totals > 20
