@@ -265,12 +265,19 @@ def public_numbers(n_rows, n_columns):
 
 def validate_schema(estimator, X, *, reset):
     """Take over, or compare, the number and the names of the columns of a table, whatever is in it."""
+    check_collected(X)
     options = {"skip_check_array": True}
     if not is_frame(X):  # which has two dimensions anyway
         if not sp.issparse(X):
             _kinds_of_cells(X)
         options = {"dtype": None, "accept_sparse": True, "ensure_all_finite": False}
     without_values(validation.validate_data, estimator, X, reset=reset, **options)
+
+
+def check_collected(X):
+    """Refuse what polars has not computed yet, and would compute again each time that it is looked at."""
+    if type(X).__name__ == "LazyFrame" and hasattr(X, "collect_schema"):
+        raise TypeError("X is a LazyFrame of polars: pass its rows, X.collect().")
 
 
 def is_frame(X):
@@ -291,6 +298,7 @@ def _canonical(X):
         return X
     if sp.issparse(X):
         return without_values(canonical_csr, X)
+    check_collected(X)
     # numpy takes them for the number of their ticks, and what is missing for the least of all numbers, -2^63.
     kinds = _kinds_of_cells(X)
     if _has_times(kinds):

@@ -430,6 +430,13 @@ def test_missing_values_are_refused_whatever_scikit_learn_assumes(estimator):
 
 
 @every
+def test_what_polars_has_not_computed_is_refused_with_what_to_write(estimator):
+    X, y = pl.DataFrame(ROWS, orient="row"), labels(estimator)
+    for method, data in calls(clone(estimator).fit(X, y), X.lazy(), y):
+        assert "pass its rows, X.collect()" in str(refusal(method, *data))
+
+
+@every
 def test_parameters_are_checked_whatever_scikit_learn_is_told_to_skip(estimator):
     """A configuration of scikit-learn switches off its checks of parameters, on which the noise rests."""
     y = labels(estimator)

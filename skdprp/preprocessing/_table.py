@@ -12,7 +12,7 @@ from sklearn.preprocessing import Normalizer, OneHotEncoder
 from sklearn.utils.validation import check_is_fitted
 
 from .._lazy import is_lazy
-from .._validation import holds_numbers, is_frame, lists_numbers, validate_schema
+from .._validation import check_collected, holds_numbers, is_frame, lists_numbers, validate_schema
 from ..histograms._columns import holds_times
 from ._binner import PublicBinner
 from ._private_binner import DPBinner
@@ -264,6 +264,7 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
 
 def _types(X):
     """Types of the columns of a dataframe by their names, which are public."""
+    check_collected(X)
     if not is_frame(X):
         raise TypeError("Expected a dataframe of pandas or polars: columns go by their names.")
     if is_lazy(X):
