@@ -740,21 +740,27 @@ DESCENTS = [
     DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=2, noise="product"),
     DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=2, preconditioner=True),
     DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=1, adjacency="add_remove"),
-    DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=2, batch_size=4, adjacency="add_remove"),
+    DPSGDClassifier(epsilon=2.0, delta=0.01, n_epochs=1, batch_size=4, adjacency="add_remove"),
 ]
 
 
 @pytest.mark.parametrize("model", DESCENTS, ids=repr)
 def test_descent_is_not_accused(model):
-    """On sparse rows neighbours and releases are the same, so that there is nothing more to be found."""
+    """On sparse rows neighbours and releases are the same, so that there is nothing more to be found.
+
+    A quarter of the noise would be where all rows count: by binomial laws it passes less than once in 10^7.
+    """
     X, y = load_iris(return_X_y=True)
     X, y = X[:100:5] / 10, y[:100:5]
     guarantee, pairs = clone(model).fit(X, y).guarantee_, []
-    for container, n_trials in ((np.asarray, 400), (sp.csr_array, 16)):
+    attack = "linear" if model.hidden_layer_sizes else "membership"
+    n_trials = 240 if model.batch_size == 4 and model.adjacency == "replace_one" else 160  # samples hide more
+    dense = {"delta": guarantee.profile(0.5), "n_trials": n_trials, "distinguishers": [attack]}
+    for container, options in ((np.asarray, dense), (sp.csr_array, {"n_trials": 16})):
         (X_more, y_more), (X_less, y_less) = pair = worst_neighbours(model, container(X), y)
         assert X_more.shape[0] - X_less.shape[0] == len(y_more) - len(y_less) == (model.adjacency == "add_remove")
         with reproducible_noise(0):
-            assert not audit_epsilon(model, *pair, n_trials=n_trials, confidence=SURE).exceeds(guarantee)
+            assert not audit_epsilon(model, *pair, confidence=SURE, **options).exceeds(guarantee)
         pairs.append(pair)
     for (X, y), (sparse, same) in zip(*pairs, strict=True):
         assert np.array_equal(X, sparse.toarray()) and np.array_equal(y, same)
