@@ -92,7 +92,7 @@ def first_weights(model):
 
 
 def weights_along_axes(model):
-    """Weights of 200 rows of one label and of 200 of the other, each along an axis of its own, towards the one label."""
+    """Weights of 200 rows of one label and of 200 of the other, each along an axis of its own, times that label."""
     is_one, signs = np.resize([True, True, False, False], 400), np.resize([1, -1], 400)
     weights = signs * clone(model).fit(np.eye(400), np.where(is_one, signs, -signs)).coef_[0]
     return weights[is_one], weights[~is_one]
@@ -222,7 +222,7 @@ def test_membership_attack_on_the_difference_of_classes(model, n_jobs):
     """Subtracting two classes does not cancel their noise, whatever the number of jobs."""
     model = clone(model).set_params(n_jobs=n_jobs)
     data = three_classes(True), three_classes(False)
-    assert attack(model, data, difference_of_classes, n_fits=60).epsilon <= 1.0
+    assert attack(model, data, difference_of_classes, n_fits=48).epsilon <= 1.0
 
 
 def test_shared_noise_is_caught(monkeypatch):
@@ -232,7 +232,7 @@ def test_shared_noise_is_caught(monkeypatch):
         _noise, "draw_gaussian", lambda shape, scale: np.tile(gaussian(shape[1:], scale), (shape[0], 1))
     )
     data = three_classes(True), three_classes(False)
-    assert attack(clone(OVR[0]), data, difference_of_classes, n_fits=60).epsilon > 1.0
+    assert attack(clone(OVR[0]), data, difference_of_classes, n_fits=48).epsilon > 1.0
 
 
 @pytest.mark.parametrize("model", OVR, ids=repr)
