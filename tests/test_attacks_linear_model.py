@@ -395,7 +395,7 @@ def _minimisers(rows, penalty, b):
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 def test_a_softmax_next_to_the_largest_penalty_parameter_tells_no_more_than_its_profile(noise, adjacency):
     """Losses are exact for each draw of the linear term; their mean passes six standard errors once in 10^9 tests."""
-    rng, n_draws = np.random.default_rng(0), 2000
+    rng, n_draws = np.random.default_rng(0), 1000
     known = {"loss": "log_loss", "noise": noise, "adjacency": adjacency, "fit_intercept": False, "classes": range(3)}
     for epsilon, delta, largest in ((4.0, 1e-2, 13.8), (10.0, 0.1, 228.0)):
         model = AMPClassifier(epsilon=epsilon, delta=delta, C=largest, **known).fit([[1.0]], [0])
