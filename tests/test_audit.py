@@ -752,7 +752,7 @@ DESCENTS = [
 def test_descent_is_not_accused(model):
     """On sparse rows neighbours and releases are the same, so that there is nothing more to be found.
 
-    A quarter of the noise would be where all rows count: by binomial laws it passes less than once in 10^7.
+    A quarter of normal noise would be, in linear fits on all rows: by binomial laws it passes less than once in 10^7.
     """
     X, y = load_iris(return_X_y=True)
     X, y = X[:100:5] / 10, y[:100:5]

@@ -263,7 +263,7 @@ def test_a_descent_reads_nothing_of_the_rows_but_noisy_gradients(monkeypatch):
 def test_an_audit_of_moments_finds_a_quarter_of_the_noise_and_refutes_nothing(noise_of, adjacency):
     """Of 100 rows, each along an axis of its own, that are opposite or blank, or not: many trials in each fit.
 
-    A quarter of the noise passes less than once in 10^9: the numbers are more than four standard deviations apart.
+    A quarter of the noise passes less than once in 10^9: the numbers are six standard deviations apart.
     """
     model = DPRidge(target_bounds=BOUNDS, delta=0.4, mechanism="moments", adjacency=adjacency)
     is_there, is_blank = np.resize([True, False], 100), adjacency == "add_remove"
