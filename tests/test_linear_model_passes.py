@@ -79,7 +79,7 @@ def test_whatever_the_pieces_the_fit_is_that_in_memory(model, labels, silenced_n
         "a chunk": cut(X, y, 1000),
         "chunks": cut(X, y, 130),
         "the other way": cut(X, y, 130)[::-1],
-        "rows": [*cut(X[:50], y[:50], 1), (X[50:], y[50:])],
+        "rows": [*cut(X[:9], y[:9], 1), (X[9:], y[9:])],
         "sparse": cut(sp.csr_array(X), y, 400),
         "lists": [(rows.tolist(), some.tolist()) for rows, some in cut(X, y, 400)],
         "none": [(X[:0], y[:0]), *cut(X, y, 700)],
@@ -125,8 +125,8 @@ def test_weights_of_classes_and_counts_of_labels_are_those_in_memory(silenced_no
 def test_true_gradients_of_chunks_are_within_the_stated_accuracy(loss, multinomial, size, with_matrix, monkeypatch):
     """In exact arithmetic, of rows that nearly cancel, in whatever chunks and in blocks of a few rows."""
     rng = np.random.default_rng(size)
-    rows, codes = rows_that_nearly_cancel(rng, 30, 6, 1e-5), rng.integers(2 + multinomial, size=30)
-    problem = Problem(30, 6, 3 if multinomial else 2, loss, multinomial, 1.0, 0.3, 1e-9)
+    rows, codes = rows_that_nearly_cancel(rng, 20, 6, 1e-5), rng.integers(2 + multinomial, size=20)
+    problem = Problem(20, 6, 3 if multinomial else 2, loss, multinomial, 1.0, 0.3, 1e-9)
     monkeypatch.setattr(_erm, "_MOST_FOR_HESSIAN", 1000 * with_matrix)
     monkeypatch.setattr("skdprp.linear_model._passes.block_rows", lambda *sizes: 4)
     streamed = StreamedRows(
@@ -202,7 +202,8 @@ def in_chunks(monkeypatch):
 
 @pytest.mark.parametrize("model", [AMPClassifier(), DPSGDClassifier(n_epochs=3)], ids=repr)
 def test_chunks_keep_the_contract(model, in_chunks):
-    check_private_estimator(model)
+    """With few trials of an audit: the noise is that in memory, as the first test of this part says."""
+    check_private_estimator(model, audit_options={"n_trials": 140})
 
 
 # Faults
