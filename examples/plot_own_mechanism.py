@@ -74,7 +74,7 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
         return self.classes_[pairwise_distances_argmin(self._checked(X, reset=False), self.centroids_)]
 
     def _checked(self, *data, **options):
-        """Validate, with errors that quote no value, and whatever scikit-learn is told to assume."""
+        """Validate, with errors that quote no value; look for nan whatever scikit-learn is told to assume."""
         try:
             with config_context(assume_finite=False):
                 return validate_data(self, *data, dtype=np.float64, **options)
@@ -91,8 +91,8 @@ display = PrivacyUtilityDisplay.from_estimator(model, X, y, epsilons=[0.05, 0.1,
 display.plot(public_data=True)
 
 # %%
-# ``check_private_estimator`` calls it on a fixed set of tables, and looks for faults in what it refuses, says, keeps
-# and releases. A check that fails says what to do; passing proves nothing.
+# ``check_private_estimator`` calls it on a fixed set of tables, and looks for faults in its errors, its warnings, its
+# attributes and its releases. A check that fails says what to do; passing proves nothing.
 check_private_estimator(DPNearestCentroid())
 
 # %%

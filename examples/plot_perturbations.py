@@ -29,8 +29,8 @@ models = [
 # *Output perturbation* minimises the loss, and adds noise to the weights in proportion to how far one row can move
 # them. *Objective perturbation* adds a random linear term to the loss and then minimises it. If the rows determine the
 # weights well, the loss is strongly curved, and the random term moves the minimum little. *Gradient perturbation* adds
-# noise to the gradient at each step. The guarantee "row blank or not" is weaker than "row replaced", and needs half the
-# noise.
+# noise to the gradient at each step. "Row blank or not" is another guarantee than "row replaced", and needs half the
+# noise here.
 ax = None
 for name, model in models:
     display = PrivacyUtilityDisplay.from_estimator(

@@ -45,7 +45,7 @@ print({library: len(part) for library, part in texts.items()})
 # letters, digits or underscores, so ``numpy.linalg.svd`` is three tokens. Adding or removing a token changes one
 # coordinate by at most 1. This is the unit of privacy, ``max_change=1``. Replacing a token by another changes up to two
 # coordinates.
-words = HashingVectorizer(norm=None, n_features=2**20)
+words = HashingVectorizer(norm=None, n_features=2**20, lowercase=False)
 documents = [text for part in texts.values() for text in part]
 X = words.transform(documents).sign()
 print(f"{X.shape[0]} rows, {X.shape[1]} columns, {X.nnz / X.shape[0]:.0f} nonzeros in a row")

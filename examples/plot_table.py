@@ -9,7 +9,7 @@ learnt from it: bins, categories and the model.
 # %%
 # This example comes with four thousand rows of the *Adult* data: B. Becker and R. Kohavi, UCI Machine Learning
 # Repository, 1996, licence CC BY 4.0. The scores below are for these rows. ``python plot_table.py --data adult.csv``
-# uses the whole table, of 30,162 rows; its accuracy is about .84 and its AUC .905.
+# uses the whole table, of 30,162 rows; its accuracy is about .84 and its AUC .90.
 import argparse
 
 import matplotlib.pyplot as plt

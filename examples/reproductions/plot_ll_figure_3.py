@@ -19,8 +19,9 @@ R                   by (23), the limit of       by Theorems 3.8 to 3.10 for one 
 """
 
 # %%
-# Noise on raw data adds up over p features, that on a projection over k components only; the projection has a variance
-# of its own, 1 / k of the norms of both rows. Which of the two wins depends on sigma over that norm.
+# The noise on raw data adds up over p features, and the noise on a projection over k components only. But the
+# projection itself adds variance, in proportion to 1 / k and to the squared norms of both rows. Which of the two is
+# better depends on sigma divided by the norm.
 import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import DELTA, noisy_oporp, noisy_projection, parse_arguments, save

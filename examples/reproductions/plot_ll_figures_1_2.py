@@ -65,8 +65,9 @@ moved = {
 }
 
 # %%
-# What the calibrations make of it. Theorem 2.2 holds below epsilon = 1 only; Theorem 3.4, *Analytic* DP-RP-G, is fixed
-# before a Gaussian projection is drawn; all others use the sensitivity of the projection that was drawn.
+# The scales that the calibrations give. Theorem 2.2 holds below epsilon = 1 only. The scale of Theorem 3.4, *Analytic*
+# DP-RP-G, is fixed before a Gaussian projection is drawn; all others use the sensitivity of the projection that was
+# drawn.
 W = draw("Gaussian (G)", 1000, 256)
 l2, l1 = (np.mean([f(w, "l1", 1.0) for w in W]) for f in (l2_sensitivity, l1_sensitivity))
 curves = {

@@ -57,8 +57,8 @@ by_features = [published_sign_change_probability(0.1, int(p)) for p in many_feat
 
 # %%
 # N_+ holds with probability 1 - delta. Exact is the quantile of the binomial distribution of the number of signs that
-# differ. The loss that each bit may have follows: epsilon / N_+ as published, and what keeps the whole mixture of
-# randomised responses within (epsilon, delta).
+# differ. The loss that each bit may have follows: epsilon / N_+ as published, and exactly the largest with which the
+# mixture of all randomised responses stays within (epsilon, delta).
 norms = np.geomspace(1, 100, 13)
 n_plus, quantile, loss = {}, {}, {}
 for k in sizes:
@@ -100,9 +100,9 @@ plt.show()
 
 # %%
 # F is below 0.4 at r = 0.1 even for a million features, as the paper says. For p = 2 the crosses are above their dashed
-# line where beta / m is large: there F is no bound. In a Gaussian projection it is one for a pair of neighbours as long
-# as beta / m is not near 2, but a needlessly large one that grows with p. The exact distribution needs none of it, and
-# leaves each bit several times the loss, which means far fewer flips.
+# line where beta / m is large: there F is no bound. For one pair of neighbours and a Gaussian projection F is a bound
+# as long as beta / m is not near 2, but it is larger than necessary, and grows with p. The exact distribution does
+# without F, and leaves each bit several times the loss, which means far fewer flips.
 for p in dimensions:
     largest = published_sign_change_probability(simulated_at[-1], p)
     print(

@@ -22,8 +22,9 @@ Figure 9            k = 512, p = 100, 1000      the same
 
 # %%
 # Figure 6. x is a projection in units of the largest change, so that its level is ceil(\|x\|). A neighbour can flip
-# only the signs of level 1. To randomise no others, as the local flipping probability does, would tell that the row is
-# far from zero; the smooth one falls by no more than exp(-epsilon') from a level to the next.
+# only the signs of level 1. If only these were flipped, as with the local probability, a sign that is never flipped
+# would reveal that the projection is far from zero. The smooth probability falls by a factor of at most exp(epsilon')
+# from one level to the next.
 import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import MARKERS, parse_arguments, save
@@ -118,8 +119,8 @@ plt.show()
 
 # %%
 # Both approximations are as close as the paper says, and a Rademacher matrix is the best of all: its largest entry is
-# no larger than its typical one, so that the fewest signs may flip and levels are highest. An approximation is no
-# bound: of a row with one nonzero below beta, P_+ is 1 for every w.
+# no larger than its typical one, so that the fewest signs may flip and levels are highest. But approximations are not
+# bounds: for a row with a single nonzero entry, smaller than beta, P_+ is 1 for every w.
 for row in columns:
     of_w = (f"{key} {value:.3f}" for key, value in row.items() if key not in ("beta", "p"))
     print("beta = {beta:g}, p = {p:>4}:".format(**row), *of_w)

@@ -126,9 +126,9 @@ plt.show()
 # %%
 # The individual curves of SignRP hardly depend on epsilon: where a projection adds up many features, few signs are near
 # zero. That is not a better trade of privacy for utility, but a guarantee that leaves most signs alone. A bin of OPORP
-# adds up few features, nearly all of its signs may flip, and its curves rise with epsilon as those under DP do. They
-# can end above the signs of RP: few features share a bin, and an empty bin comes out as -1, which tells something,
-# where :class:`~skdprp.DPSignOPORP` tosses a coin.
+# adds up few features, so nearly all signs may flip, and the curves rise with epsilon as those under DP do. They can
+# end above the signs of RP: few features share a bin, and an empty bin always gives -1, which is information about the
+# row; :class:`~skdprp.DPSignOPORP` gives a random bit instead.
 for k in sizes:
     for measure in MEASURES:
         print(f"{measure} at k = {k:<10}"[:24], *(f"{epsilon:6.2g}" for epsilon in epsilons))

@@ -125,10 +125,10 @@ plt.show()
 # SignOPORP is above OPORP where epsilon is small. How long depends on the repetitions: one sketch of as many bits has
 # bins of few pixels, of which many are black in an image, and the bit of an empty bin is random. Four sketches of a
 # quarter of the bits have few empty bins, at a quarter of epsilon for each: a small t is better where epsilon is small,
-# and a large one where it is large, as the paper says. SignRP has to share its epsilon among k bits; to know a least
-# length helps RR there. Laplace noise on a dense projection has to hide the l1 norm of a row of W, which grows with k.
-# How many pixels are not black, and how light they are, decides about the repetitions. Here that is read off the data;
-# of private rows it would be a guess.
+# and a large one where it is large, as the paper says. SignRP has to share its epsilon among k bits; a known lower
+# bound of the norm helps RR there. Laplace noise on a dense projection has to hide the l1 norm of a row of W, which
+# grows with k. How many pixels are not black, and how light they are, decides about the repetitions. Here this is
+# counted in the data. For private rows one would have to guess it.
 ink = {"n_nonzero": round(np.count_nonzero(X) / len(X)), "size": float(np.sqrt(np.mean(X[X > 0] ** 2)))}
 for k in sizes:
     shape = {"n_features": X.shape[1], "n_components": k, **ink}

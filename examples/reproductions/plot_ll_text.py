@@ -26,8 +26,8 @@ The paper's k and t are not legible in the text that we had.
 """
 
 # %%
-# Hashing is a public map that was fitted on nothing, so that the guarantee of the sketch holds for the messages' sets
-# of hashed 3-grams. One 3-gram is far less than a message: a whole message is not hidden.
+# Hashing learns nothing from the messages, so the guarantee of the sketch holds for their sets of hashed 3-grams. One
+# 3-gram is far less than a message: a whole message is not hidden.
 import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import (
@@ -95,8 +95,8 @@ plt.show()
 # %%
 # The order of the projections is that of the retrieval figure: OPT above G, Rademacher and OPORP above Gaussian and
 # about equal to each other, all above noise on the raw data unless epsilon is large. SignOPORP is ahead where epsilon
-# is small, by its smooth flips. Where k is about the number of 3-grams of a message, few bins are empty and repetitions
-# cost more than they bring; with more bits than that they pay.
+# is small, by its smooth flips. Where k is about the number of 3-grams of a message, few bins are empty, and
+# repetitions cost more than they gain; with more bits than that they are worth their cost.
 for k in sizes:
     print(f"accuracy at k = {k:<8}", *(f"{epsilon:6.2g}" for epsilon in epsilons))
     for method in methods:

@@ -33,9 +33,9 @@ the data were not available. Epsilons are in *Privacy of stochastic gradient des
 """
 
 # %%
-# A row that is replaced moves a sum of gradients by 2 C, and Algorithm 4 has noise for that; the noise multiplier of
-# classic DPSGD is sigma C, for a row that counts or not. What a guarantee is at the epsilon that the paper prints for
-# product noise is in its ``guarantee_``.
+# A row that is replaced moves a sum of gradients by 2 C, and Algorithm 4 has noise for that; in classic DPSGD the noise
+# has a standard deviation of sigma C, and neighbours differ in a row that counts or does not. ``guarantee_`` of both
+# has the delta at the epsilon that the paper prints for product noise.
 import warnings
 
 import matplotlib.pyplot as plt
@@ -126,7 +126,7 @@ plt.show()
 
 # %%
 # Both noises give networks of about the same accuracy, and the loss of a row tells next to nothing of membership, as
-# the paper has it (Observation 3 but for its privacy). For Gaussian noise there is a guarantee behind it; the delta of
+# the paper says in Observation 3, except for what it says about privacy. Gaussian noise has a guarantee; the delta of
 # product noise at the epsilon that is printed for it is next to 1.
 line = "{data:6} {noise:22} {epochs:3} epochs: test {test:.3f} +- {deviation of test:.3f}, training {training:.3f} "
 line += "+- {deviation of training:.3f}, AUC {AUC:.3f} +- {deviation of AUC:.3f}"

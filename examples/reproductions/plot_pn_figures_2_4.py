@@ -29,8 +29,8 @@ true delta          -                           M from 4 to 100,000, epsilon fro
 """
 
 # %%
-# E|n|^2 is sigma_M^2 for the chi_1 radius as published, s^2 / 2 for it calibrated exactly, M (M + 1) s^2 for the Gamma
-# radius and M sigma^2 for Gaussian noise, all at (epsilon, 1e-5).
+# E|n|^2 is sigma_M^2 for the chi_1 radius as published, s^2 / 2 for the same radius with exact calibration, M (M + 1)
+# s^2 for the Gamma radius and M sigma^2 for Gaussian noise, all at (epsilon, 1e-5).
 import matplotlib.pyplot as plt
 import numpy as np
 from _reproduction import parse_arguments, save
@@ -104,12 +104,12 @@ save(
 plt.show()
 
 # %%
-# As published, product noise is far smaller than Gaussian noise in high dimension: this is the paper's claim. It rests
-# on a privacy loss that leaves out a Jacobian, M - 1 times the logarithm of the ratio of two norms. With it, the true
-# delta is above 0.1 from a hundred dimensions on, and the same noise calibrated to what it claims is some hundred
-# million times larger than Gaussian noise. The density of chi_1 noise is infinite at its centre, and that gives the
-# centre away. What does hold is modest: noise with a Gamma radius is hardly larger than Gaussian noise anywhere here,
-# much smaller in few dimensions, and the same in many.
+# As published, product noise is far smaller than Gaussian noise in high dimension: this is the paper's claim. Its proof
+# leaves out a term of the privacy loss (a Jacobian): M - 1 times the logarithm of the ratio of two norms. With this
+# term, the true delta is above 0.1 from a hundred dimensions on, and the same noise calibrated to what it claims is
+# some hundred million times larger than Gaussian noise. The density of chi_1 noise is infinite at its centre, so
+# outputs near the centre reveal it. What does hold is modest: noise with a Gamma radius is hardly larger than Gaussian
+# noise anywhere here, much smaller in few dimensions, and the same in many.
 for m in (4, 25, 784, 100_000):
     i = np.argmin(np.abs(np.log(dimensions / m)))
     base = by_dimension["Gaussian, analytic"][i]

@@ -108,11 +108,11 @@ save(options, "pn_membership", fig, rows, points={"epsilon": some_epsilons, "lim
 plt.show()
 
 # %%
-# By the loss alone, the private models give away less than the one without noise, and hardly anything at epsilon = 1,
-# with either calibration, but for the published objective perturbation where features are many: elsewhere the noise
-# that such a weak penalty takes hides the model as well. (Cut off at 1/2, an area is above it on average even by pure
-# chance.) That is no evidence for the published guarantee. The right panel is evidence against it: its limit is
-# exceeded at every epsilon by the simplest attack there is.
+# By the loss alone, the private models reveal less than the one without noise, and at epsilon = 1 hardly anything, with
+# either calibration. The exception is the published objective perturbation where features are many; elsewhere the noise
+# that such a weak penalty needs hides what the model has learnt, too. (Areas below 1/2 count as 1/2, so their mean is
+# above 1/2 even if the attack only guesses.) That is no evidence for the published guarantee. The right panel is
+# evidence against it: its limit is exceeded at every epsilon by the simplest attack there is.
 for row in rows:
     print("{data:>24}  {method:42} epsilon {epsilon:5g}  AUC {auc:.3f} +- {deviation:.3f}".format(**row))
 for i, epsilon in enumerate(some_epsilons):

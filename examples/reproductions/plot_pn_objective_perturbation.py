@@ -71,9 +71,9 @@ reproduce("huber_hinge")
 plt.show()
 
 # %%
-# For the published product noise nothing is proved: its true delta is printed as 1. The published Gaussian calibration
-# hides half of what it should in one step, and far more than it has to in the others: its true delta is below what it
-# claims by many orders of magnitude. Analytic Gaussian noise in the same split is the strongest baseline of the paper;
-# the exact profile of all steps together needs much less noise than either. With many classes the exact calibration
-# also has the softmax, which needs one budget where one-vs-rest needs one for each class. So much of what the published
-# product noise seems to win over Gaussian noise is there without it, under a guarantee that holds.
+# For the published product noise nothing is proved: its true delta is printed as 1. In one of its steps the published
+# Gaussian calibration hides only half of what it should. In the others it adds far more noise than necessary, so its
+# true delta is many orders of magnitude below its claim. Analytic Gaussian noise in the same split is the strongest
+# baseline of the paper; the exact profile of all steps together needs much less noise than either. With many classes
+# the exact calibration also has the softmax, which needs one budget where one-vs-rest needs one for each class. So
+# Gaussian noise, too, reaches much of what the published product noise seems to gain, with a guarantee that holds.

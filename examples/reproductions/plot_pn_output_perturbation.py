@@ -78,7 +78,8 @@ plt.show()
 
 # %%
 # Corollary 2: noise n on the weights raises the mean loss of L-Lipschitz rows by at most L times its norm, so that the
-# mean excess is at most L E|n|. It is a bound, and not equal to it, as the corollary has it, and of any noise.
+# mean excess is at most L E|n|. This is an upper bound, and holds for any noise. The corollary states it as an
+# equation, which is false.
 for problem, (X, _, y, _) in linear_problems(options).items():
     if len(np.unique(y)) == 2:
         signs = np.where(y == np.unique(y)[1], 1.0, -1.0)
@@ -97,5 +98,5 @@ for problem, (X, _, y, _) in linear_problems(options).items():
 # %%
 # As in the paper, product noise as published is the most accurate, and varies least between fits (Observations 1 and
 # 2). Its guarantee is void: the true delta, printed above, is orders of magnitude above 1 / n^2. With the noise that
-# its guarantee takes, the same radius leaves nothing but chance. Gamma and analytic Gaussian noise hide what they claim
-# to hide, and hardly differ in these dimensions; multivariate Laplace noise costs more, and has delta = 0.
+# this guarantee really needs, the same radius leaves models at chance. Gamma and analytic Gaussian noise hide what they
+# claim to hide, and hardly differ in these dimensions; multivariate Laplace noise costs more, and has delta = 0.

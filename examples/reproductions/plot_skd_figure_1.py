@@ -90,10 +90,10 @@ save(options, "skd_figure_1", fig, rows)
 plt.show()
 
 # %%
-# At this d projections are not uniformly better: with few rows, to keep all of them counts for more than less
-# shrinkage. With more rows they win, the stronger the signal the more. How much depends on the calibration: where n' is
-# far below n, the published one adds next to no noise, and its errors at r(y) = 10 are a small part of those of the
-# exact one; that is the large gain of the figure, and it has no guarantee. Theorem 1, on additive noise, says nothing
-# anywhere in this figure: it needs a kappa Delta below 1.
+# At this d projections are not always better. With few rows additive noise is better: it keeps all rows, which matters
+# more than that it shrinks the weights more. With more rows projections are better, most of all with a strong signal.
+# How much depends on the calibration: where n' is far below n, the published one adds next to no noise, and its errors
+# at r(y) = 10 are a small part of those of the exact one; that is the large gain of the figure, and it has no
+# guarantee. Theorem 1, on additive noise, says nothing anywhere in this figure: it needs a kappa Delta below 1.
 for row in rows:
     print(", ".join(f"{name} {value:.4g}" for name, value in row.items()))
