@@ -13,6 +13,7 @@ import pytest
 from attacks import X200_UNIFORM, X400, Y200_UNIFORM, Y400, saved_and_loaded
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
+from sklearn.ensemble import VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, KFold, train_test_split
@@ -145,6 +146,45 @@ def test_a_report_counts_what_a_frozen_step_had_released_before_the_same_pipelin
     total = privacy_report(model).total
     assert total is None or total.epsilon >= 5.0
     assert [one.guarantee.epsilon for one in ledger.entries] == [5.0, 1.0, 1.0]
+
+
+def _voting_on_frozen_pipelines(first, second, rows, y):
+    """Two pipelines, the first fitted on a few of the rows, frozen into one ensemble."""
+    with PrivacyLedger() as ledger:
+        one, two = make_pipeline(first, AMPClassifier(**PURE)), make_pipeline(second, AMPClassifier(**PURE))
+        frozen = [FrozenEstimator(one.fit(rows[:100], y[:100])), FrozenEstimator(two.fit(rows, y))]
+        voting = VotingClassifier([("a", frozen[0]), ("b", frozen[1])]).fit(rows, y)
+    return privacy_report(voting).total, ledger.total()[0].guarantee
+
+
+PURE = {"delta": 1e-9, "classes": [0, 1]}
+
+
+def test_a_step_that_two_frozen_pipelines_share_is_not_reported_by_the_last_of_their_fits():
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (3000, 3))
+    scaler = DPScaler(bounds=(-1, 1), epsilon=0.5)  # whose delta follows from the number of rows
+    total, spent = _voting_on_frozen_pipelines(scaler, scaler, rows, (rows[:, 0] > 0).astype(int))
+    assert total is None or total.delta >= spent.delta
+
+
+def test_what_is_frozen_by_itself_and_shared_by_frozen_pipelines_keeps_its_total():
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (3000, 3))
+    scaler = DPScaler(bounds=(-1, 1), epsilon=0.5).fit(rows)
+    frozen = FrozenEstimator(scaler), FrozenEstimator(scaler)
+    total, spent = _voting_on_frozen_pipelines(*frozen, rows, (rows[:, 0] > 0).astype(int))
+    assert total.epsilon >= spent.epsilon and scaler.guarantee_.epsilon == 0.5
+
+
+def test_a_frozen_pipeline_of_private_steps_may_stand_in_two_places_unless_a_step_of_it_does():
+    rows = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 3))
+    y = (rows[:, 0] > 0).astype(int)
+    scaler = DPScaler(bounds=(-1, 1), epsilon=0.5, delta=1e-6)
+    for before, is_known in ((make_pipeline(scaler), True), (make_union(scaler, scaler), False)):
+        frozen = FrozenEstimator(before.fit(rows))
+        members = [(name, make_pipeline(frozen, AMPClassifier(**PURE))) for name in "ab"]
+        total = privacy_report(VotingClassifier(members).fit(rows, y)).total
+        assert (total is not None) == is_known
+        assert total is None or total.epsilon > 2.0
 
 
 def test_a_step_that_stands_in_two_places_is_reported_by_the_losses_of_both_of_its_fits():

@@ -100,8 +100,8 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     known here holds private ones, or a function applies them; or where a sketch was given lazy rows in this process,
     which each step that looks at the sketches computes again, with new noise. A sketch that was fitted before with
     other parameters has no total, but where it was cloned to be fitted, as a column transformer or an ensemble does.
-    Nor has a private step that stands in two places, unless it is frozen in both and releases at its fit, or is a
-    sketch of this library: of its fits, or of its calls, the last alone is known.
+    Nor has a private step that stands in two places, unless the same frozen estimator has it in both and it releases at
+    its fit, or it is a sketch of this library: of its fits, or of its calls, the last alone is known.
 
     **Rows that are written over.** Where others see the rows, too, or they come again (in branches, in a search, in a
     FunctionTransformer that checks its inverse), there is no total if a step, or what it holds, says by a parameter
@@ -204,11 +204,7 @@ def _report(estimator, as_known, *, ledger=None):
     fitted = estimator.get("estimator", ()) if isinstance(estimator, Mapping) else [estimator]
     if any(is_watched(one) for root in fitted for _, one in all_held(root, "", seen=set())):
         as_known += (_WATCHED,)
-    stated = [one for root in fitted for one in stated_steps(root)]
-    places = Counter(id(step) for step, _ in stated if step.guarantee_.per != "transform" or not is_of_library(step))
-    # The fit before the last may have had other parameters, or rows instead of persons; what is frozen wherever it
-    # stands was fitted once. A guarantee of a transform may be of the last call alone.
-    if any(places[id(step)] > 1 for step, frozen in stated if not frozen or step.guarantee_.per == "transform"):
+    if any(map(_may_have_been_fitted_again, *_places(fitted))):
         part, not_covered = replace(part, is_known=False), (*not_covered, _TWICE)
     # A sketch of some columns says nothing of the others, and who publishes what transform returns publishes these too.
     sketches = any(charge.per == "transform" for group in part.charges for charge in group)
@@ -229,6 +225,30 @@ def _report(estimator, as_known, *, ledger=None):
         counted, disagreement = _compare(part.steps, private, ledger)
         not_covered += disagreement
     return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)), counted)
+
+
+def _places(fitted):
+    """All steps whose guarantee may be of the last of several fits or calls, and for each what it is frozen in."""
+    steps, frozen_in = {}, {}
+    for step, frozen in (one for estimator in fitted for one in stated_steps(estimator)):
+        if step.guarantee_.per != "transform" or not is_of_library(step):
+            steps[id(step)] = step
+            frozen_in.setdefault(id(step), []).append(frozen)
+    return steps.values(), frozen_in.values()
+
+
+def _may_have_been_fitted_again(step, frozen_in):
+    """Whether a step stands in several places, and what was released for one of them may not be what it states now.
+
+    The fit before the last may have had other parameters, or rows instead of persons. What is frozen, and stands once
+    in it, was fitted for all places at once; but a guarantee of a transform may be of the last call alone.
+    """
+    first = frozen_in[0]
+    if len(frozen_in) == 1:
+        return False
+    if first is None or any(other is not first for other in frozen_in) or step.guarantee_.per == "transform":
+        return True
+    return sum(one is step for one, _ in stated_steps(first)) > 1
 
 
 def _compare(steps, private, ledger):

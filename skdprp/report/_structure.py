@@ -76,15 +76,15 @@ def all_steps(estimator, path=""):
     yield path, estimator
 
 
-def stated_steps(estimator, *, are_frozen=False):
-    """Yield all steps inside with a guarantee, as often as they stand there, and whether they are frozen."""
+def stated_steps(estimator, *, frozen=None):
+    """Yield all steps inside with a guarantee, as often as they stand there, and what they are frozen in, or None."""
     for _, step in all_steps(estimator):
         if type(step) is FrozenEstimator:
-            yield from stated_steps(step.estimator, are_frozen=True)
+            yield from stated_steps(step.estimator, frozen=step.estimator)
         elif has_guarantee(step):
-            yield step, are_frozen
+            yield step, frozen
         elif getattr(step, "best_estimator_", None) is not None:  # of a search, whose clones have what is frozen
-            yield from stated_steps(step.best_estimator_, are_frozen=are_frozen)
+            yield from stated_steps(step.best_estimator_, frozen=frozen)
 
 
 def all_held(estimator, path, *, seen):
