@@ -810,7 +810,7 @@ def test_the_contract_does_not_take_the_labels_that_occur_for_public_ones():
     one, other = (SumsOfClasses().fit(X24_HALF, y) for y in (Y24, np.where(np.arange(24) == 0, 2, Y24)))
     assert one.sums_.shape != other.sums_.shape
     assert not privacy_report(one).total.given
-    with pytest.raises(AssertionError, match="^attributes_hold_nothing_of_the_rows: "):
+    with pytest.raises(AssertionError, match=r"^attributes_hold_nothing_of_the_rows: "):
         contract_of(SumsOfClasses(), "attributes_hold_nothing_of_the_rows")()
 
 
@@ -848,7 +848,7 @@ def test_the_contract_does_not_take_labels_of_rows_for_noise_because_they_vary()
     labels = [np.array([Clusters(epsilon=5.0).fit(rows).labels_[:2] for _ in range(100)]) for rows in tables]
     differ = [np.count_nonzero(found[:, 0] != found[:, 1]) for found in labels]
     assert differ[0] == 0 < differ[1]
-    with pytest.raises(AssertionError, match="^everything_follows_from_releases: "):
+    with pytest.raises(AssertionError, match=r"^everything_follows_from_releases: "):
         contract_of(Clusters(), "everything_follows_from_releases")()
 
 
