@@ -15,6 +15,7 @@ from sklearn.utils.estimator_checks import (
     check_set_output_transform_polars,
     check_transformer_get_feature_names_out,
     check_transformer_get_feature_names_out_pandas,
+    estimator_checks_generator,
     parametrize_with_checks,
 )
 
@@ -79,10 +80,10 @@ ESTIMATORS = [
     MIDPRegressor(calibration="published"),
     DPMoments(),
     DPPCA(2, **EASY),
-    DPHistograms(),
-    DPBinner(),
-    DPBinner(3, bounds=(-3, 3), encode="ordinal"),
-    DPScaler(),
+    DPHistograms(n_cells=16),
+    DPBinner(n_cells=16),
+    DPBinner(3, bounds=(-3, 3), encode="ordinal", n_cells=16),
+    DPScaler(n_cells=16),
     DPRidge(target_bounds=(-300, 300), **EASY),
     DPRidge(target_bounds=(-300, 300), **EASY, mechanism="moments"),
     PROJECTED,
@@ -204,7 +205,27 @@ def test_checks_with_noise(estimator, check, seeded, expected_warnings):
     check_or_fail(estimator, check, fails_by_noise(estimator) | fails_always(estimator))
 
 
-@parametrize_with_checks([deterministic_twin(estimator) for estimator in ESTIMATORS if estimator is not PROJECTED])
+# Which scikit-learn leaves out, or asks less in, where noise and low scores are tagged; all others pass with noise.
+EXACT = {
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_pipeline_consistency",
+    "check_regressors_train",
+    "check_transformer_data_not_an_array",
+    "check_transformer_general",
+}.union(*map(fails_by_design, ESTIMATORS))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "check"),
+    [
+        (twin, check)
+        for twin in (deterministic_twin(estimator) for estimator in ESTIMATORS if estimator is not PROJECTED)
+        for _, check in estimator_checks_generator(twin)
+        if check.func.__name__ in EXACT
+    ],
+    ids=lambda thing: thing.func.__name__ if hasattr(thing, "func") else repr(thing),
+)
 def test_checks_without_noise(estimator, check, without_randomness, expected_warnings):
     check_or_fail(estimator, check, fails_always(estimator))
 

@@ -27,7 +27,8 @@ def _leaves(thing, name="", seen=(), wanted=None):
     if id(thing) not in seen:
         for part, value in _parts(thing):
             of_part = f"{name}.{part}" if name else str(part)
-            if wanted is None or any(f"{one}.".startswith(f"{of_part}.") for one in wanted):
+            # What has an empty name is no part of the names of what it holds.
+            if wanted is None or not of_part or any(f"{one}.".startswith(f"{of_part}.") for one in wanted):
                 yield from _leaves(value, of_part, (*seen, id(thing)), wanted)
 
 
@@ -121,11 +122,11 @@ def flat(thing, names):
     return np.concatenate([np.ravel(numbers[name]) for name in names])
 
 
-def fingerprints(thing):
-    """Everything that an object holds, by name, as values that can be compared."""
+def fingerprints(thing, names=None):
+    """Everything that an object holds, by name, as values that can be compared: all, or at least some names."""
     found = {}
     for part in (of_class(thing), thing):
-        for name, value in _leaves(part):
+        for name, value in _leaves(part, wanted=names):
             if isinstance(value, np.ndarray):
                 entries = value.tolist() if value.dtype.hasobject else value.tobytes()
                 found[name] = value.dtype.str, value.shape, entries

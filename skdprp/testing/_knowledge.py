@@ -45,10 +45,11 @@ def _attributes_hold_nothing_of_the_rows(case):
             # Noise may keep a number as it is, or a name away, again and again, but no more often than is guaranteed.
             n_fits = n_fits or _fits_that_prove(case.fitted.guarantee_)
             value = kept.get(name)
+            kept_in = partial(_state_of, case, name)
             here, there = _nearest(
-                case, case.data, data, lambda state, name=name, value=value: state.get(name) == value
+                case, case.data, data, lambda data, kept_in=kept_in, value=value: kept_in(data) == value
             )
-            if all(_state(case, here).get(name) == value != _state(case, there).get(name) for _ in range(n_fits)):
+            if all(kept_in(here) == value != kept_in(there) for _ in range(n_fits)):
                 return f"holds {name}, which tells one row from another in each of {n_fits} fits: {cure}"
     held = _held_numbers(case)
     return f"holds numbers of a row, with all their digits, in {held[0]}: {cure}" if held else ""
@@ -79,7 +80,7 @@ def _everything_follows_from_releases(case):
             for name in sorted(first.keys() | other.keys()):
                 if first.get(name) == again.get(name) != other.get(name) and all(
                     # What is seldom other by itself, as a time in whole seconds is, tells of no row.
-                    played(usual)[0].get(name) != played(data)[0].get(name)
+                    played(usual, [name])[0].get(name) != played(data, [name])[0].get(name)
                     for _ in range(INTEGERS)
                 ):
                     return (
@@ -115,11 +116,12 @@ def _played_once(case, data):
     return fitted, {"transform": dense(fitted.transform(data[0])), "fit_transform": dense(by_fit)}
 
 
-def _state_played(case, recorded, data):
-    """What a fit holds, and a transform returns, that release what was recorded, and their tape."""
+def _state_played(case, recorded, data, names=None):
+    """What a fit holds (or at least some names of it), and a transform returns, that release a record; their tape."""
     with taped(Played(recorded)) as tape, heard() as said:
         fitted, returned = _played_once(case, data)
-    return said | fingerprints(fitted) | {name: values.tobytes() for name, values in returned.items()}, list(tape)
+    held = fingerprints(fitted, names)
+    return said | held | {name: values.tobytes() for name, values in returned.items()}, list(tape)
 
 
 def _held_numbers(case):
@@ -242,7 +244,7 @@ def _rare(case):
 def _nearest(case, here, there, is_kept):
     """Two neighbours on the way between data: what all of their fits hold apart, fits of two on the way hold apart."""
     while (middle := _halfway(case, here, there)) is not None:
-        if all(is_kept(_state(case, middle)) for _ in range(_N_ALIKE)):
+        if all(is_kept(middle) for _ in range(_N_ALIKE)):
             here = middle
         else:
             there = middle
@@ -275,8 +277,13 @@ def _half_of(here, there):
     return middle
 
 
-def _state(case, data):
-    """Everything that a fitted estimator holds, and says of itself."""
+def _state_of(case, name, data):
+    """What a fitted estimator holds, or says of itself, under a name."""
+    return _state(case, data, [name]).get(name)
+
+
+def _state(case, data, names=None):
+    """Everything that a fitted estimator holds, or at least some names of it, and says of itself."""
     with heard() as said:
         fitted = case.new(**case.public_seed).fit(*data)
         use(fitted, data)
@@ -285,7 +292,7 @@ def _state(case, data):
         "its guarantee": str(fitted.guarantee_),
         "its report": repr(privacy_report(fitted)),
     }
-    return said | fingerprints(fitted) | {name: ("str", text) for name, text in texts.items()}
+    return said | fingerprints(fitted, names) | {name: ("str", text) for name, text in texts.items()}
 
 
 def _fits_that_prove(guarantee):
