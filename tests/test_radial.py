@@ -11,8 +11,7 @@ import pytest
 from profiles import assert_bounds, loss_of
 from scipy import stats
 from scipy.integrate import dblquad, quad
-from scipy.optimize import brentq
-from scipy.special import gammaincc, gammaln
+from scipy.special import gammaincc, gammaln, lambertw
 
 from skdprp import _noise
 from skdprp.mechanisms import (
@@ -115,14 +114,19 @@ def test_profile_is_the_integral_of_its_definition(epsilon, scale, family, n_dim
     kind = _noise_of(family, n_dims)
     nodes, node_weights = np.polynomial.legendre.leggauss(40)
 
+    k = (n_dims - kind["shape"]) / kind["power"]
+
     def _loss_at(r, angle):
         other = np.sqrt(r**2 + 1 - 2 * r * np.cos(angle))
         return _potential(np.maximum(other, 1e-300), scale, **kind) - _potential(r, scale, **kind)
 
+    def _distance_at(loss, r):
+        """Of the other centre: its potential is k log u + u of a power u of it."""
+        v = _potential(r, scale, **kind) + loss - (n_dims - kind["shape"]) * np.log(scale)
+        return scale * (k * lambertw(np.exp(v / k) / k).real if k else v) ** (1 / kind["power"])
+
     def _excess(r):
-        if _loss_at(r, np.pi) <= epsilon:
-            return 0.0
-        start = 0.0 if _loss_at(r, 0.0) >= epsilon else brentq(lambda t: _loss_at(r, t) - epsilon, 0, np.pi)
+        start = np.arccos(np.clip((r**2 + 1 - _distance_at(epsilon, r) ** 2) / (2 * r), -1, 1))
         t = start + (np.pi - start) * (1 + nodes) / 2
         density = (1 / np.pi if n_dims == 2 else np.sin(t) / 2) * node_weights * (np.pi - start) / 2
         return density @ -np.expm1(np.minimum(epsilon - _loss_at(r, t), 0))
