@@ -59,7 +59,7 @@ def test_means_of_numbers_are_those_of_bayes_who_knows_the_shares(noise, scale):
 
 def test_means_of_numbers_stay_close_to_them_without_noise_that_matters():
     """To within the spacing of the grid far out, however large they are, and beyond all scales, too."""
-    S = np.random.default_rng(0).standard_normal((500, 3)) * np.array([1.0, 1e3, 1e5])
+    S = np.random.default_rng(0).standard_normal((100, 3)) * np.array([1.0, 1e3, 1e5])
     for noise in DENSITY:
         means = _posterior.means_of_numbers(S, noise=noise, scale=1e-6)
         assert np.all(np.abs(means - S) <= 0.04 * np.abs(S) + 1e-5)
