@@ -57,9 +57,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"
 # Of a fit, so many trials refute who is told apart each time (72 to 96 of them do), and nearly all who are in 19 of 20.
 REFUTES = {"audit_options": {"n_trials": 120}}
 TOLD_EACH_TIME = {"audit_options": {"n_trials": 200}}  # of which 144 to 180 are needed, at a larger delta
-IS_AUDITED = {
-    "audit_options": {"n_trials": 8}
-}  # at a delta or an epsilon that no 200 fits refute, whatever is released
+# At a delta or an epsilon that no 200 fits refute, whatever is released.
+IS_AUDITED = {"audit_options": {"n_trials": 8}}
 FAR = {"max_change": 100.0}  # beyond which individual DP leaves signs as they are
 OURS = [
     DPRandomProjection(4, delta=0.05),
