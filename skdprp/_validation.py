@@ -37,6 +37,7 @@ __all__ = [
     "UncachedMixin",
     "_fit_context",
     "canonical_csr",
+    "check_collected",
     "clip_rows",
     "dense_frame",
     "float_type",
@@ -162,6 +163,7 @@ CURE_OF_LABELS = (
     "drop the rows without a label beforehand, and look only at the label of each row to do so; the number of rows "
     "that have one is then assumed to be public. Or, for classes, make 'missing' a class of its own."
 )
+_MASKED = "Data has masked cells: fill them by nan, or by constants that do not come from the data."
 TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."
 _MOST_NAMES = 10  # that an error lists
 _TEXT = "{} has text where numbers should be: encode it by categories that do not come from the data."
@@ -199,6 +201,7 @@ def validate_data(estimator, X, y="no_validation", **options):
     if getattr(getattr(y, "dtype", None), "kind", "") == "T":  # of which scikit-learn says that X cannot be read
         raise TypeError("y is an array of numpy's StringDType, which scikit-learn cannot read: give y.astype(str).")
     X, y = _loaded(X=X, y=y)
+    _check_unmasked(y)
     if is_numeric and isinstance(y, list | tuple):  # numpy would make texts of all numbers where one is a text
         y = without_values(np.asarray, y, name="y", dtype=object)
     elif is_numeric:
@@ -357,6 +360,7 @@ def lists_numbers(dtype):
 
 def _kinds_of_cells(data):
     """Types of columns of a frame, or of an array, and of cells that may be anything; masked ones are refused."""
+    _check_unmasked(data)
     table = (
         data if hasattr(data, "dtype") or hasattr(data, "dtypes") else without_values(np.asarray, data, dtype=object)
     )
@@ -365,8 +369,14 @@ def _kinds_of_cells(data):
     holds_objects = any(getattr(dtype, "kind", "") == "O" for dtype in dtypes)
     kinds = set(map(type, np.asarray(table, dtype=object).flat)) if holds_objects else set()
     if np.ma.core.MaskedConstant in kinds:  # of which numpy warns
-        raise ValueError("Data has masked cells: fill them by nan, or by constants that do not come from the data.")
+        raise ValueError(_MASKED)
     return {*dtypes, *kinds}
+
+
+def _check_unmasked(data):
+    """Refuse cells that are masked, also in lists of rows: numpy would take what lies under the mask."""
+    if np.ma.is_masked(data) or (isinstance(data, list | tuple) and any(map(np.ma.is_masked, data))):
+        raise ValueError(_MASKED)
 
 
 def _has_times(kinds):

@@ -1070,6 +1070,7 @@ def _searches_in_composites():
 @pytest.mark.parametrize(("model", "y"), [*_searches_in_composites()])
 def test_plan_report_ledger_entry_pickle_and_file_of_searches_in_composites_agree(model, y, tmp_path):
     """Each release of a plan belongs to one entry, and copies state what was stated."""
+    model = clone(model)  # some have the same search
     plan = privacy_report(model, X200_UNIFORM, y)
     with PrivacyLedger() as ledger:
         model.fit(X200_UNIFORM, y)

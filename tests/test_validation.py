@@ -430,6 +430,22 @@ def test_missing_values_are_refused_whatever_scikit_learn_assumes(estimator):
 
 
 @every
+@pytest.mark.parametrize("form", [lambda X: X, list, lambda X: X.astype(np.float32)])
+def test_masked_cells_are_refused_and_what_lies_under_them_is_not_taken(estimator, form):
+    y, X = labels(estimator), np.ma.array(ROWS)
+    fitted = clone(estimator).fit(X, y)
+    X[0, 1] = np.ma.masked
+    for method, data in calls(fitted, form(X), y):
+        assert "Data has masked cells" in str(refusal(method, *data))
+
+
+def test_masked_targets_and_labels_are_refused():
+    y = np.ma.array(np.arange(40) % 2, mask=np.arange(40) == 3)
+    for estimator in (DPRidge(target_bounds=(0, 1)), AMPClassifier(classes=[0, 1])):
+        assert "Data has masked cells" in str(refusal(estimator.fit, ROWS, y))
+
+
+@every
 def test_what_polars_has_not_computed_is_refused_with_what_to_write(estimator):
     X, y = pl.DataFrame(ROWS, orient="row"), labels(estimator)
     for method, data in calls(clone(estimator).fit(X, y), X.lazy(), y):
