@@ -577,7 +577,8 @@ def test_what_is_stated_holds_of_any_draw_of_the_projection(sketch):
 def distance_of_laws(before, after):
     """Total variation distance of the bits of two rows, over all outputs."""
     outputs = np.array(list(product([True, False], repeat=len(before))))
-    laws = [np.where(outputs, one, 1 - one).prod(axis=1) for one in (np.array(w, float) / WHOLE for w in (before, after))]
+    shares = (np.array(thresholds, dtype=float) / WHOLE for thresholds in (before, after))
+    laws = [np.where(outputs, plus, 1 - plus).prod(axis=1) for plus in shares]
     return abs(laws[0] - laws[1]).sum() / 2
 
 
