@@ -70,9 +70,12 @@ TRIALS = 100_000
 MISTAKE = 1e-7
 
 
-def audit(release, first, second, delta, *, n_trials=TRIALS, rows_are_trials=True):
+ATTACKS = ["linear", "discriminant"]
+
+
+def audit(release, first, second, delta, *, n_trials=TRIALS, rows_are_trials=True, distinguishers=ATTACKS):
     """Return a lower bound on epsilon at delta, which fails with probability `MISTAKE`, from an attack on two rows."""
-    options = {"rows_are_trials": rows_are_trials, "distinguishers": ["linear", "discriminant"]}
+    options = {"rows_are_trials": rows_are_trials, "distinguishers": distinguishers}
     pair = first[None], second[None]
     return audit_epsilon(release, *pair, delta=delta, confidence=1 - MISTAKE, n_trials=n_trials, **options).epsilon
 
@@ -148,7 +151,8 @@ def test_audit_of_flips_with_a_least_norm(calibration):
                 sketch.flip_thresholds_ = sketch._noise_of_fit["flip_thresholds_"] = flip_thresholds(40.0)
             return (sketch.transform(row) * np.sign(sketch.projection_.project(pair[:1]))).sum()
 
-        return audit(agreement, *pair, 0.05, n_trials=300, rows_are_trials=False)
+        itself = {"itself": lambda outputs: outputs[:, 0]}  # no trial has to teach it
+        return audit(agreement, *pair, 0.05, n_trials=200, rows_are_trials=False, distinguishers=itself)
 
     assert bound(flip_less=False) <= 1.0 < bound(flip_less=True)
 
@@ -677,7 +681,7 @@ def test_no_release_is_recorded_under_the_guarantee_of_another_sketch():
 def test_a_projection_is_copied_while_another_thread_computes_with_it():
     """What it computes on first use changed the dictionary that its state was made from: pickles of sketches failed."""
     projection = DPOPORP(4, random_state=0).fit(X6).projection_
-    errors, end = [], time.monotonic() + 2
+    errors, end = [], time.monotonic() + 0.8
 
     def _copy():
         while time.monotonic() < end and not errors:
@@ -706,7 +710,7 @@ def test_threads_never_release_under_the_guarantee_of_another_fit():
     """Fits with two epsilons, while others copy, pickle and release: the noise is always that of the guarantee."""
     rows, wrong, released = np.zeros((300, 16)), [], Counter()
     scales = {epsilon: DPOPORP(8, epsilon=epsilon).fit(rows).scale_ for epsilon in (0.1, 8.0)}
-    shared, end = DPOPORP(8, epsilon=0.1, random_state=0).fit(rows), time.monotonic() + 2
+    shared, end = DPOPORP(8, epsilon=0.1, random_state=0).fit(rows), time.monotonic() + 1.2
 
     def _fit():
         while time.monotonic() < end:

@@ -162,6 +162,11 @@ STORAGE = {
 
 
 @cache
+def stored_table(storage, dtype):
+    return STORAGE[storage](table(dtype))
+
+
+@cache
 def computed_of_a_table(sketch, dtype):
     X = table(dtype)
     return computed(clone(sketch).fit(X), X.astype(np.float64)).tobytes()
@@ -171,7 +176,7 @@ def computed_of_a_table(sketch, dtype):
 @exact
 def test_storage_does_not_matter(sketch, storage):
     for dtype in TYPES:
-        stored = STORAGE[storage](table(dtype))
+        stored = stored_table(storage, dtype)
         assert computed(clone(sketch).fit(stored), stored).tobytes() == computed_of_a_table(sketch, dtype), dtype
 
 
@@ -193,8 +198,8 @@ def test_storage_moves_a_dense_projection_by_its_rounding_only(sketch, dtype):
     X = table(dtype)
     W = as_fractions(projection_matrix(clone(sketch).fit(X).projection_))
     real, allowed = as_fractions(X) @ W, rounding(X, W)
-    for storage, store in STORAGE.items():
-        stored = store(X)
+    for storage in STORAGE:
+        stored = stored_table(storage, dtype)
         error = abs(as_fractions(computed(clone(sketch).fit(stored), stored)) - real)
         assert (error <= allowed).all(), storage
 
@@ -221,7 +226,7 @@ def test_the_place_of_a_row_does_not_matter(sketch, form):
     sketch, stored = clone(sketch).fit(X), FORMS[form]
     together = computed(sketch, stored(X))
     assert (computed(sketch, stored(X[::-1]))[::-1] == together).all()
-    assert all((computed(sketch, stored(X[[row]])) == together[row]).all() for row in range(40))
+    assert all((computed(sketch, stored(X[[row]])) == together[row]).all() for row in range(0, 40, 3))
 
 
 @as_form
