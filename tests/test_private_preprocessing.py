@@ -418,7 +418,7 @@ def test_too_little_noise_of_bins_is_caught(noise_of, seeded):
     binner = DPBinner(3, bounds=(-1, 1), n_cells=4, delta=0.35, adjacency="add_remove", categories=[1])
     options = {
         "output": lambda fitted: np.append(fitted.histograms_.columns[0].values, fitted.histograms_.columns[1].missing),
-        "n_trials": 400,
+        "n_trials": 600,
         "distinguishers": ["discriminant"],
         "confidence": 1 - 1e-9,
         "delta": clone(binner).fit(X).guarantee_.profile(0.25),
