@@ -284,7 +284,8 @@ def test_a_score_prints_what_it_is_and_goes_through_pickle(name):
         again = pickle.loads(pickle.dumps(score))
         assert np.array_equal(again.released, score.released)
         assert again.guarantee == score.guarantee
-    assert (name == "matrix") or float(score) == score.score
+    # With the noise of few persons there may be nobody of a class, and no area.
+    assert (name == "matrix") or np.array_equal(float(score), score.score, equal_nan=True)
     has_both = name in ("accuracy", "area")
     score = call(y, guess, epsilon=10.0)
     assert has_both == (score.sampling_error is not None) == (score.standard_error > score.noise_error)
