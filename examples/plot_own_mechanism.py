@@ -50,8 +50,10 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
             X = X * np.minimum(1, norm / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300))
         table = np.column_stack([X, np.full(len(X), norm)])
         sums = np.stack([table[y == label].sum(axis=0) for label in self.classes])
+        # Replacing a row moves the sums by 2 * norm; the rest pays for the rounding of the norms and of the sums.
+        change = 2 * norm * (1 + (len(X) ** 2 + X.shape[1] + 8) * 2.0**-52)
         mechanism = DPRandomProjection(
-            projection="identity", adjacency="l2", max_change=2 * norm, epsilon=self.epsilon, delta=self.delta
+            projection="identity", adjacency="l2", max_change=change, epsilon=self.epsilon, delta=self.delta
         )
         guarantee = replace(
             mechanism.fit(sums.reshape(1, -1)).guarantee_,

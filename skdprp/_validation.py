@@ -58,7 +58,7 @@ def silent(function):
     """Let no floating-point error or warning of numpy or scipy leave a function of rows: it would tell of a row.
 
     The caller may have asked for them, by :func:`numpy.seterr` or :func:`scipy.special.seterr`; a thread begins with
-    warnings of overflows.
+    warnings of overflows. Nor does an error say how much memory was wanted: as much as there are rows, or nonzeros.
     """
 
     @wraps(function)
@@ -66,8 +66,13 @@ def silent(function):
         # To tell scipy.special is slow: only where it was told to do more than raise for want of memory, its default.
         told = {kind for kind, action in special.geterr().items() if action != "ignore"} - {"memory"}
         untold = special.errstate(**dict.fromkeys(told, "ignore")) if told else nullcontext()
-        with np.errstate(all="ignore"), untold:
-            return function(*args, **known)
+        try:
+            with np.errstate(all="ignore"), untold:
+                return function(*args, **known)
+        except MemoryError as error:
+            if type(error) is MemoryError:  # which has no words, or those of this library
+                raise
+        raise MemoryError(_NO_MEMORY)  # here and not in the handler, or the first error were its context
 
     return _silent
 
@@ -165,11 +170,13 @@ CURE_OF_LABELS = (
 )
 _MASKED = "Data has masked cells: fill them by nan, or by constants that do not come from the data."
 TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."
+_NO_MEMORY = "There is not enough memory for the data; how much was wanted is withheld, for it may tell of the rows."
 _MOST_NAMES = 10  # that an error lists
 _TEXT = "{} has text where numbers should be: encode it by categories that do not come from the data."
 _WITHHELD = "{} cannot be read ({}; what it says is withheld, for it may quote the data)."
 _QUOTES = ("Complex data not supported", "Expected 2D array")  # the rest of these is the array itself
 _RESHAPE = ": one row or one column? Reshape your data by .reshape(1, -1) or .reshape(-1, 1)."
+_SHAPE = re.compile(r"\(\d[\d, ]*\)")  # whose number of rows, of persons, is not public
 _LENGTHS = ": X, y and what else has an entry for each row need the same number of rows."
 _SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, types and columns, and no values
     r"Input (X |y )?contains infinity|Found (array|input variables) with|X has \d+ features|Feature names |"
@@ -186,7 +193,7 @@ def without_values(function, *data, name="X", **options):
     Its error is not the context of the one that is raised, or a traceback would print it.
     """
     try:
-        return function(*data, **options)
+        return silent(function)(*data, **options)
     except (MemoryError, _recording.RecordingError):  # which have no words of the data
         raise
     except Exception as error:
@@ -511,6 +518,8 @@ def scale_rows(X, factors):
 
 def number_of_rows(X):
     """Return how many rows an array, a sparse matrix, a frame or a list has."""
+    if hasattr(X, "shape") and not X.shape:
+        raise TypeError("X is one number, and has no rows.")
     return X.shape[0] if hasattr(X, "shape") else len(X)
 
 
@@ -568,8 +577,10 @@ def _public(error, name):
     if message.startswith(_QUOTES):
         first = re.split("[:\\n]", message)[0]
         return first + _RESHAPE * first.startswith("Expected")
-    if message.startswith("Found input variables with"):  # and with how many rows each, which of persons are not public
+    if message.startswith("Found input variables with"):  # and with how many rows each
         return message.partition(":")[0] + _LENGTHS
+    # Without columns, as the common checks of scikit-learn can read it.
+    message = _SHAPE.sub(lambda shape: "(, 0)" if shape[0].endswith(", 0)") else "(n_samples, ...)", message)
     return message if _SAFE.match(message) or message == TIMES.format(name) else withheld
 
 

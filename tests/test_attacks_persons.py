@@ -407,3 +407,44 @@ def test_no_total_of_routed_groups_is_for_persons_where_one_fit_was_for_rows_or_
             if not isinstance(model, GridSearchCV):
                 assert compose(*guarantees).epsilon <= total.epsilon * (1 + 1e-9)
     assert n_totals > 20
+
+
+_WRONG_ROWS = {  # of which scikit-learn and numpy tell the shape
+    "no columns": lambda X: X[:, :0],
+    "three dimensions": lambda X: X[:, :, None],
+    "one dimension": lambda X: X[:, 0],
+    "numbers": lambda X: X[0, 0],
+    "ragged": lambda X: [*X.tolist()[1:], [1.0]],
+    "texts": lambda X: np.full(X.shape, "a"),
+    "complex": lambda X: X + 1j,
+    "nan": lambda X: np.full_like(X, np.nan),
+    "infinite": lambda X: np.full_like(X, np.inf),
+}
+_WRONG_TARGETS = _WRONG_ROWS | {"two columns": lambda X: X[:, :2], "one row": lambda X: X.T[:1]}
+_OF_PERSONS = (DPRidge(target_bounds=(0, 1)), DPSGDClassifier(), DPMoments(target_bounds=(0, 1)), DPPCA(2))
+
+
+def _what_fits_say(model, n, wrong_rows, wrong_targets):
+    rows = np.random.default_rng(0).uniform(size=(n, 3))
+    X = _WRONG_ROWS.get(wrong_rows, np.asarray)(rows)
+    y = _WRONG_TARGETS.get(wrong_targets, lambda rows: rows[:, 0] > 0.5)(rows)
+    calls = [lambda: clone(model).fit(X, y, groups=np.arange(n) // 10)]
+    if hasattr(model, "fit_chunks"):
+        calls.append(lambda: clone(model).fit_chunks([(X, y, np.arange(n) // 10)]))
+    calls.append(lambda: privacy_report(clone(model), X, y, groups=np.arange(n) // 10))
+    for call in calls:
+        try:
+            call()
+        except (TypeError, ValueError) as error:
+            yield f"{type(error).__name__}: {error}"
+        else:
+            yield "none"
+
+
+@pytest.mark.parametrize("model", _OF_PERSONS, ids=lambda model: type(model).__name__)
+def test_errors_do_not_tell_how_many_rows_persons_have(model):
+    """Of persons only their number is public: fits printed "an array of shape (301, 2)"."""
+    wrong = [(name, None) for name in _WRONG_ROWS] + [(None, name) for name in _WRONG_TARGETS]
+    said = [[list(_what_fits_say(clone(model), n, *names)) for names in wrong] for n in (291, 297)]
+    assert said[0] == said[1]
+    assert sum(words[0] != "none" for words in said[0]) >= len(_WRONG_ROWS)

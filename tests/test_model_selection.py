@@ -689,3 +689,14 @@ def test_steps_of_a_winner_are_counted_once_and_those_of_two_twice(tmp_path):
     assert privacy_report(load_model(tmp_path / "mixed.npz").estimator).total.epsilon > 2.0
     best[-1].fit(best[0].transform(X), y)  # one release more
     assert privacy_report(best).total.epsilon > 2.0
+
+
+@pytest.mark.parametrize("epsilon", [20.0, 100.0])
+def test_searches_of_steps_with_hardly_any_noise_have_a_profile(epsilon):
+    """The distance of a trial was 1.0078 there, of which no profile is known: nothing could be printed or composed."""
+    X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
+    pipeline = make_pipeline(DPBinner(3, bounds=(-1, 1)), DPSGDClassifier(classes=[0, 1], n_epochs=1))
+    search = DPSearchCV(pipeline, {}, epsilon=epsilon, delta=1e-6, n_trials=1.5, classes=[0, 1])
+    guarantee = search.fit(X, (X[:, 0] > 0).astype(int)).guarantee_
+    assert guarantee.profile(epsilon) <= 1e-6 < guarantee.profile(epsilon / 2)
+    assert guarantee.profile(0.0) <= 1.0

@@ -6,6 +6,7 @@ import re
 import threading
 import traceback
 import warnings
+from functools import partial
 
 import joblib
 import numpy as np
@@ -46,7 +47,7 @@ from skdprp import (
     privacy_report,
     worst_neighbours,
 )
-from skdprp._validation import validate_data, warn_at_caller, without_values
+from skdprp._validation import silent, validate_data, warn_at_caller, without_values
 
 SECRET = "simon schwarz"
 NUMBER = 8314.159
@@ -298,6 +299,16 @@ def test_memory_errors_pass():
 
     with pytest.raises(MemoryError):
         without_values(exhaust, SECRET)
+
+
+@pytest.mark.parametrize(
+    "called", [partial(without_values, lambda X: np.empty((2, X))), silent(lambda X: np.empty((2, X)))]
+)
+def test_errors_do_not_say_how_much_memory_the_rows_wanted(called):
+    """What numpy says has the shape: as many entries as there are nonzeros, or rows of persons."""
+    with pytest.raises(MemoryError, match="how much was wanted is withheld") as caught:
+        called(2**50)
+    assert caught.value.__context__ is None
 
 
 @pytest.mark.parametrize("estimator", PRIVATE, ids=lambda estimator: type(estimator).__name__)

@@ -479,11 +479,11 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             score = score.with_target(*target[:2])
             # A trial draws one of the candidates: its distance is their mean, of a row that is fitted on.
             distances = [candidate.total.profile(0.0) for candidate in candidates]
-            needed = max(sum_up(distances) / len(distances) * _ROUND_UP, score.loss.profile(0.0))
+            needed = min(max(sum_up(distances) / len(distances) * _ROUND_UP, score.loss.profile(0.0)), 1.0)
             if needed <= target[2]:
                 return self._calibrate(delta, target, candidates, score, n_held_out), candidates, score
             # The longer the distance, the less epsilon is left to a trial, and the shorter the distance that it needs.
-            distance = float(np.sqrt(target[2] * needed)) * _STEP
+            distance = min(float(np.sqrt(target[2] * needed)) * _STEP, 1.0)
 
     def _candidates(self, facts):
         """All candidates, which are public."""
