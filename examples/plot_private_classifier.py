@@ -39,7 +39,8 @@ privacy_report(make_pipeline(StandardScaler(), AMPClassifier(max_norm=5.0, class
 # Use what is known of such measurements without the table: a radius is at most 40 micrometres, an area at most 4000
 # square micrometres, and a ratio is between 0 and 1. :class:`~skdprp.PublicScaler` takes such bounds, and never looks
 # at the values of the table. Most of these measurements are near their lower bound. So the lower bound is mapped to 0,
-# which gives rows of small norm.
+# which gives rows of small norm. There are 30 columns between 0 and 1, so no norm is above 5.5. With most values near
+# 0, few norms should be above 1.5, at which the model clips them here.
 sizes = {"radius": 40, "texture": 50, "perimeter": 300, "area": 4000}
 errors = {"radius error": 4, "texture error": 5, "perimeter error": 30, "area error": 400}
 bounds = {column: (0, errors.get(column, sizes.get(column.split()[-1], 1))) for column in X}

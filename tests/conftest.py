@@ -63,7 +63,7 @@ def silenced_noise(monkeypatch):
 
 @pytest.fixture
 def noise_of(monkeypatch):
-    """Return a function that leaves a share of all private noise: of its scale, or of the odds' logarithm of a flip."""
+    """Return a function that leaves a share of the noise: of its scale, or of flips with log odds divided by it."""
     add, gaussian, spherical, flip = _noise._add, _noise.draw_gaussian, _noise.draw_spherical, _noise.flip
 
     def odds(thresholds, share):

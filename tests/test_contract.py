@@ -1006,7 +1006,7 @@ def test_half_the_noise_of_every_private_estimator_is_caught_here_or_elsewhere()
 
 @pytest.mark.parametrize(("estimator", "data", "options"), CONTROLLED, ids=[str(one) for one, _, _ in CONTROLLED])
 def test_half_the_noise_of_ours_is_caught(estimator, data, options, noise_of, seeded):
-    """The audit that passes with all of the noise fails with half of it; of flips, with half the odds' logarithm."""
+    """The audit that passes with all of the noise fails with half of it; of flips, with twice the odds' logarithm."""
     check = dict(_private_checks(estimator, **data, audit_options=options))["audit_refutes_nothing"]
     check()
     noise_of(0.5)
