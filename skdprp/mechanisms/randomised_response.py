@@ -1,7 +1,7 @@
 """Randomised response: signs that are flipped at random, by level."""
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import betaincinv, expit, logit
 
 from .._digits import with_python_numbers
 from ._numerics import LEAST_DELTA, boundary, cached, rounded_up
@@ -227,18 +227,11 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
 def hidden_flip_epsilon(n_bits):
     """Largest loss of each of several bits at which the best guess is right with probability 3/4 at most, in all.
 
-    Bits flipped with probability ``1 / (1 + e^e)`` have the affinity ``sqrt(p q) + sqrt(q p) = 1 / cosh(e / 2)`` of
-    their two distributions, m of them its power, and a total variation distance of at most
-    ``sqrt(1 - cosh(e / 2)^(-2 m))`` [1]_: it is 1/2 at ``cosh(e / 2) = (4 / 3)^(1 / (2 m))``, which of one bit is
-    log 3, exactly.
-
-    References
-    ----------
-    .. [1] L. Le Cam, "Asymptotic Methods in Statistical Decision Theory", 1986, Chapter 4.
+    Of bits that are kept with probability ``p = e^e / (1 + e^e)``, the best guess is the majority, and a coin for a tie.
+    It is right as often for 2 r bits as for 2 r - 1: with the probability ``I_p(r, r)`` that r of the latter are kept.
     """
-    log_cosh = np.log(4 / 3) / (2 * n_bits)
-    # arccosh(e^y) = log(e^y + sqrt(e^2y - 1)), which keeps the digits of a small y.
-    return float(2 * np.log1p(np.expm1(log_cosh) + np.sqrt(np.expm1(2 * log_cosh))) * (1 - 2.0**-40))
+    r = (n_bits + 1) // 2
+    return float(logit(betaincinv(r, r, 0.75)) * (1 - 2.0**-30))
 
 
 @with_python_numbers
