@@ -1,6 +1,7 @@
 """Networks: the sum of clipped gradients, and the place of a row, which decides nothing."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -143,7 +144,10 @@ for n_threads in (1, 2):
 def test_no_linear_algebra_rounds_equal_rows_apart(kernel):
     """Several kernels of OpenBLAS do: with Haswell's, most rows of 26 scores in float32 depend on their place."""
     known = {"OPENBLAS_NUM_THREADS": "2"} | ({"OPENBLAS_CORETYPE": kernel} if kernel else {})
-    subprocess.run([sys.executable, "-c", KERNELS], env=os.environ | known, check=True)
+    ended = subprocess.run([sys.executable, "-c", KERNELS], env=os.environ | known)
+    if kernel and ended.returncode == -signal.SIGILL:
+        pytest.skip(f"this processor lacks instructions of the kernel {kernel}")
+    assert ended.returncode == 0
 
 
 def test_trials_find_products_that_depend_on_the_place(monkeypatch):
