@@ -572,6 +572,10 @@ def _public(error, name):
     message = str(error)
     if missing := re.match(r"Input (\w+ )?contains NaN", message):  # what follows advises to learn from the rows
         return _MISSING if missing[1] == "X " else f"y contains NaN: {CURE_OF_LABELS}"
+    if "NA is ambiguous" in message:
+        return f"Missing cells are NA: make them nan in X; if they are in y, {CURE_OF_LABELS}"
+    if message.startswith("Input should have at least 1 dimension"):  # and quotes it
+        return "One number is given where there should be one for each row."
     if "convert string" in message or "bytes/strings" in message:
         return _TEXT.format(name)
     if message.startswith(_QUOTES):

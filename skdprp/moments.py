@@ -464,6 +464,8 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         options = {"accept_sparse": "csr", "dtype": FLOATS, "reset": reset, "ensure_all_finite": in_plan()}
         if self.target_bounds is None:
             return validate_data(self, X, **options), None
+        if y is None:
+            raise ValueError("y is missing: the target_bounds are those of targets.")
         if not sp.issparse(y):
             X, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
         if sp.issparse(y):  # also of a frame of sparse columns

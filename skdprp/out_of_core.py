@@ -10,6 +10,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from .ledger._ledger import Rows, current_rows
+from .ledger._totals import CHUNKS
 
 
 def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
@@ -62,7 +63,7 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
         # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.
         # A deep copy of a frame of polars, or of pandas over Arrow, is another view of the same memory.
         chunks = (pickle.loads(pickle.dumps(chunk)) for chunk in chunks)
-    run, rows = f"transform_chunks {uuid4().hex}", current_rows()
+    run, rows = f"{CHUNKS}{uuid4().hex}", current_rows()
     places = ((*rows, ("", run, str(place))) for place in count())
     tasks = (delayed(_transform)(sketch, chunk, place) for chunk, place in zip(chunks, places, strict=False))
     sketches = (np.asarray(part) for part in release(tasks))

@@ -186,20 +186,20 @@ def test_the_sum_of_the_page_on_own_mechanisms_moves_by_no_more_than_it_says():
     assert max(moved) <= 10 * (1 + 2**-20)
 
 
-class _Silent:
+class _Noiseless:
     """In the place of the mechanism: what it is given, without noise."""
 
     guarantee_ = PrivacyGuarantee(1.0, 1e-6)
 
     def __init__(self, *, max_change, **options):
-        _Silent.max_change = max_change
+        _Noiseless.max_change = max_change
 
     def fit(self, X):
         return self
 
     def transform(self, X):
-        _Silent.sums = np.array(X, dtype=np.float64)
-        return _Silent.sums
+        _Noiseless.sums = np.array(X, dtype=np.float64)
+        return _Noiseless.sums
 
 
 @pytest.mark.parametrize("where", ["page", "example"])
@@ -219,14 +219,14 @@ def test_estimators_on_own_mechanisms_pay_for_the_rounding_of_their_sums(where):
         columns, labels = [1.0, 0.0], {"y": np.zeros(len(rows), int)}
     names = {"np": np, "PrivacyGuarantee": PrivacyGuarantee, "Adjacency": Adjacency}
     exec(code, names)
-    names["DPRandomProjection"] = _Silent
+    names["DPRandomProjection"] = _Noiseless
     model, sums = names[name](), []
     for rows[0] in (-1.0, 1.0):
         model.fit(rows[:, None] * columns, **labels)
-        sums.append(_Silent.sums.astype(object))
+        sums.append(_Noiseless.sums.astype(object))
     moved = sum(float(difference) ** 2 for difference in (sums[1] - sums[0]).ravel()) ** 0.5
-    assert moved <= _Silent.max_change
-    assert moved >= _Silent.max_change * 0.99  # or the pair is not the worst one
+    assert moved <= _Noiseless.max_change
+    assert moved >= _Noiseless.max_change * 0.99  # or the pair is not the worst one
 
 
 @pytest.mark.parametrize("classes", [(0, 0, 1), (0, False, 1)])

@@ -54,6 +54,7 @@ from skdprp import (
     _noise,
     compose,
     privacy_report,
+    transform_chunks,
 )
 from skdprp.guarantee import Adjacency, PrivacyGuarantee
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
@@ -875,3 +876,31 @@ def test_a_draw_of_zeros_does_not_stand_for_the_draw_before():
     assert sketch.scale_ == 0 and privacy_report(sketch).total is None
     again = clone(sketch).set_params(random_state=some)
     assert privacy_report(again.fit(X).fit(X)).total.epsilon == 1.0
+
+
+@pytest.mark.parametrize("n_calls", [1, 2])
+def test_chunks_of_one_call_count_as_one_release(n_calls):
+    """Twenty chunks counted as twenty releases, where a report follows from one: no total with the ledger of them."""
+    X = np.random.default_rng(0).uniform(size=(90, 8))
+    for sketch in (
+        DPSignOPORP(8),
+        make_pipeline(PublicScaler((0, 1)), DPOPORP(4)),
+        make_union(DPOPORP(4), DPOPORP(4, random_state=1)),
+    ):
+        sketch.fit(X)
+        with PrivacyLedger() as ledger:
+            for _ in range(n_calls):
+                transform_chunks(sketch, [X[:30], X[30:60], X[60:]], n_jobs=2)
+        report, alone = privacy_report(sketch, ledger=ledger), privacy_report(sketch)
+        if n_calls > 1:
+            assert report.total is None and any(
+                "the ledger has other releases as well" in line for line in report.not_covered
+            )
+        else:
+            assert (report.total.epsilon, report.total.delta) == (alone.total.epsilon, alone.total.delta)
+            assert any("chunks of one collection" in assumed for assumed in report.total.assumptions)
+        with PrivacyLedger() as ledger:  # declared to be disjoint by who releases, and not by one call
+            for name in "ab":
+                with ledger.part(name):
+                    sketch.transform(X[:40])
+        assert privacy_report(sketch, ledger=ledger).total is None

@@ -29,6 +29,7 @@ _EACH_PERSON_ONCE = (
     "and folds it sees nor how its rows were transformed"
 )
 USUAL_DIVISION = "rows"
+CHUNKS = "transform_chunks "  # how a division of chunks begins, one for each call
 MOST_PARTS = 20  # that are listed
 _WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
 _FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"

@@ -227,8 +227,9 @@ def binomial_flip_epsilon(epsilon, delta, *, n_components, changed):
 def hidden_flip_epsilon(n_bits):
     """Largest loss of each of several bits at which the best guess is right with probability 3/4 at most, in all.
 
-    Of bits that are kept with probability ``p = e^e / (1 + e^e)``, the best guess is the majority, and a coin for a tie.
-    It is right as often for 2 r bits as for 2 r - 1: with the probability ``I_p(r, r)`` that r of the latter are kept.
+    Of bits that are kept with probability ``p = e^e / (1 + e^e)``, the best guess is the majority, or a coin if there
+    is none. It is right as often for 2 r bits as for 2 r - 1: with the probability ``I_p(r, r)`` that r of these are
+    kept.
     """
     r = (n_bits + 1) // 2
     return float(logit(betaincinv(r, r, 0.75)) * (1 - 2.0**-30))

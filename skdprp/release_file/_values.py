@@ -190,7 +190,8 @@ def described(value, arrays):
     for name, kind in _KINDS.items():
         if kind.holds(value):
             return {name: described(kind.parts(value), arrays)}
-    raise TypeError(f"A file of a model has no room for {type(value).__name__}: {value!r:.60}.")
+    dtype = f" of {value.dtype}" if isinstance(value, np.ndarray) else ""  # and no cell, which a step may have learnt
+    raise TypeError(f"A file of a model has no room for {type(value).__name__}{dtype}.")
 
 
 def restored(value, arrays):

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..guarantee import PrivacyGuarantee, compose
-from ..ledger._totals import as_counts, same_neighbours
+from ..guarantee import DISJOINT, PrivacyGuarantee, compose
+from ..ledger._totals import CHUNKS, as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
 from ._lines import INFERRED, PLANNED, PrivacyReport, ReportedStep
 from ._rehearsal import PublicFacts, rehearse
@@ -222,8 +222,11 @@ def _report(estimator, as_known, *, ledger=None):
         private = replace(private, assumptions=tuple(assumptions))
     counted = INFERRED
     if ledger is not None:
-        counted, disagreement = _compare(part.steps, private, ledger)
+        entries, are_chunks = _chunks_together(ledger.entries)
+        counted, disagreement = _compare(part.steps, private, entries)
         not_covered += disagreement
+        if private is not None and are_chunks:
+            private = replace(private, assumptions=(*private.assumptions, DISJOINT.format(private.unit)))
     return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)), counted)
 
 
@@ -251,15 +254,30 @@ def _may_have_been_fitted_again(step, frozen_in):
     return sum(one is step for one, _ in stated_steps(first)) > 1
 
 
-def _compare(steps, private, ledger):
-    """Say what a ledger counts, and what a report does not know of that."""
+def _chunks_together(entries):
+    """Entries of a ledger, of the chunks of one call only as many as one of them has; and whether there are any."""
+    kept, counts = [], Counter()
+    for entry in entries:
+        division = entry.rows[-1][0] if entry.rows else ""
+        if division.startswith(CHUNKS):
+            release = (entry.estimator, _stated(entry.guarantee), entry.rows[:-1], division)
+            counts[release, entry.rows[-1]] += 1
+            if counts[release, entry.rows[-1]] <= counts[release]:
+                continue  # as many are kept of another chunk, of which no row is in this one
+            counts[release] += 1
+        kept.append(entry)
+    return kept, bool(counts)
+
+
+def _compare(steps, private, entries):
+    """Say what the entries of a ledger count, and what a report does not know of that."""
     inferred, recorded, releases, of_searches = Counter(), Counter(), Counter(), []
     calls = [step.estimator for step in steps for _ in range(step.calls)]
-    if len(calls) > 1 and private is not None and len(ledger.entries) == 1:  # of a plan, which has its total
-        planned, (only,) = " + ".join(calls), ledger.entries
+    if len(calls) > 1 and private is not None and len(entries) == 1:  # of a plan, which has its total
+        planned, (only,) = " + ".join(calls), entries
         if (only.estimator, _stated(only.guarantee)) == (planned, _stated(private)):
             return f"by the ledger: one entry of {planned}, as it was planned", ()
-    for entry in ledger.entries:
+    for entry in entries:
         recorded[entry.estimator] += 1
         releases[entry.estimator, _stated(entry.guarantee)] += 1
     for step in steps:
@@ -272,7 +290,7 @@ def _compare(steps, private, ledger):
     counted = f"by the ledger: {as_counts(recorded)}"
     if inferred != recorded:
         cure = "what the ledger has is in its total()"
-        if inferred < recorded or (len(ledger.entries) > 1 and recorded[" + ".join(calls)]):  # the latter, of a plan
+        if inferred < recorded or (len(entries) > 1 and recorded[" + ".join(calls)]):  # the latter, of a plan
             cure = _OTHERS_AS_WELL
         return counted, (f"{as_counts(inferred)} follow from what was fitted: {cure}",)
     # Of candidates in folds a line says what the costliest guarantees, and so no more is known than that.
