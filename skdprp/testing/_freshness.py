@@ -14,6 +14,7 @@ from itertools import combinations
 
 import numpy as np
 from sklearn.model_selection import cross_validate
+from sklearn.utils import gen_batches
 
 from .._noise import reproducible_noise
 from ._case import BITS, INTEGERS, MANY, NUMBERS, dense, error_of, needed
@@ -22,6 +23,7 @@ from ._tape import SHARE_OF_NOISE
 
 _N_ROWS, _N_DRAWS = 600, 24  # of a transform at once, and how often: 24 numbers have more than 10^23 orders
 _N_OTHERS = 8  # releases of other data
+_PAIRS = 2**18  # of numbers that are compared at a time: a table may release tens of thousands
 
 
 def _draws(case, releasing):
@@ -224,13 +226,14 @@ def _shares(here, there):
     enough = math.lgamma(n_draws + 1) - np.log(same).sum(axis=0) > math.log(1e11 * n_rows * n_parts**2)
     for row, parts in enumerate(map(np.flatnonzero, enough)):
         noise = here[:, row, parts] - centre[row, parts]
-        products = noise.T @ noise
-        squares = np.diag(products)
-        silent = squares[:, None] + squares - 2 * products <= SHARE_OF_NOISE**2 * np.minimum(squares[:, None], squares)
-        some, others = parts[np.array(np.nonzero(np.triu(silent, 1)))]
-        moved = (centre - there)[:, row]
-        if np.any(np.all(np.abs(moved[:, some] - moved[:, others]) > nothing[row, some], axis=0)):
-            return True
+        squares, moved = np.sum(noise**2, axis=0), (centre - there)[:, row]
+        for some in gen_batches(len(parts), max(_PAIRS // max(len(parts), 1), 1)):
+            own = squares[some, None]
+            silent = own + squares - 2 * noise[:, some].T @ noise <= SHARE_OF_NOISE**2 * np.minimum(own, squares)
+            first, second = np.nonzero(np.triu(silent, 1 + some.start))
+            first, second = parts[some][first], parts[second]
+            if np.any(np.all(np.abs(moved[:, first] - moved[:, second]) > nothing[row, first], axis=0)):
+                return True
     return False
 
 
