@@ -296,11 +296,12 @@ def is_frame(X):
 
 
 @silent
-def validate_array(X, **options):
+def validate_array(X, *, name="X", **options):
     """Validate rows that belong to no fitted width, as :func:`validate_data` does."""
-    [X] = _loaded(X=X)
+    [X] = _loaded(**{name: X})
+    options |= {"name": name, "input_name": name}
     with config_context(assume_finite=False):
-        return _bools_as_floats(without_values(validation.check_array, _canonical(X), input_name="X", **options))
+        return _bools_as_floats(without_values(validation.check_array, _canonical(X), **options))
 
 
 def _canonical(X):
@@ -526,6 +527,11 @@ def number_of_rows(X):
 def float_type(X, rows):
     """Return the type that rows came in: repeated entries of float32 are summed in float64."""
     return np.dtype(np.float32) if sp.issparse(X) and X.dtype == np.float32 else rows.dtype
+
+
+def has_rows(X):
+    """Whether a chunk is none that is known to be empty, such as what a filter leaves of a file."""
+    return is_lazy(X) or getattr(X, "shape", (1,))[:1] != (0,)
 
 
 def in_given_type(X, rows):

@@ -26,6 +26,7 @@ from ._validation import (
     UncachedMixin,
     _fit_context,
     clip_rows,
+    has_rows,
     number_of_rows,
     public_numbers,
     scale_rows,
@@ -434,7 +435,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
             if first:
                 validate_data(self, stand_in(X), accept_sparse="csr", dtype=FLOATS)
             return compute_partitions(self._part_of_lazy, X, y, groups)
-        if not first and hasattr(X, "shape") and X.shape[0] == 0:
+        if not first and not has_rows(X):
             return None, ()
         X, y = self._validate(X, y, reset=first)
         persons = None if groups is None else persons_of(groups, X.shape[0])

@@ -9,6 +9,7 @@ from uuid import uuid4
 import numpy as np
 from joblib import Parallel, delayed
 
+from ._validation import has_rows
 from .ledger._ledger import Rows, current_rows
 from .ledger._totals import CHUNKS
 
@@ -58,6 +59,7 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
             "These are rows, and not chunks of them: sketch.transform(X) takes all at once, and "
             "transform_chunks(sketch, (X[rows] for rows in sklearn.utils.gen_batches(len(X), 10_000))) some at a time."
         )
+    chunks = filter(has_rows, chunks)  # those before an error are released
     release = Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator")
     if release.n_jobs != 1:
         # One array may be filled again for each chunk: where others wait for their turn, each needs a copy of its own.

@@ -10,6 +10,7 @@ import queue
 import secrets
 import sys
 import threading
+import tracemalloc
 import types
 import warnings
 from dataclasses import replace
@@ -44,7 +45,7 @@ from skdprp._noise import is_seeded
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
 from skdprp.mechanisms import add_gaussian, add_laplace
-from skdprp.testing import _private_checks, check_private_estimator
+from skdprp.testing import _freshness, _private_checks, check_private_estimator
 from skdprp.testing._contents import fingerprints
 
 # Noise that is off while the contract is checked
@@ -1207,3 +1208,14 @@ def test_no_array_of_a_model_is_a_view_of_what_is_no_release():
     for *fits, other in zip(*alike, others, strict=True):
         known = np.all(np.array(fits) == fits[0], axis=0)
         assert np.array_equal(fits[0][known], other[known])
+
+
+def test_the_check_of_shared_noise_takes_no_memory_in_the_square_of_what_is_released():
+    """Of 16385 values a column, and three columns, it wanted matrices of 19 GB: the kernel killed `DPScaler()`."""
+    rng = np.random.default_rng(0)
+    here, there = rng.normal(size=(40, 1, 2500)), rng.normal(size=(2, 1, 2500))
+    tracemalloc.start()
+    assert not _freshness._shares(here, there)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40 * here.nbytes  # 32 MB; one square of 2500 numbers has 50 MB

@@ -1,9 +1,13 @@
 """Attacks on files: those that somebody made to harm whoever reads them, and what is stated in files of fits."""
 
+import datetime
+import decimal
 import json
 import pickle
 import random
+import re
 import tracemalloc
+import warnings
 from collections import Counter
 from contextlib import nullcontext
 from copy import copy, deepcopy
@@ -1039,3 +1043,25 @@ def test_a_report_on_a_model_from_a_file_says_what_the_one_before_said(tmp_path)
         assert (says.private, says.not_covered) == (said.private, said.not_covered)
         n_totals += says.total is not None
     assert n_totals > 0
+
+
+BORN = ("1961-03-07", "1980-05-01")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pd.to_datetime(BORN),
+        [datetime.date.fromisoformat(day) for day in BORN],
+        [decimal.Decimal("71234.56"), decimal.Decimal("61234.56")],
+    ],
+)
+def test_no_error_of_a_file_quotes_what_a_step_has_learnt(tmp_path, cells):
+    """Categories that no file has room for are cells of the rows."""
+    table = pd.DataFrame({"cell": list(cells) * 20})
+    model = make_pipeline(OneHotEncoder(), AMPClassifier(classes=[0, 1])).fit(table, np.arange(40) % 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(TypeError) as error:
+            save_model(tmp_path / "model.npz", model)
+    assert not re.search("1961|1980|1234", str(error.value))

@@ -29,6 +29,7 @@ from skdprp import (
     PrivacyWarning,
     PublicBinner,
     PublicScaler,
+    audit_epsilon,
     compose,
     privacy_report,
     set_budget,
@@ -485,3 +486,14 @@ def test_chunks_that_set_parameters_or_seeds_meanwhile_change_nothing():
     table.loc[7] = [123456.789, "a name of one row"]
     kept = pickle.dumps(DPBinner(delta=1e-9).fit(table))
     assert b"a name of one row" not in kept and np.float64(123456.789).tobytes() not in kept
+
+
+@pytest.mark.parametrize("kind", [DPHistograms, DPBinner])
+def test_histograms_of_unlisted_categories_can_be_audited(kind):
+    """All audits ended in "The release must return at least one number, and finite ones only"."""
+    table = pd.DataFrame({"age": np.tile(np.arange(20.0, 60.0), 50), "town": ["York", "Hull"] * 1000})
+    other = table.copy()
+    other.loc[1999, "town"] = None
+    estimator = kind(bounds={"age": (0, 100)}, n_cells=8, delta=1e-3)
+    result = audit_epsilon(estimator, table, other, n_trials=20)
+    assert result.epsilon <= 1.0

@@ -4,6 +4,7 @@ import warnings
 from itertools import product
 
 import numpy as np
+import pandas as pd
 import pytest
 from attacks import X12, X24_HALF, Y12, Y24, private_model, sketch
 from sklearn.base import BaseEstimator, TransformerMixin, clone
@@ -15,6 +16,8 @@ from sklearn.pipeline import make_pipeline
 
 from skdprp import (
     AMPClassifier,
+    DPMoments,
+    DPRidge,
     DPSGDClassifier,
     MIDPRegressor,
     PrivacyGuarantee,
@@ -300,3 +303,19 @@ def test_chunks_of_several_containers_have_one_set_of_labels():
         model = AMPClassifier(delta=1e-3, multi_class="ovr").fit_chunks(chunks)
         found.append((model.classes_.tolist(), model.coef_.shape))
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda X: DPMoments(target_bounds=(0, 1)).fit(X),
+        lambda X: DPMoments(target_bounds=(0, 1)).fit_chunks([X]),
+        lambda X: DPRidge(target_bounds=(0, 1)).fit(X, 3),
+        lambda X: AMPClassifier(classes=["a", "b"]).fit(X, pd.Series(["a", "b", None, "a"], dtype="string")),
+    ],
+)
+def test_what_is_wrong_with_y_is_not_said_of_X(fit):
+    """Rows that can be read are not blamed for targets that are missing or no column."""
+    with pytest.raises((TypeError, ValueError)) as error:
+        fit(np.eye(4))
+    assert not str(error.value).startswith("X cannot be read")

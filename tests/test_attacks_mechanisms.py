@@ -52,7 +52,7 @@ from skdprp.mechanisms import (
     spherical_profile,
 )
 from skdprp.mechanisms._numerics import rounded_up
-from skdprp.mechanisms.noisy_steps import composed_profile
+from skdprp.mechanisms.noisy_steps import composed_profile, descent_scale, product_descent_scale
 from skdprp.mechanisms.radial import add_spherical
 from skdprp.mechanisms.randomised_response import binomial_flip_epsilon, randomised_response_profile
 from skdprp.random_projection import make_projection
@@ -565,3 +565,28 @@ def test_no_configuration_of_scikit_learn_lets_a_parameter_pass_that_noise_was_n
             for options in wrong:
                 with pytest.raises(ValueError):
                     kind(classes=[0, 1], **options).fit(X200_UNIFORM, Y200_UNIFORM)
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("rate", [0.5, 0.99])
+@pytest.mark.parametrize("is_laplace", [False, True])
+def test_steps_on_samples_lose_no_more_than_two_integrals_say(adjacency, rate, is_laplace):
+    """Losses of two steps of one number, rounded down to a grid, and composed: a lower bound of the true delta."""
+    epsilon, delta = 1.0, 1e-2
+    known = {"rate": rate, "n_steps": 2, "adjacency": adjacency}
+    if is_laplace:
+        scale = product_descent_scale(epsilon, delta, n_dims=1, **known)
+        x = np.linspace(-60 * scale - 3, 60 * scale + 3, 100_001)
+        law = lambda centre: np.exp(-np.abs(x - centre) / scale) / (2 * scale)  # noqa: E731
+    else:
+        scale = descent_scale(epsilon, delta, **known)
+        x = np.linspace(-12 * scale - 3, 12 * scale + 3, 100_001)
+        law = lambda centre: np.exp(-(((x - centre) / scale) ** 2) / 2) / (scale * np.sqrt(2 * np.pi))  # noqa: E731
+    one = ((1 - rate) * law(0) + rate * law(1)) * (x[1] - x[0])
+    other = ((1 - rate) * law(0) + rate * law(-1) if adjacency == "replace_one" else law(0)) * (x[1] - x[0])
+    for P, Q in ((one, other), (other, one)):
+        places = np.floor(np.log(P / Q) / 2e-3).astype(int)
+        mass = np.bincount(places - places.min(), P)
+        both = np.convolve(mass, mass)
+        losses = (np.arange(len(both)) + 2 * places.min()) * 2e-3
+        assert (both * np.maximum(0, -np.expm1(epsilon - losses))).sum() <= delta

@@ -3,6 +3,7 @@
 import math
 import re
 import warnings
+from collections.abc import Callable
 from random import Random
 
 import numpy as np
@@ -29,9 +30,12 @@ from skdprp import (
     _persons,
     compose,
     privacy_report,
+    set_budget,
 )
 from skdprp.ledger import LedgerError
 from skdprp.linear_model import _base
+from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
+from skdprp.testing import reproducible_noise
 from skdprp.testing._tape import tape_of
 
 BOUNDS = (-1, 1)
@@ -448,3 +452,91 @@ def test_errors_do_not_tell_how_many_rows_persons_have(model):
     said = [[list(_what_fits_say(clone(model), n, *names)) for names in wrong] for n in (291, 297)]
     assert said[0] == said[1]
     assert sum(words[0] != "none" for words in said[0]) >= len(_WRONG_ROWS)
+
+
+def _with_repeated_rows(k):
+    """Rows of 40 persons, of whom the first has its row k times."""
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 3))
+    places = np.r_[np.zeros(k - 1, dtype=int), np.arange(40)]
+    return X[places], (X[places, 0] > 0).astype(int), places
+
+
+def _numbers(thing, path="", found=None):
+    """All that an object holds, by the paths to it."""
+    found = {} if found is None else found
+    if isinstance(thing, np.ndarray):
+        found[path] = (thing.dtype.str, thing.shape, thing.strides, thing.ravel().tolist())
+    elif isinstance(thing, list | tuple):
+        found[path] = len(thing)
+        for i, one in enumerate(thing):
+            _numbers(one, f"{path}[{i}]", found)
+    elif isinstance(thing, int | float | str | type | Callable) or thing is None:
+        found[path] = thing
+    else:
+        for name, one in (thing if isinstance(thing, dict) else getattr(thing, "__dict__", {})).items():
+            _numbers(one, f"{path}.{name}", found)
+    return found
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, sp.csr_matrix])
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPSGDClassifier(classes=[0, 1], n_epochs=2, preconditioner=True),
+        DPSGDClassifier(classes=[0, 1], n_epochs=2, batch_size=13, max_norm=None),
+        DPSGDClassifier(classes=[0, 1], n_epochs=1, hidden_layer_sizes=(2,), batch_size=20, optimizer="adam"),
+        DPRidge(target_bounds=(0, 1), mechanism="moments"),
+        DPRidge(target_bounds=(0, 1), mechanism="descent"),
+        DPPCA(),
+    ],
+    ids=lambda model: f"{type(model).__name__}",
+)
+def test_a_model_of_persons_holds_nothing_that_tells_how_many_rows_one_has(model, kind):
+    """A person whose row stands there thrice has the mean of one: attributes, shapes, strides and types are equal."""
+    held = []
+    for k in (1, 3):
+        X, y, groups = _with_repeated_rows(k)
+        with reproducible_noise(0):
+            held.append(_numbers(clone(model).fit(kind(X), y, groups=groups)))
+    one, other = ({name: fact for name, fact in found.items() if "_unlike" not in name} for found in held)
+    assert one.keys() == other.keys()
+    for name, fact in one.items():
+        if isinstance(fact, tuple):  # an array
+            assert fact[:3] == other[name][:3]
+            np.testing.assert_allclose(fact[3], other[name][3], rtol=1e-5, atol=1e-7)
+        elif isinstance(fact, float):
+            assert fact == pytest.approx(other[name], rel=1e-6), name
+        else:
+            assert fact == other[name], name
+
+
+def test_scores_of_persons_do_not_tell_how_many_rows_one_has():
+    """Means of equal rows are those of one, in all that a score says."""
+    said = []
+    for k in (1, 4):
+        X, y, groups = _with_repeated_rows(k)
+        predicted, known = (X[:, 1] > 0).astype(int), {"groups": groups}
+        with reproducible_noise(0):
+            scores = [
+                dp_accuracy_score(y, predicted, **known),
+                dp_confusion_matrix(y, predicted, labels=[0, 1], **known),
+                dp_roc_auc_score(y, X[:, 0] + 0.5, pos_label=1, **known),
+                dp_r2_score(X[:, 0], X[:, 1], target_bounds=(-1, 1), **known),
+            ]
+        said.append([(repr(one), np.round(one.released, 3).tolist()) for one in scores])
+    assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("mechanism", ["moments", "descent"])
+def test_a_budget_for_persons_is_what_reports_and_ledgers_say_of_the_fit(mechanism):
+    """The number of persons sets the noise of each step, and all of them together meet the budget."""
+    X, _, groups = _with_repeated_rows(30)
+    model = make_pipeline(DPPCA(2, epsilon=0.5), DPRidge(target_bounds=(-1, 1), mechanism=mechanism))
+    set_budget(model, X, X[:, 0], groups=groups, epsilon=0.7, delta=1e-5)
+    with PrivacyLedger() as ledger:
+        model.fit(X, X[:, 0], dppca__groups=groups, dpridge__groups=groups)
+    total, entered = privacy_report(model).total, [entry.guarantee for entry in ledger.entries]
+    assert "one person replaced" in repr(total)
+    assert total.epsilon <= 0.7
+    assert total.delta <= 1e-5
+    assert compose(*entered, delta=1e-5).epsilon <= 0.7 * (1 + 1e-9)

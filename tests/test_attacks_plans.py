@@ -1429,3 +1429,18 @@ def test_no_function_of_a_plan_sees_a_sketch_that_was_made_in_other_threads_or_p
                 assert privacy_report(model, rows, Y60).total is not None
         assert not ledger.entries
         assert np.array_equal(*seen)
+
+
+@pytest.mark.parametrize("known", [{"numbers": "scaled"}])
+def test_a_budget_for_private_bins_is_what_is_spent_where_no_column_is_left_for_them_too(known):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"age": rng.uniform(18, 90, 300), "town": rng.choice(["York", "Hull"], 300)})
+    y = rng.integers(0, 2, 300)
+    columns = make_table_preprocessor({"age": (0, 120)}, categories={"town": ["York", "Hull"]}, epsilon=0.2, **known)
+    model = make_pipeline(columns, AMPClassifier(epsilon=0.8, classes=[0, 1]))
+    model = set_budget(model, table, y, epsilon=1.0, delta=1e-6)
+    with PrivacyLedger() as ledger:
+        model.fit(table, y)
+    assert len(ledger.entries) == 1 + (known["numbers"] == "bins")
+    totals = privacy_report(model, table, y).total, privacy_report(model).total, ledger.total()[0].guarantee
+    assert [total.epsilon for total in totals] == pytest.approx([1.0] * 3, rel=1e-4)

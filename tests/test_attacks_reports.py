@@ -40,7 +40,15 @@ from sklearn.feature_selection import RFECV, SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    KFold,
+    PredefinedSplit,
+    RepeatedKFold,
+    ShuffleSplit,
+    TimeSeriesSplit,
+)
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain
 from sklearn.naive_bayes import GaussianNB
@@ -121,7 +129,8 @@ def test_the_last_step_of_a_private_pipeline_states_that_what_is_before_it_is_ad
     )
     power, size = clopper_pearson(hits, n_trials, 5e-10)[0], clopper_pearson(false_alarms, n_trials, 5e-10)[1]
     stated, total = model[-1].guarantee_, privacy_report(model).total
-    is_to_be_added = any("private ones whose guarantees at the time are added to this one" in text for text in stated.assumptions)
+    to_be_added = "private ones whose guarantees at the time are added to this one"
+    is_to_be_added = any(to_be_added in text for text in stated.assumptions)
     assert is_to_be_added or epsilon_bound(power, size, stated.delta) <= stated.epsilon
     assert not any("no preceding step was fitted" in text and "private" not in text for text in total.assumptions)
     assert epsilon_bound(power, size, total.delta) <= total.epsilon
@@ -520,3 +529,32 @@ def test_all_that_a_pipeline_with_a_total_holds_follows_from_what_it_released(mo
             assert not [name for name in unlike if not name.endswith(("_unlike_any_other", "_fit_name"))], model
             n_totals += 1
     assert n_totals > 5
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [
+        KFold(3),
+        RepeatedKFold(n_splits=2, n_repeats=2, random_state=0),
+        ShuffleSplit(3, test_size=0.3, random_state=0),
+        TimeSeriesSplit(3),
+        TimeSeriesSplit(3, max_train_size=4, gap=2),
+        PredefinedSplit(np.arange(24) % 4 - 1),
+    ],
+    ids=lambda cv: type(cv).__name__,
+)
+def test_no_row_pays_more_in_a_search_than_its_report_says(cv):
+    """What the entries of a ledger cost the row that was in most fits, fold by fold, by an exact composition."""
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (24, 2))
+    model = make_pipeline(DPScaler(epsilon=0.3, delta=1e-6), DPRidge(target_bounds=(-1, 1), mechanism="moments"))
+    grid = {"dpridge__epsilon": [0.1, 2.0], "dpridge__delta": [1e-4, 1e-6]}
+    search = GridSearchCV(model, grid, cv=cv)
+    with PrivacyLedger() as ledger:
+        search.fit(X, X[:, 0])
+    spent, trains = iter([entry.guarantee for entry in ledger.entries]), [train for train, _ in cv.split(X)]
+    fits = [(train, [next(spent), next(spent)]) for _ in range(4) for train in trains]
+    fits.append((np.arange(24), [next(spent), next(spent)]))
+    stated = privacy_report(search).private
+    for row in {int(place) for train in trains for place in train[:2]} | {0, 23}:
+        paid = [one for train, pair in fits if row in train for one in pair]
+        assert compose(*paid, delta=stated.delta).epsilon <= stated.epsilon * (1 + 1e-9)

@@ -3,6 +3,7 @@
 import inspect
 import itertools
 import random
+import re
 import warnings
 from contextlib import suppress
 from decimal import Decimal
@@ -44,6 +45,7 @@ from skdprp import (
     DPMoments,
     DPRandomProjection,
     DPRidge,
+    DPScaler,
     DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
@@ -75,7 +77,7 @@ def _assert_others_are_as_they_were(steps, tables):
             totals.append(privacy_report(model, table, y).total)
             others.append(np.asarray(model[:-1].fit_transform(table))[1:])
     if isinstance(tables[0], list):  # whose numbers have no type of their own
-        assert all(total is None or "if rows are a list" in " ".join(total.assumptions) for total in totals)
+        assert all(total is None or "of a list, the type of its array" in " ".join(total.assumptions) for total in totals)
     elif len(others) == len(tables) and any(total is not None for total in totals):
         np.testing.assert_array_equal(others[0], others[1])
 
@@ -1066,3 +1068,37 @@ def test_no_cell_of_a_table_of_the_same_types_changes_the_other_rows_that_come_o
             n_compared += 1
             assert (seen[0].dtype, seen[0].tobytes()) == (seen[1].dtype, seen[1].tobytes())
     assert n_compared > 50
+
+
+def _odd_tables():
+    rows = np.random.default_rng(0).uniform(size=(13, 4))
+    odd_cells = 7654321.25, "SECRETX", b"SECRETX", [7654321.25], {"SECRETX": 1}, 10**400, 7654321.25j, pd.NA, slice(3)
+    for cell in odd_cells:
+        cells = np.empty((13, 4), object)
+        for place in np.ndindex(13, 4):
+            cells[place] = float(rows[place])
+        cells[5, 2] = cell
+        yield cells
+        yield [list(row) for row in cells]
+        yield pd.DataFrame(cells, columns=list("abcd"))
+    for form in ("csr", "coo", "lil", "dia", "bsr"):
+        for value in (np.inf, np.nan, 7654321.25e300):
+            odd = rows.copy()
+            odd[5, 2] = value
+            yield getattr(sp, f"{form}_array")(odd)
+
+
+def test_no_error_of_an_odd_table_quotes_a_cell_or_how_many_rows_there_are():
+    estimators = (DPOPORP(2), DPSignOPORP(2), DPHistograms(delta=1e-6), DPScaler(delta=1e-6), PublicScaler((0, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for X in _odd_tables():
+            for estimator in (*estimators, DPRandomProjection(projection="identity"), PublicBinner((0, 1))):
+                try:
+                    fitted = estimator.fit(X)
+                    if hasattr(fitted, "transform"):
+                        fitted.transform(X)
+                except (TypeError, ValueError) as error:
+                    while error is not None:
+                        assert not re.search(r"SECRETX|7654321|\b13\b|0{20}", f"{error} {error.args}")
+                        error = error.__cause__ or error.__context__

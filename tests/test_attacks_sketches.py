@@ -53,7 +53,7 @@ from skdprp.mechanisms.randomised_response import (
     sign_change_probability,
 )
 from skdprp.random_projection import make_projection
-from skdprp.similarity import SketchNeighbors
+from skdprp.similarity import SketchNeighbors, _search, inner_product_variance
 from skdprp.sketch._base import DRAW
 from skdprp.testing import reproducible_noise
 
@@ -1043,3 +1043,28 @@ def test_a_sketch_that_is_fitted_again_meanwhile_releases_under_the_guarantee_of
     stated = [one.guarantee.adjacency.bound for one in ledger.entries]
     # Means of 4000 sizes: of Gaussian noise of scale 4.23 they are 3.4, of Laplace noise of scale 50 they are 50.
     assert [1.0 if size < 13 else 50.0 for size in sizes] == stated
+
+
+def test_searches_with_and_without_faiss_find_what_sorting_all_distances_does():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        width, n_rows, n_queries = (int(rng.integers(1, most)) for most in (40, 300, 40))
+        S, Q = (rng.integers(0, 4, (n, width)).astype(np.uint8) for n in (n_rows, n_queries))
+        k = int(rng.integers(1, n_rows + 1))
+        distances = np.bitwise_count(Q[:, None] ^ S[None]).sum(axis=2, dtype=int)
+        expected = np.argsort(distances, axis=1, kind="stable")[:, :k]
+        for arranged in (_search._Words(S), _search.arrange(S)):
+            found, places = arranged.search(Q, k, 2)
+            assert np.array_equal(places, expected)
+            assert np.array_equal(found, np.take_along_axis(distances, expected, axis=1))
+
+
+@pytest.mark.parametrize(("kind", "p", "k"), [("count_sketch", 10, 4), ("oporp", 10, 4), ("oporp", 4, 9)])
+def test_variances_of_inner_products_are_those_of_many_draws(kind, p, k):
+    rng = np.random.default_rng(1)
+    u, v = rng.normal(size=(2, p))
+    draws = [make_projection(kind, p, k, np.random.RandomState(seed)) for seed in range(800)]
+    found = [np.prod(W.project(np.vstack([u, v])), axis=0).sum() for W in draws]
+    variance = inner_product_variance(u, v, projection=draws[0], noise_variance=0.0)
+    assert np.mean(found) == pytest.approx(u @ v, abs=4 * np.sqrt(variance / 800) + 1e-9)
+    assert np.var(found) == pytest.approx(variance, rel=0.35, abs=1e-12)

@@ -27,6 +27,7 @@ from skdprp import (
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
     PublicScaler,
+    transform_chunks,
 )
 from skdprp.ledger import UnrecordedNoiseError
 from skdprp.mechanisms import add_laplace
@@ -341,3 +342,11 @@ def test_how_often_a_solver_read_the_chunks_is_said_not_to_be_covered(delta):
         model.fit_chunks(one)
     is_covered = "how many passes over the rows a solver made" not in model.guarantee_.not_covered
     assert not is_covered or chunks[0].n_passes == chunks[1].n_passes
+
+
+def test_an_empty_chunk_is_passed_over():
+    """The chunks before it were released, and lost with the error: to go on was to pay for them twice."""
+    X = np.random.default_rng(0).uniform(size=(30, 4))
+    sketch, chunks = DPOPORP(2).fit(X), [X[:10], X[:0], X[10:]]
+    assert transform_chunks(sketch, chunks).shape == (30, 2)
+    assert DPScaler(delta=1e-3).fit_chunks(chunks).histograms_.n_samples == 30

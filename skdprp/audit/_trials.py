@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .._adjacency import Relation
 from .._validation import number_of_rows, without_values
-from ..histograms import PrivateHistograms
+from ..histograms import CategoryCounts, PrivateHistograms
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor
 from ..losses import LogisticLoss, SoftmaxLoss
@@ -126,10 +126,16 @@ def _released(estimator):
     if isinstance(estimator, PrivateMoments) and hasattr(estimator, "moments_"):
         return _upper(estimator.moments_.values)
     if isinstance(estimator, PrivateHistograms):  # in the order in which they were counted
-        return np.concatenate([column.values for column in estimator.histograms_.columns])
+        return np.concatenate([_counts_of(column) for column in estimator.histograms_.columns])
     if hasattr(estimator, "coef_"):  # one row for each class, the intercept last
         return np.column_stack([np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)])
     return tuple(estimator.coefs_ + estimator.intercepts_)
+
+
+def _counts_of(column):
+    """What was released of a column in each trial: where others are named each time, how many values are missing."""
+    is_named = isinstance(column, CategoryCounts) and not column.is_listed
+    return [column.missing] if is_named else column.values
 
 
 def _upper(matrix):

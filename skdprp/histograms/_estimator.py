@@ -20,6 +20,7 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
+    has_rows,
     silent,
     validate_schema,
 )
@@ -171,6 +172,8 @@ class PrivateHistograms(
         """Count the values of all chunks; return the number of rows and how each column is counted, too."""
         n_samples, columns, total = 0, None, None
         for chunk in chunks:
+            if columns is not None and not has_rows(chunk):
+                continue
             given = stand_in(chunk) if is_lazy(chunk) else chunk
             validate_schema(self, given, reset=columns is None)
             columns = self._columns(given) if columns is None else columns

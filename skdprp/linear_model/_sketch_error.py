@@ -2,6 +2,14 @@
 
 import numpy as np
 
+from .._validation import validate_array
+
+
+def _checked(X, y):
+    """Rows and targets in float64, finite; errors quote none of them, though they are meant to be public."""
+    y = validate_array(y, name="y", dtype=np.float64, ensure_2d=False)
+    return validate_array(X, dtype=np.float64), y
+
 
 def least_residual(X, y, *, fit_intercept=False):
     """Compute the largest `min_residual` that is true of given data.
@@ -38,7 +46,8 @@ def least_residual(X, y, *, fit_intercept=False):
     >>> bool(30 < least_residual(X, np.ones(3000)) < 32)
     True
     """
-    table = np.column_stack([X, np.ones((len(X), int(fit_intercept))), y]).astype(np.float64)
+    X, y = _checked(X, y)
+    table = np.column_stack([X, np.ones((len(X), int(fit_intercept))), y])
     squares = []  # of the residuals of each column on the others, over the rows that may be left out
     for column in range(X.shape[1]):
         others, target = np.delete(table, column, axis=1), table[:, column]
@@ -254,6 +263,7 @@ def relative_error(X, y, coef):
     >>> relative_error(np.eye(3)[:, :2], np.ones(3), np.array([1.0, 0.0]))
     2.0
     """
+    X, y = _checked(X, y)
     least = np.sum((X @ np.linalg.lstsq(X, y)[0] - y) ** 2)
     return float(np.sum((X @ coef - y) ** 2) / least)
 

@@ -227,7 +227,7 @@ def _shares(here, there):
     for row, parts in enumerate(map(np.flatnonzero, enough)):
         noise = here[:, row, parts] - centre[row, parts]
         squares, moved = np.sum(noise**2, axis=0), (centre - there)[:, row]
-        for some in gen_batches(len(parts), max(_PAIRS // max(len(parts), 1), 1)):
+        for some in gen_batches(max(len(parts), 1), max(_PAIRS // max(len(parts), 1), 1)):
             own = squares[some, None]
             silent = own + squares - 2 * noise[:, some].T @ noise <= SHARE_OF_NOISE**2 * np.minimum(own, squares)
             first, second = np.nonzero(np.triu(silent, 1 + some.start))
