@@ -407,6 +407,29 @@ class SeededByRandomState(Counts):
         return geometric(np.random.default_rng(self.random_state), shape, epsilon)
 
 
+class SeededUnlessZero(SeededByRandomState):
+    """By the commonest way to write "a seed, or fresh": 0 counts as none."""
+
+    def noise(self, shape, epsilon):
+        return geometric(np.random.default_rng(self.random_state or secrets.randbits(64)), shape, epsilon)
+
+
+class PredictsWithNoise(Counts):
+    def predict(self, X):
+        return own_noise((len(X),), 1.0)
+
+
+class ReleasesTwiceByFitTransform(Noisy):
+    def fit_transform(self, X, y=None):
+        self.fit(X)
+        return (self.transform(X) + self.transform(X)) / 2
+
+
+class ScaledByFitTransform(Noisy):
+    def fit_transform(self, X, y=None):
+        return self.fit(X).mechanism_.transform(100 * finite(self, X)) / 100
+
+
 class GlobalGenerator(Counts):
     def noise(self, shape, epsilon):
         return geometric(np.random, shape, epsilon)
@@ -732,12 +755,16 @@ BROKEN = [
         KeepsItsNoise(),
         CALLS
         | {"audit_refutes_nothing", "ledgers_have_every_release", "every_number_has_noise"}
-        | {"everything_follows_from_releases", "rows_and_classes_share_no_noise"},
+        | {"everything_follows_from_releases", "rows_and_classes_share_no_noise", "reports_charge_what_was_released"},
     ),
     (
         SeededByRandomState(),
         {"seeds_repeat_no_noise", "attributes_hold_nothing_of_the_rows", "audit_refutes_nothing"},
     ),
+    (SeededUnlessZero(), {"seeds_repeat_no_noise"}),
+    (PredictsWithNoise(), {"ledgers_have_every_release"}),
+    (ReleasesTwiceByFitTransform(), {"reports_charge_what_was_released"}),
+    (ScaledByFitTransform(), {"reports_charge_what_was_released"}),
     (GlobalGenerator(), {"seeds_repeat_no_noise", "processes_share_no_noise"}),
     (GeneratorOfItsOwn(), {"copies_share_no_noise", "processes_share_no_noise"}),
     (GeneratorOfTheModule(), {"processes_share_no_noise"}),
@@ -795,7 +822,10 @@ BROKEN = [
     (KeepsASign(), {"everything_follows_from_releases"}),
     (LeavesEmptyColumns(), {"everything_follows_from_releases"}),
     (LeavesBits(), {"every_number_has_noise", "everything_follows_from_releases"}),
-    (PassesRowsOfTheFitOn(), {"every_number_has_noise", "everything_follows_from_releases"}),
+    (
+        PassesRowsOfTheFitOn(),
+        {"every_number_has_noise", "everything_follows_from_releases", "reports_charge_what_was_released"},
+    ),
     (SortsRows(), {"other_rows_are_irrelevant", "everything_follows_from_releases"}),
     (CentresByTheFirst(), {"other_rows_are_irrelevant"}),
     (PassesTheIndexOn(), {"index_is_not_released"}),

@@ -57,6 +57,7 @@ from skdprp import (
     transform_chunks,
 )
 from skdprp.guarantee import Adjacency, PrivacyGuarantee
+from skdprp.ledger import entry
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
 from skdprp.report._search import _NUMBERS_OF_MODELS, _WORDS_OF_MODELS
 from skdprp.sketch._base import BaseSketch
@@ -904,3 +905,28 @@ def test_chunks_of_one_call_count_as_one_release(n_calls):
                 with ledger.part(name):
                     sketch.transform(X[:40])
         assert privacy_report(sketch, ledger=ledger).total is None
+
+
+class OfHouseholds(TransformerMixin, BaseEstimator):
+    """A sketch of one's own, for households, whose rows may be in several chunks."""
+
+    epsilon = 1.0
+
+    def fit(self, X, y=None):  # noqa: D102
+        self.guarantee_ = PrivacyGuarantee(1.0, 1e-3, unit="one household", per="transform")
+        return self
+
+    def transform(self, X):  # noqa: D102
+        with entry(self.guarantee_, "OfHouseholds"):
+            return np.asarray(X) + 1.0
+
+
+def test_chunks_of_households_count_as_often_as_there_are_chunks():
+    X = np.random.default_rng(0).uniform(size=(90, 8))
+    sketch = OfHouseholds().fit(X)
+    with PrivacyLedger() as ledger:
+        sketch.transform(X)
+    assert privacy_report(sketch, ledger=ledger).total.epsilon == 1.0
+    with PrivacyLedger() as ledger:
+        transform_chunks(sketch, [X[:30], X[30:60], X[60:]])
+    assert privacy_report(sketch, ledger=ledger).total is None

@@ -31,7 +31,7 @@ _EACH_PERSON_ONCE = (
 USUAL_DIVISION = "rows"
 CHUNKS = "transform_chunks "  # how a division of chunks begins, one for each call
 MOST_PARTS = 20  # that are listed
-_WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
+WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
 _FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
 
 
@@ -255,7 +255,7 @@ def _assumed_of_sums(entries):
 def _total(entries, kind, delta, limit):
     covering = [entry for entry in entries if same_neighbours(entry.guarantee, kind)]
     missing = [entry for entry in entries if not same_neighbours(entry.guarantee, kind)]
-    if kind.unit not in _WITHIN_A_ROW:  # a patient may have rows in each part
+    if kind.unit not in WITHIN_A_ROW:  # a patient may have rows in each part
         covering = [replace(entry, rows=()) for entry in covering]
     violated = [entry for entry in covering if entry.guarantee.violation]
     is_distance = kind.adjacency is not None and kind.adjacency.is_distance

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..guarantee import DISJOINT, PrivacyGuarantee, compose
-from ..ledger._totals import CHUNKS, as_counts, same_neighbours
+from ..ledger._totals import CHUNKS, WITHIN_A_ROW, as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
 from ._lines import INFERRED, PLANNED, PrivacyReport, ReportedStep
 from ._rehearsal import PublicFacts, rehearse
@@ -259,7 +259,7 @@ def _chunks_together(entries):
     kept, counts = [], Counter()
     for entry in entries:
         division = entry.rows[-1][0] if entry.rows else ""
-        if division.startswith(CHUNKS):
+        if division.startswith(CHUNKS) and entry.guarantee.unit in WITHIN_A_ROW:  # others may be in several chunks
             release = (entry.estimator, _stated(entry.guarantee), entry.rows[:-1], division)
             counts[release, entry.rows[-1]] += 1
             if counts[release, entry.rows[-1]] <= counts[release]:

@@ -75,7 +75,8 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       guarantee and, of a release by transform, the same release?
     - **The guarantee.** Does it have its facts, a profile that decreases, and a copy by JSON and pickle? Do the report
       of a fit, of two side by side, of a pipeline and of a search, and an open ledger, charge the fit and the
-      transform? Do predict and score of what releases at its fit draw no noise?
+      transform? Do predict and score of what releases at its fit draw no noise, and predict and transform the same
+      again? Does `fit_transform` add this library's noise to the numbers that fit and transform add it to?
     - **Noise.** Is it new in each call, copy, pickle, thread, fork and fold, and under equal seeds of numpy, of Python,
       of `random_state` and of parameters named seed? Do rows, columns and classes move apart, also with ``n_jobs=2``?
       Do 600 rows share none, and are 10,000 equal rows released as different numbers, unless as bits? Does every number

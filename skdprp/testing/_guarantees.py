@@ -22,7 +22,7 @@ from ..ledger import PrivacyLedger
 from ..report import privacy_report
 from ._case import dense, error_of
 from ._heard import use
-from ._tape import same_tape, taped
+from ._tape import same_tape, tape_of, taped
 
 
 def _guarantee_states_its_facts(case):
@@ -114,6 +114,8 @@ def _reports_charge_what_was_released(case):
         return f"is not covered in a report: {'; '.join(report.not_covered)}."
     if (report.total.epsilon, report.total.delta, report.steps[-1].releases) != (guarantee.epsilon, guarantee.delta, 1):
         return f"is charged {report.total!r} by a report, where its fit guarantees {guarantee!r}."
+    if case.at_transform and not _releases_alike(case):
+        return "releases otherwise by fit_transform than by fit and transform, as no report knows: leave it as it is."
     if not (hasattr(case.estimator, "transform") or is_classifier(case.estimator) or is_regressor(case.estimator)):
         return ""  # nothing of scikit-learn takes it in
     twice = privacy_report(_twice(case).fit(*case.data)).private
@@ -133,6 +135,12 @@ def _reports_charge_what_was_released(case):
                 f"releases a row {most} times in a fit of {name}, more than a report charges: release where `per` says."
             )
     return ""
+
+
+def _releases_alike(case):
+    """Whether noise is added to the same numbers, and as often, where a pipeline releases: in `fit_transform`."""
+    by_fit = tape_of(lambda: case.new(**case.public_seed).fit_transform(*case.data)) or ()
+    return same_tape(by_fit, case.tape(case.fit()) or ())
 
 
 def _twice(case):
@@ -170,6 +178,8 @@ def _ledgers_have_every_release(case):
             error = error or error_of(lambda: fitted.transform(case.X))
     if not error and not case.at_transform and _draws_noise(partial(use, fitted, case.data)):
         return "draws noise when it predicts or scores, which no report charges: release at the fit, once."
+    if not error and not case.at_transform and not _answers_alike(fitted, case.X):
+        return "answers otherwise when it is asked again, which no report charges: draw noise at the fit, once."
     entered, cure = (
         [entry.guarantee for entry in ledger.entries],
         "draw noise in `with skdprp.ledger.entry(guarantee):`.",
@@ -179,6 +189,16 @@ def _ledgers_have_every_release(case):
     if of_fit == case.at_transform or entered != [fitted.guarantee_]:
         return f"enters {of_fit} releases into an open ledger at its fit, and {entered!r} in all: {cure}"
     return ""
+
+
+def _answers_alike(fitted, X):
+    """Whether what releases at its fit predicts and transforms twice in the same way."""
+    for name in ("predict", "predict_proba", "decision_function", "transform"):
+        with suppress(Exception):  # of what it refuses others ask
+            first, second = (dense(getattr(fitted, name)(X)) for _ in range(2))
+            if not np.array_equal(first, second, equal_nan=first.dtype.kind == "f"):
+                return False
+    return True
 
 
 def _draws_noise(call):
