@@ -1219,3 +1219,9 @@ def test_the_check_of_shared_noise_takes_no_memory_in_the_square_of_what_is_rele
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 40 * here.nbytes  # 32 MB; one square of 2500 numbers has 50 MB
+
+
+@pytest.mark.parametrize("sketch", [DPSignOPORP(12, output="packed"), DPSignRP(9, output="packed", epsilon=5.0)])
+def test_bits_that_fill_the_last_byte_need_no_noise(sketch):
+    """Of twelve bits in two bytes four are always 0, and were taken for numbers without noise."""
+    dict(_private_checks(sketch))["every_number_has_noise"]()
