@@ -133,7 +133,8 @@ class DPRandomProjection(AdditiveSketch):
     density : "auto" or float, default="auto"
         Share of nonzero entries of a very sparse projection; "auto" is 1 / sqrt(n_features).
     noise : {"gaussian", "laplace"}, default="gaussian"
-        Distribution of the noise.
+        Distribution of the noise. For a change of one or a few coordinates, "laplace" lets a search find more at equal
+        epsilon, see the user guide; "gaussian" has less noise for l2 changes and in totals of many releases.
     calibration : {"analytic", "analytic_bound", "kenthapadi", "kenthapadi_bound", "classic"}, default="analytic"
         How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "analytic_bound" and
         "kenthapadi_bound", the published formula, are set before a Gaussian projection is drawn, for a delta of 1e-9 or
@@ -252,7 +253,8 @@ class DPOPORP(AdditiveSketch):
     adjacency : {"l1", "l2"}, default="l1"
         Which distance; "l1" covers a change of one coordinate by `max_change`.
     noise : {"gaussian", "laplace"}, default="gaussian"
-        Distribution of the noise.
+        Distribution of the noise. For a change of one or a few coordinates, "laplace" lets a search find more at equal
+        epsilon, see the user guide; "gaussian" has less noise for l2 changes and in totals of many releases.
     calibration : {"analytic", "kenthapadi", "classic"}, default="analytic"
         How Gaussian noise is calibrated. "analytic" is exact and has the least noise; "classic" needs epsilon < 1.
     max_nonzeros : int or None, default=None
