@@ -1083,7 +1083,7 @@ def _odd_tables():
         yield cells
         yield [list(row) for row in cells]
         yield pd.DataFrame(cells, columns=list("abcd"))
-    for form in ("csr", "coo", "lil", "dia", "bsr"):
+    for form in ("csr", "csc", "lil", "dia", "bsr"):
         for value in (np.inf, np.nan, 7654321.25e300):
             odd = rows.copy()
             odd[5, 2] = value

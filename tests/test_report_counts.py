@@ -930,3 +930,19 @@ def test_chunks_of_households_count_as_often_as_there_are_chunks():
     with PrivacyLedger() as ledger:
         transform_chunks(sketch, [X[:30], X[30:60], X[60:]])
     assert privacy_report(sketch, ledger=ledger).total is None
+
+
+def test_nothing_is_added_up_where_the_ledger_has_other_releases():
+    """Of a model that was fitted twice a report said (1.0, 1e-06), beside a ledger of two such releases."""
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))
+    y = np.arange(60) % 2
+    model = AMPClassifier(delta=1e-6, classes=[0, 1])
+    search = GridSearchCV(model, {"epsilon": [0.5, 1.0]}, cv=KFold(2))
+    for estimator in (model, search):
+        with PrivacyLedger() as ledger:
+            estimator.fit(X, y)
+        assert privacy_report(estimator, ledger=ledger).private is not None
+        with PrivacyLedger() as ledger:
+            estimator.fit(X, y).fit(X, y)
+        report = privacy_report(estimator, ledger=ledger)
+        assert report.private is None and "by the ledger" in report.counted

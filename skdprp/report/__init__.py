@@ -225,7 +225,9 @@ def _report(estimator, as_known, *, ledger=None):
         entries, are_chunks = _chunks_together(ledger.entries)
         counted, disagreement = _compare(part.steps, private, entries)
         not_covered += disagreement
-        if private is not None and are_chunks:
+        if disagreement:
+            private = None  # the ledger has what it does not add up
+        elif private is not None and are_chunks:
             private = replace(private, assumptions=(*private.assumptions, DISJOINT.format(private.unit)))
     return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)), counted)
 

@@ -66,7 +66,8 @@ class PrivacyReport:
     steps : tuple of ReportedStep
         The lines of the table.
     private : PrivacyGuarantee or None
-        What all private steps cost one row together; None if there is none, or if that is not known.
+        What all private steps cost one row together; None if there is none, if that is not known, or if a ledger counts
+        other releases.
     not_covered : tuple of str
         What is released besides, under no guarantee.
     counted : str, default="inferred from the fitted object"
