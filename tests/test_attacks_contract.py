@@ -968,6 +968,17 @@ class LogsTheLargest(Means):
         return X
 
 
+class LogsToHandlersOfItsOwn(Means):
+    """By a logger that passes nothing on to the root."""
+
+    def looked_at(self, X):
+        log = logging.getLogger("means.alone")
+        log.propagate = False
+        log.addHandler(logging.NullHandler())
+        log.info("largest %g", X.max())
+        return X
+
+
 class WritesTheLargestOfItsOwnNoise(OwnNoise):
     def looked_at(self, X):
         sys.stderr.write(f"largest {np.abs(X).max():.3g}\n")
@@ -1113,6 +1124,7 @@ UNTRIED = [
     (WarnsOfOneSignByNoiseOfItsOwn(), "warnings_point_at_the_caller"),
     (PrintsWhatItClips(), "everything_follows_from_releases"),
     (LogsTheLargest(), "everything_follows_from_releases"),
+    (LogsToHandlersOfItsOwn(), "everything_follows_from_releases"),
     (WritesTheLargestOfItsOwnNoise(), "attributes_hold_nothing_of_the_rows"),
     (KeepsAPeriod(), "names_of_people_are_kept_nowhere"),
     (KeepsTheLastGroup(), "names_of_people_are_kept_nowhere"),

@@ -29,36 +29,44 @@ class _Ear(io.TextIOBase):
         self._stream.flush()
 
 
-class _Log(logging.Handler):
-    """Keeps what this thread logs."""
+@contextmanager
+def _logs():
+    """Record what this thread logs, whatever handlers a logger has, and whether or not it passes records on."""
+    texts, thread, make, level = [], get_ident(), logging.getLogRecordFactory(), logging.getLogger().level
 
-    def __init__(self):
-        super().__init__()
-        self._thread, self.texts = get_ident(), []
+    def _make(*facts, **known):
+        record = make(*facts, **known)
+        if get_ident() == thread:
+            texts.append(record.getMessage())
+        return record
 
-    def emit(self, record):
-        if record.thread == self._thread:
-            self.texts.append(record.getMessage())
+    logging.setLogRecordFactory(_make)
+    logging.getLogger().setLevel(1)
+    try:
+        yield texts
+    finally:
+        logging.getLogger().setLevel(level)
+        logging.setLogRecordFactory(make)
 
 
 @contextmanager
 def heard():
     """Record what is said in a `with` block, by kind: warnings of those who call, prints, and logs of all levels."""
-    said, out, err, log, root = {}, _Ear(sys.stdout), _Ear(sys.stderr), _Log(), logging.getLogger()
-    level = root.level
-    root.addHandler(log)
-    root.setLevel(1)
+    said, out, err = {}, _Ear(sys.stdout), _Ear(sys.stderr)
     try:
-        with warnings.catch_warnings(record=True) as caught, redirect_stdout(out), redirect_stderr(err):
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            redirect_stdout(out),
+            redirect_stderr(err),
+            _logs() as logged,
+        ):
             warnings.simplefilter("always")
             yield said
     finally:
-        root.setLevel(level)
-        root.removeHandler(log)
         out.is_open = err.is_open = False
     said["its warnings"] = sorted({str(one.message) for one in caught if not issubclass(one.category, PASSING)})
     said["what it prints"] = out.text + err.text
-    said["what it logs"] = log.texts
+    said["what it logs"] = logged
 
 
 def use(fitted, data):
