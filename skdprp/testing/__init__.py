@@ -40,7 +40,8 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
     neighbours : tuple (a, b) or None, default=None
         Two neighbours to audit on, as :func:`~skdprp.audit_epsilon` takes them. None takes those that
         :func:`~skdprp.worst_neighbours` knows, or else some that the guarantee's adjacency names: as far apart as it
-        says, on either side of zero, and at zero, as far as such rows are accepted.
+        says, in the column of the largest number alone (for an l2 distance also in all columns at once), on either side
+        of zero, and at zero, as far as such rows are accepted.
     weakened : estimator or None, default=None
         The same with too little noise, which the audit has to catch: it shows what the audit is worth.
     audit_options : dict or None, default=None
@@ -78,10 +79,10 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       transform? Do predict and score of what releases at its fit draw no noise, and predict and transform the same
       again? Does `fit_transform` add this library's noise to the numbers that fit and transform add it to?
     - **Noise.** Is it new in each call, copy, pickle, thread, fork and fold, and under equal seeds of numpy, of Python,
-      of `random_state` and of parameters named seed? Do rows, columns and classes move apart, also with ``n_jobs=2``?
-      Do 600 rows share none, and are 10,000 equal rows released as different numbers, unless as bits? Does every number
-      that transform and `fit_transform` release vary? Does a seed of :func:`~skdprp.testing.reproducible_noise` mark
-      the guarantee?
+      of `random_state` and of parameters named seed? Outputs are compared as a whole: if only a part repeats, it
+      passes. Do rows, columns and classes move apart, also with ``n_jobs=2``? Do 600 rows share none, and are 10,000
+      equal rows released as different numbers, unless as bits? Does every number that transform and `fit_transform`
+      release vary? Does a seed of :func:`~skdprp.testing.reproducible_noise` mark the guarantee?
     - **What is kept and said.** Attributes of the fitted object, what a pickle of it has, its repr, its report, and the
       warnings, prints and logs of fit, transform and predict: are they the same where rows, or the weight or group of
       one row, are others and all released numbers are replayed from a first fit? Do they have a number of the rows, or
@@ -93,7 +94,8 @@ def check_private_estimator(estimator, X=None, y=None, *, neighbours=None, weake
       draws the noise, as the first of 10,000? Has what transform returns no index?
     - **Sensitivity.** Does noise have the same scales and sizes for other tables if the same was released before? For
       classes of other packages: do two neighbours, of which one has another, an empty or a far row, target or label,
-      move all that Gaussian and Laplace noise is added to by no more than they hide together?
+      move all that Gaussian and Laplace noise is added to, up to the first noise of another kind, by no more than they
+      hide together?
     - **Audits** of one or a few pairs of neighbours: `neighbours`, or those described there.
 
     The replays, scales and moves are compared where all noise is drawn by this library. Of other noise, only what comes
