@@ -690,3 +690,11 @@ def test_curves_that_name_no_step_are_of_fits_whose_total_is_no_more():
             assert len(reports) == 2
             assert all(one.total.epsilon <= 0.7 * (1 + 1e-9) and one.total.given in axis for one in reports)
     assert n_plain == 6
+
+
+@pytest.mark.parametrize("y", [np.arange(20) % 2 + 8675309j, 8675309], ids=["complex", "one number"])
+def test_no_error_of_a_curve_quotes_a_label(y):
+    X = np.random.default_rng(0).uniform(-1, 1, (20, 2))
+    with pytest.raises((TypeError, ValueError)) as caught:
+        PrivacyUtilityDisplay.from_estimator(AMPClassifier(classes=[0, 1]), X, y, epsilons=[1.0], cv=2)
+    assert "8675309" not in str(caught.value)

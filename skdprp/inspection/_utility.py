@@ -10,6 +10,7 @@ from sklearn.model_selection import FixedThresholdClassifier, check_cv, cross_va
 from sklearn.utils import _safe_indexing
 
 from .._digits import as_given, printed_up
+from .._validation import validate_array
 from ..model_selection._budget import share_budget
 from ..report import privacy_report
 from ..report._structure import is_ensemble
@@ -238,6 +239,7 @@ class PrivacyUtilityDisplay:
                 raise ValueError(f"delta is of no use: {type(owners[0]).__name__} has none.")
             estimator = clone(estimator).set_params(**{of_step: delta})
         label = label or ", ".join(type(owner).__name__ for owner in owners)
+        validate_array(y, name="y", ensure_2d=False, dtype=None, ensure_all_finite=False)  # or errors below quote it
         splits = list(check_cv(cv, y, classifier=is_classifier(estimator)).split(X, y))
         places = np.arange(np.shape(y)[0])  # some may be listed from the end, or by a mask
         if any(len(np.unique(places[train])) < len(places[train]) for train, _ in splits):

@@ -227,7 +227,8 @@ def _report(estimator, as_known, *, ledger=None):
         not_covered += disagreement
         if disagreement:
             private = None  # the ledger has what it does not add up
-        elif private is not None and are_chunks:
+        counted += ", all chunks of one call as one" * are_chunks
+        if private is not None and are_chunks:
             private = replace(private, assumptions=(*private.assumptions, DISJOINT.format(private.unit)))
     return PrivacyReport(part.steps, private, tuple(dict.fromkeys(not_covered)), counted)
 
