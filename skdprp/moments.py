@@ -466,7 +466,8 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         if self.target_bounds is None:
             return validate_data(self, X, **options), None
         if y is None:
-            raise ValueError("y is missing: the target_bounds are those of targets.")
+            name = type(self).__name__
+            raise ValueError(f"{name} requires y to be passed, but the target y is None: target_bounds are for targets.")
         if not sp.issparse(y):
             X, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
         if sp.issparse(y):  # also of a frame of sparse columns
