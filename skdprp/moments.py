@@ -467,7 +467,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
             return validate_data(self, X, **options), None
         if y is None:
             name = type(self).__name__
-            raise ValueError(f"{name} requires y to be passed, but the target y is None: target_bounds are for targets.")
+            raise ValueError(f"{name} requires y to be passed, but the target y is None: its bounds are given.")
         if not sp.issparse(y):
             X, y = validate_data(self, X, y, y_numeric=True, multi_output=True, **options)
         if sp.issparse(y):  # also of a frame of sparse columns
