@@ -519,9 +519,11 @@ def scale_rows(X, factors):
 
 def number_of_rows(X):
     """Return how many rows an array, a sparse matrix, a frame or a list has."""
-    if hasattr(X, "shape") and not X.shape:
+    if not hasattr(X, "shape"):
+        return len(X)
+    if not X.shape:
         raise TypeError("X is one number, and has no rows.")
-    return X.shape[0] if hasattr(X, "shape") else len(X)
+    return X.shape[0]
 
 
 def float_type(X, rows):
