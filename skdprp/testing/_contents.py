@@ -4,6 +4,7 @@ import gc
 import sys
 from contextlib import suppress
 from functools import cached_property
+from itertools import accumulate
 from numbers import Real
 from types import CellType, ModuleType
 
@@ -18,18 +19,38 @@ _CODE = (
 )  # what functions keep
 
 
+# What holds nothing but itself: few of all that is held is of another type.
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes, np.float64, np.int64})
+_LEAVES = (str, bytes, Real, np.ndarray)
+_CONTAINERS = (dict, list, tuple, set, frozenset)
+
+
 def _leaves(thing, name="", seen=(), wanted=None):
-    """Yield everything that an object holds, down to arrays, numbers and texts, with its name; or what is wanted."""
-    if thing is None or isinstance(thing, str | bytes | Real | np.ndarray) or _is_global(thing):
+    """Yield everything that an object holds, down to arrays, numbers and texts, with its name; or what is wanted.
+
+    Wanted are the names in a set, and those of all that they are parts of.
+    """
+    if type(thing) in _PLAIN or (type(thing) is np.ndarray and not thing.dtype.hasobject):
         yield name, thing
-    if isinstance(thing, dict | list | tuple | set | frozenset) and not thing and not name.rpartition(".")[2].isdigit():
+        return
+    if isinstance(thing, _LEAVES) or _is_global(thing):
+        yield name, thing
+    if isinstance(thing, _CONTAINERS) and not thing and not name.rpartition(".")[2].isdigit():
         yield name, f"nothing, in a {type(thing).__name__}"  # that it is there may tell of a row
     if id(thing) not in seen:
+        seen = (*seen, id(thing))
         for part, value in _parts(thing):
             of_part = f"{name}.{part}" if name else str(part)
             # What has an empty name is no part of the names of what it holds.
-            if wanted is None or not of_part or any(f"{one}.".startswith(f"{of_part}.") for one in wanted):
-                yield from _leaves(value, of_part, (*seen, id(thing)), wanted)
+            if wanted is None or not of_part or of_part in wanted:
+                yield from _leaves(value, of_part, seen, wanted)
+
+
+def _on_the_way(names):
+    """Names, and those of all that they are parts of; None for all names."""
+    if names is None:
+        return None
+    return {start for name in names for start in accumulate(name.split("."), "{}.{}".format)}
 
 
 def _is_global(thing):
@@ -49,13 +70,13 @@ def _parts(thing):
     if thing is None or _is_global(thing):
         return ()
     parts = dict(getattr(thing, "__dict__", {}))  # which those derived from arrays, numbers, lists and others have, too
-    if isinstance(thing, str | bytes | Real):
-        return parts.items()
     if isinstance(thing, np.ndarray):
         return [*parts.items(), *enumerate(thing.ravel().tolist() if thing.dtype.hasobject else ())]
+    if isinstance(thing, _LEAVES):
+        return parts.items()
     if isinstance(thing, dict):
         return [*parts.items(), *thing.items()]
-    if isinstance(thing, list | tuple | set | frozenset):
+    if isinstance(thing, _CONTAINERS):
         return [*parts.items(), *enumerate(thing)]
     if isinstance(thing, type):
         return _class_attributes(thing).items()
@@ -108,7 +129,7 @@ def of_class(thing):
 def numbers_in(thing, names=None):
     """Arrays and numbers that an object holds, by name: all, or those of some names, and what may lie on the way."""
     numbers = {}
-    for name, value in _leaves(thing, wanted=names):
+    for name, value in _leaves(thing, wanted=_on_the_way(names)):
         if isinstance(value, Real) and not isinstance(value, bool):
             numbers[name] = np.asarray(float(value))
         elif isinstance(value, np.ndarray) and value.dtype.kind in "biuf" and value.size:
@@ -124,9 +145,9 @@ def flat(thing, names):
 
 def fingerprints(thing, names=None):
     """Everything that an object holds, by name, as values that can be compared: all, or at least some names."""
-    found = {}
+    found, wanted = {}, _on_the_way(names)
     for part in (of_class(thing), thing):
-        for name, value in _leaves(part, wanted=names):
+        for name, value in _leaves(part, wanted=wanted):
             if isinstance(value, np.ndarray):
                 entries = value.tolist() if value.dtype.hasobject else value.tobytes()
                 found[name] = value.dtype.str, value.shape, entries

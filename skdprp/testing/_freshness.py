@@ -8,11 +8,11 @@ import pickle
 import random
 import threading
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from itertools import combinations
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.model_selection import cross_validate
 from sklearn.utils import gen_batches
 
@@ -129,27 +129,28 @@ def _folds_share_no_noise(case):
 def _rows_and_classes_share_no_noise(case):
     reason = _shared_noise(case, _N_ROWS)
     if not reason and "n_jobs" in case.estimator.get_params(deep=False):
-        reason = _shared_noise(replace(case, estimator=case.new(n_jobs=2)), len(case.X))
+        reason = _shared_noise(case, len(case.X), n_jobs=2)
     if not reason and case.at_transform and _repeats(case):
         reason = "draws one noise for several of very many rows"
     return _fresh(reason, "draw noise for each number.")
 
 
-def _shared_noise(case, n_rows):
+def _shared_noise(case, n_rows, **parameters):
     """Say which rows or columns share their noise, if any; of transforms, of so many rows."""
     if case.at_transform:
         # More rows than a block of noise has, and no two that stand apart as the blocks do are always the same.
         data, other = case.X[np.random.default_rng(0).integers(len(case.X), size=(2, n_rows))]
     else:
         data, other = case.data, (case.X[np.arange(len(case.X)) // 2], *case.data[1:])  # rows that stand twice
-    first = _released(case, data)
+    release = partial(_released, case, case.fit(**parameters) if case.at_transform else case.new(**parameters))
+    first = release(data)
     whole = any(needed(values) > NUMBERS for values in first.values())
-    draws = [first, *(_released(case, data) for _ in range(2 * INTEGERS if whole else _N_DRAWS))]
+    draws = [first, *(release(data) for _ in range(2 * INTEGERS if whole else _N_DRAWS))]
     # Of shape (draws, rows, columns): many releases of some data by name, and a few of others.
     shapes = {name: (*values.shape[:1], -1) for name, values in first.items() if values.ndim}
     here, there = (
         {name: np.stack([one[name] for one in some]).reshape(len(some), *shape) for name, shape in shapes.items()}
-        for some in (draws, [_released(case, other) for _ in range(_N_OTHERS)])
+        for some in (draws, [release(other) for _ in range(_N_OTHERS)])
     )
     for name in here:
         for axis, what in ((1, "rows"), (2, "columns")):
@@ -204,10 +205,10 @@ def _numbers(output):
     return np.unpackbits(values, axis=1) if values.dtype == np.uint8 else values
 
 
-def _released(case, data):
+def _released(case, estimator, data):
     if case.at_transform:
-        return {"transform": dense(case.fitted.transform(data))}
-    numbers = numbers_in(case.new().fit(*data), case.noisy)
+        return {"transform": dense(estimator.transform(data))}
+    numbers = numbers_in(clone(estimator).fit(*data), case.noisy)
     return {name: numbers[name] for name in case.noisy}
 
 
