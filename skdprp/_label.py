@@ -230,14 +230,18 @@ def _percent_up(probability):
     return "100.0"
 
 
+_ATTACKED_ROWS = "assumed: their rows are public or made up"
+
+
 def _audited(guarantee):
     if guarantee.violation:
         return f"VIOLATED: attacks show that {guarantee.violation}"
     if guarantee.audited_epsilon is None:
         return ""
     if guarantee.audited_epsilon == 0:
-        return "nothing shown: no attack told two neighbours apart at this delta"
-    return f"attacks show that epsilon is at least {printed_down(guarantee.audited_epsilon)} at this delta"
+        return f"nothing shown: no attack told two neighbours apart at this delta; {_ATTACKED_ROWS}"
+    shown = printed_down(guarantee.audited_epsilon)
+    return f"attacks show that epsilon is at least {shown} at this delta; {_ATTACKED_ROWS}"
 
 
 def violation_line(shown, epsilon, delta):

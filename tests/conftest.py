@@ -1,5 +1,9 @@
 """Facilities shared by the tests."""
 
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run on all cores: threads of each would wait for one another
+
 import numpy as np
 import pytest
 from hypothesis import settings

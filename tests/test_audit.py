@@ -27,6 +27,7 @@ from skdprp import (
     DPSignRP,
     MIDPRegressor,
     PrivacyGuarantee,
+    PrivacyLedger,
     ProductNoiseOutputPerturbation,
     _noise,
     audit_epsilon,
@@ -376,6 +377,17 @@ def test_any_estimator_can_be_audited():
     assert leaves.epsilon > 1.0
     changed = np.where(np.arange(len(X))[:, None] == 0, 9.0, X)
     assert audit_epsilon(StandardScaler(), X, changed, n_trials=80).epsilon > 1.0
+
+
+def test_a_ledger_counts_each_release_of_a_row():
+    """One call releases copies of a row, and a ledger counts calls."""
+    sketch = DPSignOPORP(4, random_state=0).fit(np.zeros((1, 8)))
+    a, b = worst_neighbours(sketch, None)
+    for release, options in ((sketch, {}), (sketch.transform, {"rows_are_trials": True})):
+        with PrivacyLedger() as ledger:
+            result = audit_epsilon(release, a, b, n_trials=100, **options)
+        assert result.n_trials == 100 and len(ledger.entries) == 200
+        assert ledger.total()[0].guarantee.epsilon == pytest.approx(200 * sketch.guarantee_.epsilon)
 
 
 def test_jobs_and_seeds():

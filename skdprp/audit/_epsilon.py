@@ -47,7 +47,7 @@ def audit_epsilon(
         releases are its weights, or else the transformed data.
     a, b : object
         Two neighbours: arrays, sparse matrices or what else `release` takes; for estimators with labels tuples (X, y).
-        :func:`worst_neighbours` proposes some.
+        :func:`worst_neighbours` proposes some. Take rows that are public or made up: each trial is a release of them.
     delta : float or None, default=None
         Delta at which epsilon is bounded. None takes that of the guarantee of an estimator, and is 0 for
         functions.

@@ -191,7 +191,8 @@ class AuditResult:
     def attach_to(self, guarantee):
         """Return a guarantee with this bound, at its own delta, written into it; marked as violated if it is.
 
-        What another audit has shown stays where it is more.
+        What another audit has shown stays where it is more. The guarantee is printed and saved with the bound, which is
+        a number computed from the rows of the audit: they are public or made up, or it is no number to publish.
 
         Parameters
         ----------

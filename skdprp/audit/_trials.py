@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from .._adjacency import Relation
+from .._recording import open_journals
 from .._validation import number_of_rows, without_values
 from ..histograms import CategoryCounts, PrivateHistograms
 from ..linear_model._base import PrivateLinearClassifier
@@ -69,6 +70,8 @@ def _call(release, data, n):
 
 def _call_on_copies(release, row, n):
     """Release many copies of a row at once: each row of the output is a trial."""
+    if n > 1 and open_journals():  # which count calls: each release of the row is one
+        return np.concatenate([_call_on_copies(release, row, 1) for _ in range(n)])
     if sp.issparse(row):
         copies = sp.vstack([row] * n, format="csr")
     else:
