@@ -20,6 +20,7 @@ import measure  # pins the threads, so before numpy
 import numpy as np
 import pandas as pd
 from problems import HOUSING_BOUNDS, PRICES, add_data, read_digits
+from scipy.optimize import brentq
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import normalize
@@ -47,14 +48,20 @@ def housing():
     return PublicScaler(bounds).fit_transform(pd.read_csv(SAMPLE)[list(bounds)])
 
 
-def sketches(n_components, epsilon, draw):
-    """Sketches by their names."""
-    options = {"epsilon": epsilon, "random_state": draw}
-    return {
-        "bits": DPSignOPORP(n_components, **options),
-        "numbers, Laplace": DPOPORP(n_components, noise="laplace", **options),
-        "numbers, Gaussian": DPOPORP(n_components, **options),
-    }
+SKETCHES = {
+    "bits": DPSignOPORP,
+    "numbers, Laplace": partial(DPOPORP, noise="laplace"),
+    "numbers, Gaussian": DPOPORP,
+}
+
+
+def epsilon_of_guess(name, row, guess):
+    """Epsilon with which the best guess at one change is right with this probability."""
+
+    def excess(epsilon):
+        return SKETCHES[name](1, epsilon=epsilon).fit(row).guarantee_.guess_probability - guess
+
+    return brentq(excess, 1e-3, 100.0, xtol=1e-4)
 
 
 def nearest_by_sketches(sketch, S, queries):
@@ -98,7 +105,9 @@ def main():
     parser.add_argument("--rows", choices=["digits", "housing", "mnist"], default="digits")
     add_data(parser)
     parser.add_argument("--components", type=int, nargs="+", default=[64])
-    parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 5.0, 10.0, 20.0])
+    given = parser.add_mutually_exclusive_group()
+    given.add_argument("--epsilon", type=float, nargs="+", default=[1.0, 5.0, 10.0, 20.0])
+    given.add_argument("--guess", type=float, nargs="+", help="best guesses instead, each by an epsilon of its own")
     parser.add_argument("--draws", type=int, default=10)
     options = parser.parse_args()
     if options.rows == "mnist" and options.data is None:
@@ -107,18 +116,21 @@ def main():
     X = X[np.random.default_rng(0).permutation(len(X))]
     queries, rows = X[:N_QUERIES], X[N_QUERIES:]
     exact = normalize(queries) @ normalize(rows).T
+    if options.guess:
+        settings = [(name, epsilon_of_guess(name, rows[:1], guess)) for guess in options.guess for name in SKETCHES]
+    else:
+        settings = [(name, epsilon) for epsilon in options.epsilon for name in SKETCHES]
     print(f"{len(rows)} rows of {rows.shape[1]} numbers, {N_QUERIES} queries, {options.draws} draws\n")
     recalls = ("plain queries", "signs of queries", "sketched queries")
     columns = ("best guess", "hides", *recalls, "own sketch nearest", "membership", "error")
     row = measure.table("released", "components", "epsilon", *columns)
     for n_components in options.components:
-        for epsilon in options.epsilon:
-            for name in sketches(n_components, epsilon, 0):
-                sketch = [sketches(n_components, epsilon, draw)[name] for draw in range(options.draws)]
-                of_draws = np.array([measured(each, rows, queries, exact) for each in sketch])
-                error = np.nanmax(of_draws.std(axis=0, ddof=1)) / options.draws**0.5
-                of_one_change = sketch[0].guarantee_.guess_probability, sketch[0].guarantee_.hides
-                row(name, n_components, epsilon, *of_one_change, *of_draws.mean(axis=0), error)
+        for name, epsilon in settings:
+            sketch = [SKETCHES[name](n_components, epsilon=epsilon, random_state=i) for i in range(options.draws)]
+            of_draws = np.array([measured(each, rows, queries, exact) for each in sketch])
+            error = np.nanmax(of_draws.std(axis=0, ddof=1)) / options.draws**0.5
+            of_one_change = sketch[0].guarantee_.guess_probability, sketch[0].guarantee_.hides
+            row(name, n_components, epsilon, *of_one_change, *of_draws.mean(axis=0), error)
 
 
 if __name__ == "__main__":
