@@ -269,7 +269,7 @@ def visits_in_chunks(ledger):
 
 def visits_in_parts(ledger):
     for year in range(10):
-        with ledger.part(year):
+        with ledger.part(str(year)):
             NoisySums().transform(np.ones((1, 1)))
 
 
@@ -354,7 +354,7 @@ def test_a_total_of_many_parts_composes_each_of_them_once(monkeypatch):
     with PrivacyLedger() as ledger:
         for part in range(n_parts):
             for epsilon in (0.25 + 0.003 * part, 0.5 - 0.002 * part):
-                with ledger.part(part), entry(PrivacyGuarantee(epsilon, 1e-6, adjacency=Adjacency("replace_one"))):
+                with ledger.part(str(part)), entry(PrivacyGuarantee(epsilon, 1e-6, adjacency=Adjacency("replace_one"))):
                     pass
     assert 0.5 < ledger.total()[0].guarantee.epsilon < 1.0
 

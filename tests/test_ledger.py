@@ -924,6 +924,15 @@ def printed_limit(ledger):
     return line
 
 
+@pytest.mark.parametrize("name", [1, 1.0, True, None, b"train"])
+def test_names_of_parts_are_text(name):
+    """1 and 1.0 are equal, and would be two parts of a column that is of whole numbers or not, month by month."""
+    with PrivacyLedger() as ledger:
+        for names in ({"name": name}, {"name": "train", "division": name}):
+            with pytest.raises(TypeError, match="is text"):
+                ledger.part(**names)
+
+
 def test_a_ledger_prints_what_is_spent_of_its_limit():
     """In numbers that are those of the limit: the exact total, which is less, leaves nothing."""
     with PrivacyLedger() as ledger:

@@ -714,7 +714,16 @@ class PrivacyLedger:
         -------
         context manager
             Of this thread. Threads and processes that it starts are not told, and count for all rows.
+
+        Raises
+        ------
+        TypeError
+            If a name is no text: 1 and 1.0 are one number, and would be two parts.
+        LedgerError
+            If the ledger is not open.
         """
+        if not (isinstance(name, str) and isinstance(division, str)):
+            raise TypeError('The name of a part, and of its division, is text, such as f"clinic {number:d}".')
         if self._identity is None:
             raise LedgerError("Name the parts of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
         return Rows([(self._identity[0], str(division), str(name))], are_all=False)
