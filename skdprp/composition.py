@@ -10,7 +10,7 @@ import numpy as np
 
 from ._digits import to_python, with_python_numbers
 from ._noise import SAMPLING_LOSS
-from .mechanisms._numerics import bisect, rounded_up
+from .mechanisms._numerics import bisect, fourier_error, rounded_up
 from .mechanisms.gaussian_laplace import gaussian_epsilon, gaussian_profile
 
 __all__ = ["PrivacyLoss", "Profile"]
@@ -21,7 +21,6 @@ _ROUND_UP = 1 + 2.0**-50  # more than what one sum or square root rounds off
 _TAILS = 2.0**-288  # probability beyond the last sample of one number, see `_noise`
 _NODES = 513  # of a profile: the dots that are connected
 _FINEST, _COARSEST = 2.0**-9, 2.0**-17  # steps of the grid: of the smallest loss, of all losses together
-_FFT_ERROR = 2.0**-40  # convolutions of up to 2**18 probabilities in double precision, with room to spare
 
 
 @with_python_numbers
@@ -219,8 +218,9 @@ class PrivacyLoss:
         """Delta of noise that is sampled exactly, at any epsilon, also a negative one."""
         if self.method == "privacy loss distribution":
             distribution = _distribution(self)
-            delta = 1.0 if distribution is None else distribution.get_delta_for_epsilon(epsilon)
-            return float(min(1.0, delta + _FFT_ERROR))  # the grid is rounded up, its Fourier transform is not
+            delta = 1.0 if distribution is None else max(0.0, distribution.get_delta_for_epsilon(epsilon))
+            # The grid is rounded up, its Fourier transform is not.
+            return float(min(1.0, delta + fourier_error(len(self.profiles))))
         profile = self.profiles[0] if self.profiles else Profile.of(gaussian_profile, scale=1.0, sensitivity=self.mu)
         return profile(epsilon) if epsilon >= 0 else _mirrored(-epsilon, profile(-epsilon))
 
@@ -258,7 +258,9 @@ def _distribution(loss):
     reaches = [_reach(profile) for profile in loss.profiles]
     gaussian_reach = gaussian_epsilon(_NEGLIGIBLE, scale=1.0, sensitivity=loss.mu) if loss.mu else 0.0
     # Next to no privacy: a grid would need more points than memory has, and delta = 1 is all that is worth saying.
-    if gaussian_reach > _LARGEST_REACH or any(profile(_LARGEST_REACH) > 1 - _FFT_ERROR for profile in loss.profiles):
+    if gaussian_reach > _LARGEST_REACH or any(
+        profile(_LARGEST_REACH) > 1 - fourier_error(1) for profile in loss.profiles
+    ):
         return None
     step = _grid_step(np.array([*reaches, gaussian_reach]))
     # Equal releases are composed at once, by a power of one Fourier transform.

@@ -1,5 +1,6 @@
 """Composition against independent computations."""
 
+import math
 import sys
 from itertools import product
 
@@ -181,6 +182,16 @@ def test_many_small_losses_need_no_fine_grid():
         total += loss_of(approximate_profile, epsilon0=1e-3)
     exact = randomised_response_profile(0.1, epsilon0=1e-3, n_bits=2000)
     assert exact <= total.profile(0.1) and total.epsilon(exact) <= 0.102
+
+
+def test_rounding_of_thousands_of_releases_is_paid_for():
+    """A Fourier transform to a power is off by more, the larger the power: at delta = 0 nothing but the sum holds."""
+    many = PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=0.005),) * 14_000)
+    assert many.epsilon(0.0) == math.inf  # where the sum is stated
+    for epsilon in (5.04, 6.0, 8.0):
+        assert many.profile(epsilon) >= randomised_response_profile(epsilon, epsilon0=0.005, n_bits=14_000)
+    total = compose(*[PrivacyGuarantee(0.005, 0.0, adjacency=Adjacency("replace_one"))] * 14_000)
+    assert total.delta == 0.0 and total.epsilon >= 70.0 * (1 - 1e-12)
 
 
 def test_stated_deltas_of_composed_gaussian_noise_are_upper_bounds():

@@ -230,6 +230,15 @@ def test_other_neighbours_are_refused(function):
         function(adjacency="replace one")
 
 
+def test_rounding_of_very_many_sampled_steps_is_paid_for():
+    """A transform to a power of 10^5 was off by 8e-12, below zero, where 1e-12 was paid."""
+    known = {"scale": 0.632, "rate": 0.001, "n_steps": 100_000}
+    deltas = [subsampled_gaussian_profile(epsilon, **known) for epsilon in np.linspace(20.0, 30.0, 21)]
+    assert min(deltas) >= 2.0**-49 * 100_000
+    with pytest.raises(ValueError, match="down to which 100000 steps"):
+        descent_scale(1.0, 1e-11, rate=0.001, n_steps=100_000)
+
+
 def test_delta_below_the_resolution_of_samples_is_refused():
     """At once, and for samples only."""
     with pytest.raises(ValueError, match="choose a larger delta, or all rows at each step"):

@@ -6,17 +6,24 @@ import numpy as np
 
 from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS
-from ._numerics import boundary, cached, require_positive_delta, rounded_up, rows_that_differ, sampled_target
+from ._numerics import (
+    boundary,
+    cached,
+    fourier_error,
+    require_positive_delta,
+    rounded_up,
+    rows_that_differ,
+    sampled_target,
+)
 from .gaussian_laplace import gaussian_profile, gaussian_scale
 from .radial import spherical_scale
 from .randomised_response import randomised_response_profile
 
 _INTERVALS, _MOST_INTERVALS = 2.0**9, 2.0**15  # of the grid of losses: finer ones cost time and gain next to nothing
 _REACH = 10.0  # standard deviations, beyond which dp-accounting counts all losses as infinite
-_FFT_ERROR = 2.0**-40
 _DIGITS, _POWER = 2.0**-7, 2.0**-4  # together one part in 2048 of the scale
 _SHARE_OF_TAIL = 2.0**-12  # of delta, for the sampling of many values
-_FINEST_DELTA = 1.01 * 2.0**-40  # what the accounting of samples adds for rounding, and a little
+_LEAST_DELTA = 1.01  # in units of what the accounting of samples adds for rounding
 _SHARES_OF_RESPONSES = (0.1, 0.5, 0.9)  # of delta: which is best depends on the number of steps
 
 
@@ -43,7 +50,7 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
     -------
     float
         A delta for which the releases together are (epsilon, delta)-DP: the least one without sampling; otherwise one
-        above it, by a small share and 2**-40.
+        above it, by a small share and by 2**-40, or 2**-49 for each step if these are more than 512.
 
     Raises
     ------
@@ -96,7 +103,7 @@ def subsampled_gaussian_profile(epsilon, *, scale, sensitivity=1.0, rate=1.0, n_
         sensitivity = rows_that_differ(adjacency) * sensitivity
         return gaussian_profile(epsilon, scale=scale, sensitivity=sensitivity * np.sqrt(n_steps))
     composed = _composed_losses(scale / sensitivity, rate, n_steps, adjacency)
-    return float(min(composed.get_delta_for_epsilon(epsilon) + _FFT_ERROR, 1.0))
+    return float(min(max(0.0, composed.get_delta_for_epsilon(epsilon)) + fourier_error(n_steps), 1.0))
 
 
 @lru_cache(maxsize=8)
@@ -206,10 +213,10 @@ def descent_scale(epsilon, delta, *, rate=1.0, n_steps=1, adjacency="replace_one
     rows = rows_that_differ(adjacency)
     if rate == 1.0:
         return gaussian_scale(epsilon, delta, sensitivity=float(rows * np.sqrt(n_steps)))
-    if delta < _FINEST_DELTA:
+    if delta < (least := _LEAST_DELTA * fourier_error(n_steps)):
         raise ValueError(
-            f"delta={delta:.3g} is below 2**-40, which the accounting of random batches does not resolve: choose a "
-            "larger delta, or all rows at each step, batch_size=None."
+            f"delta={delta:.3g} is below {least:.3g}, down to which {n_steps} steps on random batches are accounted "
+            "for: choose a larger delta, or all rows at each step, batch_size=None."
         )
     # By the central limit the steps are like one Gaussian release. From there, to search in powers keeps close to it.
     ratio = 1 / (gaussian_scale(epsilon, delta) * rows * rate * np.sqrt(n_steps))
