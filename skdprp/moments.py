@@ -243,6 +243,8 @@ def add_moments(*moments, disjoint=False):
 
     Raises
     ------
+    TypeError
+        If they are no moments.
     ValueError
         If there are none, their columns differ, some are of rows and others of persons, or their guarantees do not
         compose.
@@ -256,6 +258,8 @@ def add_moments(*moments, disjoint=False):
     >>> both.n_samples, both.guarantee
     (6, (1.0, 0.112)-DP, one row replaced)
     """
+    if others := {type(one).__name__ for one in moments if not isinstance(one, Moments)}:
+        raise TypeError(f"Moments are added, such as DPMoments().fit(X).moments_, not {', '.join(sorted(others))}.")
     if len({one.columns for one in moments}) != 1:
         raise ValueError("Moments are added of tables with the same columns and bounds, of at least one.")
     if not all(type(one.noise) is GaussianNoise for one in moments):

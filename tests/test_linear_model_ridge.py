@@ -461,6 +461,13 @@ def test_bounds_of_targets_have_to_be_given():
         DPRidge()
 
 
+@pytest.mark.parametrize("alphas", [[], [[1.0]], [-1.0], [np.inf], [np.nan]])
+def test_penalties_of_a_path_are_a_list_of_finite_numbers(alphas):
+    model = DPRidge(target_bounds=(0, 1), mechanism="moments").fit(np.eye(3), [0.0, 1.0, 1.0])
+    with pytest.raises(ValueError, match="list of finite numbers"):
+        model.path(alphas)
+
+
 def test_a_descent_has_neither_path_nor_intervals():
     X, y = table(100)
     model = DPRidge(target_bounds=BOUNDS, mechanism="descent").fit(X, y)

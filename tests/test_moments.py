@@ -305,6 +305,8 @@ def test_moments_of_different_columns_do_not_add_up():
             add_moments(here, other.moments_)
     with pytest.raises(ValueError, match="at least one"):
         add_moments()
+    with pytest.raises(TypeError, match="not int"):
+        add_moments(here, 5)
 
 
 # Refusals

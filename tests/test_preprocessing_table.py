@@ -1,5 +1,6 @@
 """The preprocessor of a table: by what is known of columns, and privately where nothing is; rows of norm 1 come out."""
 
+import math
 import pickle
 import re
 
@@ -195,6 +196,8 @@ def test_a_table_to_predict_on_is_asked_for_the_same_columns():
         ({"categories": {"sector": "public"}}, "categories of column 'sector' must be different texts, or"),
         ({"categories": {"sector": ["public", 1]}}, "categories of column 'sector' must be different texts, or"),
         ({"categories": {"sector": [1, 1.0]}}, "categories of column 'sector' must be different texts, or"),
+        ({"categories": {"sector": [1.0, math.nan]}}, "categories of column 'sector' must be .* none missing"),
+        ({"categories": {"sector": [1.0, None]}}, "categories of column 'sector' must be .* none missing"),
         ({"categories": {"sector": []}}, "categories of column 'sector' must be different texts, or"),
     ],
 )

@@ -932,6 +932,11 @@ def test_chunks_of_households_count_as_often_as_there_are_chunks():
     assert privacy_report(sketch, ledger=ledger).total is None
 
 
+def test_only_ledgers_count():
+    with pytest.raises(TypeError, match="must be a PrivacyLedger, got int"):
+        privacy_report(DPOPORP(1).fit([[1.0, 2.0]]), ledger=5)
+
+
 def test_nothing_is_added_up_where_the_ledger_has_other_releases():
     """Of a model that was fitted twice a report said (1.0, 1e-06), beside a ledger of two such releases."""
     X = np.random.default_rng(0).uniform(-0.5, 0.5, (60, 2))

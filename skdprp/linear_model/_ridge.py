@@ -248,14 +248,14 @@ class DPRidge(RegressorMixin, PrivateMoments):
         Raises
         ------
         ValueError
-            If the fit was a descent, which has one solution, or a penalty is negative.
+            If the fit was a descent, which has one solution, a penalty is negative, or there is none.
         """
         check_is_fitted(self)
         if self.mechanism_ == "descent":
             raise ValueError('A descent has one solution: fit with mechanism="moments".')
         alphas = np.asarray(alphas, dtype=np.float64)
-        if alphas.ndim != 1 or not (np.isfinite(alphas) & (alphas >= 0)).all():
-            raise ValueError("alphas should be a list of finite numbers of at least 0.")
+        if alphas.ndim != 1 or not alphas.size or not (np.isfinite(alphas) & (alphas >= 0)).all():
+            raise ValueError("alphas should be a list of finite numbers of at least 0, and not empty.")
         equations = NormalEquations.of(self.moments_)
         solutions = [
             in_units_of_data(self.columns_, *equations.solve_all(alpha / self.columns_.max_norm**2)) for alpha in alphas

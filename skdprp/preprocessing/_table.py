@@ -1,8 +1,10 @@
 """One line for all that comes before a model of a table: bins, categories, and rows of norm 1."""
 
+import math
 import re
 import sys
 from collections.abc import Mapping
+from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -177,7 +179,8 @@ def _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill):
         raise ValueError(f"fill is given for {unknown}, which have no bounds.")
     for name, listed in categories.items():
         is_text = {isinstance(one, str) for one in listed}
-        if isinstance(listed, str) or len(is_text) != 1 or len(set(listed)) < len(listed):
+        is_missing = any(one is None or (isinstance(one, Real) and math.isnan(one)) for one in listed)
+        if isinstance(listed, str) or len(is_text) != 1 or len(set(listed)) < len(listed) or is_missing:
             raise ValueError(
                 f"categories of column {name!r} must be different texts, or different numbers, none missing."
             )

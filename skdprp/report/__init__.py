@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ..guarantee import DISJOINT, PrivacyGuarantee, compose
+from ..ledger import PrivacyLedger
 from ..ledger._totals import CHUNKS, WITHIN_A_ROW, as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
 from ._lines import INFERRED, PLANNED, PrivacyReport, ReportedStep
@@ -176,6 +177,8 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
         raise TypeError(
             f"Reports are about estimators and results of cross_validate, not {type(estimator).__name__}{cure}."
         )
+    if not isinstance(ledger, PrivacyLedger | None):
+        raise TypeError(f"ledger must be a PrivacyLedger, got {type(ledger).__name__}.")
     if X is None:
         if n_samples is not None or groups is not None:
             raise ValueError("n_samples and groups are for a report on a fit to come: give X, or a few rows like it.")
