@@ -497,3 +497,25 @@ def test_histograms_of_unlisted_categories_can_be_audited(kind):
     estimator = kind(bounds={"age": (0, 100)}, n_cells=8, delta=1e-3)
     result = audit_epsilon(estimator, table, other, n_trials=20)
     assert result.epsilon <= 1.0
+
+
+def test_bins_and_scales_of_any_noise_have_their_public_width_and_norm():
+    rng = np.random.default_rng(0)
+    for _ in range(7):
+        n, d = int(rng.choice([1, 3, 200])), int(rng.integers(1, 4))
+        rows = [
+            rng.normal(size=(n, d)),
+            np.zeros((n, d)),
+            np.full((n, d), np.nan),
+            10 ** rng.uniform(-300, 300, (n, d)),
+        ]
+        rows = rows[rng.integers(4)]
+        known = {"epsilon": float(10 ** rng.uniform(-3, 2)), "delta": 1e-6, "n_cells": int(rng.choice([2, 64]))}
+        known["bounds"] = [None, (-1, 1), (0, 1e-90)][rng.integers(3)]
+        for step in (DPBinner(int(rng.integers(1, 30)), sparse_output=False, **known), DPScaler(**known)):
+            out = step.fit_transform(rows)
+            assert out.shape[1] == len(set(step.get_feature_names_out())) if isinstance(step, DPBinner) else d
+            assert np.isfinite(out).all() and np.linalg.norm(out, axis=1).max() <= step.max_norm_ * (1 + 1e-9)
+            assert step.guarantee_.profile(step.epsilon) <= step.guarantee_.delta
+        quantiles = DPHistograms(**known).fit(rows).histograms_.quantile(0, [0.0, 0.3, 1.0])
+        assert np.isfinite(quantiles).all() and (np.diff(quantiles) >= 0).all()

@@ -23,6 +23,7 @@ from skdprp import (
     PrivacyGuarantee,
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
+    audit_epsilon,
     compose,
 )
 from skdprp.composition import PrivacyLoss, Profile
@@ -382,3 +383,11 @@ def test_a_total_of_two_sketches_is_for_neighbours_of_both():
             total = compose(one, other).adjacency
             for part in (one.adjacency, other.adjacency):
                 assert NESTED.index(part.relation) >= NESTED.index(total.relation) and part.bound >= total.bound
+
+
+def test_no_limit_lets_an_audit_release_a_row_more_often_than_it_allows():
+    row = np.zeros((1, 6))
+    sketch = DPSignOPORP(4, epsilon=1.0, random_state=0).fit(row)
+    with PrivacyLedger() as ledger, pytest.raises(LedgerError):
+        ledger.limit(100.0, 0.0, adjacency=sketch.guarantee_.adjacency)
+        audit_epsilon(sketch, row, row + np.eye(6)[:1], n_trials=400, distinguishers=["values"])

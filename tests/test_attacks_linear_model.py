@@ -39,7 +39,7 @@ from skdprp import (
     worst_neighbours,
 )
 from skdprp.ledger import UnrecordedNoiseError
-from skdprp.linear_model import SolverError, _erm
+from skdprp.linear_model import SolverError, _erm, _output
 from skdprp.linear_model._erm import PerturbedRisk, Problem, minimisers
 from skdprp.linear_model._objective import _largest_perturbation
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
@@ -1035,3 +1035,20 @@ def test_no_row_that_nobody_checks_makes_weights_that_are_not_finite(model, valu
         except ValueError:
             return
     assert np.isfinite(fitted.coef_).all()
+
+
+@pytest.mark.parametrize("max_norm", [1e-50, 1e-8, 1.0, 1e30, 1e50])
+def test_minimisers_of_neighbours_at_any_scale_are_no_further_apart_than_stated(max_norm, monkeypatch):
+    caught = []
+    monkeypatch.setattr(_output._noise, "add_spherical", lambda values, *_, **__: caught.append(values.copy()))
+    rng = np.random.default_rng(0)
+    for loss in ("log_loss", "capped_log_loss", "huber_hinge"):
+        for n_classes in (2, 3):
+            X, y = rng.normal(size=(6, 2)) * max_norm, np.arange(6) % n_classes
+            other, labels = X.copy(), y.copy()
+            other[0], labels[0] = -1e3 * X[0], 1 - y[0]
+            model = ProductNoiseOutputPerturbation(
+                epsilon=0.5, delta=0, loss=loss, max_norm=max_norm, classes=list(range(n_classes))
+            )
+            first, second = (model.fit(*data) and caught.pop() for data in ((X, y), (other, labels)))
+            assert np.linalg.norm((first - second) / model.sensitivity_) <= 1

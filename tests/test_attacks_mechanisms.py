@@ -32,7 +32,7 @@ from skdprp import (
     compose,
     mechanisms,
 )
-from skdprp.composition import PrivacyLoss, Profile
+from skdprp.composition import PrivacyLoss, Profile, approximate_profile
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import (
     add_gaussian,
@@ -52,7 +52,12 @@ from skdprp.mechanisms import (
     spherical_profile,
 )
 from skdprp.mechanisms._numerics import rounded_up
-from skdprp.mechanisms.noisy_steps import composed_profile, descent_scale, product_descent_scale
+from skdprp.mechanisms.noisy_steps import (
+    composed_profile,
+    descent_scale,
+    product_descent_scale,
+    subsampled_gaussian_profile,
+)
 from skdprp.mechanisms.radial import add_spherical
 from skdprp.mechanisms.randomised_response import binomial_flip_epsilon, randomised_response_profile
 from skdprp.random_projection import make_projection
@@ -590,3 +595,33 @@ def test_steps_on_samples_lose_no_more_than_two_integrals_say(adjacency, rate, i
         both = np.convolve(mass, mass)
         losses = (np.arange(len(both)) + 2 * places.min()) * 2e-3
         assert (both * np.maximum(0, -np.expm1(epsilon - losses))).sum() <= delta
+
+
+@pytest.mark.parametrize(("count", "epsilon"), [(14_000, 0.005), (16_000, 0.001), (12_360, 0.01443)])
+def test_no_profile_of_very_many_releases_is_negative(count, epsilon):
+    loss = PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=epsilon),) * count)
+    likely = count * epsilon * math.tanh(epsilon / 2) + 10 * epsilon * count**0.5
+    assert loss.profile(likely) > 0
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_no_profile_of_a_million_steps_on_samples_is_negative(adjacency):
+    known = {"scale": 16.9, "rate": 1e-3, "n_steps": 1_000_000, "adjacency": adjacency}
+    assert all(subsampled_gaussian_profile(epsilon, **known) > 0 for epsilon in (1.0, 1.5, 2.0, 3.0))
+
+
+def test_no_noise_of_a_million_steps_is_pure():
+    profile = Profile.of(subsampled_gaussian_profile, scale=16.9, rate=1e-3, n_steps=1_000_000, adjacency="replace_one")
+    assert PrivacyLoss(profiles=(profile,)).epsilon(0.0) == math.inf
+
+
+@pytest.mark.parametrize("epsilon", [-0.3, -0.02, 0.0, 0.3])
+@pytest.mark.parametrize("n_dims", [2, 20])
+def test_profiles_of_spherical_noise_at_negative_epsilons_are_those_of_draws(n_dims, epsilon):
+    rng, scale, distance, n = np.random.default_rng(0), 1.2, 0.7, 200_000
+    radius = scale * rng.gamma(n_dims, size=n)
+    cosine = 2 * rng.beta((n_dims - 1) / 2, (n_dims - 1) / 2, size=n) - 1
+    loss = (np.sqrt(radius**2 + distance**2 + 2 * radius * distance * cosine) - radius) / scale
+    excess = np.maximum(0, -np.expm1(epsilon - loss))
+    stated = spherical_profile(epsilon, scale=scale, sensitivity=distance, n_dims=n_dims, shape=n_dims, power=1)
+    assert abs(stated - excess.mean()) < 6 * excess.std() / n**0.5

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import skdprp
 from skdprp import AMPClassifier, DPRidge, DPSearchCV, PrivacyLedger, metrics, privacy_report
 from skdprp.ledger import entry
 from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
@@ -256,3 +257,33 @@ def test_a_held_out_row_changes_no_score_of_other_rows(scoring, store):
 def test_no_score_is_released_at_an_epsilon_that_cannot_be_guaranteed(score, epsilon):
     with pytest.raises((TypeError, ValueError)):
         score(epsilon)
+
+
+def test_no_row_or_person_moves_the_sums_of_a_score_further_than_its_noise_is_for(monkeypatch):
+    taken = []
+    monkeypatch.setattr(
+        skdprp._noise, "add_laplace", lambda values, scale: taken.append((np.array(values, dtype=float).ravel(), scale))
+    )
+    rng = np.random.default_rng(0)
+    scores = {
+        "accuracy": lambda d, **known: dp_accuracy_score(d[0], d[1], **known),
+        "matrix": lambda d, **known: dp_confusion_matrix(d[0], d[1], labels=[0, 1], **known),
+        "area": lambda d, **known: dp_roc_auc_score(d[0], d[2], pos_label=1, **known),
+        "r2": lambda d, **known: dp_r2_score(d[3], d[4], target_bounds=(-1, 1), **known),
+    }
+
+    def person(m):
+        labels = rng.choice(3, m), rng.choice(3, m), rng.choice([0, 1e-9, 0.5, 0.99, 1, np.nan], m)
+        return *labels, rng.choice([-5, -1, 0.3, 1, np.nan], m), rng.choice([-9, -1, 0.3, 9, np.inf], m)
+
+    for _ in range(25):
+        for is_person in (False, True):
+            sizes = rng.integers(1, 6, 4) if is_person else np.ones(4, int)
+            some = [person(m) for m in sizes]
+            others = [person(int(rng.integers(1, 6)) if is_person else 1), *some[1:]]
+            for name, score in scores.items():
+                for people in (some, others):
+                    known = {"groups": np.repeat(np.arange(4), [len(one[0]) for one in people])} if is_person else {}
+                    guarantee = score([np.concatenate([one[i] for one in people]) for i in range(5)], **known).guarantee
+                (a, scale), (b, _) = taken[-2:]
+                assert np.abs(a - b).sum() / scale <= guarantee.epsilon, name

@@ -19,7 +19,17 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.preprocessing import Normalizer
 
 import skdprp
-from skdprp import DPOPORP, DPHistograms, DPSignOPORP, PrivacyGuarantee, PrivacyLedger, ProductNoiseOutputPerturbation
+from skdprp import (
+    DPOPORP,
+    DPHistograms,
+    DPSignOPORP,
+    PrivacyGuarantee,
+    PrivacyLedger,
+    ProductNoiseOutputPerturbation,
+    audit_epsilon,
+    save_release,
+    worst_neighbours,
+)
 from skdprp.guarantee import Adjacency
 from skdprp.mechanisms import classic_gaussian_scale, gaussian_profile, gaussian_scale, spherical_scale
 from skdprp.metrics import dp_confusion_matrix
@@ -302,3 +312,35 @@ def test_the_page_to_choose_from_tells_the_noise_of_mixed_tables():
     scale = DPHistograms(delta=1e-6, categories={"town": ["York", "Hull"]}).fit(table).scale_
     page = Path(skdprp.__file__).parents[1] / "doc" / "choose.rst"
     assert scale < 1.05 * 5.97 * 2**0.5 or "5.97 sqrt(d) on each count of a category, and" not in page.read_text()
+
+
+@pytest.mark.parametrize(
+    "thing",
+    [audit_epsilon, worst_neighbours, skdprp.audit.AuditResult.attach_to, save_release],
+    ids=lambda f: f.__name__,
+)
+def test_who_attaches_what_an_audit_found_is_told_that_it_comes_from_the_rows_of_the_audit(thing):
+    """`attach_to` writes a number into labels and files that comes from a and b by releases that nobody charges."""
+    words = thing.__doc__.lower()
+    assert any(word in words for word in ("invented", "made up", "public rows", "rows that are public", "audits have"))
+
+
+@pytest.mark.parametrize(
+    ("classes", "kind"), [((2**53, 2**53 + 1), "float64"), ((0.1, np.nextafter(0.1, 1).item()), "float32")]
+)
+def test_the_mechanism_of_the_example_counts_no_row_in_two_classes(classes, kind, monkeypatch):
+    """Two labels that are one number to y: a row moved two pairs of sums, by 2.83, and 2.00001 was paid."""
+    page = Path(skdprp.__file__).parents[1] / "examples" / "plot_own_mechanism.py"
+    if not page.exists():
+        pytest.skip("an installed copy has no examples")
+    names = {"__name__": "example"}
+    exec(page.read_text().split("# %%\n# It is an estimator")[0], names)
+    taken = []
+    monkeypatch.setattr(skdprp._noise, "add_gaussian", lambda values, scale: taken.append(np.array(values).ravel()))
+    rows, changed = np.eye(4, 2), np.eye(4, 2) * [[-1], [1], [1], [1]]
+    for table in (rows, changed):
+        try:
+            names["DPNearestCentroid"](classes=classes).fit(table, np.full(4, classes[0], kind))
+        except ValueError:
+            return
+    assert np.linalg.norm(taken[0] - taken[1]) <= 2 * (1 + 1e-9)

@@ -1,6 +1,7 @@
 """Attacks on fits for persons with several rows, on their labels, and on what is stated and printed of them."""
 
 import math
+import pickle
 import re
 import warnings
 from collections.abc import Callable
@@ -540,3 +541,26 @@ def test_a_budget_for_persons_is_what_reports_and_ledgers_say_of_the_fit(mechani
     assert total.epsilon <= 0.7
     assert total.delta <= 1e-5
     assert compose(*entered, delta=1e-5).epsilon <= 0.7 * (1 + 1e-9)
+
+
+def _fits():
+    yield lambda X, y, groups: DPSGDClassifier(delta=1e-6, classes=[0, 1]).fit(X, y, groups=groups)
+    yield lambda X, y, groups: DPSGDClassifier(classes=[0, 1], preconditioner=True).fit(X, y, groups=groups)
+    yield lambda X, y, groups: DPRidge(target_bounds=(-3, 3)).fit(X, X[:, 0], groups=groups)
+    yield lambda X, y, groups: DPRidge(target_bounds=(-3, 3), mechanism="moments").fit(X, X[:, 0], groups=groups)
+    yield lambda X, y, groups: DPPCA(2).fit(X, groups=groups)
+
+
+@pytest.mark.parametrize("fit", list(_fits()))
+def test_copies_of_the_rows_of_persons_change_nothing_that_a_model_holds(fit):
+    rng, held = np.random.default_rng(0), []
+    rows = rng.normal(size=(40, 3))
+    for counts in (np.ones(40, int), rng.integers(1, 9, 40), np.r_[300, np.ones(39, int)]):
+        groups = np.repeat(np.arange(40), counts)
+        with reproducible_noise(5), warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            model = fit(rows[groups], (rows[groups, 0] > 0).astype(int), groups)
+        facts = {name: np.round(one, 6).tolist() for name, one in vars(model).items() if isinstance(one, np.ndarray)}
+        held.append((facts, repr(model), repr(model.guarantee_), [str(one.message) for one in heard]))
+        held[-1] += (len(pickle.dumps(model)),)
+    assert held[0] == held[1] == held[2]

@@ -43,7 +43,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
-from sklearn.compose import ColumnTransformer
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier, VotingRegressor
 from sklearn.feature_selection import RFECV
@@ -84,6 +84,7 @@ from skdprp import (
     transform_chunks,
 )
 from skdprp.guarantee import Adjacency
+from skdprp.sketch import _base
 from skdprp.sketch._base import BaseSketch
 from skdprp.testing import reproducible_noise
 
@@ -1187,3 +1188,62 @@ def test_no_number_in_the_text_of_a_guarantee_says_more_than_is_stated():
         for number, stated, is_less in zip(printed, (epsilon, delta, bound), (False, False, True), strict=True):
             apart = Fraction(number) - Fraction(stated)
             assert float(number) == stated or (apart < 0) == is_less
+
+
+ROWS_OF_SIX = np.random.default_rng(0).uniform(-0.5, 0.5, size=(60, 6))
+
+
+SIDES = (ROWS_OF_SIX[:, 0] > 0).astype(int)
+
+
+SHUFFLED = KFold(3, shuffle=True)
+
+
+def _sketch_of_four():
+    return DPOPORP(4, noise="laplace", epsilon=1.0, random_state=0)
+
+
+def _model_on_a_sketch():
+    return make_pipeline(_sketch_of_four(), LogisticRegression())
+
+
+@pytest.mark.filterwarnings("ignore:n_components=:UserWarning")  # more than there are features
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        _model_on_a_sketch(),
+        GridSearchCV(_model_on_a_sketch(), {"logisticregression__C": [1, 2]}, cv=SHUFFLED),
+        GridSearchCV(_model_on_a_sketch(), {"logisticregression__C": [1, 2]}, cv=SHUFFLED, return_train_score=True),
+        GridSearchCV(
+            _model_on_a_sketch(),
+            {"logisticregression__C": [1]},
+            cv=3,
+            scoring=["accuracy", "roc_auc"],
+            refit="accuracy",
+        ),
+        make_pipeline(
+            VotingClassifier([("a", _model_on_a_sketch()), ("b", _model_on_a_sketch())]), LogisticRegression()
+        ),
+        make_pipeline(make_union(_sketch_of_four(), _sketch_of_four()), LogisticRegression()),
+        make_pipeline(
+            make_column_transformer((_sketch_of_four(), [0, 1, 2]), (_sketch_of_four(), [3, 4, 5])),
+            LogisticRegression(),
+        ),
+    ],
+    ids=str,
+)
+def test_reports_and_ledgers_count_as_many_releases_of_a_row_as_there_are(estimator, monkeypatch):
+    counts, release = {}, _base.BaseSketch._release
+
+    def counted(self, rows, dtype):
+        for row in rows:
+            counts[row.tobytes()] = counts.get(row.tobytes(), 0) + 1
+        return release(self, rows, dtype)
+
+    monkeypatch.setattr(_base.BaseSketch, "_release", counted)
+    with PrivacyLedger() as ledger:
+        estimator.fit(ROWS_OF_SIX, SIDES)
+    most = max(counts.values())
+    assert privacy_report(estimator).private.epsilon >= most
+    assert privacy_report(estimator, ledger=ledger).private.epsilon >= most
+    assert ledger.total()[0].guarantee.epsilon >= most

@@ -1104,3 +1104,29 @@ def test_no_error_of_an_odd_table_quotes_a_cell_or_how_many_rows_there_are():
                     while error is not None:
                         assert not re.search(r"SECRETX|7654321|\b13\b|0{20}", f"{error} {error.args}")
                         error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars", "pandas"])
+@pytest.mark.parametrize(
+    ("first", "second"), [("float32", "int8"), ("float32", "int64"), ("int8", "float32"), ("int8", "bool")]
+)
+def test_one_missing_cell_of_any_frame_changes_no_type_and_no_other_row(kind, first, second):
+    pa = pytest.importorskip("pyarrow")
+    came_out = []
+    for missing in (False, True):
+        a, b = np.linspace(-1, 1, 20).astype(first), (np.arange(20) % 2).astype(second)
+        cells = b.tolist()
+        cells[3] = None if missing else cells[3]
+        types = [pa.from_numpy_dtype(np.dtype(one)) for one in (first, second)]
+        table = pa.table({"a": pa.array(a.tolist(), types[0]), "b": pa.array(cells, types[1])})
+        if kind == "polars":
+            table = pytest.importorskip("polars").from_arrow(table)
+        elif kind == "pandas":
+            pd = pytest.importorskip("pandas")
+            table = table.to_pandas(types_mapper=pd.ArrowDtype)
+        for step in (PublicScaler((-5, 5), fill="middle"), PublicBinner((-5, 5), n_bins=4, encode="ordinal")):
+            rows = step.fit_transform(table)
+            came_out.append(
+                (rows.dtype, DPOPORP(2).fit(rows).transform(rows).dtype, np.delete(rows, 3, axis=0).tobytes())
+            )
+    assert came_out[:2] == came_out[2:]

@@ -15,6 +15,7 @@ import threading
 import warnings
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from random import Random
 
 import mpmath
@@ -1068,3 +1069,47 @@ def test_variances_of_inner_products_are_those_of_many_draws(kind, p, k):
     variance = inner_product_variance(u, v, projection=draws[0], noise_variance=0.0)
     assert np.mean(found) == pytest.approx(u @ v, abs=4 * np.sqrt(variance / 800) + 1e-9)
     assert np.var(found) == pytest.approx(variance, rel=0.35, abs=1e-12)
+
+
+SIGNS = {k: np.array(list(product([-1, 1], repeat=k))) for k in range(1, 9)}
+
+
+@pytest.mark.filterwarnings("ignore:n_components=:UserWarning")  # more than there are features
+@pytest.mark.parametrize("seed", range(4))
+def test_no_neighbours_of_any_projection_move_further_than_noise_or_flips_are_for(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        p, k, t = (int(rng.integers(1, top)) for top in (8, 7, 3))
+        known = {"epsilon": float(10 ** rng.uniform(-2, 1.2)), "max_change": float(10 ** rng.uniform(-3, 3))}
+        kinds = ("rademacher", "gaussian", "uniform", "very_sparse", "identity", "count_sketch")
+        sketches = [
+            DPOPORP(k, noise=noise, adjacency=norm) for noise in ("laplace", "gaussian") for norm in ("l1", "l2")
+        ]
+        sketches += [
+            DPRandomProjection(k, projection=kind, adjacency=norm, noise=noise)
+            for kind, norm, noise in product(kinds, ("l1", "l2"), ("laplace", "gaussian"))
+        ]
+        sketches += [
+            DPSignOPORP(k * t, n_repeats=t, adjacency=norm, method="laplace") for norm in ("coordinate", "l1", "l2")
+        ]
+        sketches += [DPSignRP(k, projection=kind, method="laplace") for kind in kinds[:4]]
+        for sketch in sketches:
+            sketch.set_params(random_state=int(rng.integers(10**6)), **known).fit(np.zeros((1, p)))
+            W = sketch.projection_.project(np.eye(p))
+            if hasattr(sketch, "flip_scale_"):
+                W, noise = W / sketch.flip_scale_, "laplace"
+            else:
+                W, noise = W / sketch.projection_.divisor / (sketch.scale_ or 1.0), sketch.noise
+            if noise == "laplace" and sketch.adjacency != "l2":
+                loss = np.abs(W).sum(axis=1).max() * sketch.max_change
+            elif noise == "laplace":
+                if W.shape[1] > 8:
+                    continue
+                loss = np.sqrt(((SIGNS[W.shape[1]] @ W.T) ** 2).sum(axis=1)).max() * sketch.max_change
+            else:
+                moved = np.sqrt((W**2).sum(axis=1)).max() if sketch.adjacency == "l1" else np.linalg.norm(W, 2)
+                assert (
+                    gaussian_profile(sketch.epsilon, scale=1.0, sensitivity=moved * sketch.max_change) <= sketch.delta
+                )
+                continue
+            assert loss <= sketch.epsilon

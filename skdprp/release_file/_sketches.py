@@ -85,7 +85,8 @@ def save_release(path, sketches, estimator, *, description=""):
     -----
     The file holds the sketches, the parameters but for `random_state`, the seed of the projection, the number and names
     of the features, the scale of the noise, the guarantee and the description: what the guarantee counts as public. The
-    number of features and their names are the only things in it that come from the data. Nothing is pickled.
+    number of features and their names are the only things in it that come from the data; what audits have shown, by
+    :meth:`skdprp.audit.AuditResult.attach_to`, comes from the rows that they were run on. Nothing is pickled.
 
     Queries must be scaled as the rows were before they reached the sketch: the file does not know how, and the
     description can say it.
