@@ -2,10 +2,10 @@
 Auditing a broken mechanism
 ===========================
 
-A guarantee is a claim about all attacks, so a single attack that succeeds more often refutes it.
-:func:`~skdprp.audit_epsilon` runs a release many times on two neighbouring inputs. On one half of the outputs it learns
-how to tell the two apart, and on the other half it counts how often it is right. The result is a *lower* bound on
-epsilon, with a stated confidence.
+A guarantee bounds how often any attack can succeed. So a single attack that succeeds more often than this bound
+refutes it. :func:`~skdprp.audit_epsilon` runs a release many times on two neighbouring inputs. On one half of the
+outputs it learns how to tell the two apart, and on the other half it counts how often it is right. The result is a
+*lower* bound on epsilon, with a stated confidence.
 """
 
 # %%

@@ -27,8 +27,8 @@ def table(n_samples):
 
 # %%
 # The mechanism ``"additive"`` adds noise to each entry, which shrinks the coefficients by the same factor for any
-# number of rows. The mechanism ``"projection"`` releases random combinations of all rows with noise. The more rows the
-# table has, the less it shrinks the coefficients.
+# number of rows. The mechanism ``"projection"`` releases random combinations of all rows with noise. It shrinks
+# the coefficients less the more rows the table has.
 X_test, y_test = table(20_000)
 epsilons = [0.05, 0.1, 0.2, 0.5, 1.0, 2.0]
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.6), sharey=True, layout="constrained")

@@ -21,9 +21,9 @@ Figure 9            k = 512, p = 100, 1000      the same
 """
 
 # %%
-# Figure 6. x is a projection in units of the largest change, so that its level is ceil(\|x\|). A neighbour can flip
+# Figure 6. x is a component in units of the largest change, so that its level is ceil(\|x\|). A neighbour can flip
 # only the signs of level 1. If only these were flipped, as with the local probability, a sign that is never flipped
-# would reveal that the projection is far from zero. The smooth probability falls by a factor of at most exp(epsilon')
+# would reveal that the component is far from zero. The smooth probability falls by a factor of at most exp(epsilon')
 # from one level to the next.
 import matplotlib.pyplot as plt
 import numpy as np
