@@ -43,8 +43,8 @@ print({library: len(part) for library, part in texts.items()})
 # The hash does not depend on the data, unlike a vocabulary or idf weights that are learnt from the rows. A row only
 # says which tokens occur, each with the random sign that the hash gives it. A token is a sequence of two or more
 # letters, digits or underscores, so ``numpy.linalg.svd`` is three tokens. One more or one fewer occurrence of a token
-# changes one coordinate by at most 1. This is the unit of privacy, ``max_change=1``. Replacing one occurrence by another
-# token changes up to two coordinates.
+# changes one coordinate by at most 1. This is the unit of privacy, ``max_change=1``. Replacing one occurrence by one of
+# another token changes up to two coordinates.
 words = HashingVectorizer(norm=None, n_features=2**20, lowercase=False)
 documents = [text for part in texts.values() for text in part]
 X = words.transform(documents).sign()
