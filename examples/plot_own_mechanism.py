@@ -62,8 +62,8 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
             adjacency=Adjacency("replace_one"),
             per="fit",
             released="the sums and the numbers of the rows of each class",
-            assumptions=("no preceding step was fitted on the rows",),
-            not_covered=("the running time",),
+            assumptions=("max_norm and classes are public", "no preceding step was fitted on the rows"),
+            not_covered=("whether a fit raised an error", "the running time"),
         )
         with entry(guarantee, "DPNearestCentroid"):  # into the open ledgers, before any noise is drawn
             noisy = mechanism.transform(sums.reshape(1, -1)).reshape(sums.shape)

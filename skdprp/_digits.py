@@ -76,4 +76,4 @@ def _printed(bound, context):
     shortest = Decimal(str(bound))
     if not shortest.is_finite() or len(shortest.normalize().as_tuple().digits) <= _AS_ASKED:
         return str(bound)
-    return str(float(context.create_decimal(Decimal(float(bound)))))
+    return str(float(context.create_decimal(Decimal.from_float(float(bound)))))

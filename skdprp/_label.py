@@ -4,7 +4,6 @@ import html
 import math
 import re
 import textwrap
-from decimal import Decimal
 from fractions import Fraction
 
 from ._adjacency import Relation, Unit
@@ -226,7 +225,8 @@ def _percent_up(probability):
     for digits in range(1, 16):  # as many as floats below 1 have
         rounded = math.ceil(percent * 10**digits)
         if rounded < 100 * 10**digits:
-            return str(Decimal(rounded).scaleb(-digits))
+            whole, fraction = divmod(rounded, 10**digits)  # in no context of decimal, whose precision is the caller's
+            return f"{whole}.{fraction:0{digits}d}"
     return "100.0"
 
 

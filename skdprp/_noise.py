@@ -320,13 +320,14 @@ def poisson_sample(size, rate):
 def poisson_above_zero(mean):
     """Draw a Poisson variable given that it is not 0: each value has its probability to within 2^-380."""
     uniform = int.from_bytes(random_bytes(48), "little")
+    mean = Decimal.from_float(float(mean))  # which signals nothing, whatever the caller's context traps
     with localcontext(prec=200) as context:
-        at_zero = context.exp(-Decimal(mean))
+        at_zero = context.exp(-mean)
         needed = (1 - at_zero) * (2 * uniform + 1) / 2**385
         count, probability, total = 0, at_zero, Decimal(0)
         while total < needed:
             count += 1
-            probability *= Decimal(mean) / count
+            probability *= mean / count
             total += probability
     return count
 

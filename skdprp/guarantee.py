@@ -403,8 +403,8 @@ class PrivacyGuarantee:
         >>> for epsilon in (1.0, 10.0):
         ...     sketch = DPOPORP(4, epsilon=epsilon, noise="laplace", max_change=0.5).fit([[0.0] * 8])
         ...     print(f"{sketch.guarantee_.hides:.3f}")
-        0.549
-        0.054
+        0.693
+        0.069
         """
         is_distance = self.adjacency is not None and self.adjacency.is_distance
         if self.hidden_changes is None or not is_distance or self.seeded or self.violation:

@@ -9,6 +9,7 @@ from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss, Laplac
 from hypothesis import given
 from profiles import DELTA, assert_bounds, loss_of, precise_gaussian_profile, sizes
 from scipy import stats
+from scipy.integrate import quad
 
 from skdprp import DPOPORP, DPRandomProjection, composition
 from skdprp.composition import PrivacyLoss, Profile
@@ -93,6 +94,34 @@ def test_calibrated_noise_meets_its_target_in_fifty_digits(seed):
             return mpmath.exp(price) * precise_gaussian_profile(mpmath.mpf(epsilon) - 2 * price, mu)
 
         assert exact(loss.mu) <= mpmath.mpf(delta) < exact(loss.mu * (1 + 1e-8))
+
+
+def _profile_of_moves(epsilon, moves):
+    """Profile of independent Laplace noise of scale 1 on numbers that move by so much: a sum over the losses of one."""
+    move, *others = moves
+    if not others:
+        return laplace_profile(epsilon, scale=1.0, sensitivity=move)
+
+    def _left(loss):
+        return _profile_of_moves(epsilon - loss, others)
+
+    kinks = [x for x in (epsilon - sum(others), epsilon + sum(others)) if -move < x < move]
+    between = quad(lambda loss: 0.25 * np.exp(-(move - loss) / 2) * _left(loss), -move, move, points=kinks or None)[0]
+    return 0.5 * _left(move) + 0.5 * np.exp(-move) * _left(-move) + between
+
+
+@pytest.mark.parametrize("total", [0.1, 1.0, 5.0])
+@pytest.mark.parametrize("share", [0.01, 0.2, 0.5])
+def test_no_split_of_a_move_has_a_larger_delta(total, share):
+    """Of two numbers by integrals, of which halves lose least; of many by convolutions."""
+    for epsilon in np.linspace(0.0, 0.95, 6) * total:
+        together = laplace_profile(epsilon, scale=1.0, sensitivity=total)
+        split = _profile_of_moves(epsilon, [share * total, (1 - share) * total])
+        halves = _profile_of_moves(epsilon, [total / 2, total / 2])
+        assert halves - 1e-9 <= split <= together + 1e-9
+        assert split < together or epsilon > (1 - 2 * share) * total
+    many = sum((loss_of(laplace_profile, scale=1.0, sensitivity=total / 8) for _ in range(8)), start=PrivacyLoss())
+    assert 0 < many.profile(0.3 * total) < laplace_profile(0.3 * total, scale=1.0, sensitivity=total)
 
 
 @pytest.mark.parametrize("scale", [0.3, 1 / 3, 1.0, 7.7])

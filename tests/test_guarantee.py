@@ -1,6 +1,7 @@
 """The guarantee as a value."""
 
 import dataclasses
+import decimal
 import inspect
 import json
 import pickle
@@ -38,6 +39,7 @@ from skdprp import (
     mechanisms,
     privacy_report,
 )
+from skdprp._noise import poisson_above_zero
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import _PROFILES, PARAMETERS_ARE_PUBLIC, Adjacency
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
@@ -446,6 +448,17 @@ def test_short_floats_print_all_their_digits():
 def test_only_guarantees_compose(thing):
     with pytest.raises(TypeError, match="one by one"):
         compose(thing)
+
+
+@pytest.mark.parametrize("precision", [1, 2, 3])
+def test_the_precision_of_the_callers_decimals_rounds_no_bound(precision):
+    guarantees = [PrivacyGuarantee(epsilon, 0.0) for epsilon in (0.1, 5.0, 7.2, 9.55)]
+    usual = [str(guarantee) for guarantee in guarantees]
+    with decimal.localcontext(prec=precision) as context:
+        context.traps[decimal.FloatOperation] = True
+        assert [str(guarantee) for guarantee in guarantees] == usual
+        assert poisson_above_zero(3.0) > 0
+    assert "in at most 99.4 of 100" in usual[1]
 
 
 def test_audited_bounds_are_printed_and_never_too_large():

@@ -15,6 +15,7 @@ import tempfile
 import threading
 import time
 from dataclasses import replace
+from enum import Enum
 from functools import partial
 from pathlib import Path
 
@@ -922,6 +923,16 @@ def printed_limit(ledger):
     assert html.escape(line) in ledger._repr_html_()
     assert line in " ".join(repr(ledger.total()).split())
     return line
+
+
+def test_equal_names_are_one_part():
+    """Members of an Enum of texts are equal to these, and print as others."""
+    Clinic = Enum("Clinic", {"A": "a"}, type=str)
+    with PrivacyLedger() as ledger:
+        for name in (Clinic.A, "a", np.str_("a")):
+            with ledger.part(name, division=name), entry(PURE):
+                pass
+    assert ledger.total()[0].adaptive.epsilon == 3 * PURE.epsilon
 
 
 @pytest.mark.parametrize("name", [1, 1.0, True, None, b"train"])

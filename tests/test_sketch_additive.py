@@ -13,7 +13,7 @@ from sketches import ADDITIVE, DENSE, MARGIN, projection_matrix
 from sklearn import config_context
 from sklearn.base import clone
 
-from skdprp import DPOPORP, DPRandomProjection
+from skdprp import DPOPORP, DPRandomProjection, DPSignOPORP, DPSignRP, PrivacyGuarantee
 from skdprp.mechanisms import gaussian_scale
 from skdprp.testing import reproducible_noise
 
@@ -210,5 +210,26 @@ def test_gaussian_noise_hides_what_it_says(epsilon, projection, adjacency):
 def test_laplace_noise_hides_what_it_says(epsilon):
     sketch = DPOPORP(6, epsilon=epsilon, noise="laplace", max_change=0.3, random_state=0).fit(np.ones((1, 20)))
     loss = (sketch.guarantee_.hides + 0.3 * 2.0**-10) / sketch.scale_
-    assert 1.0986 < loss < np.log(3)
-    assert 0.5 - np.exp(-loss / 2) / 2 < 0.25  # what one number tells, of which a loss of 2 log 2 has a quarter
+    assert 1.3862 < loss < 2 * np.log(2)
+    assert 0.2499 < 0.5 - np.exp(-loss / 2) / 2 < 0.25  # by which the best guess from one number is better than chance
+
+
+@pytest.mark.parametrize(
+    "sketch",
+    [
+        DPOPORP(6, noise="laplace"),
+        DPRandomProjection(6, noise="laplace", adjacency="l2"),
+        DPSignOPORP(6, adjacency="l1"),
+        DPSignRP(6, method="laplace"),
+    ],
+    ids=repr,
+)
+def test_laplace_noise_has_the_loss_of_one_number(sketch):
+    """By its exact profile, and by the largest move, of one number or of several."""
+    zeros = np.zeros((1, 20))
+    guarantee = sketch.set_params(epsilon=2.0, random_state=0).fit(zeros).guarantee_
+    assert guarantee.loss.method == "closed form" and guarantee.profile(2.0) == 0.0 < guarantee.profile(1.99)
+    for epsilon in (0.0, 0.5, 1.5):
+        exact = -np.expm1((epsilon - 2.0) / 2)
+        assert exact * (1 - 1e-6) <= guarantee.profile(epsilon) <= exact * (1 + 2e-3) + 2e-3
+    assert guarantee.guess_probability < PrivacyGuarantee(2.0, 0.0).guess_probability - 0.06

@@ -46,6 +46,9 @@ def main(arguments=None):
         parser.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
     if sys.stdout is None:  # whoever started the command closed it
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what a terminal cannot show, such as the 2 of R², ends no command
+            stream.reconfigure(errors="backslashreplace")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DataDimensionalityWarning)  # --n-components was asked for

@@ -121,7 +121,8 @@ def run(options):
     if options.fill and options.numbers == "bins":
         raise ValueError("--fill goes with --numbers scaled: bins have one for missing values")
     check_ledger(options)
-    check_new(options, "model", "npz")  # last of what is known without the rows: --force is no cure of the others
+    read = [path for path in (options.file, options.test) if path is not None and Path(path).exists()]
+    check_new(options, "model", "npz", *read)  # last of what is known without the rows: --force is no cure of the others
     X, y = _read(options.file, options, classes=options.classes)
     test = None
     if options.test:  # before the fit: a mistake in there costs no release

@@ -121,7 +121,7 @@ def category(cell):
     if cell is None or type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, Real) and cell != cell):
         return None
     if isinstance(cell, str | bytes):
-        return str(cell) if isinstance(cell, str) else bytes(cell)
+        return str.__str__(cell) if isinstance(cell, str) else bytes(cell)  # of members of an Enum, too
     # Columns of whole numbers become floats where one is missing: they name the same.
     if isinstance(cell, Integral) or (isinstance(cell, float | np.floating) and float(cell).is_integer()):
         return int(cell)

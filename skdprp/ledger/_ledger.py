@@ -726,4 +726,5 @@ class PrivacyLedger:
             raise TypeError('The name of a part, and of its division, is text, such as f"clinic {number:d}".')
         if self._identity is None:
             raise LedgerError("Name the parts of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
-        return Rows([(self._identity[0], str(division), str(name))], are_all=False)
+        # The text itself: members of an Enum that are equal to it print as another.
+        return Rows([(self._identity[0], *map(str.__str__, (division, name)))], are_all=False)

@@ -80,11 +80,26 @@ def _below_zero(epsilon, reverse):
 
 @with_python_numbers
 def laplace_profile(epsilon, *, scale, sensitivity=1.0):
-    """Exact privacy profile of the Laplace mechanism in one dimension, at any epsilon, also a negative one [1]_.
+    """Exact privacy profile of the Laplace mechanism, at any epsilon, also a negative one [1]_.
+
+    Notes
+    -----
+    That of one number. It holds for several, by their l1 sensitivity: numbers that move by ``d_1, ..., d_k`` have no
+    larger delta than one that moves by D, the sum. It is enough to show this for two, at scale 1 and ``d_1 <= d_2``,
+    and to put numbers together one after the other. With p_0 and p_1 the densities of two neighbours, a delta is
+    ``E[(1 - e^epsilon y)+]`` under p_0, convex in ``y = p_1 / p_0``, which has mean 1. So what is more spread out has
+    the larger delta, and y is, if the distribution functions of the losses ``l = -log y`` cross once, from above [2]_.
+
+    For one number ``P(l <= x)`` is ``exp(-(D - x) / 2) / 2`` for x from -D on, and 1 from D on. Let R(x) be that of
+    ``l_1 + l_2`` over this, ``s = x - d_2``, and m half a unit at -d_1 and at d_1 with density 1/4 between. Then R(x)
+    is the integral of ``h(s - t) dm(t)``, h(u) being 0 below -2 d_2, 1 up to 0, and ``2 exp(-u / 2)`` from 0 on. It
+    begins with 1/2, and does not decrease up to ``s = -d_1``. From there on it is ``3/2 + (d_1 - s) / 4``, up to
+    ``s = d_1``, which is x = D: it passes 1 once.
 
     References
     ----------
     .. [1] B. Balle, G. Barthe and M. Gaboardi, "Privacy Amplification by Subsampling", NeurIPS 2018, Theorem 3.
+    .. [2] M. Shaked and J. G. Shanthikumar, "Stochastic Orders", Springer 2007, Theorem 3.A.44.
     """
     if epsilon < 0:
         return _below_zero(epsilon, laplace_profile(-epsilon, scale=scale, sensitivity=sensitivity))

@@ -84,6 +84,10 @@ _FITTED_WITHIN = (
     "`estimator` holds a fitted {} of which no clone is made, as a FrozenEstimator or a function does, and pickles and "
     "files of this search would publish what it has learnt: put it before the search, or a new one in its place."
 )
+_WITHOUT_EFFECT = (
+    "{} in param_grid would change nothing: the search sets epsilon and delta of the only private step itself. Leave "
+    "it out, or best_params_ would name an epsilon that no fit had."
+)
 _FAILED = (
     "A trial failed, and the search with it: {}, of the candidate {}. Nothing is released, but epsilon is spent. Fit "
     "that candidate by itself to rows that are not private, and see what it refuses."
@@ -500,6 +504,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             if (fitted := fitted_among(params.values())) is not None:
                 raise ValueError(_FITTED_IN_GRID.format(type(fitted).__name__))
             steps = private_steps(candidate)
+            if len(steps) == 1 and (idle := _targets_in(params, candidate)):
+                raise ValueError(_WITHOUT_EFFECT.format(", ".join(idle)))
             for step in steps:
                 if not hasattr(step, "_calibration_of"):
                     raise not_priced(step)
@@ -733,6 +739,15 @@ def _without_callbacks(value):
         for part in own_parts(value):
             vars(part).pop("_skl_callbacks", None)
     return value
+
+
+def _targets_in(params, candidate):
+    """Names of parameters that are an epsilon or a delta of a private step."""
+    owners = candidate.get_params(deep=True) | {"": candidate}
+    named = {name: name.rpartition("__") for name in params}
+    return [
+        name for name, (path, _, last) in named.items() if last in ("epsilon", "delta") and is_private(owners[path])
+    ]
 
 
 def _plain(estimator):

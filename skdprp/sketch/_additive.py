@@ -12,7 +12,15 @@ from ..mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scal
 from ..mechanisms.gaussian_laplace import analytic_bound_scale, kenthapadi_bound_scale
 from ..random_projection import make_projection
 from ..sensitivity import l1_sensitivity, l2_sensitivity
-from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, changes_hidden_by_noise, check_delta_of_a_draw
+from ._base import (
+    DENSITY,
+    DRAW,
+    ROUNDING_MARGIN,
+    BaseSketch,
+    changes_hidden_by_noise,
+    check_delta_of_a_draw,
+    loss_of_laplace_noise,
+)
 
 _BW = "Balle and Wang, ICML 2018, Theorem 8"
 _BEFORE_THE_DRAW = {
@@ -44,6 +52,7 @@ class AdditiveSketch(BaseSketch):
             sensitivity = l1_sensitivity(projection, self.adjacency, self.max_change)
             scale = laplace_scale(target[0], sensitivity=sensitivity * (1 + ROUNDING_MARGIN))
             mechanism, delta, source = "Laplace mechanism", 0.0, "Dwork et al. 2006"
+            loss = loss_of_laplace_noise(sensitivity, scale, projection.n_components)
             assumptions = ("the probability of noise beyond 200 scales, below 2**-288 for each number, counts as zero",)
         elif self.calibration in _BEFORE_THE_DRAW:
             if self.projection != "gaussian" or self.adjacency != Relation.L1:

@@ -34,8 +34,10 @@ from .._validation import (
     validate_data,
     warn_at_caller,
 )
+from ..composition import PrivacyLoss, Profile
 from ..guarantee import PARAMETERS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee
 from ..ledger._ledger import Release
+from ..mechanisms.gaussian_laplace import laplace_profile
 from ._dask import RELEASED_LAZILY, release_lazily
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
@@ -459,17 +461,24 @@ def _public_numbers(n_rows, n_components, dtype):
     return (np.sign(numbers) if np.dtype(dtype).kind == "i" else numbers).astype(dtype)
 
 
+def loss_of_laplace_noise(sensitivity, scale, n_values):
+    """Loss of values with Laplace noise of a scale, or of their signs, that move by a sum of `sensitivity` at most."""
+    profile = Profile.of(laplace_profile, scale=scale, sensitivity=sensitivity * (1 + ROUNDING_MARGIN))
+    return PrivacyLoss(profiles=(profile,) * bool(sensitivity), sampling=n_values * _noise.SAMPLING_LOSS)
+
+
 def changes_hidden_by_noise(loss, *, noise, n_values):
     """How many times `max_change` two rows may be apart so that the best guess is right with probability 3/4 at most.
 
     `loss` is that of a change by `max_change`, without rounding: epsilon of Laplace noise or flips, mu of Gaussian
     noise. Projections move in proportion to the change, and by ROUNDING_MARGIN of what `max_change` moves them besides.
     A guess is right with probability ``(1 + TV) / 2``. Of total variation distances at most 1/2 leave the Gaussian
-    mechanism a mu of ``2 Phi^-1(3/4)``, by ``TV = 2 Phi(mu / 2) - 1``, and any mechanism a loss of log 3, by
-    ``TV <= tanh(loss / 2)``. Sampling, which keeps each of n values to within exp(2^-31), has n 2^-30 set aside.
+    mechanism a mu of ``2 Phi^-1(3/4)``, by ``TV = 2 Phi(mu / 2) - 1``, and the Laplace mechanism a loss of 2 log 2, by
+    ``TV <= 1 - exp(-loss / 2)``. Sampling, which keeps each of n values to within exp(2^-31), has n 2^-30 set aside.
     """
     sampling = n_values * 2 * _noise.SAMPLING_LOSS
-    allowed = 2 * ndtri(0.75 - min(sampling, 0.5) / 2) if noise == "gaussian" else np.log(3) - sampling
+    distance = 0.5 - min(sampling, 0.5)
+    allowed = 2 * ndtri((1 + distance) / 2) if noise == "gaussian" else -2 * np.log1p(-distance)
     if loss == 0:
         return np.inf
     return max(0.0, float((allowed / loss - ROUNDING_MARGIN) * (1 - 2.0**-40)))

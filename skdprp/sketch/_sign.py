@@ -32,7 +32,16 @@ from ..mechanisms.randomised_response import (
 )
 from ..random_projection import make_projection
 from ..sensitivity import component_sensitivity, l1_sensitivity
-from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, changes_hidden_by_noise, check_delta_of_a_draw
+from ._base import (
+    DENSITY,
+    DRAW,
+    ROUNDING_MARGIN,
+    BaseSketch,
+    blocks_of,
+    changes_hidden_by_noise,
+    check_delta_of_a_draw,
+    loss_of_laplace_noise,
+)
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4; in floating point: proof in skdprp.mechanisms.flip_probability"
 _SIGNS_OF_LAPLACE = "Dwork et al. 2006, of the signs of the noisy projection"
@@ -393,7 +402,8 @@ class DPSignRP(FlippedSignSketch):
         source = _SIGNS_OF_LAPLACE if scale == without_delta else source
         mechanism = f"Laplace flips, scale {printed_down(scale, 6)}"
         hidden = self._changes_hidden_by_laplace_flips(projection, scale)
-        return self._stated({"flip_scale_": scale}, self.delta, mechanism, source, hidden=hidden)
+        loss = loss_of_laplace_noise(self._l1_sensitivity(projection), scale, n_bits)
+        return self._stated({"flip_scale_": scale}, self.delta, mechanism, source, loss, hidden=hidden)
 
     def _calibrate_for_distant_rows(self, projection):
         """Calibrate for rows far from zero, which seldom change a sign.
@@ -564,7 +574,8 @@ class DPSignOPORP(FlippedSignSketch):
         if method == "laplace":
             scale = self._laplace_scale(projection)
             flips, mechanism = {"flip_scale_": scale}, f"Laplace flips, scale {printed_down(scale, 6)}"
-            source, loss, hidden = _SIGNS_OF_LAPLACE, None, self._changes_hidden_by_laplace_flips(projection, scale)
+            source, hidden = _SIGNS_OF_LAPLACE, self._changes_hidden_by_laplace_flips(projection, scale)
+            loss = loss_of_laplace_noise(self._l1_sensitivity(projection), scale, projection.n_components)
         elif of_levels:
             # A coordinate goes to one bin of each repeat, and these bits share epsilon.
             flip_epsilon = float(self.epsilon) / self.n_repeats
