@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from test_command_output import full_disk
 
-from skdprp import AMPClassifier, load_model, save_model
+from skdprp import AMPClassifier, DPSearchCV, load_model, make_table_preprocessor, save_model
 from skdprp._command import main
 
 PREDICT = ["predict", "skdprp_model.npz", "points.csv"]
@@ -35,6 +35,16 @@ def test_each_row_has_a_label_and_probabilities(fitted, capsys):
         assert list(found) == ["prediction", "probability_no", "probability_yes"]
         np.testing.assert_array_equal(found["prediction"], model.predict(table))
         np.testing.assert_allclose(found[["probability_no", "probability_yes"]], model.predict_proba(table), rtol=1e-12)
+
+
+def test_a_search_predicts_by_its_best_model(points, folder):
+    table = pd.read_csv("points.csv")
+    columns = make_table_preprocessor(dict.fromkeys("abcd", (-4, 8)))
+    search = DPSearchCV(make_pipeline(columns, AMPClassifier(classes=["no", "yes"])), {}, epsilon=20.0, n_trials=1)
+    save_model("search.npz", search.fit(table[list("abcd")], table["kind"]))
+    main(["predict", "search.npz", "points.csv"])
+    found = pd.read_csv("skdprp_predictions.csv")
+    np.testing.assert_array_equal(found["prediction"], search.predict(table[list("abcd")]))
 
 
 def test_a_threshold_that_was_moved_is_that_of_the_predictions(fitted):

@@ -44,6 +44,7 @@ def run(options):
         check_file(path)
     check_new(options, "table", "csv", options.file)
     model = load_model(options.model).estimator
+    model = getattr(model, "best_estimator_", model)  # of a search
     X = _read(options, model)
     predictions = X[[]].assign(prediction=model.predict(X))
     if hasattr(model, "predict_proba"):
