@@ -122,9 +122,7 @@ def run(options):
         raise ValueError("--fill goes with --numbers scaled: bins have one for missing values")
     check_ledger(options)
     read = [path for path in (options.file, options.test) if path is not None and Path(path).exists()]
-    check_new(
-        options, "model", "npz", *read
-    )  # last of what is known without the rows: --force is no cure of the others
+    check_new(options, "model", "npz", *read)  # last of what is known without rows: --force is no cure of the others
     X, y = _read(options.file, options, classes=options.classes)
     test = None
     if options.test:  # before the fit: a mistake in there costs no release

@@ -11,6 +11,7 @@ from .gaussian_laplace import (
     gaussian_profile,
     gaussian_scale,
     kenthapadi_scale,
+    laplace_profile,
     laplace_scale,
 )
 from .mutual_information import information_scale
@@ -40,6 +41,7 @@ __all__ = [
     "gaussian_scale",
     "information_scale",
     "kenthapadi_scale",
+    "laplace_profile",
     "laplace_scale",
     "objective_perturbation_profile",
     "objective_perturbation_scale",

@@ -82,6 +82,20 @@ def _below_zero(epsilon, reverse):
 def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     """Exact privacy profile of the Laplace mechanism, at any epsilon, also a negative one [1]_.
 
+    Parameters
+    ----------
+    epsilon : float
+        Bound on the privacy loss, in nats.
+    scale : float
+        Scale b of the noise of each number.
+    sensitivity : float, default=1.0
+        l1 distance between the numbers of two neighbours.
+
+    Returns
+    -------
+    float
+        The least delta for which a number with this noise is (epsilon, delta)-DP; 0 from ``sensitivity / scale`` on.
+
     Notes
     -----
     That of one number. It holds for several, by their l1 sensitivity: numbers that move by ``d_1, ..., d_k`` have no
@@ -100,6 +114,12 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     ----------
     .. [1] B. Balle, G. Barthe and M. Gaboardi, "Privacy Amplification by Subsampling", NeurIPS 2018, Theorem 3.
     .. [2] M. Shaked and J. G. Shanthikumar, "Stochastic Orders", Springer 2007, Theorem 3.A.44.
+
+    Examples
+    --------
+    >>> from skdprp.mechanisms import laplace_profile
+    >>> [round(laplace_profile(epsilon, scale=1.0), 3) for epsilon in (0.0, 0.5, 1.0)]
+    [0.393, 0.221, 0.0]
     """
     if epsilon < 0:
         return _below_zero(epsilon, laplace_profile(-epsilon, scale=scale, sensitivity=sensitivity))

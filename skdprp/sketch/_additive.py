@@ -52,7 +52,7 @@ class AdditiveSketch(BaseSketch):
             sensitivity = l1_sensitivity(projection, self.adjacency, self.max_change)
             scale = laplace_scale(target[0], sensitivity=sensitivity * (1 + ROUNDING_MARGIN))
             mechanism, delta, source = "Laplace mechanism", 0.0, "Dwork et al. 2006"
-            loss = loss_of_laplace_noise(sensitivity, scale, projection.n_components)
+            loss = loss_of_laplace_noise(target[0], projection.n_components) if scale else PrivacyLoss()
             assumptions = ("the probability of noise beyond 200 scales, below 2**-288 for each number, counts as zero",)
         elif self.calibration in _BEFORE_THE_DRAW:
             if self.projection != "gaussian" or self.adjacency != Relation.L1:

@@ -37,7 +37,7 @@ from .._validation import (
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import PARAMETERS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee
 from ..ledger._ledger import Release
-from ..mechanisms.gaussian_laplace import laplace_profile
+from ..mechanisms import laplace_profile
 from ._dask import RELEASED_LAZILY, release_lazily
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
@@ -461,10 +461,10 @@ def _public_numbers(n_rows, n_components, dtype):
     return (np.sign(numbers) if np.dtype(dtype).kind == "i" else numbers).astype(dtype)
 
 
-def loss_of_laplace_noise(sensitivity, scale, n_values):
-    """Loss of values with Laplace noise of a scale, or of their signs, that move by a sum of `sensitivity` at most."""
-    profile = Profile.of(laplace_profile, scale=scale, sensitivity=sensitivity * (1 + ROUNDING_MARGIN))
-    return PrivacyLoss(profiles=(profile,) * bool(sensitivity), sampling=n_values * _noise.SAMPLING_LOSS)
+def loss_of_laplace_noise(epsilon, n_values):
+    """Loss of values with Laplace noise that is calibrated for an epsilon, or of their signs: the same for any draw."""
+    profile = Profile.of(laplace_profile, scale=1.0, sensitivity=epsilon)
+    return PrivacyLoss(profiles=(profile,), sampling=n_values * _noise.SAMPLING_LOSS)
 
 
 def changes_hidden_by_noise(loss, *, noise, n_values):

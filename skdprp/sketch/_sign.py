@@ -138,6 +138,9 @@ class FlippedSignSketch(SignSketch):
         # Where W is zero so are all projections, and their signs coins: any positive number serves.
         return laplace_scale(epsilon, sensitivity=sensitivity * (1 + ROUNDING_MARGIN)) or 1.0
 
+    def _loss_of_laplace_flips(self, n_bits):
+        return loss_of_laplace_noise(sampled_target(self.epsilon, 0.0, n_changed=n_bits)[0], n_bits)
+
     def _changes_hidden_by_laplace_flips(self, projection, scale):
         """How many times `max_change` two rows may be apart, as of the noise whose signs these are."""
         loss = self._l1_sensitivity(projection) / scale
@@ -402,7 +405,7 @@ class DPSignRP(FlippedSignSketch):
         source = _SIGNS_OF_LAPLACE if scale == without_delta else source
         mechanism = f"Laplace flips, scale {printed_down(scale, 6)}"
         hidden = self._changes_hidden_by_laplace_flips(projection, scale)
-        loss = loss_of_laplace_noise(self._l1_sensitivity(projection), scale, n_bits)
+        loss = None if self.delta > 0 else self._loss_of_laplace_flips(n_bits)
         return self._stated({"flip_scale_": scale}, self.delta, mechanism, source, loss, hidden=hidden)
 
     def _calibrate_for_distant_rows(self, projection):
@@ -575,7 +578,7 @@ class DPSignOPORP(FlippedSignSketch):
             scale = self._laplace_scale(projection)
             flips, mechanism = {"flip_scale_": scale}, f"Laplace flips, scale {printed_down(scale, 6)}"
             source, hidden = _SIGNS_OF_LAPLACE, self._changes_hidden_by_laplace_flips(projection, scale)
-            loss = loss_of_laplace_noise(self._l1_sensitivity(projection), scale, projection.n_components)
+            loss = self._loss_of_laplace_flips(projection.n_components)
         elif of_levels:
             # A coordinate goes to one bin of each repeat, and these bits share epsilon.
             flip_epsilon = float(self.epsilon) / self.n_repeats
