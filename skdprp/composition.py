@@ -11,7 +11,7 @@ import numpy as np
 from ._digits import to_python, with_python_numbers
 from ._noise import SAMPLING_LOSS
 from .mechanisms._numerics import bisect, fourier_error, rounded_up
-from .mechanisms.gaussian_laplace import gaussian_epsilon, gaussian_profile
+from .mechanisms.gaussian_laplace import gaussian_epsilon, gaussian_profile, laplace_profile
 
 __all__ = ["PrivacyLoss", "Profile"]
 
@@ -223,6 +223,12 @@ class PrivacyLoss:
             return float(min(1.0, delta + fourier_error(len(self.profiles))))
         profile = self.profiles[0] if self.profiles else Profile.of(gaussian_profile, scale=1.0, sensitivity=self.mu)
         return profile(epsilon) if epsilon >= 0 else _mirrored(-epsilon, profile(-epsilon))
+
+
+def loss_of_laplace_noise(epsilon, n_values):
+    """Loss of sampled values with Laplace noise that is calibrated for an epsilon, or of what follows from them."""
+    profile = Profile.of(laplace_profile, scale=1.0, sensitivity=epsilon)
+    return PrivacyLoss(profiles=(profile,), sampling=n_values * SAMPLING_LOSS)
 
 
 @with_python_numbers

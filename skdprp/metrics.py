@@ -18,6 +18,7 @@ from ._label import as_html, as_text, guarantee_facts
 from ._lazy import is_lazy
 from ._persons import persons_of
 from ._validation import low_and_high, silent, without_values
+from .composition import loss_of_laplace_noise
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Adjacency, PrivacyGuarantee, assumed_of_unit
 from .ledger import entry
 from .mechanisms import add_laplace, laplace_scale, sampled_target
@@ -493,7 +494,8 @@ def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, un
     """Release sums of `number` rows or persons, each of `unit` at most; return the standard deviation of noise, too."""
     if not isinstance(epsilon, Real) or isinstance(epsilon, bool) or not 0 < epsilon < np.inf:
         raise ValueError(f"epsilon must be positive and finite, got {epsilon!r}.")
-    scale = laplace_scale(*sampled_target(epsilon, 0.0, n_changed=n_changed), sensitivity=sensitivity)
+    target = sampled_target(epsilon, 0.0, n_changed=n_changed)
+    scale = laplace_scale(*target, sensitivity=sensitivity)
     unit_of_privacy = Unit.ROW if persons is None else Unit.PERSON
     guarantee = PrivacyGuarantee(
         epsilon,
@@ -501,6 +503,7 @@ def _release(sums, number, persons, name, *, epsilon, sensitivity, n_changed, un
         unit=unit_of_privacy,
         adjacency=Adjacency(Relation.REPLACE_ONE),
         released=f"the {name} with noise, and the noisy sums that it follows from",
+        loss=loss_of_laplace_noise(target[0], n_changed),
         mechanism=f"Laplace mechanism, scale {printed_down(scale, 6)}, l1 sensitivity {printed_up(sensitivity, 8)}",
         assumptions=(
             *assumed_of_unit(unit_of_privacy, Relation.REPLACE_ONE),

@@ -4,6 +4,7 @@ import itertools
 import multiprocessing
 import pickle
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
@@ -509,3 +510,12 @@ def test_no_cell_of_a_column_moves_a_score_by_more_than_its_noise_hides(dtype, g
         columns = columns if dtype is None else [pd.Series(column, dtype=dtype) for column in columns]
         sums = [noise_of(call, column)[0] / (1.0 if groups is None else metrics._POINTS) for column in columns]
         assert max(abs(a - b).sum() for a, b in itertools.combinations(sums, 2)) <= largest
+
+
+def test_a_score_has_the_loss_of_its_noise():
+    """Totals of several, and the best guess, are those of Laplace noise, and not of any pure release."""
+    one = dp_accuracy_score([0, 1] * 50, [0, 1] * 50, epsilon=1.0).guarantee
+    assert one.profile(1.0) == 0.0 and one.profile(0.5) == pytest.approx(-np.expm1(-0.25), rel=1e-6)
+    assert one.guess_probability == pytest.approx(1 - np.exp(-0.5) / 2, rel=1e-6)
+    pure = compose(*[replace(one, loss=None)] * 8, delta=1e-6)
+    assert compose(*[one] * 8, delta=1e-6).epsilon < 0.99 * pure.epsilon

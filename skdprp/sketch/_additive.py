@@ -7,7 +7,7 @@ from .._adjacency import Relation
 from .._calibration import Calibration
 from .._digits import printed_down, printed_up
 from .._validation import PRIVACY_CONSTRAINTS, SKETCH_CONSTRAINTS, StrOptions
-from ..composition import PrivacyLoss
+from ..composition import PrivacyLoss, loss_of_laplace_noise
 from ..mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scale, laplace_scale, sampled_target
 from ..mechanisms.gaussian_laplace import analytic_bound_scale, kenthapadi_bound_scale
 from ..random_projection import make_projection
@@ -19,7 +19,6 @@ from ._base import (
     BaseSketch,
     changes_hidden_by_noise,
     check_delta_of_a_draw,
-    loss_of_laplace_noise,
 )
 
 _BW = "Balle and Wang, ICML 2018, Theorem 8"

@@ -34,10 +34,8 @@ from .._validation import (
     validate_data,
     warn_at_caller,
 )
-from ..composition import PrivacyLoss, Profile
 from ..guarantee import PARAMETERS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee
 from ..ledger._ledger import Release
-from ..mechanisms import laplace_profile
 from ._dask import RELEASED_LAZILY, release_lazily
 
 _PARALLEL_ENTRIES = 2**20  # of the projection, below which threads may cost more than they gain
@@ -459,12 +457,6 @@ def _public_numbers(n_rows, n_components, dtype):
     if np.dtype(dtype).kind == "u":
         return np.packbits(numbers > 0, axis=1)
     return (np.sign(numbers) if np.dtype(dtype).kind == "i" else numbers).astype(dtype)
-
-
-def loss_of_laplace_noise(epsilon, n_values):
-    """Loss of values with Laplace noise that is calibrated for an epsilon, or of their signs: the same for any draw."""
-    profile = Profile.of(laplace_profile, scale=1.0, sensitivity=epsilon)
-    return PrivacyLoss(profiles=(profile,), sampling=n_values * _noise.SAMPLING_LOSS)
 
 
 def changes_hidden_by_noise(loss, *, noise, n_values):

@@ -20,7 +20,7 @@ from .._validation import (
     silent,
     warn_at_caller,
 )
-from ..composition import PrivacyLoss, Profile
+from ..composition import PrivacyLoss, Profile, loss_of_laplace_noise
 from ..mechanisms import laplace_scale, randomised_response_profile, sampled_target
 from ..mechanisms.published import published_sign_changes
 from ..mechanisms.randomised_response import (
@@ -40,7 +40,6 @@ from ._base import (
     blocks_of,
     changes_hidden_by_noise,
     check_delta_of_a_draw,
-    loss_of_laplace_noise,
 )
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4; in floating point: proof in skdprp.mechanisms.flip_probability"
