@@ -387,7 +387,9 @@ def _cells(y, name):
     if len(getattr(y, "shape", ())) == 2 and y.shape[1] == 1:
         y = y.iloc[:, 0] if hasattr(y, "iloc") else y[:, 0]  # of polars as well
     dtype = getattr(y, "dtype", None)
-    if len(getattr(y, "shape", (0,))) != 1 or getattr(dtype, "kind", "O") in "mMV":
+    if len(getattr(y, "shape", (0,))) != 1:
+        raise ValueError(f"{name} must be one column of labels or numbers, such as predict_proba(X)[:, 1].")
+    if getattr(dtype, "kind", "O") in "mMV":
         raise ValueError(f"{name} must be a column of labels or numbers, and no times.")
     if hasattr(dtype, "categories") and hasattr(dtype, "ordered"):  # of pandas
         known = [*dtype.categories.tolist(), None]  # of places from 0, and of -1

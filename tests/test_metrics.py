@@ -520,3 +520,8 @@ def test_a_score_has_the_loss_of_its_noise():
     small = dp_accuracy_score([0, 1] * 50, [0, 1] * 50, epsilon=0.1).guarantee
     known, pure = (compose(*[score] * 100, delta=1e-6).epsilon for score in (small, replace(small, loss=None)))
     assert 4.0 < known < 0.99 * pure
+
+
+def test_probabilities_of_two_classes_are_no_column():
+    with pytest.raises(ValueError, match=r"y_score must be one column of labels or numbers, such as predict_proba"):
+        dp_roc_auc_score([0, 1], np.full((2, 2), 0.5), pos_label=1)
