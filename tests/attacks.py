@@ -35,6 +35,7 @@ from skdprp import _recording as recording
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import LedgerError, UnrecordedNoiseError, _ledger, entry
 from skdprp.mechanisms import add_laplace
+from skdprp.testing._tape import played_tapes
 
 # Rows by how many they are, and their labels
 
@@ -407,3 +408,11 @@ def in_a_thread_with_this_context(function):
 
 
 ELSEWHERE = [in_a_thread, in_a_thread_with_this_context, in_a_fork]
+
+
+def shift_in_mu(estimator, fit, one, other):
+    """How far neighbours move all that gets Gaussian noise, if the same numbers are released, in units of mu."""
+    tapes = played_tapes(fit, one, other)
+    assert len(tapes[0]) == len(tapes[1]) > 0
+    squares = [np.sum(((v - w) / scale) ** 2) for (_, scale, v), (_, _, w) in zip(*tapes, strict=True)]
+    return np.sqrt(np.sum(squares)) / estimator.guarantee_.loss.mu

@@ -4,6 +4,7 @@ import itertools
 import threading
 import warnings
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from skdprp import AMPClassifier, DPRidge, DPSearchCV, PrivacyLedger, metrics, p
 from skdprp.ledger import entry
 from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
 from skdprp.model_selection._search import _Score
+from skdprp.testing._tape import played_tapes
 
 ASTHMA, OTHER = 999000011000001105, 999000031000000107  # codes of 18 digits, as SNOMED CT has them
 ROWS = 400
@@ -287,3 +289,40 @@ def test_no_row_or_person_moves_the_sums_of_a_score_further_than_its_noise_is_fo
                     guarantee = score([np.concatenate([one[i] for one in people]) for i in range(5)], **known).guarantee
                 (a, scale), (b, _) = taken[-2:]
                 assert np.abs(a - b).sum() / scale <= guarantee.epsilon, name
+
+
+_ODD = [None, np.nan, np.inf, -np.inf, 1e308, 2**60 + 1, -0.0, True, "1", b"a", (1,), [1], 1j, object(), pd.NA, pd.NaT]
+
+
+_SCORES = {
+    "accuracy": dp_accuracy_score,
+    "matrix": partial(dp_confusion_matrix, labels=[0, 1, 2]),
+    "area": partial(dp_roc_auc_score, pos_label=1),
+    "r2": partial(dp_r2_score, target_bounds=(-1.0, 2.5)),
+}
+
+
+@pytest.mark.parametrize("name", _SCORES)
+@pytest.mark.parametrize("of_persons", [False, True])
+def test_no_odd_cell_of_one_row_or_person_moves_a_score_by_more_than_epsilon(name, of_persons):
+    rng = np.random.default_rng(0)
+    y_true = rng.integers(3, size=6).tolist()
+    y_pred = (rng.integers(3, size=6) if name in ("accuracy", "matrix") else rng.uniform(size=6)).tolist()
+    for odd in _ODD:
+        for place in (0, 1):
+            columns = [y_true, y_pred]
+            columns[place] = [*columns[place][:-1], odd]
+            groups, more = ([0, 0, 1, 1, 2, 2], [2]) if of_persons else (None, [])
+            fewer = None if groups is None else [*groups, *more]
+            others = [[*column, *column[-len(more) :]] if more else column for column in columns]
+
+            def score(data):
+                return _SCORES[name](data[0], data[1], epsilon=1.0, groups=data[2])
+
+            try:
+                tapes = played_tapes(score, (y_true, y_pred, groups), (*others, fewer))
+            except ValueError as error:  # of what is no probability, or text among numbers
+                assert "nothing" not in str(error)
+                continue
+            moved = sum(np.abs(v - w).sum() / scale for (_, scale, v), (_, _, w) in zip(*tapes, strict=True))
+            assert moved <= 1

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from attacks import X60, X200_UNIFORM, total_of
+from attacks import X60, X200_UNIFORM, shift_in_mu, total_of
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
@@ -26,6 +26,7 @@ from skdprp import (
     DPScaler,
     DPSGDClassifier,
     PrivacyLedger,
+    ProductNoiseOutputPerturbation,
     PublicScaler,
     _noise,
     _persons,
@@ -37,7 +38,7 @@ from skdprp.ledger import LedgerError
 from skdprp.linear_model import _base
 from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
 from skdprp.testing import reproducible_noise
-from skdprp.testing._tape import tape_of
+from skdprp.testing._tape import played_tapes, tape_of
 
 BOUNDS = (-1, 1)
 
@@ -564,3 +565,62 @@ def test_copies_of_the_rows_of_persons_change_nothing_that_a_model_holds(fit):
         held.append((facts, repr(model), repr(model.guarantee_), [str(one.message) for one in heard]))
         held[-1] += (len(pickle.dumps(model)),)
     assert held[0] == held[1] == held[2]
+
+
+def _models_of_several_outputs(rng, n_classes):
+    bounded = {"epsilon": 1.0, "delta": 1e-5, "max_norm": float(10.0 ** rng.uniform(-1, 1))}
+    classes = {**bounded, "classes": range(n_classes), "class_weight": {0: 0.3}}
+    bounds = [(-1.0, 1.0), (0.0, 5.0)]
+    yield DPMoments(target_bounds=bounds, **bounded), False
+    yield DPPCA(2, **bounded), False
+    yield DPRidge(target_bounds=bounds, mechanism="descent", **bounded), False
+    yield DPRidge(target_bounds=bounds, mechanism="moments", **bounded), False
+    yield DPSGDClassifier(n_epochs=3, preconditioner=False, **classes), True
+    yield DPSGDClassifier(n_epochs=3, preconditioner=True, **classes), True
+
+
+def _row_of_any_size(rng):
+    kinds = (
+        rng.normal(size=3),
+        np.zeros(3),
+        1e200 * rng.normal(size=3),
+        np.full(3, 5e-324),
+        np.array([1.7e308, -1.7e308, 1.7e308]),
+        10.0 * np.eye(3)[rng.integers(3)],
+    )
+    return kinds[rng.integers(len(kinds))]
+
+
+@pytest.mark.parametrize("of_persons", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_row_and_no_person_of_any_size_moves_all_releases_further_than_mu(of_persons, seed):
+    rng = np.random.default_rng(seed)
+    for model, classifies in _models_of_several_outputs(rng, 3):
+
+        def person(classifies=classifies):
+            m = int(rng.integers(1, 4)) if of_persons else 1
+            y = rng.integers(3, size=m) if classifies else rng.normal(scale=10, size=(m, 2))
+            return np.array([_row_of_any_size(rng) for _ in range(m)]), y
+
+        people = [person() for _ in range(6)]
+        others = [*people[:-1], person()]
+
+        def table(people):
+            groups = np.repeat(np.arange(len(people)), [len(X) for X, _ in people])
+            return np.concatenate([X for X, _ in people]), np.concatenate([y for _, y in people]), groups
+
+        def fit(data, model=model):
+            X, y, groups = data
+            return model.fit(X, y, groups=groups) if of_persons else model.fit(X, y)
+
+        assert shift_in_mu(model, fit, table(people), table(others)) <= 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_pure_noise_of_a_minimiser_hides_rows_of_any_size(seed):
+    rng = np.random.default_rng(seed)
+    model = ProductNoiseOutputPerturbation(epsilon=0.7, delta=0, classes=range(3), class_weight={1: 0.2})
+    X, y = np.array([_row_of_any_size(rng) for _ in range(12)]), rng.integers(3, size=12)
+    others = np.vstack([X[:-1], _row_of_any_size(rng)])
+    ((_, scale, one),), ((_, _, other),) = played_tapes(lambda data: model.fit(*data), (X, y), (others, y))
+    assert np.linalg.norm(one - other) / scale <= 0.7

@@ -1444,3 +1444,9 @@ def test_a_budget_for_private_bins_is_what_is_spent_where_no_column_is_left_for_
     assert len(ledger.entries) == 1 + (known["numbers"] == "bins")
     totals = privacy_report(model, table, y).total, privacy_report(model).total, ledger.total()[0].guarantee
     assert [total.epsilon for total in totals] == pytest.approx([1.0] * 3, rel=1e-4)
+
+
+@pytest.mark.parametrize("wrong", [None, [DPRidge(target_bounds=(0, 1))], DPRidge])
+def test_a_budget_of_no_estimator_is_refused_in_words(wrong):
+    with pytest.raises((TypeError, ValueError), match=r"(?i)estimator"):
+        set_budget(wrong, np.eye(3), [0.0, 1.0, 0.0])

@@ -18,7 +18,19 @@ import pandas as pd
 import polars
 import pytest
 import scipy.sparse as sp
-from attacks import LAPLACE_SKETCH, LEAST, X12, X200_UNIFORM, Y12, dense, in_fork, n_moved, private_model, total_of
+from attacks import (
+    LAPLACE_SKETCH,
+    LEAST,
+    X12,
+    X200_UNIFORM,
+    Y12,
+    dense,
+    in_fork,
+    n_moved,
+    private_model,
+    shift_in_mu,
+    total_of,
+)
 from sketches import computed
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
@@ -1130,3 +1142,16 @@ def test_one_missing_cell_of_any_frame_changes_no_type_and_no_other_row(kind, fi
                 (rows.dtype, DPOPORP(2).fit(rows).transform(rows).dtype, np.delete(rows, 3, axis=0).tobytes())
             )
     assert came_out[:2] == came_out[2:]
+
+
+@pytest.mark.parametrize("cell", [1e300, np.nan, -0.0, 5e-324, -1e300])
+@pytest.mark.parametrize("word", ["a", "zz", None, ""])
+def test_no_cell_of_a_frame_moves_what_is_released_behind_a_pipeline_by_more_than_a_row(cell, word):
+    usual = pd.DataFrame({"x": [0.1, 2.0, -3.0, 4.0], "z": [1.0, 0.0, 5.0, 2.0], "w": ["a", "b", "c", "a"]})
+    other = usual.copy()
+    other.loc[3, "x"], other.loc[3, "w"] = cell, word
+    numbers = make_pipeline(SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True), Normalizer())
+    words = OneHotEncoder(categories=[["a", "b"]], handle_unknown="ignore")
+    columns = ColumnTransformer([("n", numbers, ["x", "z"]), ("w", words, ["w"])], sparse_threshold=0)
+    pipeline = make_pipeline(columns, DPMoments(epsilon=1.0, delta=1e-5))
+    assert shift_in_mu(pipeline[-1], pipeline.fit, usual, other) <= 1

@@ -27,6 +27,10 @@ _SHARE_IN_DESCENT = 0.3  # of the two rows along the axis of the others: found b
 _SIGN_STEPS = 50  # of the power method, which alternates between signs and directions: it ends in far fewer
 
 
+class NoNeighbours(ValueError):
+    """There are none of the kind that a guarantee covers, of the same number of rows."""
+
+
 @singledispatch
 def worst_neighbours(estimator, X, y=None):
     """Propose two neighbouring data sets on which an estimator is easy to attack.
@@ -59,8 +63,8 @@ def worst_neighbours(estimator, X, y=None):
     TypeError
         If nothing is known about such an estimator.
     ValueError
-        If a model comes without labels, a classifier with no more rows than classes, or a sketch has no neighbours
-        that differ.
+        If a model comes without labels, a classifier with no more rows than classes, a sketch has no neighbours that
+        differ, or a descent with an intercept none of which one row is blank.
 
     See Also
     --------
@@ -279,12 +283,18 @@ def _of_moments(estimator: PrivateMoments, X, y=None):
     X = X.toarray() if sp.issparse(X) else without_values(np.array, X, dtype=np.float64)
     y = None if estimator.target_bounds is None else _arrays(X, y)[1].astype(np.float64)
     columns = estimator._columns(X, y)
+    descends = isinstance(estimator, DPRidge) and estimator._descends(X)
+    if descends and columns.constant and estimator.adjacency == Relation.ADD_REMOVE:
+        raise NoNeighbours(
+            "No table of as many rows has a blank row, where the intercept has a gradient of its own: audit a descent "
+            'with adjacency="replace_one", or with fit_intercept=False.'
+        )
     one, other = np.zeros((2, X.shape[1]))
     one[0], target = columns.max_norm, columns.center  # that of a blank row
     if estimator.adjacency == Relation.REPLACE_ONE:
         # At a right angle, with the constant and targets at both ends of their bounds counted.
         rest = columns.constant**2 - 0.5 * bool(columns.n_targets)
-        angle = 1.0 if isinstance(estimator, DPRidge) and estimator._descends(X) else -rest
+        angle = 1.0 if descends else -rest
         other[0] = columns.max_norm * (angle if X.shape[1] > 1 else np.sign(angle))
         other[1:2] = columns.max_norm * np.sqrt(1 - angle**2)
         target = columns.low

@@ -165,6 +165,8 @@ def set_budget(estimator, X, y=None, *, groups=None, n_samples=None, epsilon=1.0
 
 def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
     """Set a budget, and return what a fit will release, which may have no total."""
+    if isinstance(estimator, type) or not hasattr(estimator, "get_params"):
+        raise TypeError(f"A budget is set for an estimator, a model or a Pipeline, not for {_described(estimator)}.")
     if not isinstance(epsilon, Real) or not epsilon > 0:
         raise ValueError(f"No budget has this epsilon, which must be a positive number: {epsilon!r}.")
     if not (delta is None or (isinstance(delta, Real) and 0 <= delta < 1)):
@@ -197,6 +199,10 @@ def share_budget(estimator, X, y, *, groups, epsilon, delta, n_samples=None):
         warn_at_caller(_BASIC, UserWarning)
     budget.set_targets(estimator, shared, delta)
     return report
+
+
+def _described(thing):
+    return f"the class {thing.__name__}" if isinstance(thing, type) else type(thing).__name__
 
 
 def _private_parts(estimator):

@@ -9,6 +9,7 @@ from sklearn.base import clone, is_regressor
 from .._adjacency import Relation
 from ..audit import worst_neighbours
 from ..audit._epsilon import audits_of
+from ..audit._neighbours import NoNeighbours
 from ..audit._trials import trials_of
 from ..composition import PrivacyLoss, Profile
 from ..guarantee import Definition
@@ -140,6 +141,8 @@ def _audits(case, estimator):
     try:
         pair = worst_neighbours(case.fit(), *case.data)
         pairs = [case.neighbours or pair]
+    except NoNeighbours:
+        pairs = [case.neighbours] if case.neighbours else []
     except TypeError:  # none of this library
         pairs = [case.neighbours] if case.neighbours else _pairs_of_stranger(case)
         if case.at_transform:
