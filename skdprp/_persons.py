@@ -1,6 +1,7 @@
 """Rows of persons: which belong together, and the weights by which a person counts as much as one row."""
 
 from dataclasses import dataclass
+from datetime import datetime
 
 import numpy as np
 
@@ -99,6 +100,8 @@ def _check(labels):
         raise ValueError("groups has numbers that are not whole: it takes labels of persons, and no weights.")
     if labels.dtype == object and 0 < sum(isinstance(label, str) for label in labels) < len(labels):
         raise ValueError("groups has text beside other labels, such as '7' beside 7: make all of them text.")
+    if labels.dtype == object:
+        check_times(labels)
 
 
 def _labels(groups):
@@ -111,7 +114,32 @@ def _labels(groups):
         values[:] = groups
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    return values if values.dtype.kind in "biufSUmM" else values.astype(object)
+    if values.dtype.kind in "biufSUmM":
+        return values
+    return np.fromiter(map(_of_python, values), object, len(values)) if values.ndim == 1 else values.astype(object)
+
+
+def _of_python(label):
+    """A scalar of Arrow as that of Python: of another type or dictionary, it equals none that has the same value."""
+    if isinstance(label, tuple):
+        return tuple(map(_of_python, label))
+    return label.as_py() if hasattr(label, "as_py") else label
+
+
+def check_times(labels):
+    """Refuse times with and without a zone, and periods of several lengths: those of one person may differ."""
+    if len({*map(_kind_of_time, labels)} - {None}) > 1:
+        raise ValueError("groups has times with and without a zone, or periods of several lengths: make them text.")
+
+
+def _kind_of_time(label):
+    """Whether a time has a zone, and how long a period is; None for what is no time."""
+    if isinstance(label, tuple):
+        kinds = tuple(map(_kind_of_time, label))
+        return kinds if any(kinds) else None
+    if type(label).__name__ == "Period":
+        return label.freqstr
+    return ("time", label.tzinfo is None) if isinstance(label, datetime) else None
 
 
 def are_missing(labels):

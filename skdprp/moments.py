@@ -15,7 +15,7 @@ from ._adjacency import Unit
 from ._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
 from ._digits import printed_down, printed_up
 from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
-from ._persons import persons_in_parts, persons_of, roots
+from ._persons import check_times, persons_in_parts, persons_of, roots
 from ._recording import in_plan
 from ._validation import (
     FLOATS,
@@ -421,6 +421,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
                 if not labels.isdisjoint(persons.labels):
                     raise ValueError("A person has rows in two chunks: bring all of them into one.")
                 labels.update(persons.labels)
+                check_times(labels)
                 numbers[Unit.PERSON] = len(labels)
         if columns is None:
             raise ValueError("There are no rows.")

@@ -1,5 +1,6 @@
 """Attacks on fits for persons with several rows, on their labels, and on what is stated and printed of them."""
 
+import datetime
 import math
 import pickle
 import re
@@ -8,6 +9,7 @@ from collections.abc import Callable
 from random import Random
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from attacks import X60, X200_UNIFORM, shift_in_mu, total_of
@@ -624,3 +626,50 @@ def test_pure_noise_of_a_minimiser_hides_rows_of_any_size(seed):
     others = np.vstack([X[:-1], _row_of_any_size(rng)])
     ((_, scale, one),), ((_, _, other),) = played_tapes(lambda data: model.fit(*data), (X, y), (others, y))
     assert np.linalg.norm(one - other) / scale <= 0.7
+
+
+def _scalars_of_arrow(labels, kind=None):
+    pyarrow = pytest.importorskip("pyarrow")
+    return list(pyarrow.array(labels, kind))
+
+
+def test_missing_labels_of_persons_are_refused_as_scalars_of_arrow_too():
+    """A null scalar equals itself, and all rows without a person were those of one."""
+    with pytest.raises(ValueError, match="missing"):
+        DPMoments(delta=1e-3).fit(np.eye(4), groups=_scalars_of_arrow([1, 1, None, None]))
+
+
+@pytest.mark.parametrize("kind", ["python", "int32"])
+def test_a_person_in_two_chunks_is_found_or_refused_whatever_type_a_number_has(kind):
+    """Scalars of Arrow equal no other numbers, so that one person counts as two, and moves twice as much."""
+    again = [1, 2] if kind == "python" else _scalars_of_arrow([1, 2], kind)
+    with pytest.raises(ValueError, match="in two chunks"):
+        DPMoments(delta=1e-3).fit_chunks(
+            [(np.eye(2), None, _scalars_of_arrow([1, 2], "int64")), (np.eye(2), None, again)]
+        )
+
+
+def test_persons_in_a_dictionary_column_of_several_chunks_are_told_by_their_names():
+    """Scalars of two dictionaries differ, so that two persons are four."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parts = [pyarrow.array(names).dictionary_encode() for names in (["a", "b"], ["b", "a"])]
+    model = DPMoments(delta=1e-3).fit(np.eye(4), groups=list(pyarrow.chunked_array(parts)))
+    assert model.moments_.n_samples == 2
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        [pd.Timestamp("2020"), pd.Timestamp("2020", tz="UTC")],
+        [pd.Period("2020", "Y"), pd.Period("2020-01", "M")],
+        [("a", datetime.datetime(2020, 1, 1)), ("a", datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC))],
+    ],
+)
+def test_times_of_several_kinds_are_no_labels_of_persons(labels):
+    """One person may have two that are told apart, in one table or in two chunks."""
+    for data in (
+        lambda model: model.fit(np.eye(2), groups=labels),
+        lambda model: model.fit_chunks([(np.eye(1, 2), None, [label]) for label in labels]),
+    ):
+        with pytest.raises(ValueError, match="times with and without a zone"):
+            data(DPMoments(delta=1e-3))
