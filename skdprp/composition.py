@@ -225,6 +225,7 @@ class PrivacyLoss:
         return profile(epsilon) if epsilon >= 0 else _mirrored(-epsilon, profile(-epsilon))
 
 
+@with_python_numbers
 def loss_of_laplace_noise(epsilon, n_values):
     """Loss of sampled values with Laplace noise that is calibrated for an epsilon, or of what follows from them."""
     profile = Profile.of(laplace_profile, scale=1.0, sensitivity=epsilon)

@@ -75,6 +75,7 @@ ARGUMENTS = {
     composition: {
         "approximate_profile": {"epsilon": 0.5, "epsilon0": EPSILON, "delta0": DELTA},
         "largest_profile": {"epsilon": EPSILON, "losses": (LOSS,)},
+        "loss_of_laplace_noise": {"epsilon": EPSILON, "n_values": 100},
     },
     mechanisms: {
         "amplified": TARGET | {"rate": 0.0999755859375},

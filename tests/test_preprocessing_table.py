@@ -282,9 +282,11 @@ def test_bounds_make_bins_neither_worse_than_none_nor_than_bins_of_equal_width(s
 def test_a_search_reaches_what_is_inside():
     X, y = people()
     model = make_pipeline(make_table_preprocessor(**KNOWN), AMPClassifier(classes=["no", "yes"]))
-    grid = {"pipeline__columns__numbers__n_bins": [2, 5], "ampclassifier__epsilon": [1.0]}
+    grid = {"pipeline__columns__numbers__n_bins": [2, 5], "ampclassifier__C": [1.0]}
     search = DPSearchCV(model, grid, epsilon=5.0, delta=1e-6).fit(X, y)
     assert search.guarantee_.epsilon == 5.0
+    with pytest.raises(ValueError, match="ampclassifier__epsilon in param_grid would change nothing"):
+        DPSearchCV(model, {"ampclassifier__epsilon": [0.3, 1.0]}, epsilon=5.0, delta=1e-6).fit(X, y)
     search = DPSearchCV(
         make_pipeline(make_table_preprocessor(epsilon=1.0, drop=["id"]), AMPClassifier(classes=["no", "yes"])),
         {"pipeline__columns__remainder__n_bins": [2, 5]},

@@ -12,14 +12,7 @@ from ..mechanisms import classic_gaussian_scale, gaussian_scale, kenthapadi_scal
 from ..mechanisms.gaussian_laplace import analytic_bound_scale, kenthapadi_bound_scale
 from ..random_projection import make_projection
 from ..sensitivity import l1_sensitivity, l2_sensitivity
-from ._base import (
-    DENSITY,
-    DRAW,
-    ROUNDING_MARGIN,
-    BaseSketch,
-    changes_hidden_by_noise,
-    check_delta_of_a_draw,
-)
+from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, changes_hidden_by_noise, check_delta_of_a_draw
 
 _BW = "Balle and Wang, ICML 2018, Theorem 8"
 _BEFORE_THE_DRAW = {

@@ -32,15 +32,7 @@ from ..mechanisms.randomised_response import (
 )
 from ..random_projection import make_projection
 from ..sensitivity import component_sensitivity, l1_sensitivity
-from ._base import (
-    DENSITY,
-    DRAW,
-    ROUNDING_MARGIN,
-    BaseSketch,
-    blocks_of,
-    changes_hidden_by_noise,
-    check_delta_of_a_draw,
-)
+from ._base import DENSITY, DRAW, ROUNDING_MARGIN, BaseSketch, blocks_of, changes_hidden_by_noise, check_delta_of_a_draw
 
 _LL_4 = "Li and Li, arXiv:2306.01751, Section 4; in floating point: proof in skdprp.mechanisms.flip_probability"
 _SIGNS_OF_LAPLACE = "Dwork et al. 2006, of the signs of the noisy projection"
