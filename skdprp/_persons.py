@@ -126,10 +126,15 @@ def _of_python(label):
     return label.as_py() if hasattr(label, "as_py") else label
 
 
-def check_times(labels):
-    """Refuse times with and without a zone, and periods of several lengths: those of one person may differ."""
-    if len({*map(_kind_of_time, labels)} - {None}) > 1:
+def check_times(labels, known=frozenset()):
+    """Refuse times with and without a zone, and periods of several lengths: those of one person may differ.
+
+    Return the kinds of times, with those that are known of earlier labels.
+    """
+    kinds = {*known, *map(_kind_of_time, labels)} - {None}
+    if len(kinds) > 1:
         raise ValueError("groups has times with and without a zone, or periods of several lengths: make them text.")
+    return kinds
 
 
 def _kind_of_time(label):

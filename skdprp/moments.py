@@ -402,7 +402,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
 
         Return the number of rows or persons, what the columns are, the sum, which of both it is of, and assumptions.
         """
-        numbers, labels, kinds, columns, total, assumed = {}, set(), set(), None, CompensatedSum(), ()
+        numbers, labels, kinds, times, columns, total, assumed = {}, set(), set(), set(), None, CompensatedSum(), ()
         for X, y, groups in chunks:
             if is_lazy(X) and (y is not None or groups is not None):
                 assumed = (SAME_ORDER,)
@@ -421,7 +421,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
                 if not labels.isdisjoint(persons.labels):
                     raise ValueError("A person has rows in two chunks: bring all of them into one.")
                 labels.update(persons.labels)
-                check_times(labels)
+                times = check_times(persons.labels, times)
                 numbers[Unit.PERSON] = len(labels)
         if columns is None:
             raise ValueError("There are no rows.")

@@ -379,6 +379,17 @@ def test_any_estimator_can_be_audited():
     assert audit_epsilon(StandardScaler(), X, changed, n_trials=80).epsilon > 1.0
 
 
+@pytest.mark.parametrize("sketch", [DPOPORP(1, noise="laplace"), DPSignOPORP(1, adjacency="l1")], ids=repr)
+def test_the_profile_of_laplace_noise_is_not_exceeded_and_half_the_noise_is_caught(sketch, seeded):
+    """At epsilon = .1 it is .36, where epsilon = 1 alone would allow .43."""
+    sketch = clone(sketch).set_params(epsilon=1.0, random_state=0).fit([[0.0]])
+    a, b = worst_neighbours(sketch, [[0.0]])
+    options = {"delta": sketch.guarantee_.profile(0.1), "n_trials": 60_000, "confidence": SURE}
+    assert not audit_epsilon(sketch, a, b, **options).exceeds(sketch.guarantee_)
+    halved = clone(sketch).set_params(max_change=0.5).fit([[0.0]])
+    assert audit_epsilon(halved, a, b, **options).exceeds(sketch.guarantee_)
+
+
 def test_a_ledger_counts_each_release_of_a_row():
     """One call releases copies of a row, and a ledger counts calls."""
     sketch = DPSignOPORP(4, random_state=0).fit(np.zeros((1, 8)))

@@ -63,8 +63,8 @@ def worst_neighbours(estimator, X, y=None):
     TypeError
         If nothing is known about such an estimator.
     ValueError
-        If a model comes without labels, a classifier with no more rows than classes, a sketch has no neighbours that
-        differ, or a descent with an intercept none of which one row is blank.
+        If a model comes without labels, a classifier with no more rows than classes, or there are no such neighbours:
+        of a sketch, any that differ; of a descent with an intercept and "add_remove", any with as many rows.
 
     See Also
     --------
