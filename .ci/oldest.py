@@ -6,7 +6,7 @@ from pathlib import Path
 
 project = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 extras = project["optional-dependencies"]
-of_extras = [requirement for name in ("plot", "pld", "dask", "search", "test") for requirement in extras[name]]
+of_extras = [requirement for name in ("table", "plot", "pld", "dask", "search", "test") for requirement in extras[name]]
 for requirement in [*project["dependencies"], *of_extras]:
     if found := re.fullmatch(r"([\w-]+)(?:\[.*\])?>=([\d.]+)", requirement):
         print(f"{found[1]}=={found[2]}.*")

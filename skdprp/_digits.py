@@ -14,10 +14,10 @@ _UNBOUNDED = (
     *("scale", "sensitivity", "lipschitz", "max_norm", "max_abs", "max_change", "min_norm", "min_eigenvalue"),
     *("min_residual", "n_changed", "n_columns", "n_trials", "penalty", "log_det", "noise_variance", "release_shift"),
     *("count_epsilon", "count_shift", "accuracy", "trial_epsilon", "trial_distance", "n_components", "n_dims"),
-    *("n_samples", "n_steps", "n_outputs", "n_vertices", "n_classes"),
+    *("n_samples", "n_steps", "n_outputs", "n_vertices", "n_classes", "n_bits"),
 )
 _LARGEST = {"changed": 1, "rate": 1, "trial_delta": 1} | dict.fromkeys(_UNBOUNDED, inf)
-_COUNTS = "n_components", "n_dims", "n_samples", "n_steps", "n_outputs", "n_vertices"
+_COUNTS = "n_components", "n_dims", "n_samples", "n_steps", "n_outputs", "n_vertices", "n_bits"
 _LEAST = dict.fromkeys(_COUNTS, 1) | {"n_classes": 2}  # all others 0
 _BOUNDED = _LARGEST.keys()
 
@@ -51,6 +51,9 @@ def with_python_numbers(function):
             least, largest = _LEAST.get(name, 0), _LARGEST[name]
             if isinstance(known[name], Real) and not least <= known[name] <= largest:
                 raise ValueError(f"{name} must be between {least} and {largest:g}, got {known[name]}.")
+        for name in known.keys() & _COUNTS:
+            if isinstance(known[name], float) and not known[name].is_integer():
+                raise ValueError(f"{name} must be a whole number, got {known[name]}.")
         return function(*map(to_python, args), **known)
 
     return _call

@@ -70,7 +70,7 @@ def as_html(title, facts):
         if isinstance(fact, str):
             cell = html.escape(fact)
         else:
-            items = "".join(f"<li>{html.escape(text)}</li>" for text in fact)
+            items = "".join(f"<li>{html.escape(text)}</li>" for text in _each_once(fact))
             cell = f"<ul style='margin:0;padding-left:1.2em'>{items}</ul>"
         rows += (
             f"<tr><th style='{_CELL};padding-right:1em'>{html.escape(name)}</th><td style='{_CELL}'>{cell}</td></tr>"
@@ -80,7 +80,7 @@ def as_html(title, facts):
 
 def as_markdown(facts):
     """Return facts as a table in Markdown, for model cards."""
-    joined = {name: fact if isinstance(fact, str) else "; ".join(fact) for name, fact in facts.items()}
+    joined = {name: fact if isinstance(fact, str) else "; ".join(_each_once(fact)) for name, fact in facts.items()}
     escaped = {name: fact.replace("|", r"\|").replace("\n", " ") for name, fact in joined.items()}
     return "\n".join(["| Privacy | |", "| --- | --- |", *(f"| {name} | {fact} |" for name, fact in escaped.items())])
 
@@ -94,7 +94,17 @@ def _lines(beside, fact):
     if isinstance(fact, str):
         return wrap(beside + fact, indent=len(beside))
     blank = " " * len(beside)
-    return beside + "\n".join(wrap(f"{blank}- {text}", indent=len(beside) + 2) for text in fact).removeprefix(blank)
+    items = (wrap(f"{blank}- {text}", indent=len(beside) + 2) for text in _each_once(fact))
+    return beside + "\n".join(items).removeprefix(blank)
+
+
+def _each_once(texts):
+    """Join lines that say the same of several steps: "a: ..." and "a, b: ..." as "a, b: ..."."""
+    said_of = {}
+    for text in texts:
+        steps, colon, said = text.partition(": ")
+        said_of.setdefault(colon + said or text, []).extend(steps.split(", ") if colon else [])
+    return [", ".join(dict.fromkeys(steps)) + said for said, steps in said_of.items()]
 
 
 def _neighbours(relation, unit, bound):

@@ -38,6 +38,7 @@ _LOW_63 = np.uint64(2**63 - 1)
 _DEEP = 2.0**-17  # tails below, of which a word of 64 bits has left fewer than 46, draw another word
 _GRID_BITS = 10  # of the scale above the grid: finer costs privacy in sampling, coarser utility
 _EDGE_MARGIN = np.float32(2.0**-8)  # see _rounded_to_gaussian
+_FEW = 2048  # values, of which each by itself takes less time than all by cells
 SAMPLING_LOSS = 2.0**-31  # see above: the loss by rounding of each value that is released
 _SCALES = 2.0**-500, 2.0**500  # of which all values up to 2**500 are multiples of a normal float, up to a fraction
 _SEEDED = ContextVar("innermost block of seeded noise", default=None)
@@ -186,6 +187,8 @@ def _rounded_to_gaussian(fractions, steps):
     Noise at the ends of a cell but the outermost is below 4.18 * 2048 steps, of which float32 rounds off less than
     3 * 2^-24: together with fractions less than half of `_EDGE_MARGIN`.
     """
+    if fractions.size < _FEW:
+        return np.rint(fractions + steps * _gaussian_quantile(*_tail_and_sign(fractions.size)))
     cells = np.frombuffer(random_bytes(2 * fractions.size), np.uint16)
     index, short, steps_short = cells.astype(np.intp), fractions.astype(np.float32), np.float32(steps)
     low, high = np.take(_EDGES[:-1], index, mode="clip"), np.take(_EDGES[1:], index, mode="clip")

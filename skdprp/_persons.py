@@ -95,13 +95,22 @@ def _check(labels):
     if labels.dtype.kind in "mM":
         raise ValueError("groups has dates or spans of time, which units tell apart: make them text.")
     # The third argument of `fit` is sample_weight elsewhere.
-    numbers = labels if labels.dtype.kind == "f" else [one for one in labels if isinstance(one, float | np.floating)]
-    if len(numbers) and (np.asarray(numbers, dtype=np.float64) % 1 > 0).any():
+    if any((numbers % 1 > 0).any() for numbers in _floats(labels)):
         raise ValueError("groups has numbers that are not whole: it takes labels of persons, and no weights.")
+    if any((np.abs(numbers) * np.finfo(numbers.dtype).eps >= 2).any() for numbers in _floats(labels)):
+        raise ValueError("groups has floats that may stand for several whole numbers: read them as integers or text.")
     if labels.dtype == object and 0 < sum(isinstance(label, str) for label in labels) < len(labels):
         raise ValueError("groups has text beside other labels, such as '7' beside 7: make all of them text.")
     if labels.dtype == object:
         check_times(labels)
+
+
+def _floats(labels):
+    """Arrays of the floats among labels, one for each of their types."""
+    if labels.dtype != object:
+        return [labels] * (labels.dtype.kind == "f")
+    floats = [one for one in labels if isinstance(one, float | np.floating)]
+    return [np.array([one for one in floats if type(one) is kind]) for kind in set(map(type, floats))]
 
 
 def _labels(groups):

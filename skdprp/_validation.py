@@ -261,11 +261,18 @@ def holds_numbers(dtype):
 
 def _loaded(**data):
     """Return data in memory, with a warning where they were dask collections, which need not fit in there."""
+    data = {name: _as_table(one) for name, one in data.items()}
     if not (lazy := [name for name, one in data.items() if is_lazy(one)]):
         return data.values()
     for name in lazy:
         warn_at_caller(f"{name} is a dask collection, of which this loads all rows into memory.", UserWarning)
     return computed(*data.values())
+
+
+def _as_table(X):
+    """A batch of Arrow as a table: of the names of its columns scikit-learn knows nothing."""
+    is_batch = type(X).__name__ == "RecordBatch" and hasattr(X, "schema")
+    return sys.modules["pyarrow"].Table.from_batches([X]) if is_batch else X
 
 
 def public_numbers(n_rows, n_columns):
@@ -276,7 +283,7 @@ def public_numbers(n_rows, n_columns):
 def validate_schema(estimator, X, *, reset):
     """Take over, or compare, the number and the names of the columns of a table, whatever is in it."""
     check_collected(X)
-    options = {"skip_check_array": True}
+    X, options = _as_table(X), {"skip_check_array": True}
     if not is_frame(X):  # which has two dimensions anyway
         if not sp.issparse(X):
             _kinds_of_cells(X)
@@ -285,9 +292,11 @@ def validate_schema(estimator, X, *, reset):
 
 
 def check_collected(X):
-    """Refuse what polars has not computed yet, and would compute again each time that it is looked at."""
+    """Refuse what polars has not computed yet, and would compute again at each look, and what Arrow reads once."""
     if type(X).__name__ == "LazyFrame" and hasattr(X, "collect_schema"):
         raise TypeError("X is a LazyFrame of polars: pass its rows, X.collect().")
+    if hasattr(X, "read_all") and hasattr(X, "schema"):
+        raise TypeError("X is a reader of Arrow: pass its rows, X.read_all(), or its batches to transform_chunks.")
 
 
 def is_frame(X):

@@ -316,6 +316,10 @@ class PrivacyGuarantee:
         object.__setattr__(self, "definition", Definition(self.definition))
         with suppress(ValueError):  # others are named by whoever states the guarantee
             object.__setattr__(self, "unit", Unit(self.unit))
+        if not isinstance(self.adjacency, Adjacency | None):
+            raise TypeError(
+                f'adjacency must be an Adjacency or None, such as Adjacency("replace_one"), got {self.adjacency!r}.'
+            )
         if self.unit == Unit.PERSON and self.adjacency is not None and self.adjacency.is_distance:
             raise ValueError(f"Persons are replaced, or blank, and not {self.adjacency}.")
         if self.per not in ("fit", "transform", None):

@@ -4,19 +4,24 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 
 from skdprp import (
+    DPOPORP,
     AMPClassifier,
     DPBinner,
     DPHistograms,
     DPScaler,
+    DPSearchCV,
     PublicBinner,
     PublicScaler,
     make_table_preprocessor,
     privacy_report,
 )
 from skdprp.preprocessing._table import TableColumns
+
+pa = pytest.importorskip("pyarrow")
 
 pl = pytest.importorskip("polars")
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -117,3 +122,38 @@ def test_one_missing_number_of_polars_changes_no_type_that_preprocessing_gives()
                 assert one.dtype == another.dtype
                 if isinstance(step, PublicScaler | PublicBinner):
                     assert np.array_equal(np.delete(one, 9, 0), np.delete(another, 9, 0))
+
+
+@pytest.mark.parametrize("reading", [pa.Table.from_pandas, pa.RecordBatch.from_pandas])
+@pytest.mark.parametrize("estimator", [AMPClassifier(), DPOPORP(2), PublicScaler((0, 1)), DPBinner()], ids=str)
+def test_columns_of_arrow_are_told_apart_by_their_names(estimator, reading, binary):
+    """Batches had none, and columns in another order were taken for those of the fit."""
+    X, y = binary
+    rows = pd.DataFrame(X, columns=list("abcdefgh"))
+    fitted = estimator.fit(reading(rows), y)
+    assert list(fitted.feature_names_in_) == list(rows)
+    method = fitted.predict if hasattr(fitted, "predict") else fitted.transform
+    assert method(reading(rows)).shape[0] == len(rows)
+    with pytest.raises(ValueError, match="feature names should match"):
+        method(reading(rows[list("hgfedcba")]))
+
+
+def test_a_reader_of_arrow_is_refused_with_what_to_pass():
+    batch = pa.RecordBatch.from_pandas(pd.DataFrame({"a": [0.5]}))
+    for estimator in (AMPClassifier(), DPOPORP(1), PublicBinner((0, 1))):
+        with pytest.raises(TypeError, match="pass its rows"):
+            estimator.fit(pa.RecordBatchReader.from_batches(batch.schema, [batch]), [0])
+
+
+def test_a_search_takes_tables_as_its_best_model_does(binary):
+    X, y = binary
+    rows = pd.DataFrame(X, columns=list("abcdefgh"))
+    model = make_pipeline(make_column_transformer(("passthrough", ["a", "b"]), sparse_threshold=0), AMPClassifier())
+    search = DPSearchCV(model, {}, n_trials=1, epsilon=5.0, classes=[0, 1]).fit(rows, y)
+    other = rows.assign(more=0.0)[["more", *"hgfedcba"]]
+    assert (search.predict(other) == search.predict(rows)).all()
+    with pytest.raises(ValueError, match="X contains NaN"):
+        search.predict(other.assign(a=np.nan))
+    alone = DPSearchCV(AMPClassifier(), {}, n_trials=1, epsilon=5.0, classes=[0, 1]).fit(rows, y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        alone.predict(rows[list("hgfedcba")])

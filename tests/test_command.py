@@ -47,7 +47,8 @@ def test_a_missing_package_is_one_line_that_says_what_to_install(points, capsys,
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     error = capsys.readouterr().err
-    assert error.count("\n") == 1 and f"{package}" in error and 'python -m pip install "skdprp[plot]"' in error
+    extra = {"pandas": "table", "matplotlib": "plot"}[package]
+    assert error.count("\n") == 1 and f"{package}" in error and f'python -m pip install "skdprp[{extra}]"' in error
 
 
 def test_help_names_the_commands_and_each_names_its_options(capsys):

@@ -780,3 +780,10 @@ def test_a_unit_of_ones_own_is_printed_and_short_names_are_those_of_rows_and_per
     for unit in ("person", "one person"):
         assert PrivacyGuarantee(1.0, 0.0, unit=unit).unit == "one person (all of its rows)"
     assert PrivacyGuarantee(1.0, 0.0, unit="row") == PrivacyGuarantee(1.0, 0.0)
+
+
+def test_what_is_assumed_of_several_steps_is_printed_once():
+    assumed = ("a: no row is moved", "all is public", "b, a: no row is moved", "all is public")
+    guarantee = PrivacyGuarantee(1.0, 0.0, assumptions=assumed)
+    for printed in (str(guarantee), guarantee._repr_html_(), guarantee.to_markdown()):
+        assert printed.count("a, b: no row is moved") == printed.count("no row") == printed.count("all is public") == 1

@@ -218,12 +218,15 @@ def test_a_released_zero_does_not_tell_the_sign_of_the_value(add):
     assert not np.signbit(zeros).any()
 
 
+@pytest.mark.parametrize("n_at_once", [SIZE, _noise._FEW - 1])
 @pytest.mark.parametrize("fraction", [0.0, 0.25, -0.49])
-def test_release_is_the_rounding_of_the_real_sum(fraction):
+def test_release_is_the_rounding_of_the_real_sum(fraction, n_at_once):
     """A value between two points of a coarse grid keeps its mean and its share of each point."""
     scale = 1 / 3
     released = np.full(SIZE, fraction)
-    _noise._add_on_grid(released, partial(_noise._rounded_to_gaussian, steps=scale), 1.0)
+    for start in range(0, SIZE, n_at_once):
+        some = released[start : start + n_at_once]
+        _noise._add_on_grid(some, partial(_noise._rounded_to_gaussian, steps=scale), 1.0)
     assert (released == np.rint(released)).all()
     at_most = stats.norm(fraction, scale).cdf(np.arange(-1, 2) + 0.5)  # -1, 0 and 1
     for point, share in enumerate(at_most, start=-1):

@@ -908,3 +908,13 @@ def test_plans_for_persons_need_a_step_that_takes_groups_and_all_rows():
         ledger.limit(1.0, 1e-2, unit="person")
         with pytest.raises(LedgerError, match="Give groups to the fit, and to its plan"):
             ledger.check(privacy_report(model, X, y))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, object])
+def test_floats_that_stand_for_several_whole_numbers_are_refused(dtype):
+    """A chunk in which one label is missing has floats, of which persons that other chunks tell apart are one."""
+    kind = np.float64 if dtype is object else dtype
+    labels = np.array([1.0, 2.0 / np.finfo(kind).eps], dtype=kind).astype(dtype)
+    with pytest.raises(ValueError, match="may stand for several whole numbers"):
+        persons_of(labels, 2)
+    assert persons_of(labels - 1, 2).number == 2

@@ -141,7 +141,7 @@ def test_all_columns_that_do_not_fit_are_named_in_one_message():
         make_table_preprocessor(**given).fit(X)
     lines = [line.strip() for line in str(error.value).split("\n")[1:]]
     assert [line.split(":")[0] for line in lines[:3]] == ["agee", "town", "idd"]
-    assert lines[0] == "agee: there is no such column"
+    assert lines[0] == "agee: there is no such column (did you mean age?)"
     assert {line.split(":")[0] for line in lines[3:-1]} == {*X} and lines[-1].startswith("Give bounds")
     told = {line.split(":")[0]: line for line in lines}
     assert told["age"] == "age: nothing is given for this column of type int64"

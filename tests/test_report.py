@@ -914,3 +914,10 @@ def test_report_says_that_it_takes_the_configuration_of_the_fit_for_that_of_now(
     assert not any(configured in text for text in privacy_report(told).private.assumptions)
     sketches = union(DPOPORP(1), DPSignOPORP(1)).fit(frame)
     assert not any(configured in text for text in privacy_report(sketches).private.assumptions)
+
+
+@pytest.mark.parametrize("columns", [[], (), [False] * 8, np.zeros(8, bool), pd.Series([False] * 8)])
+def test_a_step_that_is_given_no_column_is_passed_over(columns, binary):
+    X, _ = binary
+    both = ColumnTransformer([("none", DPOPORP(4), columns), ("some", DPOPORP(4, random_state=0), slice(0, 4))])
+    assert [one.step for one in privacy_report(both.fit(X)).steps if one.guarantee] == ["columntransformer.some"]

@@ -50,6 +50,7 @@ from skdprp import (
     MIDPRegressor,
     PrivacyLedger,
     ProductNoiseOutputPerturbation,
+    PublicBinner,
     PublicScaler,
     _noise,
     compose,
@@ -951,3 +952,20 @@ def test_nothing_is_added_up_where_the_ledger_has_other_releases():
             estimator.fit(X, y).fit(X, y)
         report = privacy_report(estimator, ledger=ledger)
         assert report.private is None and "by the ledger" in report.counted
+
+
+@pytest.mark.parametrize(
+    "public",
+    [
+        PublicScaler((0, 1)),
+        PublicBinner((0, 1), n_bins=3),
+        make_column_transformer((PublicScaler((0, 1)), slice(0, 8))),
+    ],
+)
+def test_what_a_search_released_adds_up_with_a_later_sketch_behind_the_same_maps(public, digits):
+    X, y = digits
+    model = make_pipeline(public, DPOPORP(4, noise="laplace", random_state=0), LogisticRegression())
+    search = GridSearchCV(model, {"logisticregression__C": [0.1, 1.0]}, cv=KFold(3)).fit(X, y)
+    found, later = privacy_report(search).private, privacy_report(clone(model).fit(X, y)).private
+    assert found.adjacency == later.adjacency
+    assert compose(found, later).epsilon == pytest.approx(found.epsilon + later.epsilon)

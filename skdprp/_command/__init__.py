@@ -65,4 +65,6 @@ def main(arguments=None):
     except MemoryError:
         parser.error("there is too little memory for so many rows and columns")
     except ImportError as error:
-        parser.error(f'{error.name} is missing: python -m pip install "skdprp[plot]"')
+        package = error.name.partition(".")[0]
+        extra = "plot" if package == "matplotlib" else "table"
+        parser.error(f'{package} is missing: python -m pip install "skdprp[{extra}]"')

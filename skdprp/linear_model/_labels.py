@@ -58,12 +58,19 @@ def _with_one_zero(labels):
     return labels + 0.0 if labels.dtype.kind == "f" else labels
 
 
+def _of_list(public_classes):
+    try:
+        return checked_labels(column_or_1d(of_one_type(public_classes)))
+    except ValueError as error:
+        raise ValueError(f"`classes`: {error}") from None
+
+
 def encode(y, public_classes):
     """Return the classes, sorted, and the index of the class of each row."""
     y = checked_labels(y)
     if isinstance(public_classes, str | set | frozenset):
         raise TypeError(f"`classes` must be a list of labels, got a {type(public_classes).__name__}.")
-    listed = y if public_classes is None else _with_one_zero(column_or_1d(public_classes))
+    listed = y if public_classes is None else _of_list(public_classes)
     classes = np.unique(listed)
     if classes.dtype.kind == "U":  # as long as the longest class: zeros at the end of one label count as none
         classes = np.array(classes.tolist())

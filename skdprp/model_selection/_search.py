@@ -34,6 +34,8 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
+    check_collected,
+    is_frame,
     silent,
     validate_array,
     validate_data,
@@ -673,7 +675,11 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     def _of_best(self, method, X):
         check_is_fitted(self)
         if options := self._options_of_rows():
-            validate_data(self, X, reset=False, **options)
+            # A model that takes columns by their names takes a table that has others, too.
+            names = list(getattr(self, "feature_names_in_", ()))
+            check_collected(X)
+            known = X[names] if names and is_frame(X) and {*names} <= {*X.columns} else X
+            validate_data(self, known, reset=False, **options)
         return without_values(getattr(self.best_estimator_, method), X)
 
     @silent

@@ -4,6 +4,7 @@ import math
 import re
 import sys
 from collections.abc import Mapping
+from difflib import get_close_matches
 from numbers import Real
 
 import numpy as np
@@ -202,7 +203,7 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """Check all columns."""
         types = _types(X)
         faults = [self._fault(name, types[name]) for name in types if name not in self.drop]
-        faults = [f"{name}: there is no such column" for name in self._named() if name not in types] + faults
+        faults = [_absent(name, types) for name in self._named() if name not in types] + faults
         _raise(faults)
         validate_schema(self, X, reset=True)
         self.columns_ = [name for name in types if name not in self.drop]
@@ -213,7 +214,7 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         check_is_fitted(self)
         types = _types(X)
         cure = "if its values are not known, give it as a column of missing values (None)"
-        missing = [f"{name}: there is no such column; {cure}" for name in self.columns_ if name not in types]
+        missing = [f"{_absent(name, types)}; {cure}" for name in self.columns_ if name not in types]
         _raise(missing or [self._fault(name, types[name]) for name in self.columns_])
         X = X[self.columns_]
         # Of whole numbers or truth values, as encoders take them, one that is missing would decide whether the others
@@ -282,6 +283,12 @@ def _may_miss(dtype):
     if hasattr(dtype, "is_integer"):
         return dtype.is_integer() or str(dtype) == "Boolean"
     return not isinstance(dtype, np.dtype) and (getattr(dtype, "kind", "") in ("i", "u", "b") or lists_numbers(dtype))
+
+
+def _absent(name, types):
+    near = {str(other).casefold(): other for other in types}
+    close = get_close_matches(str(name).casefold(), near, n=1)
+    return f"{name}: there is no such column" + "".join(f" (did you mean {near[one]}?)" for one in close)
 
 
 def _raise(faults):

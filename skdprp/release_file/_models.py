@@ -23,21 +23,21 @@ class SavedModel:
 
     Parameters
     ----------
-    estimator : estimator
-        The fitted model, or the Pipeline that ends in one: it predicts as it did when it was saved.
     guarantees : dict of str to PrivacyGuarantee
         What holds of each of its private steps, by their paths; "" is the model itself. Of two with one path,
         one is "path (2)".
-    version : str
-        The skdprp that wrote the file.
     description : str
         Description by the person who saved it; nothing checks that.
+    version : str
+        The skdprp that wrote the file.
+    estimator : estimator
+        The fitted model, or the Pipeline that ends in one: it predicts as it did when it was saved.
     """
 
-    estimator: BaseEstimator
     guarantees: dict
+    description: str
     version: str
-    description: str = ""
+    estimator: BaseEstimator
 
 
 def save_model(path, estimator, *, description=""):
@@ -208,4 +208,4 @@ def _rebuild(facts, **arrays):
             f"{sklearn.__version__}: compare a few predictions with those of before.",
             UserWarning,
         )
-    return SavedModel(estimator, guarantees, facts["version"], facts["description"])
+    return SavedModel(guarantees, facts["description"], facts["version"], estimator)

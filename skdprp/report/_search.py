@@ -271,7 +271,8 @@ def _candidates(search, refit, cv):
     best = search.best_estimator_
     if any("." in path for path, _ in all_steps(best)):  # a step could be taken for another one's
         raise NotKnown(_POINT)
-    fitted = {path: step for path, step in all_steps(best) if has_guarantee(step)}
+    steps = dict(all_steps(best))
+    fitted = {path: step for path, step in steps.items() if has_guarantee(step)}
     private = {path: step for path, step in fitted.items() if not _sees_released(path, refit)}
     fitted_with = {}
     for path, step in private.items():
@@ -287,6 +288,8 @@ def _candidates(search, refit, cv):
                 step.guarantee_ = _guarantee_in_a_fold(step, private[path], cv)
             elif path in fitted:
                 step.guarantee_ = fitted[path].guarantee_
+            elif hasattr(step, "_matches_parameters") and not any(name.startswith(f"{path}__") for name in own):
+                vars(step).update(vars(steps[path]))  # as fitted, its map is that of other reports
         yield candidate
 
 

@@ -26,7 +26,6 @@ from ._data_independent import is_in_library
 _SAME_ROWS = (OneVsRestClassifier, MultiOutputClassifier, MultiOutputRegressor, VotingClassifier, VotingRegressor)
 COMPOSITES = (Pipeline, FeatureUnion, ColumnTransformer, FixedThresholdClassifier, *_SAME_ROWS)
 _PLAIN = (str, bytes, Number, type, ModuleType, type(None))  # what holds no estimator of its own
-_LISTS = (list, tuple, UserList, np.ndarray)
 _LOADS = ("LOAD_GLOBAL", "LOAD_NAME")
 # What every class statement leaves in a class, whatever it defines.
 _RELEASES_NOTHING = {
@@ -50,13 +49,20 @@ def branches(estimator):
     if kind is ColumnTransformer:
         unfitted = [*estimator.transformers, ("remainder", estimator.remainder, None)]
         steps = getattr(estimator, "transformers_", unfitted)
-        # By len: scikit-learn before 1.7 has a list of the columns of the remainder that warns whoever looks into it.
-        given = [(name, step) for name, step, columns in steps if not isinstance(columns, _LISTS) or len(columns)]
+        given = [(name, step) for name, step, columns in steps if not _selects_none(columns)]
         # A fit puts a transformer in the place of the word, which a candidate of a search still has.
         return [(name, "passthrough" if lets_pass(step) else step) for name, step in given]
     if kind is FixedThresholdClassifier:
         return [("estimator", getattr(estimator, "estimator_", estimator.estimator))]
     return list(enumerate(getattr(estimator, "estimators_", []))) if kind in _SAME_ROWS else []
+
+
+def _selects_none(columns):
+    """Whether a ColumnTransformer passes a step over, which it does where a mask is true for no column, too."""
+    if isinstance(columns, UserList):  # of the remainder, before scikit-learn 1.7: it warns whoever looks into it
+        return not len(columns)
+    listed = columns.tolist() if hasattr(columns, "tolist") else columns
+    return hasattr(listed, "__len__") and all(column is False for column in listed)
 
 
 def lets_pass(step):
