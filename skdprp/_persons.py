@@ -1,13 +1,21 @@
 """Rows of persons: which belong together, and the weights by which a person counts as much as one row."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from numbers import Integral
 
 import numpy as np
 
-from ._validation import without_values
+from ._lazy import computed, is_lazy
+from ._validation import Refusal, is_frame, without_values
 
 MOST_ROWS = 2**31  # up to which rounding is priced whatever their number is, which is not public
+_NO_COLUMN = "groups should have one label for each row of X."
+_MISSING = "groups has missing labels: give each row that of its person, or one of its own."
+_NO_LABEL = "groups has labels that are neither whole numbers nor text: make all of them text, also dates and pairs."
+# The third argument of `fit` is sample_weight elsewhere.
+_NOT_WHOLE = "groups has numbers that are not whole: it takes labels of persons, and no weights."
+_ROUNDED = "groups has numbers that floats, or numpy, may round to those of other persons: read them as text."
+_MIXED = "groups has text beside other labels, such as '7' beside 7: make all of them text."
 
 
 @dataclass(frozen=True)
@@ -60,123 +68,106 @@ def persons_of(groups, n_rows):
     No error says how many rows there are, of which persons: labels and their number are not public.
     """
     labels = without_values(_labels, groups, name="groups")
-    if labels.shape != (n_rows,):
-        raise ValueError("groups should have one label for each row of X.")
+    if len(labels) != n_rows:
+        raise ValueError(_NO_COLUMN)
     return _persons(labels)
 
 
 def persons_in_parts(parts):
     """Find the persons that all rows belong to, which come in parts; return the weights of the rows of each, too."""
     labels = [without_values(_labels, part, name="groups") for part in parts]
-    if not all(part.ndim == 1 for part in labels):
-        raise ValueError("groups should have one label for each row of X.")
-    for part in labels:
-        _check(part)
-    kinds = {part.dtype.kind for part in labels}
-    persons = _persons(np.concatenate([part if len(kinds) == 1 else part.astype(object) for part in labels]))
+    check_one_kind(labels)
+    persons = _persons([label for part in labels for label in part])
     return persons, np.split(persons.weights, np.cumsum([len(part) for part in labels])[:-1])
+
+
+def check_one_kind(parts):
+    """Refuse parts of which some have text for labels, and others numbers; return those kinds."""
+    kinds = {type(part[0]) for part in parts if part}
+    if len(kinds) > 1:
+        raise ValueError(_MIXED)
+    return kinds
 
 
 def _persons(labels):
     if len(labels) >= MOST_ROWS:
         raise ValueError("There are more rows than rounding is priced for.")
-    if without_values(are_missing, labels, name="groups"):
-        raise ValueError("groups has missing labels: give each row that of its person, or one of its own.")
-    _check(labels)
-    if labels.dtype != object:
-        known, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
-        return Persons(known.tolist(), codes.reshape(-1), counts)
-    places, codes = without_values(_places, labels, name="groups")
+    places = {label: code for code, label in enumerate(sorted(set(labels)))}
+    codes = np.array([places[label] for label in labels], dtype=np.intp)
     return Persons(list(places), codes, np.bincount(codes))
 
 
-def _check(labels):
-    """Refuse labels of which one person may have two that are told apart, or which are none."""
-    if labels.dtype.kind in "mM":
-        raise ValueError("groups has dates or spans of time, which units tell apart: make them text.")
-    # The third argument of `fit` is sample_weight elsewhere.
-    if any((numbers % 1 > 0).any() for numbers in _floats(labels)):
-        raise ValueError("groups has numbers that are not whole: it takes labels of persons, and no weights.")
-    if any((np.abs(numbers) * np.finfo(numbers.dtype).eps >= 2).any() for numbers in _floats(labels)):
-        raise ValueError("groups has floats that may stand for several whole numbers: read them as integers or text.")
-    if labels.dtype == object and 0 < sum(isinstance(label, str) for label in labels) < len(labels):
-        raise ValueError("groups has text beside other labels, such as '7' beside 7: make all of them text.")
-    if labels.dtype == object:
-        check_times(labels)
-
-
-def _floats(labels):
-    """Arrays of the floats among labels, one for each of their types."""
-    if labels.dtype != object:
-        return [labels] * (labels.dtype.kind == "f")
-    floats = [one for one in labels if isinstance(one, float | np.floating)]
-    return [np.array([one for one in floats if type(one) is kind]) for kind in set(map(type, floats))]
-
-
 def _labels(groups):
-    """One column of labels: of numbers or text as it is, otherwise of objects, so that 1 and "1" stay apart."""
+    """Return a list of labels, all of them int or all str: those of one person are equal, whatever they are read from.
+
+    Nothing else is a label: a date and a time, or numbers and text within pairs, may be of one person and not be equal.
+    """
+    cells = _cells(groups)
+    kinds = set(map(type, cells))
+    labels = cells if kinds <= {int} or kinds <= {str} else [_label(cell) for cell in cells]
+    if len(set(map(type, labels))) > 1:
+        raise Refusal(_MIXED)
+    if labels and type(labels[0]) is str:
+        if any(label.endswith("\0") for label in labels):  # which numpy leaves out
+            raise Refusal("groups has text that ends in a zero character.")
+    elif labels:
+        least, most = min(labels), max(labels)
+        # Splitters of scikit-learn read all labels as one array: those beside a float, or of no type, as floats.
+        bound = 2**53 if any(issubclass(kind, float | np.floating) for kind in kinds) else 2**63
+        if least < -bound or most >= (2**64 if bound == 2**63 and least >= 0 else bound):
+            raise Refusal(_ROUNDED)
+    return labels
+
+
+def _cells(groups):
+    """Cells of one column, with the types that they have there; times of polars and Arrow would be numbers of numpy."""
+    if is_lazy(groups):
+        [groups] = computed(groups)
+    if is_frame(groups) and len(groups.columns) == 1:
+        groups = groups[groups.columns[0]]
     if isinstance(groups, np.ma.MaskedArray):
         groups = np.where(np.ma.getmaskarray(groups), None, groups.data)
-    values = groups if isinstance(groups, np.ndarray) else np.asarray(groups, dtype=object)
-    if isinstance(groups, list) and any(isinstance(label, tuple) for label in groups):  # of one length: two columns
-        values = np.empty(len(groups), dtype=object)
-        values[:] = groups
-    if values.ndim == 2 and values.shape[1] == 1:
-        values = values[:, 0]
-    if values.dtype.kind in "biufSUmM":
-        return values
-    return np.fromiter(map(_of_python, values), object, len(values)) if values.ndim == 1 else values.astype(object)
+    if isinstance(groups, list | tuple):
+        return list(groups)
+    if not isinstance(getattr(groups, "dtype", None), np.dtype):
+        for method in ("to_pylist", "to_list"):
+            if hasattr(groups, method):
+                return getattr(groups, method)()
+    column = np.asarray(groups)
+    if column.ndim == 2 and column.shape[1] == 1:
+        column = column[:, 0]
+    if column.ndim != 1:
+        raise Refusal(_NO_COLUMN)
+    if column.dtype.kind == "f" and (column % 1 == 0).all() and _are_exact(column, column.dtype).all():
+        column = column.astype(np.int64)
+    # Of times a list would have the number of their ticks, and of short floats long ones.
+    return column.tolist() if column.dtype.kind in "biuUO" else list(column)
 
 
-def _of_python(label):
-    """A scalar of Arrow as that of Python: of another type or dictionary, it equals none that has the same value."""
-    if isinstance(label, tuple):
-        return tuple(map(_of_python, label))
-    return label.as_py() if hasattr(label, "as_py") else label
+def _are_exact(floats, dtype):
+    """Whether no two whole numbers were rounded to one of these floats."""
+    return np.abs(floats) * max(np.finfo(dtype).eps, 2.0**-52) < 2
 
 
-def check_times(labels, known=frozenset()):
-    """Refuse times with and without a zone, and periods of several lengths: those of one person may differ.
-
-    Return the kinds of times, with those that are known of earlier labels.
-    """
-    kinds = {*known, *map(_kind_of_time, labels)} - {None}
-    if len(kinds) > 1:
-        raise ValueError("groups has times with and without a zone, or periods of several lengths: make them text.")
-    return kinds
-
-
-def _kind_of_time(label):
-    """Whether a time has a zone, and how long a period is; None for what is no time."""
-    if isinstance(label, tuple):
-        kinds = tuple(map(_kind_of_time, label))
-        return kinds if any(kinds) else None
-    if type(label).__name__ == "Period":
-        return label.freqstr
-    return ("time", label.tzinfo is None) if isinstance(label, datetime) else None
+def _label(cell):
+    """Label as an int or a str of Python."""
+    cell = cell.as_py() if hasattr(cell, "as_py") else cell
+    if is_missing(cell):
+        raise Refusal(_MISSING)
+    if isinstance(cell, str):
+        return str.__str__(cell)
+    if isinstance(cell, Integral | np.bool_) and not isinstance(cell, np.timedelta64):
+        return int(cell)
+    if not isinstance(cell, float | np.floating):
+        raise Refusal(_NO_LABEL)
+    if cell % 1 > 0:
+        raise Refusal(_NOT_WHOLE)
+    if not _are_exact(cell, type(cell)):
+        raise Refusal(_ROUNDED)
+    return int(cell)
 
 
-def are_missing(labels):
-    """Whether some labels are None, or do not equal themselves."""
-    if labels.dtype != object:
-        return labels.dtype.kind in "fmM" and bool((labels != labels).any())
-    return any(map(_is_missing, labels))
-
-
-def _is_missing(label):
-    """Whether a label is None or does not equal itself, as nan and NaT; pandas' NA does not even say.
-
-    Or whether a part of it is missing: two tuples of equal numbers and nan would be two persons.
-    """
-    if label is None:
-        return True
-    if isinstance(label, tuple):
-        return any(map(_is_missing, label))
-    differs = label != label
+def is_missing(cell):
+    """Whether a cell is None or does not equal itself, as nan and NaT; pandas' NA does not even say."""
+    differs = cell is None or cell != cell
     return type(differs).__name__ == "NAType" or bool(differs)
-
-
-def _places(labels):
-    """Labels in the order in which they come, and of each row the place of its own."""
-    places = {}
-    return places, np.array([places.setdefault(label, len(places)) for label in labels], dtype=np.intp)

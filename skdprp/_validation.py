@@ -33,6 +33,7 @@ __all__ = [
     "Interval",
     "Options",
     "PythonNumbersMixin",
+    "Refusal",
     "StrOptions",
     "UncachedMixin",
     "_fit_context",
@@ -185,6 +186,10 @@ _SAFE = re.compile(  # messages of scikit-learn and numpy that name shapes, type
     r"(float|int)\(\) argument must be|setting an array element with a sequence|Unknown label type|"
     r"Classification metrics can't handle|X has categories that are neither|X is damaged: "
 )
+
+
+class Refusal(ValueError):
+    """Words about data that quote none of it."""
 
 
 def without_values(function, *data, name="X", **options):
@@ -581,6 +586,8 @@ def low_and_high(pair, whose):
 
 def _public(error, name):
     """What an error says, if it is known to quote no data."""
+    if isinstance(error, Refusal):
+        return str(error)
     withheld = _WITHHELD.format(name, type(error).__name__)
     *_, (frame, _) = traceback.walk_tb(error.__traceback__)
     # A cell, or a container of rows, may raise what begins as an error of a library that validates or converts it.

@@ -15,7 +15,7 @@ from ._adjacency import Unit
 from ._calibration import Calibration, GuaranteeDisplayMixin, MarkedReleaseMixin, snapshot, state, take_over
 from ._digits import printed_down, printed_up
 from ._lazy import RELEASED_AGAIN, SAME_ORDER, SHUFFLED, check_same_order, holds_releases, is_lazy, shuffles, stand_in
-from ._persons import check_times, persons_in_parts, persons_of, roots
+from ._persons import persons_in_parts, persons_of, roots
 from ._recording import in_plan
 from ._validation import (
     FLOATS,
@@ -300,9 +300,9 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         y : array-like of shape (n_samples,) or (n_samples, n_targets), or a dask collection
             Targets. Those outside `target_bounds` are clipped to them.
         groups : array-like of shape (n_samples,), a dask collection beside one, or None, default=None
-            Whose rows they are, where one person has several: a label for each row. Each person then counts as much as
-            one row, the number of persons stands for that of rows, and the guarantee is for one person with all of its
-            rows, however many they are. None is for rows.
+            Whose rows they are, where one person has several: a whole number or text for each row. Each person then
+            counts as much as one row, the number of persons stands for that of rows, and the guarantee is for one
+            person with all of its rows, however many they are. None is for rows.
 
         Returns
         -------
@@ -402,7 +402,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
 
         Return the number of rows or persons, what the columns are, the sum, which of both it is of, and assumptions.
         """
-        numbers, labels, kinds, times, columns, total, assumed = {}, set(), set(), set(), None, CompensatedSum(), ()
+        numbers, labels, kinds, columns, total, assumed = {}, set(), set(), None, CompensatedSum(), ()
         for X, y, groups in chunks:
             if is_lazy(X) and (y is not None or groups is not None):
                 assumed = (SAME_ORDER,)
@@ -415,13 +415,12 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
                 if persons is None:
                     numbers[Unit.ROW] = numbers.get(Unit.ROW, 0) + n_rows
             if persons is not None:
-                kinds.update(isinstance(label, str) for label in persons.labels[:1])
+                kinds.update(map(type, persons.labels[:1]))
                 if len(kinds) > 1:
                     raise ValueError("groups is text in one chunk and not in another: make it text in all of them.")
                 if not labels.isdisjoint(persons.labels):
                     raise ValueError("A person has rows in two chunks: bring all of them into one.")
                 labels.update(persons.labels)
-                times = check_times(persons.labels, times)
                 numbers[Unit.PERSON] = len(labels)
         if columns is None:
             raise ValueError("There are no rows.")

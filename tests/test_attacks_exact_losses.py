@@ -1,13 +1,17 @@
 """Attacks on steps in two places, profiles against exact densities, compositions, networks, and what a limit leaves."""
 
 import itertools
+import math
 import re
+import warnings
 from contextlib import nullcontext
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from attacks import X200_UNIFORM, Y200_UNIFORM
+from scipy.signal import fftconvolve
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -29,11 +33,11 @@ from skdprp import (
     compose,
     privacy_report,
 )
-from skdprp.composition import PrivacyLoss, Profile, approximate_profile
+from skdprp.composition import PrivacyLoss, Profile, approximate_profile, loss_of_laplace_noise
 from skdprp.guarantee import Adjacency, loss_of
 from skdprp.ledger import LedgerError, entry
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
-from skdprp.mechanisms import add_laplace
+from skdprp.mechanisms import add_laplace, laplace_profile
 from skdprp.mechanisms.objective_perturbation import (
     objective_perturbation_profile,
     penalty_for_log_det,
@@ -309,3 +313,77 @@ def test_deltas_of_sampled_noise_fall_and_are_never_below_what_tails_tell(mu):
     deltas = [loss.profile(float(epsilon)) for epsilon in (*range(0, 120, 3), 500, 699, 700, 701, 1e4, 1e9, np.inf)]
     assert all(one >= other for one, other in pairwise(deltas))
     assert min(deltas) >= np.exp(log_ndtr(mu - 38.5)) * (1 - 1e-9)
+
+
+def _exact_delta(epsilons, deltas, epsilon):
+    """Delta of randomised responses and coins together, by enumeration (Kairouz, Oh and Viswanath)."""
+    losses, weights = np.zeros(1), np.ones(1)
+    for one in epsilons:
+        p = 1 / (1 + math.exp(-one))
+        losses, weights = np.concatenate([losses + one, losses - one]), np.concatenate([p * weights, (1 - p) * weights])
+    with np.errstate(over="ignore"):
+        stick = float(weights @ np.maximum(0.0, -np.expm1(epsilon - losses)))
+    return 1 - math.prod(1 - delta for delta in deltas) * (1 - stick)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_totals_of_pairs_of_any_size_are_not_below_the_exact_ones(seed):
+    rng = np.random.default_rng(seed)
+    epsilons = [float(rng.choice([0, 1e-6, 1e-3, 0.1, 1, 5, 20])) for _ in range(rng.integers(2, 6))]
+    deltas = [float(rng.choice([0, 1e-12, 1e-6, 0.01, 0.5])) for _ in epsilons]
+    pairs = zip(epsilons, deltas, strict=True)
+    total = compose(*(PrivacyGuarantee(*pair, adjacency=Adjacency("replace_one")) for pair in pairs))
+    assert _exact_delta(epsilons, deltas, total.epsilon) <= total.delta + 1e-14
+    for epsilon in rng.uniform(0, sum(epsilons), 3):
+        assert _exact_delta(epsilons, deltas, epsilon) <= total.profile(epsilon) + 1e-14
+
+
+@pytest.mark.parametrize(
+    "guarantee",
+    [
+        PrivacyGuarantee(0.0, 0.0),
+        PrivacyGuarantee(1.0, 1.0),
+        PrivacyGuarantee(math.inf, 0.0),
+        PrivacyGuarantee(1e5, 0.0),
+    ],
+)
+def test_guarantees_at_the_ends_compose_and_come_back(guarantee):
+    one = replace(guarantee, adjacency=Adjacency("replace_one"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        total = compose(one, one)
+    assert total.epsilon >= one.epsilon or total.delta == 1
+    assert PrivacyGuarantee.from_dict(one.to_dict()) == one
+    assert total.profile(0.5) >= one.profile(0.5)
+
+
+def lower_bound(shifts, step, epsilons):
+    """Delta of Laplace noise on numbers that move by so many scales, losses rounded down."""
+    start, pmf = 0, np.ones(1)
+    for shift in shifts:
+        n = int(np.ceil(shift / step))
+        ends = np.arange(-n - 1, n + 2) * step
+        below = np.where(ends <= -shift, 0.0, np.where(ends > shift, 1.0, np.exp(-(shift - ends) / 2) / 2))
+        start, pmf = start - n - 1, fftconvolve(pmf, np.diff(below))
+    losses = (start + np.arange(len(pmf))) * step
+    return [float(pmf[losses > e] @ -np.expm1(e - losses[losses > e])) for e in epsilons]
+
+
+def test_numbers_that_share_a_move_have_no_larger_delta_than_one_that_makes_it():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        shifts = rng.dirichlet(np.ones(rng.integers(2, 6)) * rng.choice([0.3, 1.0, 5.0])) * rng.uniform(0.1, 8.0)
+        total = shifts.sum()
+        for epsilon in np.linspace(0.0, 0.99 * total, 5):
+            [delta] = lower_bound(shifts, total / 2**11, [epsilon])
+            assert delta <= laplace_profile(epsilon, scale=1.0, sensitivity=total) + 1e-12
+
+
+def test_totals_of_laplace_noise_are_no_less_than_their_convolution():
+    rng = np.random.default_rng(1)
+    for _ in range(2):
+        shifts = np.exp(rng.uniform(np.log(0.02), np.log(4), rng.integers(2, 6)))
+        loss = sum((loss_of_laplace_noise(shift, 1) for shift in shifts), PrivacyLoss())
+        epsilons = np.linspace(0, 0.9 * shifts.sum(), 4)
+        for delta, epsilon in zip(lower_bound(shifts, shifts.sum() / 2**13, epsilons), epsilons, strict=True):
+            assert loss.profile(epsilon) >= delta * (1 - 1e-9)

@@ -157,3 +157,10 @@ def test_a_search_takes_tables_as_its_best_model_does(binary):
     alone = DPSearchCV(AMPClassifier(), {}, n_trials=1, epsilon=5.0, classes=[0, 1]).fit(rows, y)
     with pytest.raises(ValueError, match="feature names should match"):
         alone.predict(rows[list("hgfedcba")])
+
+
+def test_no_error_of_a_table_quotes_complex_numbers():
+    table = pd.DataFrame({"p": np.arange(12) + 9876j, "q": np.arange(12.0)})
+    with pytest.raises((TypeError, ValueError)) as error:
+        make_table_preprocessor({"q": (0, 5)}, categories={"p": [1, 2]}).fit_transform(table)
+    assert "9876" not in str(error.value)

@@ -35,7 +35,7 @@ from skdprp import (
     set_budget,
 )
 from skdprp.composition import PrivacyLoss
-from skdprp.histograms._cells import coefficients, column_norm_squared, half_sums
+from skdprp.histograms._cells import Cells, coefficients, column_norm_squared, half_sums
 from skdprp.histograms._columns import columns_of, count
 from skdprp.mechanisms import thresholded_counts_scale
 from skdprp.mechanisms.thresholded_counts import name_probability, shift_of_epsilon
@@ -519,3 +519,18 @@ def test_bins_and_scales_of_any_noise_have_their_public_width_and_norm():
             assert step.guarantee_.profile(step.epsilon) <= step.guarantee_.delta
         quantiles = DPHistograms(**known).fit(rows).histograms_.quantile(0, [0.0, 0.3, 1.0])
         assert np.isfinite(quantiles).all() and (np.diff(quantiles) >= 0).all()
+
+
+def test_cells_are_those_that_a_search_for_their_edges_finds():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        size = 10.0 ** rng.uniform(-60, 90)
+        low = float(rng.choice([0.0, -1.0, 1.0, rng.normal()]) * size)
+        try:
+            cells = Cells((low, low + size * 10.0 ** rng.uniform(-9, 2)), int(rng.choice([2, 7, 64, 4096])))
+        except ValueError:
+            continue
+        edges = cells.edges
+        values = np.concatenate([edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf), [0.0, -5e-324]])
+        places = np.clip(edges.searchsorted(values, side="right") - 1, 0, len(edges) - 1)
+        assert np.array_equal(cells.place(values.copy()), places)

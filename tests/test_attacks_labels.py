@@ -1,5 +1,6 @@
 """Attacks on labels: what one of them does to the set of labels, to their type, and to what is warned of."""
 
+import enum
 import warnings
 from itertools import product
 
@@ -319,3 +320,27 @@ def test_what_is_wrong_with_y_is_not_said_of_X(fit):
     with pytest.raises((TypeError, ValueError)) as error:
         fit(np.eye(4))
     assert not str(error.value).startswith("X cannot be read")
+
+
+class _Letter(enum.StrEnum):
+    A = "a"
+
+
+@pytest.mark.parametrize(
+    ("odd", "rest"),
+    [
+        (-0.0, np.arange(40.0) % 2),
+        (_Letter.A, np.array(["a", "b"] * 20, dtype=object)),
+        (np.str_("a"), ["a", "b"] * 20),
+    ],
+    ids=["zero", "enum", "numpy"],
+)
+def test_how_one_label_is_spelt_decides_no_class(odd, rest):
+    X, found = np.zeros((40, 2)), []
+    for place in (None, 0, 38):
+        y = rest.copy()
+        if place is not None:
+            y[place] = odd
+        classes = DPSGDClassifier(epsilon=1.0).fit(X, y).classes_
+        found.append((classes.dtype, [(type(one), str(one)) for one in classes.tolist()]))
+    assert found[0] == found[1] == found[2]

@@ -25,6 +25,7 @@ from skdprp import (
     ProductNoiseOutputPerturbation,
     audit_epsilon,
     compose,
+    transform_chunks,
 )
 from skdprp.composition import PrivacyLoss, Profile
 from skdprp.guarantee import Adjacency
@@ -391,3 +392,16 @@ def test_no_limit_lets_an_audit_release_a_row_more_often_than_it_allows():
     with PrivacyLedger() as ledger, pytest.raises(LedgerError):
         ledger.limit(100.0, 0.0, adjacency=sketch.guarantee_.adjacency)
         audit_epsilon(sketch, row, row + np.eye(6)[:1], n_trials=400, distinguishers=["values"])
+
+
+def test_chunks_within_chunks_and_two_calls_add_up():
+    X = np.random.default_rng(0).uniform(-0.5, 0.5, (40, 8))
+    one, other = (DPOPORP(8, noise="laplace", epsilon=e).fit(X) for e in (1.0, 0.5))
+    for release, epsilon in (
+        (lambda: [transform_chunks(one, [X[:20], X[20:]]) for _ in range(2)], 2.0),
+        (lambda: transform_chunks(other, (one.transform(rows) for rows in (X[:20], X[20:]))), 2.5),
+        (lambda: transform_chunks(other, (transform_chunks(one, [rows]) for rows in (X[:20], X[20:]))), 2.5),
+    ):
+        with PrivacyLedger() as ledger:
+            release()
+        assert ledger.total()[0].guarantee.epsilon >= epsilon * (1 - 1e-9)

@@ -1052,3 +1052,59 @@ def test_minimisers_of_neighbours_at_any_scale_are_no_further_apart_than_stated(
             )
             first, second = (model.fit(*data) and caught.pop() for data in ((X, y), (other, labels)))
             assert np.linalg.norm((first - second) / model.sensitivity_) <= 1
+
+
+COUNTED_FROM = 2829  # rows, from which on a count of labels pays at epsilon = 1: 40 sqrt(2) / 0.02
+
+
+def _audit(n_rows, output, score):
+    """Audit the pair that is proposed, where one of `n_rows` rows is blank or not."""
+    model = AMPClassifier(epsilon=1.0, delta=1e-6, adjacency="add_remove", classes=[0, 1])
+    a, b = worst_neighbours(model, np.zeros((n_rows - 1, 2)), np.arange(n_rows - 1) % 2)
+    result = audit_epsilon(model, a, b, n_trials=60, output=output, distinguishers={"score": score})
+    assert not result.exceeds(model.fit(*a).guarantee_), result
+
+
+def test_an_audit_of_all_that_is_released_refutes_no_honest_release():
+    with pytest.raises(ValueError, match="class_prior_ is a share of all rows"):
+        _audit(4001, lambda model: model.class_prior_, lambda outputs: outputs[:, 0])
+
+
+def test_an_audit_refutes_no_honest_release_at_the_number_of_rows_from_which_labels_are_counted():
+    _audit(COUNTED_FROM, None, lambda outputs: outputs[:, -1])
+
+
+@pytest.mark.parametrize("model", [AMPClassifier, ProductNoiseOutputPerturbation, DPSGDClassifier])
+@pytest.mark.parametrize("weights", [{0: 0, 1: 5e-324}, {0: 5e-324, 1: 5e-324}, {0: 1e-300, 1: 1e-310}])
+def test_weights_of_classes_near_zero_leave_weights_finite(model, weights):
+    y = np.arange(3000) % 2
+    fitted = model(classes=[0, 1], class_weight=weights, delta=1e-6).fit(np.ones((3000, 1)), y)
+    assert np.isfinite(fitted.predict_proba(np.ones((1, 1)))).all() and np.isfinite(fitted.intercept_).all()
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_density_of_a_minimiser_beside_a_count_of_labels_passes_its_profile(seed, adjacency):
+    """One weight, a Gaussian count that the scores start from, and rows that differ in one."""
+    rng, loss = np.random.default_rng(seed), CappedLogisticLoss()
+    others = [(float(rng.uniform(-1, 1)), int(rng.choice([-1, 1]))) for _ in range(2)]
+    scale, penalty, of_count = (float(10 ** rng.uniform(*ends)) for ends in ((-0.5, 1), (-1, 1), (-0.3, 1)))
+    counts, weights = np.linspace(-9 * of_count, 3 + 9 * of_count, 161), np.linspace(-1, 1, 1501)
+    weights = weights * (1.5 + 9 * scale) / penalty
+    offsets = np.array([loss.score_of(float(share)) for share in np.clip(counts / 3, 0.1, 0.9)])[:, None]
+
+    def density(rows):
+        gradient, curvature = penalty * weights[None] + 0 * offsets, penalty
+        for x, label in rows:
+            scores = x * weights + offsets
+            gradient = gradient + x * loss.gradient(label, scores)
+            curvature = curvature + x * x * loss.hessian(label, scores)(1.0)
+        of_counts = norm.pdf(counts, loc=sum(label > 0 for _, label in rows), scale=of_count)[:, None]
+        return of_counts * norm.pdf(-gradient, scale=scale) * curvature * np.diff(counts)[0] * np.diff(weights)[0]
+
+    one, two = density([*others, (1.0, 1)]), density([*others, (1.0, -1)] if adjacency == "replace_one" else others)
+    assert abs(one.sum() - 1) < 1e-2 and abs(two.sum() - 1) < 1e-2
+    known = {"log_det": float(np.log1p(0.25 / penalty)), "adjacency": adjacency, "count_shift": 1 / of_count}
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        delta = max(np.maximum(p - np.exp(epsilon) * q, 0).sum() for p, q in ((one, two), (two, one)))
+        assert delta <= objective_perturbation_profile(epsilon, scale=scale, lipschitz=0.5, **known) + 2e-3

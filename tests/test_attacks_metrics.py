@@ -326,3 +326,31 @@ def test_no_odd_cell_of_one_row_or_person_moves_a_score_by_more_than_epsilon(nam
                 continue
             moved = sum(np.abs(v - w).sum() / scale for (_, scale, v), (_, _, w) in zip(*tapes, strict=True))
             assert moved <= 1
+
+
+def test_no_odd_cell_of_a_row_or_person_moves_the_sums_of_a_score_by_more_than_epsilon():
+    rng = np.random.default_rng(0)
+    odd = [0, 1, None, np.nan, "a", b"1", True, np.float32(1), 10**400, -np.inf, (1,), [1], {}, pd.NA, pd.NaT, 1j]
+    scores = [
+        lambda data: dp_accuracy_score(*data[:2], groups=data[2]),
+        lambda data: dp_confusion_matrix(*data[:2], labels=[0, 1, "a"], groups=data[2]),
+        lambda data: dp_r2_score(*data[:2], target_bounds=(-1, 3), groups=data[2]),
+    ]
+
+    def cells(values):
+        column = np.empty(len(values), dtype=object)
+        column[:] = values
+        return column
+
+    for groups in (None, [0, 0, 1, 1, 2, 2, 2, 3]):  # a person with all of its rows
+        rows = [4] if groups is None else [4, 5, 6]
+        for one in odd:
+            y, found = rng.integers(0, 3, 8).tolist(), rng.integers(0, 2, 8).tolist()
+            others = [list(y), list(found)]
+            for column in others:
+                for row in rows:
+                    column[row] = one if rng.random() < 0.7 else odd[rng.integers(len(odd))]
+            for score in scores:
+                tapes = played_tapes(score, (cells(y), cells(found), groups), (*map(cells, others), groups))
+                moved = sum(np.abs(a[2] - b[2]).sum() / a[1] for a, b in zip(*tapes, strict=True))
+                assert moved <= 1 + 1e-9

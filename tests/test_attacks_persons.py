@@ -1,6 +1,7 @@
 """Attacks on fits for persons with several rows, on their labels, and on what is stated and printed of them."""
 
 import datetime
+import datetime as dt
 import math
 import pickle
 import re
@@ -10,8 +11,11 @@ from random import Random
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+import sklearn
 from attacks import X60, X200_UNIFORM, shift_in_mu, total_of
 from sklearn import config_context
 from sklearn.base import clone
@@ -196,11 +200,6 @@ def test_labels_that_are_numbers_and_text_are_refused():
     """What pandas.read_csv makes, part by part, of many numbers and one word: 17 and "17" are one person."""
     with pytest.raises((TypeError, ValueError), match="groups"):
         DPMoments(delta=1e-6).fit(np.eye(3), groups=np.array([17, "17", "A1"], dtype=object))
-
-
-def test_tuples_of_one_length_are_labels():
-    """A patient of a hospital: whatever has a hash."""
-    assert DPMoments(delta=1e-6).fit(np.eye(3), groups=[("a", 1), ("a", 2), ("a", 1)]).moments_.n_samples == 2
 
 
 @pytest.mark.parametrize("model", [DPSGDClassifier(classes=[0, 1]), DPRidge(target_bounds=BOUNDS)])
@@ -671,5 +670,103 @@ def test_times_of_several_kinds_are_no_labels_of_persons(labels):
         lambda model: model.fit(np.eye(2), groups=labels),
         lambda model: model.fit_chunks([(np.eye(1, 2), None, [label]) for label in labels]),
     ):
-        with pytest.raises(ValueError, match="times with and without a zone"):
+        with pytest.raises(ValueError, match="neither whole numbers nor text"):
             data(DPMoments(delta=1e-3))
+
+
+def _searched(groups, epsilon, n_splits, seed):
+    """A search over persons, with its ledger."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(len(groups), 2)) / 3, rng.uniform(size=len(groups))
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = DPRidge(target_bounds=(0, 1)).set_fit_request(groups=True)
+        search = GridSearchCV(model, {"epsilon": [epsilon]}, cv=GroupKFold(n_splits, shuffle=True, random_state=seed))
+        with PrivacyLedger() as ledger:
+            search.fit(X, y, groups=groups)
+        return privacy_report(search), [entry.guarantee for entry in ledger.entries]
+
+
+def _searched_the_old_way(folds, persons, model, n_splits):
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(len(persons), 2)), rng.uniform(size=len(persons))
+    search = GridSearchCV(make_pipeline(PublicScaler((0, 1)), model), {}, cv=GroupKFold(n_splits, shuffle=True))
+    with PrivacyLedger() as ledger:
+        search.fit(X, y, groups=folds, dpridge__groups=persons)
+    return search, ledger
+
+
+@pytest.mark.parametrize("with_ledger", [False, True])
+def test_folds_by_one_grouping_and_persons_by_another_have_no_total_without_routing_either(with_ledger):
+    model = DPRidge(target_bounds=(0, 1), epsilon=1.0, delta=1e-5)
+    search, ledger = _searched_the_old_way(np.arange(80) % 8, np.arange(80) // 4, model, 4)
+    assert privacy_report(search, ledger=ledger if with_ledger else None).private is None
+
+
+def test_folds_with_few_of_the_persons_state_no_delta_of_many():
+    persons = np.arange(160) // 2
+    model = DPRidge(target_bounds=(0, 1), epsilon=0.3)
+    search, ledger = _searched_the_old_way(np.where(persons < 8, 0, 1), persons, model, 2)
+    deltas = sorted(one.guarantee.delta for one in ledger.entries)
+    assert deltas[-1] > 20 * deltas[0] and privacy_report(search).private is None
+
+
+@pytest.mark.parametrize(
+    "labels", [[i // 2 for i in range(40)], [f"id{i // 2}" for i in range(40)]], ids=["int", "str"]
+)
+def test_deltas_of_folds_of_persons_with_one_label_each_are_those_of_the_ledger(labels):
+    report, fits = _searched(labels, 1.0, 3, 0)
+    assert report.steps[1].guarantee.delta >= max(one.delta for one in fits)
+
+
+DAY, TIME = dt.date(2020, 5, 1), dt.datetime(2020, 5, 1)
+
+
+VISITS = pl.Series([TIME] * 2)
+
+
+def persons_in_two_chunks(one, other):
+    chunks = [(np.eye(2), None, one), (np.eye(2), None, other)]
+    return DPMoments(epsilon=1.0, delta=1e-6).fit_chunks(chunks).moments_.n_samples
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([DAY, DAY], [TIME, TIME]),
+        (pl.Series([DAY, DAY]), VISITS),
+        (pd.Series([DAY, DAY], dtype="date32[pyarrow]"), pd.Series([TIME, TIME])),
+        (pa.array([DAY, DAY], pa.date32()), pa.array([DAY, DAY], pa.date64())),
+        (np.array([np.datetime64("2020-05-01")] * 2, dtype=object), [DAY, DAY]),
+        ([("ward", DAY)] * 2, [("ward", TIME)] * 2),
+        ([("ward", 7)] * 2, [("ward", "7")] * 2),
+        (VISITS, VISITS.dt.cast_time_unit("ns")),
+        (pa.array([TIME] * 2, pa.timestamp("us")), pa.array([TIME] * 2, pa.timestamp("ns"))),
+        (pa.array([dt.timedelta(1)] * 2, pa.duration("us")), pa.array([dt.timedelta(1)] * 2, pa.duration("ns"))),
+        (VISITS.dt.replace_time_zone("Europe/Berlin"), VISITS),
+    ],
+)
+def test_one_person_of_two_chunks_is_found_or_refused_whatever_kind_of_day_or_time_its_label_is(one, other):
+    with pytest.raises((TypeError, ValueError)):
+        persons_in_two_chunks(one, other)
+
+
+def test_one_instant_is_one_person_in_any_zone_also_where_a_clock_was_set_back():
+    utc = pd.Series(pd.to_datetime(["2020-10-25 01:30:00+00:00"] * 2))
+    berlin = utc.dt.tz_convert("Europe/Berlin")
+    with pytest.raises((TypeError, ValueError)):
+        persons_in_two_chunks(utc, berlin)
+    with pytest.raises((TypeError, ValueError)):
+        DPMoments(epsilon=1.0, delta=1e-6).fit(np.eye(2), groups=np.array([utc[0], berlin[0]], dtype=object))
+
+
+def test_days_beside_times_are_no_labels_of_persons():
+    with pytest.raises((TypeError, ValueError)):
+        DPMoments(epsilon=1.0, delta=1e-6).fit(np.eye(2), groups=np.array([DAY, TIME], dtype=object))
+    with pytest.raises((TypeError, ValueError)):
+        dp_accuracy_score([0, 1], [0, 1], groups=np.array([DAY, TIME], dtype=object))
+
+
+@pytest.mark.parametrize("label", [b"\x01" * 15 + b"\x00", "a\x00"])
+def test_zeros_at_the_end_of_a_label_make_no_other_person(label):
+    with pytest.raises((TypeError, ValueError)):
+        persons_in_two_chunks(np.array([label] * 2), [label] * 2)

@@ -1450,3 +1450,33 @@ def test_a_budget_for_private_bins_is_what_is_spent_where_no_column_is_left_for_
 def test_a_budget_of_no_estimator_is_refused_in_words(wrong):
     with pytest.raises((TypeError, ValueError), match=r"(?i)estimator"):
         set_budget(wrong, np.eye(3), [0.0, 1.0, 0.0])
+
+
+def very_sparse():
+    return DPSignRP(12, epsilon=1.0, method="laplace", adjacency="coordinate", projection="very_sparse", density=0.3)
+
+
+def test_the_loss_of_laplace_flips_is_that_of_any_draw_of_a_very_sparse_projection():
+    rows = np.zeros((2, 12))
+    assert len({very_sparse().fit(rows).guarantee_.loss for _ in range(12)}) == 1
+
+
+def test_a_plan_of_laplace_flips_is_paid_once_whatever_is_drawn():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(-0.5, 0.5, (30, 12)), np.arange(30) % 2
+    for _ in range(8):
+        model = make_pipeline(very_sparse(), LogisticRegression())
+        plan = privacy_report(model, X, y)
+        with PrivacyLedger() as ledger, entry(plan):
+            model.fit(X, y)
+        assert len(ledger.entries) == 1
+        assert plan.private.profile(0.5) >= model[0].guarantee_.profile(0.5)
+
+
+def test_a_plan_of_a_gaussian_sketch_is_paid_once():
+    """One projection rounds otherwise than another: the loss of a fit is not that of its plan to the last bit."""
+    X, y = np.random.default_rng(0).uniform(-0.5, 0.5, (30, 12)), np.arange(30) % 2
+    model = make_pipeline(DPOPORP(6), LogisticRegression())
+    with PrivacyLedger() as ledger, entry(privacy_report(model, X, y)):
+        model.fit(X, y)
+    assert len(ledger.entries) == 1

@@ -56,7 +56,7 @@ from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, KFold, train_test_split
+from sklearn.model_selection import GridSearchCV, KFold, LeaveOneOut, RepeatedKFold, train_test_split
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     Binarizer,
@@ -1143,3 +1143,21 @@ def test_a_ledger_that_is_opened_while_a_search_writes_into_another_one_has_an_e
             os.close(locked)
             thread.join()
             assert hasattr(search, "best_score_") <= len(other.entries)
+
+
+@pytest.mark.parametrize("delta", [None, 1e-4])
+@pytest.mark.parametrize(
+    "cv", [KFold(2), KFold(7), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0), LeaveOneOut()]
+)
+def test_no_row_pays_more_in_folds_than_a_report_states(cv, delta):
+    """By the fits that each row is in, at the delta that each of them takes by itself."""
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(21, 2)), rng.uniform(size=21)
+    model = DPRidge(target_bounds=(0, 1), mechanism="moments", delta=delta)
+    search = GridSearchCV(model, {"epsilon": [0.3, 1.0]}, cv=cv, scoring="neg_mean_squared_error").fit(X, y)
+    epsilons, deltas = np.full(21, search.best_params_["epsilon"]), np.full(21, delta or 1 / 21**2)
+    for train, _ in cv.split(X):
+        epsilons[train] += 1.3
+        deltas[train] += 2 * (delta or 1 / len(train) ** 2)
+    stated = privacy_report(search).private
+    assert epsilons.max() <= stated.epsilon * (1 + 1e-12) and deltas.max() <= stated.delta * (1 + 1e-12)

@@ -1113,3 +1113,24 @@ def test_no_neighbours_of_any_projection_move_further_than_noise_or_flips_are_fo
                 )
                 continue
             assert loss <= sketch.epsilon
+
+
+def test_no_signs_of_laplace_flips_lose_more_than_is_stated():
+    rng = np.random.default_rng(0)
+    for kind in ("oporp", "gaussian", "very_sparse", "rademacher") * 5:
+        k, p = np.sort(rng.integers(1, 6, 2))
+        epsilon, beta = np.exp(rng.uniform(-3, 3)), np.exp(rng.normal())
+        options = {"epsilon": float(epsilon), "max_change": float(beta), "adjacency": "l1"}
+        if kind == "oporp":
+            sketch = DPSignOPORP(int(k), **options)
+        else:
+            sketch = DPSignRP(int(k), method="laplace", projection=kind, density=0.5, **options)
+        sketch.fit(np.zeros((1, p)))
+        change = rng.dirichlet(np.ones(p)) * rng.choice([-1, 1], p) * beta
+        for row in (-change / 2, rng.normal(size=p) * beta, rng.normal(size=p) * 100 * beta):
+            plus = [sketch.positive_probability(sketch.projection_.project(u[None]))[0] for u in (row, row + change)]
+            signs = np.array(list(itertools.product([False, True], repeat=int(k))))
+            one, other = (np.prod(np.where(signs, q, 1 - q), axis=1) for q in plus)
+            for at in (0.0, epsilon / 2, epsilon):
+                delta = np.maximum(one - np.exp(at) * other, 0.0).sum()
+                assert delta <= sketch.guarantee_.profile(at) * (1 + 1e-9) + 1e-15

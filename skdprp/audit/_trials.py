@@ -19,6 +19,7 @@ from .._validation import number_of_rows, without_values
 from ..histograms import CategoryCounts, PrivateHistograms
 from ..linear_model._base import PrivateLinearClassifier
 from ..linear_model._mutual_information import MIDPRegressor
+from ..linear_model._objective import AMPClassifier
 from ..losses import LogisticLoss, SoftmaxLoss
 from ..moments import PrivateMoments
 from ..neural_network._dpsgd import DPSGDClassifier
@@ -180,9 +181,16 @@ def _of_classifier(estimator: PrivateLinearClassifier, a, b, *, rows_are_trials=
     """Fit as the guarantee assumes: the labels are public, and C and delta the same for both data sets."""
     estimator = _with_public_labels(estimator, a, b)
     fitted = clone(estimator).fit(*a)
-    # C="auto" and delta=None depend on the number of rows, which add_remove neighbours do not have in common.
-    if estimator.adjacency == Relation.ADD_REMOVE:
+    if estimator.adjacency == Relation.ADD_REMOVE:  # of which b has one row fewer, where the guarantee has a blank one
         estimator.set_params(C=fitted.C_, delta=fitted.delta_)
+        if isinstance(estimator, AMPClassifier):
+            counts = fitted.class_prior_ is not None
+            estimator.set_params(noise=fitted.noise_, count_labels=counts)
+            if counts and output:
+                raise ValueError(
+                    "class_prior_ is a share of all rows, of which no table of this audit has a blank one: audit other "
+                    'outputs than the default one with adjacency="replace_one", or with count_labels=False.'
+                )
     known = {} if output else {"membership": _membership_score(fitted, a, b)}
     draw = partial(_fit_and_take, estimator, output or _released)
     return Trials(draw, a, b, known, fitted.guarantee_.delta)

@@ -351,7 +351,7 @@ class _PlannedRelease(Release):
             raise ValueError("To enter, there has to be a private step in the report on a fit to come: pass X to it.")
         _warn_of_no_total(plan)
         super().__init__(_as_it_reaches_them(plan.private), " + ".join(estimator for estimator, _ in planned))
-        self._left, self._lock = [(estimator, _priced(guarantee)) for estimator, guarantee in planned], Lock()
+        self._left, self._lock = [*planned], Lock()
         # An ensemble encodes labels by their set, which its total is given: what its members assume of labels holds.
         of_steps = {text for step in plan.steps if step.guarantee for text in step.guarantee.assumptions}
         self._assumed = frozenset(plan.private.assumptions) | (of_steps & {LABELS_ARE_PUBLIC})
@@ -369,11 +369,11 @@ class _PlannedRelease(Release):
         if guarantee.violation or current_rows() != self._rows or not self._assumed.issuperset(guarantee.assumptions):
             return None
         with self._lock:
-            try:
-                self._left.remove((estimator, _priced(guarantee)))
-            except ValueError:
-                return None
-        return self._entered_in
+            for planned in self._left:
+                if planned[0] == estimator and _covers(planned[1], guarantee):
+                    self._left.remove(planned)
+                    return self._entered_in
+        return None
 
 
 def _as_it_reaches_them(guarantee):
@@ -381,10 +381,19 @@ def _as_it_reaches_them(guarantee):
     return replace(guarantee, adjacency=guarantee.adjacency and replace(guarantee.adjacency, after=""))
 
 
+def _covers(planned, guarantee):
+    """Whether the total of a plan holds for a release, of which the projection may round less than others may."""
+    if _priced(planned) != _priced(guarantee):
+        return False
+    if planned.loss is None or guarantee.loss is None:
+        return planned.loss is guarantee.loss
+    return planned.loss.mu >= guarantee.loss.mu and replace(planned.loss, mu=guarantee.loss.mu) == guarantee.loss
+
+
 def _priced(guarantee):
-    """All that a total depends on."""
+    """All that a total depends on but the loss."""
     kind = guarantee.definition, guarantee.unit, _as_it_reaches_them(guarantee).adjacency, guarantee.given
-    return *kind, guarantee.epsilon, guarantee.delta, guarantee.loss
+    return *kind, guarantee.epsilon, guarantee.delta
 
 
 _ROWS = ContextVar("block of which rows releases see", default=None)

@@ -123,7 +123,7 @@ def laplace_profile(epsilon, *, scale, sensitivity=1.0):
     """
     if epsilon < 0:
         return _below_zero(epsilon, laplace_profile(-epsilon, scale=scale, sensitivity=sensitivity))
-    if not sensitivity or epsilon * scale >= 2 * sensitivity:  # far beyond the largest loss, sensitivity / scale
+    if not sensitivity or np.isinf(scale) or epsilon * scale >= 2 * sensitivity:  # twice the largest loss
         return 0.0
     # delta = 1 - e^((epsilon - sensitivity / scale) / 2). The two may nearly cancel, and delta be in their last bits.
     left = float(Fraction(float(epsilon)) - Fraction(float(sensitivity)) / Fraction(float(scale)))

@@ -380,9 +380,10 @@ class DPSGDClassifier(CallbackSupportMixin, PrivateClassifier):
             Labels: numbers, truth values or strings, no dates. Without `classes`, the guarantee holds given the set of
             those found here; truth values of a list are then the numbers 0 and 1, those of an array stay what they are.
         groups : array-like of shape (n_samples,) or None, default=None
-            Whose rows they are, where one person has several: a label for each row. Each person then counts as much as
-            one row, batches are samples of persons, whose number stands for that of rows, and the guarantee is for one
-            person with all of its rows, however many they are. None is for rows, and all that dask collections have.
+            Whose rows they are, where one person has several: a whole number or text for each row. Each person then
+            counts as much as one row, batches are samples of persons, whose number stands for that of rows, and the
+            guarantee is for one person with all of its rows, however many they are. None is for rows, and all that
+            dask collections have.
         **unsupported : dict
             Nothing; `sample_weight` is refused with the reason.
 

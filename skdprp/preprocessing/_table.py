@@ -250,6 +250,8 @@ class TableColumns(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         """Say what is wrong with a column that is there, by its name and type; None if nothing is."""
         kind = re.match(r"\w*", str(dtype))[0]  # what follows may be a list of categories
         holds = "numbers" if holds_numbers(dtype) else "text" if kind.lower() in ("str", "string") else None
+        if kind.startswith("complex"):
+            return f"{name}: type {kind}, of which nothing learns; make it two columns of numbers, or drop it"
         if name in self.numbers and holds != "numbers" and kind != "object":  # in which anything may be, numbers too
             return f"{name}: type {kind} where numbers should be; convert it, list its categories, or drop it"
         if name in self.categories:

@@ -30,7 +30,7 @@ from sklearn.utils import get_tags
 from .._adjacency import Unit
 from .._calibration import state
 from .._lazy import is_lazy
-from .._persons import are_missing, persons_of
+from .._persons import is_missing, persons_of
 from .._recording import PlanBlock
 from .._validation import (
     CURE_OF_LABELS,
@@ -106,7 +106,7 @@ class PublicFacts:
         y = y.toarray() if hasattr(y, "toarray") else y
         labels = without_values(np.asarray, without_values(of_one_type, y, name="y"), name="y")
         columns = labels.reshape(len(labels), -1).T
-        if any(without_values(are_missing, column, name="y") for column in columns):
+        if any(without_values(_has_missing, column, name="y") for column in columns):
             raise ValueError(f"y contains NaN: {CURE_OF_LABELS}")
         n_classes = tuple(len(without_values(np.unique, column, name="y")) for column in columns)
         return cls(_head(X), n_samples, len(columns), n_classes, len(labels) >= n_samples, labels=y)
@@ -351,6 +351,12 @@ def _facts_of_members(kind, facts):
 
 def _joined(path, name):
     return f"{path}__{name}" if path else name
+
+
+def _has_missing(labels):
+    if labels.dtype == object:
+        return any(map(is_missing, labels))
+    return labels.dtype.kind in "fmM" and bool((labels != labels).any())
 
 
 def takes_groups(step):

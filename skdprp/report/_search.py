@@ -64,6 +64,10 @@ _BY_PERSON = (
     "rows of one person, or their number, may move others between the folds of {}: set cv=GroupKFold({}, shuffle=True)"
 )
 _OTHER_GROUPS = "its fits ask for other groups than its splitter: a person may be in any of the folds"
+_NOT_ROUTED = (
+    "its fits got groups by the name of a step, and perhaps others than its splitter: let them ask for groups, by "
+    "sklearn.set_config(enable_metadata_routing=True) and set_fit_request(groups=True)"
+)
 _MIXED = "some steps are private for persons and others for rows: give groups to all of them"
 _POINT = "the name of a step has a point in it, as paths in a report do: rename it"
 _DIFFER = "; guarantees differ, all of them imply this one"
@@ -204,6 +208,8 @@ def _splitter(search, charges):
             raise NotKnown(_MIXED)
         steps = [step for _, step in all_steps(search.best_estimator_) if has_guarantee(step) and is_of_library(step)]
         asked_for = {_name_of(step.get_metadata_routing().fit) for step in steps}
+        if not asked_for - {None}:
+            raise NotKnown(_NOT_ROUTED)
         if asked_for - {None, _name_of(cv.get_metadata_routing().split)}:
             raise NotKnown(_OTHER_GROUPS)
     # Neighbours at a distance have their labels, and so the splits by labels, in common; a replaced row has a new one.

@@ -396,7 +396,7 @@ class DPSignRP(FlippedSignSketch):
         source = _SIGNS_OF_LAPLACE if scale == without_delta else source
         mechanism = f"Laplace flips, scale {printed_down(scale, 6)}"
         hidden = self._changes_hidden_by_laplace_flips(projection, scale)
-        loss = None if self.delta > 0 else self._loss_of_laplace_flips(n_bits)
+        loss = None if self.delta > 0 else self._loss_of_laplace_flips(projection.n_components)
         return self._stated({"flip_scale_": scale}, self.delta, mechanism, source, loss, hidden=hidden)
 
     def _calibrate_for_distant_rows(self, projection):
