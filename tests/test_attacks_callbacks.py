@@ -84,7 +84,6 @@ def callbacks_in(estimator):
 
 
 @HAS_CALLBACKS
-@pytest.mark.filterwarnings("ignore:lbfgs failed to converge:sklearn.exceptions.ConvergenceWarning")
 def test_no_pickle_of_a_search_has_what_callbacks_had_logged_before():
     """Clones keep callbacks: the pickle had the accuracy of a model without noise on all rows."""
     from sklearn.callback import ScoringMonitor

@@ -792,7 +792,9 @@ def test_what_was_fitted_on_rows_and_frozen_is_not_covered_by_a_sketch_before_it
         lambda fitted: StackingClassifier([("a", fitted)], cv="prefit"),
         lambda fitted: make_pipeline(SelectFromModel(fitted, prefit=True), LogisticRegression()),
         lambda fitted: GridSearchCV(make_pipeline(FrozenEstimator(fitted)), {}, cv=KFold(3)),
-        lambda fitted: BaggingClassifier(make_pipeline(FunctionTransformer(), FrozenEstimator(fitted)), 2),
+        lambda fitted: BaggingClassifier(
+            make_pipeline(FunctionTransformer(), FrozenEstimator(fitted)), 2, random_state=0
+        ),
     ],
     ids=range(5),
 )
@@ -803,7 +805,7 @@ def test_what_holds_an_estimator_that_was_fitted_before_is_not_covered_by_a_sket
     report = privacy_report(make_pipeline(noisy, holder(fitted)).fit(X12, Y12))
     assert report.total is None or report.total.epsilon > 8.0
     assert isinstance(inner, LogisticRegression) or report.private is None or report.private.epsilon > 8.0
-    again = privacy_report(make_pipeline(noisy, BaggingClassifier(clone(inner), 2)).fit(X12, Y12))
+    again = privacy_report(make_pipeline(noisy, BaggingClassifier(clone(inner), 2, random_state=0)).fit(X12, Y12))
     assert again.total.epsilon == 1.0  # nothing there is fitted before the sketch
 
 

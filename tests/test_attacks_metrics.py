@@ -127,7 +127,7 @@ def test_an_epsilon_beyond_the_reach_of_sampled_noise_is_not_stated(score, epsil
 
 
 @each_score
-def test_noise_errors_of_persons_are_those_of_draws(score):
+def test_noise_errors_of_persons_are_those_of_draws(score, seeded):
     rng = np.random.default_rng(0)
     y, persons = rng.integers(2, size=900).astype(float), rng.integers(300, size=900)
     guess = np.where(rng.uniform(size=900) < 0.8, y, 1 - y)

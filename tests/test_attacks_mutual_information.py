@@ -101,7 +101,7 @@ def tables_with(entry_a, entry_b, *, leaky):
 
 
 @pytest.mark.parametrize("leaky", [False, True])
-def test_optimal_attack_on_a_projection(leaky):
+def test_optimal_attack_on_a_projection(leaky, seeded):
     """The likelihood ratio of all the sketch guesses an entry as well as epsilon allows, not better.
 
     With the published calibration, and with a bound that is not true, the same attack succeeds.
@@ -118,7 +118,7 @@ def test_optimal_attack_on_a_projection(leaky):
 
 
 @pytest.mark.parametrize("broken", [False, True])
-def test_audit_of_additive_noise(broken, monkeypatch):
+def test_audit_of_additive_noise(broken, monkeypatch, seeded):
     """No threshold beats the entry's (epsilon, delta); with two thirds of the noise, one does."""
     model = MIDPRegressor(epsilon=0.2, mechanism="additive").fit([[1.0]], [1.0])
     epsilon = 2.5

@@ -67,7 +67,7 @@ from skdprp.testing._tape import same_tape, tape_of
 
 
 TRIALS = 100_000
-MISTAKE = 1e-7
+MISTAKE = 1e-10
 
 
 ATTACKS = ["linear", "discriminant"]

@@ -329,7 +329,7 @@ def test_a_search_behind_a_step_that_takes_groups_is_priced_as_it_is_fitted():
     "sketch",
     [
         DPOPORP(3),
-        DPRandomProjection(3, projection="very_sparse", adjacency="l2"),
+        DPRandomProjection(12, projection="very_sparse", adjacency="l2"),  # of 3 columns all may be zeros by chance
         DPSignRP(4, method="rr", projection="gaussian", min_norm=0.5, max_change=0.1, delta=1e-6),
         DPSignOPORP(8, output="packed"),
     ],

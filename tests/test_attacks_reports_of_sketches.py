@@ -818,7 +818,6 @@ def random_map(rng, depth):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_row_is_sketched_more_often_than_a_report_of_random_steps_says(sketched_by_value):
     """Compositions of compositions, of which about half have a sum: none of a thousand was an undercount."""
     rng, known = np.random.default_rng(0), 0

@@ -41,7 +41,7 @@ from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss, Soft
 from skdprp.mechanisms import published_product_noise_scale
 from skdprp.testing import reproducible_noise
 
-SURE = 1 - 1e-7
+SURE = 1 - 1e-10  # what is sound is accused less often than that
 PURE = PrivacyGuarantee(1.0, 0.0)
 
 
@@ -121,7 +121,7 @@ def test_half_a_laplace_scale_is_found_and_the_whole_is_not():
     rng = np.random.default_rng(0)
     for scale, broken in ((1.0, False), (0.5, True)):
         release = on_integers(functools.partial(rng.laplace, scale=scale))
-        result = audit_epsilon(release, 0.0, 1.0, n_trials=3000, confidence=SURE)
+        result = audit_epsilon(release, 0.0, 1.0, n_trials=4000, confidence=SURE)
         assert result.exceeds(PURE) == broken
         assert result.epsilon > 0.5
 
@@ -190,7 +190,7 @@ def test_noise_that_classes_share_is_found(shared, monkeypatch):
         )
     model = AMPClassifier(loss="huber_hinge", C=1e-4, fit_intercept=False, delta=1e-3)
     X = np.ones((6, 1))
-    result = audit_epsilon(model, (X, [0, 0, 1, 1, 2, 0]), (X, [0, 0, 1, 1, 2, 1]), n_trials=200, confidence=SURE)
+    result = audit_epsilon(model, (X, [0, 0, 1, 1, 2, 0]), (X, [0, 0, 1, 1, 2, 1]), n_trials=400, confidence=SURE)
     assert result.exceeds(PrivacyGuarantee(1.0, 1e-3)) == shared
 
 
@@ -445,7 +445,7 @@ def test_errors(release, options, error, message):
 
 
 RESULT = AuditResult(
-    1.82, 0.0, SURE, n_trials=2, n_tested=1000, distinguisher="<x>", accused="b", hits=930, false_alarms=120
+    1.82, 0.0, 1 - 1e-7, n_trials=2, n_tested=1000, distinguisher="<x>", accused="b", hits=930, false_alarms=120
 )
 
 

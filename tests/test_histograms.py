@@ -178,7 +178,7 @@ def test_bounds_clip_what_is_beyond(silenced_noise):
     assert release.quantile("age", 0.0) == 20 and 59 < release.quantile("age", 1.0) <= 60
 
 
-def test_quantiles_are_as_near_as_the_noise_says():
+def test_quantiles_are_as_near_as_the_noise_says(seeded):
     """In fifty releases none is off by more than seven standard deviations of the noise, in ranks; most are nearer."""
     rows, off = np.arange(20_000.0)[:, None] / 100, []
     for _ in range(50):

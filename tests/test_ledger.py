@@ -139,7 +139,7 @@ SHAPES = {
     "a vote": lambda: VotingClassifier([("a", MODEL), ("b", SKETCHED)]).fit(X, Y).predict(X),
     "a vote of two workers": lambda: VotingClassifier([("a", MODEL), ("b", SKETCHED)], n_jobs=2).fit(X, Y),
     "a stack": lambda: StackingClassifier([("a", MODEL)], RidgeClassifier(), cv=FOLDS).fit(X, Y),
-    "a bag": lambda: BaggingClassifier(CountedModel(), n_estimators=3, n_jobs=2).fit(X, Y),
+    "a bag": lambda: BaggingClassifier(CountedModel(), n_estimators=3, n_jobs=2, random_state=0).fit(X, Y),
     "one against the rest": lambda: OneVsRestClassifier(CountedModel(), n_jobs=2).fit(X, np.arange(24) % 3),
     "threads": lambda: Parallel(2, prefer="threads")(delayed(clone(MODEL).fit)(X, Y) for _ in range(4)),
     "functions of workers": lambda: Parallel(2)(delayed(fit_of_its_own)() for _ in range(4)),

@@ -38,7 +38,7 @@ def test_residual_of_the_published_calibration():
 
 
 @pytest.mark.parametrize("wide", [False, True])
-def test_projection_has_its_distribution(wide):
+def test_projection_has_its_distribution(wide, seeded):
     """Rows are independent normal vectors with the Gram matrix as covariance, by triangle and by blocks of S."""
     X, y = make_data(300, 3)
     X = np.hstack([X, np.zeros((300, 40))]) if wide else X
@@ -65,7 +65,7 @@ def test_no_bit_of_what_gets_no_noise_depends_on_an_entry(n_components):
     assert len(released) == 1
 
 
-def test_the_columns_of_a_projection_belong_together():
+def test_the_columns_of_a_projection_belong_together(seeded):
     """The rows of all columns, those that are computed by themselves too, have one Gram matrix as covariance."""
     X, y = make_data(60, 3)
     X[:, 0] += 0.5
@@ -76,7 +76,7 @@ def test_the_columns_of_a_projection_belong_together():
     assert np.allclose(normal.T @ normal / len(rows), np.eye(5), atol=6 * np.sqrt(2 / len(rows)))
 
 
-def test_additive_release_has_its_distribution():
+def test_additive_release_has_its_distribution(seeded):
     X, y = make_data()
     model = MIDPRegressor(mechanism="additive", max_abs=0.5)
     noisy, targets = model.sketch(X, y)
@@ -101,7 +101,7 @@ def test_fit_is_least_squares_on_the_sketch(mechanism):
 
 
 @pytest.mark.parametrize(("mechanism", "factor"), [("projection", 1), ("additive", 20_000)])
-def test_noise_acts_like_ridge(mechanism, factor):
+def test_noise_acts_like_ridge(mechanism, factor, seeded):
     """In the limit the coefficients are those of ridge regression; the intercept is not shrunk."""
     X, y = make_data(20_000)
     model = MIDPRegressor(mechanism=mechanism, n_components=4000, fit_intercept=True).fit(X, y + 5)

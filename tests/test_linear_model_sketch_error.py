@@ -78,7 +78,7 @@ def public_numbers(X, y):
     }
 
 
-def test_bound_of_additive_noise():
+def test_bound_of_additive_noise(seeded):
     """Twenty releases stay below a bound that fails in 1%; without its term for finite n it is what they come to."""
     X, y = make_data(40_000, noise=1.0)
     model = MIDPRegressor(mechanism="additive", epsilon=1.0)
@@ -94,7 +94,7 @@ def test_expected_error_needs_enough_rows():
         projection_expected_error(*make_data(20), n_components=5, scale=1.0)
 
 
-def test_projection_beats_additive_noise():
+def test_projection_beats_additive_noise(seeded):
     """Fewer rows need less noise: at n = 20,000 and 0.5 bits the projection has the smaller error."""
     X, y = make_data(20_000)
     additive, projection = (

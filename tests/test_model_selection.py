@@ -297,7 +297,7 @@ def test_a_clone_of_a_winner_does_not_take_labels_of_the_rows_for_a_list(model):
     assert list((listed if isinstance(listed, AMPClassifier) else listed[-1]).classes) == [0, 1, 2]
 
 
-def test_a_search_has_the_interface_of_scikit_learn(three_classes):
+def test_a_search_has_the_interface_of_scikit_learn(three_classes, seeded):
     X, y = three_classes
     names = np.array(["ham", "spam", "eggs"])[y]
     search = DPSearchCV(AMPClassifier(), [{"max_norm": [1.0]}, {"loss": ["log_loss"]}], epsilon=20.0, **SEARCHED)
@@ -377,7 +377,7 @@ def test_candidates_of_several_families_share_one_trial(binary):
     assert all(step.epsilon <= spent for step in private_steps(search.best_estimator_))
 
 
-def test_a_search_takes_what_its_first_step_takes(binary):
+def test_a_search_takes_what_its_first_step_takes(binary, seeded):
     X, y = binary
     fit = {"n_trials": 1, "epsilon": 5.0, "classes": [0, 1], "random_state": 0}
     model = make_pipeline(Normalizer(), AMPClassifier())

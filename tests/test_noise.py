@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 SIZE = 300_000
-FALSE_ALARM = 1e-6  # of each test of chance
+FALSE_ALARM = 1e-10  # of each test of chance, of which there are many in each run
 
 
 def gaussian(size=SIZE, scale=1.0):
@@ -71,8 +71,8 @@ def laplace_moment(order):
 
 @pytest.mark.parametrize(("draw", "moment"), [(gaussian, gaussian_moment), (laplace, laplace_moment)])
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
-def test_additive_noise_has_its_moments(draw, moment, order):
-    """A mean of so many powers is nearly normal; beyond six of its standard deviations, the chance is below 1e-7."""
+def test_additive_noise_has_its_moments(draw, moment, order, seeded):
+    """A mean of so many powers is nearly normal; its tails are not, which one value of the fourth powers makes up."""
     noise = draw(10**6)
     spread = np.sqrt((moment(2 * order) - moment(order) ** 2) / len(noise))
     assert abs((noise**order).mean() - moment(order)) < 6 * spread
@@ -302,7 +302,7 @@ def test_flips_of_one_call_are_independent():
     flips = _noise.flip(np.zeros(10**6, dtype=np.uint8), np.array([2**63 + 2**55], dtype=np.uint64))
     both = int((flips[1:] & flips[:-1]).sum())
     p = (0.5 + 2**-9) ** 2
-    assert abs(both - 10**6 * p) < 6 * np.sqrt(10**6 * p)
+    assert abs(both - 10**6 * p) < 8 * np.sqrt(10**6 * p)  # seven standard deviations, as neighbours share a flip
 
 
 def drawn_in_threads(n_threads):

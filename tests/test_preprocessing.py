@@ -166,7 +166,7 @@ def test_missing_and_infinite_values_are_refused(bad):
         PublicScaler((-1, 1)).fit(np.zeros((1, 2))).transform(X)
 
 
-def test_reports_count_it_as_data_independent():
+def test_reports_count_it_as_data_independent(seeded):
     """A private model on mixed units, which learns something, and whose whole Pipeline is covered."""
     rng = np.random.default_rng(0)
     n = 4000
@@ -427,7 +427,7 @@ def test_frames_need_dense_rows():
         PublicBinner((0, 1)).set_output(transform="pandas").fit_transform(TABLE)
 
 
-def test_a_private_linear_model_of_bins_is_a_private_additive_model():
+def test_a_private_linear_model_of_bins_is_a_private_additive_model(seeded):
     """It learns a curve that no line is near, under a total that is that of the model alone."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"age": rng.uniform(0, 120, 5000), "income": rng.uniform(0, 200_000, 5000)})

@@ -303,7 +303,7 @@ def test_columns_that_are_constant_have_a_range():
     assert np.isfinite(scaler.transform(X)).all() and (np.diff(scaler.bounds_) > 0).all()
 
 
-def test_a_range_far_from_the_noise_is_found():
+def test_a_range_far_from_the_noise_is_found(seeded):
     X = np.tile(np.arange(1990.0, 2020.0), 2000)[:, None]
     low, high = DPScaler(delta=1e-6).fit(X).bounds_[0]
     assert 1985 <= low <= 1995 and 2014 <= high <= 2030

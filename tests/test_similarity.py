@@ -259,7 +259,7 @@ FLIPS = [
 @pytest.mark.parametrize(
     ("epsilon", "n_repeats", "nonzero"), [(1.0, 1, 30), (6.0, 4, 30), (1000.0, 2, 9), (3.0, 1, 90)]
 )
-def test_bit_correlation_is_that_of_released_sketches(epsilon, n_repeats, nonzero, flips):
+def test_bit_correlation_is_that_of_released_sketches(epsilon, n_repeats, nonzero, flips, seeded):
     """Of two releases of rows whose nonzeros are normal, over draws of projections, rows and flips; bins are padded."""
     p, k, n, draws, size = 90, 16, 400, 40, 0.6
     rng = np.random.default_rng(0)
@@ -404,7 +404,7 @@ def test_neighbours_agree_with_scikit_learn_and_feed_its_estimators():
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
-def test_distances_of_neighbours_become_angles():
+def test_distances_of_neighbours_become_angles(seeded):
     """The sketches' own loss of a bit turns the distance found into an estimate of the angle."""
     rng = np.random.default_rng(0)
     u = rng.standard_normal(50)

@@ -270,7 +270,7 @@ def test_one_enormous_number_leaves_other_rows_as_they_are(epsilon):
     assert lengths.max() == pytest.approx(1) and lengths.min() > 0.01
 
 
-def test_without_noise_that_matters_the_nearest_are_those_of_the_projections(texts):
+def test_without_noise_that_matters_the_nearest_are_those_of_the_projections(texts, seeded):
     rows, queries, _ = texts
     sketch = DPOPORP(100, epsilon=100.0, max_change=1e-3, noise="laplace", random_state=0).fit(rows)
     found = SketchNeighbors(10).fit(sketch.transform(rows), sketch=sketch).kneighbors(queries, return_distance=False)
@@ -303,7 +303,7 @@ def test_bits_are_searched_better_than_by_counting_them_and_alike_packed_or_not(
     + [DPSignRP(64, output="packed", projection="very_sparse", random_state=0)],
     ids=repr,
 )
-def test_every_sketch_but_the_individual_ones_can_be_searched(sketch, tmp_path):
+def test_every_sketch_but_the_individual_ones_can_be_searched(sketch, tmp_path, seeded):
     """As fitted, from a file, as frames, and after the sketch was fitted again for other rows."""
     X = np.random.default_rng(0).uniform(1, 2, (30, 12))
     sketch = clone(sketch).fit(X)
@@ -359,7 +359,7 @@ def test_components_that_no_feature_reaches_do_not_count():
     assert (neighbors._rows.any(axis=0) == projection_matrix(sketch.projection_).any(axis=0)).all()
 
 
-def test_search_is_an_estimator_whose_graph_feeds_others():
+def test_search_is_an_estimator_whose_graph_feeds_others(seeded):
     X, y = load_digits(return_X_y=True)
     X = X / 16 - 0.5
     sketch = DPOPORP(64, epsilon=50.0, noise="laplace", random_state=0).fit(X)

@@ -86,7 +86,7 @@ def test_laplace_scale_is_exact():
 
 @pytest.mark.parametrize("estimator", [DPRandomProjection, DPOPORP])
 @pytest.mark.parametrize("noise", ["gaussian", "laplace"])
-def test_noise_has_the_printed_scale(estimator, noise):
+def test_noise_has_the_printed_scale(estimator, noise, seeded):
     """Released minus projected is noise of scale_: chi-square goodness of fit over 50 cells."""
     X = np.random.default_rng(0).normal(size=(20_000, 20))
     sketch = estimator(8, noise=noise, random_state=0).fit(X)

@@ -74,7 +74,7 @@ def test_individual_gaussian_noise_covers_the_realised_shift(monkeypatch, projec
     assert set(drawn) == {sketch.scale_}
 
 
-def test_individual_dp_is_not_dp():
+def test_individual_dp_is_not_dp(seeded):
     """A released sign that one row excludes is possible for its neighbour: no finite loss covers the pair."""
     sketch = iDPSignRP(1, epsilon=1.0, max_change=0.5, method="rr", random_state=0).fit(np.ones((1, 1)))
     sign = projection_matrix(sketch.projection_)[0, 0]

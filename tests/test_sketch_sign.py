@@ -265,7 +265,7 @@ def test_packed_bits_are_the_signs(sketch, k, silenced_noise):
 
 
 @wide
-def test_almost_empty_projections_are_valid():
+def test_almost_empty_projections_are_valid(seeded):
     """A very sparse projection with no nonzero entry, or with empty columns, releases fair coins and zeros."""
     X = np.ones((4000, 50))
     empty = DPRandomProjection(4, projection="very_sparse", density=1e-18, random_state=0).fit(X)
