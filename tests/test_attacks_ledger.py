@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,7 +122,7 @@ def test_a_task_that_was_begun_inside_of_an_entry_and_runs_after_it_is_entered()
 def test_a_ledger_that_is_opened_inside_of_an_entry_sees_what_follows():
     """The entry was made before: in another ledger, or in none."""
     done = []
-    with entry(PURE), PrivacyLedger() as ledger:
+    with entry(replace(PURE, epsilon=9.0, delta=0.01)), PrivacyLedger() as ledger:
         with contextlib.suppress(*REFUSALS):
             AMPClassifier(epsilon=9.0, classes=[0, 1]).fit(X12_4, Y12)
             done.append(1)

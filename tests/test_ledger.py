@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from dataclasses import replace
 from enum import Enum
 from functools import partial
@@ -485,7 +486,7 @@ def test_a_plan_that_is_not_known_is_not_entered():
 
 def test_a_plan_in_an_entry_belongs_to_that():
     model, plan = planned()
-    with PrivacyLedger() as ledger, entry(PURE, "outer"):
+    with PrivacyLedger() as ledger, entry(plan.private, "outer"):
         planned_within(plan, model)
     assert [released.estimator for released in ledger.entries] == ["outer"]
 
@@ -1384,3 +1385,32 @@ def test_a_plan_without_a_total_warns_where_it_is_entered_or_checked():
             entry(plan)
         with pytest.warns(PrivacyWarning, match="standardscaler learns from the rows"):
             ledger.check(plan)
+
+
+@pytest.mark.parametrize(
+    ("stated", "warns"),
+    [((0.01, 1e-6), True), ((1.0, 1e-9), True), ((1.0, 1e-6), False), ((0.9, 0.2), False), ((5.0, 0.0), True)],
+)
+def test_an_entry_that_states_less_than_what_is_released_in_it_warns(stated, warns, binary):
+    """A limit of 1 let three fits of epsilon 5 pass within an entry of 0.01, without a word."""
+    guarantee = PrivacyGuarantee(*stated, adjacency=Adjacency("replace_one"))
+    model = AMPClassifier(epsilon=1.0, delta=1e-6, noise="gaussian", classes=[0, 1])
+    with PrivacyLedger() as ledger, warnings.catch_warnings(record=True) as caught, entry(guarantee):
+        warnings.simplefilter("always")
+        model.fit(*binary)
+    assert len(caught) == warns and len(ledger.entries) == 1
+    assert all("has to cover all that is released in it" in str(one.message) for one in caught)
+
+
+def test_a_ledger_that_is_not_to_be_created_is_refused_where_there_is_none(tmp_path, binary):
+    path = tmp_path / "people.jsonl"
+    with pytest.raises(LedgerError, match="There is no ledger"), PrivacyLedger(path, create=False):
+        pytest.fail("it was opened")
+    assert not path.exists()
+    with PrivacyLedger(path) as ledger:
+        AMPClassifier(classes=[0, 1]).fit(*binary)
+    with PrivacyLedger(path, create=False) as ledger:
+        AMPClassifier(classes=[0, 1]).fit(*binary)
+    assert len(ledger.entries) == 2
+    with pytest.raises(ValueError, match="give its path"):
+        PrivacyLedger(create=False)

@@ -29,10 +29,10 @@ from .._recording import (
     process_itself,
 )
 from .._validation import warn_at_caller
-from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, PrivacyGuarantee, PrivacyWarning
+from ..guarantee import LABELS_ARE_PUBLIC, Adjacency, Definition, PrivacyGuarantee, PrivacyWarning
 from ._journal import Journal, LedgerError, begin, existing, is_interrupted
 from ._limit import LIMIT_FOR_SKETCHES, Limit
-from ._totals import USUAL_DIVISION, Entry, PlannedEntry, totals
+from ._totals import USUAL_DIVISION, Entry, PlannedEntry, same_neighbours, totals
 
 _ONE_BLOCK = (
     "A ledger without a file is for one block of the process that made it. A second block, or that of a worker, would "
@@ -189,7 +189,8 @@ def entry(guarantee, estimator="release"):
     Warns
     -----
     PrivacyWarning
-        If the plan has no total: a ledger counts its private steps, and nothing that others learn from the rows.
+        If the plan has no total: a ledger counts its private steps, and nothing that others learn from the rows. Or if
+        an estimator inside releases more than the guarantee states.
 
     Examples
     --------
@@ -220,7 +221,7 @@ def entry(guarantee, estimator="release"):
     [('DPBinner + AMPClassifier', (1.0, 0.0001)-DP, one row replaced)]
     """
     if isinstance(guarantee, PrivacyGuarantee) or not hasattr(guarantee, "steps"):
-        return Release(guarantee, estimator, absorbs=True)
+        return _StatedRelease(guarantee, estimator, absorbs=True)
     return _PlannedRelease(guarantee)
 
 
@@ -307,6 +308,23 @@ class Release(EntryBlock):
             _unless_closed(identity, books[identity].check, new)
         for identity, new in todo:
             _unless_closed(identity, books[identity].append, new)
+
+
+class _StatedRelease(Release):
+    """An entry of a guarantee that a user states, for all that is released inside."""
+
+    def takes(self, estimator, guarantee, frame):
+        """Return the journals of this entry, with a warning where it states less than a release inside."""
+        stated = self._guarantee
+        if same_neighbours(guarantee, stated) and guarantee.definition is Definition.DP:
+            is_less = guarantee.epsilon > stated.epsilon or guarantee.delta > stated.delta
+            if is_less and guarantee.profile(stated.epsilon) > stated.delta:
+                warn_at_caller(
+                    f"{estimator} is {guarantee!r}, and the entry around it {stated!r}: an entry has to cover all that "
+                    "is released in it. Ignore this where the rows inside are a random part of all.",
+                    PrivacyWarning,
+                )
+        return super().takes(estimator, guarantee, frame)
 
 
 class ReleaseOfTrials(Release):
@@ -464,6 +482,8 @@ class PrivacyLedger:
     path : str, path or None, default=None
         File of JSON lines, which is continued if it exists: one for each data set, for as long as anything is released
         of it. None keeps the entries of one block, and cannot be opened again.
+    create : bool, default=True
+        Whether to begin a file that is not there. False refuses it: a wrong path would be a ledger without a limit.
 
     Attributes
     ----------
@@ -473,7 +493,7 @@ class PrivacyLedger:
     Raises
     ------
     LedgerError
-        If the file is no ledger, or damaged: nothing is changed, and nothing released.
+        If the file is no ledger, damaged, or not there and not to be made: nothing is changed, and nothing released.
     NotImplementedError
         On Windows, whose files have other locks.
 
@@ -501,7 +521,10 @@ class PrivacyLedger:
     guarantee   (0.17946, 3e-06)-DP, one row replaced...
     """
 
-    def __init__(self, path=None):
+    def __init__(self, path=None, *, create=True):
+        if path is None and not create:
+            raise ValueError("create=False is for a file: give its path.")
+        self._create = create
         self.path = None if path is None else os.path.realpath(os.fsdecode(path))  # wherever it is opened again
         self._open, self._identity, self._name = ExitStack(), None, None
         self._maker = process_itself(os.getpid())
@@ -522,6 +545,8 @@ class PrivacyLedger:
                 os.close(descriptor)
                 path = os.path.realpath(path)
                 stack.push(partial(self._keep, path, os.getpid(), n_forks()))
+            elif not self._create and not os.path.exists(path):
+                raise LedgerError(f"There is no ledger {path}: PrivacyLedger(path) begins one, and set its limit.")
             identity = begin(path)
             _Book(identity).read()  # a file that is no ledger is refused before anything is released
             self._identity, self._kept = identity, None
