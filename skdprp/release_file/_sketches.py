@@ -152,8 +152,9 @@ def load_release(path, *, max_projection_size=2**26):
     -----
     The checksum finds damage, not forgery: anybody who can write the file can write its checksum.
 
-    Later versions read a file if they have the same format and compute the same guarantee and the same noise from its
-    parameters, and if numpy draws the same projection from its seed. Otherwise they refuse it, and say what differs.
+    A file is read if its format is that of this version, if this version computes the same guarantee and the same noise
+    from its parameters, and if numpy draws the same projection from its seed. Otherwise it is refused, and the error
+    says what differs. The version that wrote the file is not compared.
 
     Examples
     --------
