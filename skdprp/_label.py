@@ -209,7 +209,7 @@ def _hidden(guarantee):
         return ""
     right = "the best guess is right in at most 75 of 100 cases"
     if guarantee.hides == 0:
-        return f"no change that we know of so well that {right}"
+        return "nothing for sure: the best guess may be right in more than 75 of 100 cases, however small a change is"
     adjacency = guarantee.adjacency
     change = neighbours_in_short(adjacency.relation, f"at most {printed_down(guarantee.hides)}")
     if guarantee.hides == math.inf:

@@ -115,7 +115,7 @@ class Definition(StrEnum):
     DP = "DP"
     """Differential privacy."""
     INDIVIDUAL_DP = "individual DP"
-    """Individual differential privacy of the released data set: no differential privacy, and it does not compose."""
+    """Individual differential privacy of the released data set: no differential privacy. No total of it is stated."""
     MI_DP = "MI-DP (bits)"
     """A bound in bits on the mutual information between one entry and the release, given all else."""
     CLAIMED_DP = "DP as claimed, not as proved"
@@ -221,11 +221,12 @@ class PrivacyGuarantee:
     definition : Definition or str, default=Definition.DP
         What kind of privacy. Guarantees of different definitions never compose.
     unit : str, default="one row"
-        What is protected: "one row" (or "row"), or "one person (all of its rows)" (or "person") where a fit was given
-        `groups`. A replaced person covers a row of it that is replaced, see :func:`compose`. Any other text, such as
-        "one household", is a unit of its own.
+        Whose data are protected: "one row" (or "row"), or "one person (all of its rows)" (or "person") where a fit was
+        given `groups`. It does not say how much of them: the unit of a sketch is "one row", too, and `adjacency` says
+        that only a bounded change of the row is hidden. A program has to look at both. A replaced person covers a row
+        of it that is replaced, see :func:`compose`. Any other text, such as "one household", is a unit of its own.
     adjacency : Adjacency or None, default=None
-        Which pairs of inputs cannot be told apart.
+        Which pairs of inputs cannot be told apart: with `unit`, what is hidden.
     per : {"fit", "transform"} or None, default=None
         At which call it happens anew, and costs privacy anew: each fit of a private model, each transform of a sketch.
         None if nobody said so, and for a total.
@@ -608,7 +609,7 @@ def compose(*guarantees, delta=None, disjoint=False):
     TypeError
         If something is no guarantee.
     ValueError
-        If the guarantees have different definitions or units, are of a definition that does not compose (individual
+        If the guarantees have different definitions or units, are of a definition without totals (individual
         DP, claims that are not proved), or have no neighbours in common; if there are none; or if `delta` is no
         probability.
 

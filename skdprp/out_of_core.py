@@ -40,8 +40,9 @@ def transform_chunks(sketch, chunks, *, out=None, n_jobs=None, verbose=False):
     ------
     ValueError
         If the sketch refuses a chunk, there are no chunks, `chunks` is one table, or `out` has another shape or dtype
-        than the sketches. The rows before, whose number a note on the error tells, are then in `out`: go on after them,
-        for a second sketch of a row is a second release of it.
+        than the sketches. If `out` was given, the rows before are then in it, and a note on the error tells their
+        number: go on after them, for a second sketch of a row is a second release of it. Without `out`, the sketches of
+        the rows before are lost.
 
     Examples
     --------

@@ -1023,7 +1023,7 @@ CONTROLLED_ELSEWHERE = {
     DPPCA: "DPMoments",
     DPBinner: "DPHistograms",
     DPScaler: "DPHistograms",
-    DPSearchCV: "the models that it fits",
+    DPSearchCV: "tests/test_model_selection.py, by scores without noise and by trials with that of a single fit",
 }
 
 

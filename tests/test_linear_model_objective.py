@@ -149,7 +149,7 @@ def test_amp_with_a_count_of_labels_meets_its_guarantee(noise, adjacency, binary
         assert (profile(1.0, scale=share * model.scale_, **sizes) <= model.delta_) == holds
     assert model.guarantee_.profile(1.0) <= model.delta_
     assert "count of labels, scale" in model.guarantee_.mechanism
-    assert model.guarantee_.released.startswith("coef_, intercept_, class_prior_ (where labels are counted)")
+    assert model.guarantee_.released.startswith("coef_, intercept_, class_prior_ (None unless labels are counted)")
 
 
 @pytest.mark.parametrize("loss", ["log_loss", "capped_log_loss"])

@@ -97,11 +97,11 @@ def test_signs_that_no_change_can_flip_are_released(method):
 
 @pytest.mark.parametrize("method", ["gaussian", "rr"])
 def test_individual_guarantee_prints_under_its_own_name(method):
-    """The guarantee names individual DP, held parameters, and says that it is not DP and does not compose."""
+    """The guarantee names individual DP, held parameters, and says that it is not DP and has no total."""
     guarantee = iDPSignRP(2, method=method).fit(np.ones((1, 3))).guarantee_
     assert guarantee.definition == "individual DP"
     assert repr(guarantee).endswith("-individual DP per transform, l1 change of 1.0")
-    for phrase in ("held fixed", "not differential privacy", "does not compose"):
+    for phrase in ("held fixed", "not differential privacy", "no total with other releases is stated"):
         assert phrase in " ".join(str(guarantee).split())
 
 

@@ -195,7 +195,7 @@ class AMPClassifier(PrivateLinearClassifier):
     (10.0, 3.1e-07)-DP, one row replaced
     """
 
-    _weights = "coef_, intercept_, class_prior_ (where labels are counted)"
+    _weights = "coef_, intercept_, class_prior_ (None unless labels are counted)"
 
     _parameter_constraints: dict = {
         **CLASSIFIER_CONSTRAINTS,

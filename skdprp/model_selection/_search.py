@@ -136,7 +136,8 @@ class _Candidate:
             reasons = "; ".join(report.not_covered) or "a search is for models of rows"
             raise ValueError(f"A trial has to be private from end to end: {reasons}.")
         if total.epsilon > epsilon or total.delta > delta:
-            raise ValueError(f"No noise of a candidate guarantees {(epsilon, delta)}: it has {total!r}.")
+            cure = " That epsilon is too large: lower the epsilon of the search." * (total.epsilon == float("inf"))
+            raise ValueError(f"No noise of a candidate guarantees {(epsilon, delta)}: it has {total!r}.{cure}")
         estimator = self.budget.set_targets(self.estimator, shared, delta)
         return replace(self, ratio=shared / epsilon, estimator=estimator, guarantees=guarantees, total=total)
 
@@ -572,9 +573,9 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             per="fit",
             given=" and ".join(dict.fromkeys(given)),
             released="best_estimator_, best_params_ and best_score_",
-            mechanism=f"best of a secret number of trials of {len(candidates)} candidates, Poisson of mean "
-            f"{self.n_trials} given that it is not 0; each ({trial_epsilon}, {trial_delta})-DP, its score with "
-            f"Gaussian noise, scale {printed_down(score.scale, 6)}",
+            mechanism=f"best of a secret number of trials of {len(candidates)} candidate{'s' * (len(candidates) > 1)}, "
+            f"Poisson of mean {self.n_trials} given that it is not 0; each ({trial_epsilon}, {trial_delta})-DP; "
+            f"Gaussian noise, scale {printed_down(score.scale, 6)}, on the sum of its scores of rows, each from 0 to 1",
             assumptions=(
                 *assumed,
                 "candidates, bounds and random_state were not chosen by looking at the rows",

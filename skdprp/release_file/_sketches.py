@@ -88,8 +88,9 @@ def save_release(path, sketches, estimator, *, description=""):
     number of features and their names are the only things in it that come from the data; what audits have shown, by
     :meth:`skdprp.audit.AuditResult.attach_to`, comes from the rows that they were run on. Nothing is pickled.
 
-    Queries must be scaled as the rows were before they reached the sketch: the file does not know how, and the
-    description can say it.
+    Queries must be prepared as the rows were before they reached the sketch: the file does not know how, and the
+    description can say it. Names of features are those of the rows that reached the sketch. Behind a step that hands on
+    an array there are none: call `set_output(transform="pandas")` of this step to keep them.
 
     Examples
     --------
@@ -150,6 +151,10 @@ def load_release(path, *, max_projection_size=2**26):
     Notes
     -----
     The checksum finds damage, not forgery: anybody who can write the file can write its checksum.
+
+    A file is read if its format is that of this version, if this version computes the same guarantee and the same noise
+    from its parameters, and if numpy draws the same projection from its seed. Otherwise it is refused, and the error
+    says what differs. The version that wrote the file is not compared.
 
     Examples
     --------

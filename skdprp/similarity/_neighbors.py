@@ -83,9 +83,9 @@ def _largest_products(rows, queries, n_neighbors):
 class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     """Find the released rows nearest to plain queries, like :class:`sklearn.neighbors.NearestNeighbors`.
 
-    A query that is the searcher's own needs no noise. It is compared with what the released numbers or bits say of the
-    rows' projections: their posterior means, given how the noise is distributed and how each component is, which the
-    released rows tell. Searching costs no privacy.
+    A plain query is a row itself, and no sketch: one that is the searcher's own needs no noise. It is compared with
+    what the released numbers or bits say of the rows' projections: their posterior means, given how the noise is
+    distributed and how each component is, which the released rows tell. Searching costs no privacy.
 
     Parameters
     ----------
@@ -106,6 +106,7 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     See Also
     --------
     HammingNeighbors : Where the queries are sign sketches themselves.
+    cosines, squared_distances : Where the queries are sketches of numbers themselves.
     skdprp.load_release : Reads what `fit` takes.
 
     Notes
@@ -132,6 +133,10 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
     taken, 1 minus the inner product of the projection over its norm and these numbers, all made so much smaller that no
     row is longer than 1. That is a score to rank by, and no estimate of the rows' own cosine: see :func:`cosines` for
     that. A query of zeros has the distance 1 to all rows.
+
+    Never pass sketches as queries: they would be projected once more. Bits are recognised and refused. Numbers cannot
+    be told from plain rows if the sketch has as many components as features, and find nothing. To search the released
+    rows among each other, for duplicates for instance, call `kneighbors` without queries.
 
     It takes 4 bytes for each released component, and about 5 during `fit`. Time grows with queries times rows times
     components.

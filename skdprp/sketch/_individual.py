@@ -20,7 +20,7 @@ class iDPSignRP(SignSketch):
 
     Signs that no neighbour of the row can change are released as they are. Which ones these are depends on the row, so
     that the release protects a data set given in advance, with the noise held as it is for that data set, and nothing
-    more. It does not compose.
+    more. The library states no total of several such releases: even one may reveal a row.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ class iDPSignRP(SignSketch):
             assumptions=(
                 "individual DP of the released data set, noise parameters held fixed",
                 "not differential privacy",
-                "does not compose",
+                "no total with other releases is stated",
             ),
         )
         return Calibration(guarantee, fitted)
