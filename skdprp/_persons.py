@@ -76,17 +76,10 @@ def persons_of(groups, n_rows):
 def persons_in_parts(parts):
     """Find the persons that all rows belong to, which come in parts; return the weights of the rows of each, too."""
     labels = [without_values(_labels, part, name="groups") for part in parts]
-    check_one_kind(labels)
+    if len({type(part[0]) for part in labels if part}) > 1:
+        raise ValueError(_MIXED)
     persons = _persons([label for part in labels for label in part])
     return persons, np.split(persons.weights, np.cumsum([len(part) for part in labels])[:-1])
-
-
-def check_one_kind(parts):
-    """Refuse parts of which some have text for labels, and others numbers; return those kinds."""
-    kinds = {type(part[0]) for part in parts if part}
-    if len(kinds) > 1:
-        raise ValueError(_MIXED)
-    return kinds
 
 
 def _persons(labels):

@@ -434,8 +434,10 @@ def _check_kinds(cells, others, name, other_name):
 
 
 def _kind_of(type_of_cell):
-    if issubclass(type_of_cell, str | bytes):
+    if issubclass(type_of_cell, str):
         return "text"
+    if issubclass(type_of_cell, bytes):
+        return "bytes"
     return "numbers" if issubclass(type_of_cell, Real | Decimal | np.bool_) else ""
 
 

@@ -441,10 +441,10 @@ def test_profile_plot_of_pure_and_of_tiny_delta():
     assert ax.get_ylim()[0] == 1e-20
 
 
-def test_profile_of_no_guarantee_needs_epsilons():
-    nothing = PrivacyGuarantee(np.inf, 0.0)
-    with pytest.raises(ValueError, match="epsilons must be positive finite"):
-        PrivacyProfileDisplay.from_guarantee(nothing)
+@pytest.mark.parametrize("guarantee", [PrivacyGuarantee(np.inf, 0.0), PrivacyGuarantee(0.0, 0.1)])
+def test_profile_of_an_epsilon_that_is_no_scale_needs_epsilons(guarantee):
+    with pytest.raises(ValueError, match="Say at which epsilons to draw"):
+        PrivacyProfileDisplay.from_guarantee(guarantee)
 
 
 def test_other_definitions_have_no_profile():

@@ -450,6 +450,7 @@ def test_labels_of_text_and_missing_ones_are_compared_as_they_are(seeded):
     [
         lambda: dp_accuracy_score(np.array(["a", "b"]), [0, 1]),
         lambda: dp_accuracy_score([True, False], pd.Series(["a", "b"])),
+        lambda: dp_accuracy_score([b"a", b"b"], ["a", "b"]),
         lambda: dp_confusion_matrix(["a", "b"], ["a", "b"], labels=[0, 1]),
         lambda: dp_confusion_matrix([0, 1], ["a", "b"], labels=[0, 1]),
         lambda: dp_roc_auc_score(["a", "b"], [0.5, 0.5], pos_label=1),

@@ -94,10 +94,12 @@ class PrivacyProfileDisplay:
         Raises
         ------
         ValueError
-            If `epsilons` is None and the guarantee's is infinite, an epsilon is not positive, or the guarantee is none
-            of differential privacy.
+            If `epsilons` is None and the guarantee's is 0 or infinite, an epsilon is not positive, or the guarantee is
+            none of differential privacy.
         """
         if epsilons is None:
+            if not 0 < guarantee.epsilon < np.inf:
+                raise ValueError(f"Say at which epsilons to draw {guarantee!r}: epsilons=[...].")
             epsilons = guarantee.epsilon * np.append(1.0, np.geomspace(0.05, 3.0, 240))
         epsilons = increasing(epsilons)
         return cls(

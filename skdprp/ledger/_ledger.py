@@ -316,7 +316,8 @@ class _StatedRelease(Release):
     def takes(self, estimator, guarantee, frame):
         """Return the journals of this entry, with a warning where it states less than a release inside."""
         stated = self._guarantee
-        if same_neighbours(guarantee, stated) and guarantee.definition is Definition.DP:
+        are_known = isinstance(stated, PrivacyGuarantee) and isinstance(guarantee, PrivacyGuarantee)
+        if are_known and same_neighbours(guarantee, stated) and guarantee.definition is Definition.DP:
             is_less = guarantee.epsilon > stated.epsilon or guarantee.delta > stated.delta
             if is_less and guarantee.profile(stated.epsilon) > stated.delta:
                 warn_at_caller(

@@ -59,8 +59,9 @@ def _with_one_zero(labels):
 
 
 def _of_list(public_classes):
+    has_text = isinstance(public_classes, list | tuple) and any(isinstance(one, str) for one in public_classes)
     try:
-        return checked_labels(column_or_1d(of_one_type(public_classes)))
+        return checked_labels(column_or_1d(of_one_type(public_classes) if has_text else public_classes))
     except ValueError as error:
         raise ValueError(f"`classes`: {error}") from None
 
