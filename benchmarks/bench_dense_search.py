@@ -1,10 +1,11 @@
-"""Recall of a search in sketches of dense rows, and what somebody who has a plain row learns from its sketch.
+"""Recall of a search in sketches of dense rows or of answers, and what a plain row tells of which sketch is its own.
 
 Run ``python benchmarks/bench_dense_search.py``. The rows are digits, 64 pixels between -1/2 and 1/2, of which 1497 are
 released and 300 are queries; or with ``--rows housing`` eight numbers of each of the districts in the gallery's sample,
 or with ``--rows mnist --data DIR`` the 784 pixels of MNIST, also between -1/2 and 1/2. Each sketch has
-``max_change=1``, which hides one pixel or number. A released row counts as found if its cosine with the query is at
-least that of the tenth nearest.
+``max_change=1``, which hides one pixel or number. With ``--rows answers --data DIR`` the rows are the first 5300 of
+a9a, up to 14 answers of a person, each of which is a 1 in one of 123 columns, and ``max_change=2`` hides one answer. A
+released row counts as found if its cosine with the query is at least that of the tenth nearest.
 
 An attacker has the plain rows. *Own sketch nearest* is the share of released rows of which the nearest sketch, by
 ``SketchNeighbors``, is their own. *Membership* is the area under the curve of that attacker's guess which of 300
@@ -19,7 +20,7 @@ from pathlib import Path
 import measure  # pins the threads, so before numpy
 import numpy as np
 import pandas as pd
-from problems import HOUSING_BOUNDS, PRICES, add_data, read_digits
+from problems import HOUSING_BOUNDS, PRICES, add_data, read_adult, read_digits
 from scipy.optimize import brentq
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
@@ -40,6 +41,11 @@ def digits():
 def mnist(folder):
     """More pixels, between -1/2 and 1/2."""
     return np.concatenate(read_digits(folder)[:2]) - 0.5
+
+
+def answers(folder):
+    """A 1 in the column of each answer."""
+    return read_adult(folder)[0][:5300].toarray()
 
 
 def housing():
@@ -102,7 +108,7 @@ def measured(sketch, rows, queries, exact):
 def main():
     """Print a table of recalls and attacks."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", choices=["digits", "housing", "mnist"], default="digits")
+    parser.add_argument("--rows", choices=["digits", "housing", "mnist", "answers"], default="digits")
     add_data(parser)
     parser.add_argument("--components", type=int, nargs="+", default=[64])
     given = parser.add_mutually_exclusive_group()
@@ -110,9 +116,13 @@ def main():
     given.add_argument("--guess", type=float, nargs="+", help="best guesses instead, each by an epsilon of its own")
     parser.add_argument("--draws", type=int, default=10)
     options = parser.parse_args()
-    if options.rows == "mnist" and options.data is None:
-        parser.error("--rows mnist goes with --data")
-    X = {"digits": digits, "housing": housing, "mnist": partial(mnist, options.data)}[options.rows]()
+    of_files = {"mnist": partial(mnist, options.data), "answers": partial(answers, options.data)}
+    if options.rows in of_files and options.data is None:
+        parser.error(f"--rows {options.rows} goes with --data")
+    X, max_change = (
+        ({"digits": digits, "housing": housing} | of_files)[options.rows](),
+        1.0 + (options.rows == "answers"),
+    )
     X = X[np.random.default_rng(0).permutation(len(X))]
     queries, rows = X[:N_QUERIES], X[N_QUERIES:]
     exact = normalize(queries) @ normalize(rows).T
@@ -126,7 +136,8 @@ def main():
     row = measure.table("released", "components", "epsilon", *columns)
     for n_components in options.components:
         for name, epsilon in settings:
-            sketch = [SKETCHES[name](n_components, epsilon=epsilon, random_state=i) for i in range(options.draws)]
+            known = {"epsilon": epsilon, "max_change": max_change}
+            sketch = [SKETCHES[name](n_components, random_state=i, **known) for i in range(options.draws)]
             of_draws = np.array([measured(each, rows, queries, exact) for each in sketch])
             error = np.nanmax(of_draws.std(axis=0, ddof=1)) / options.draws**0.5
             of_one_change = sketch[0].guarantee_.guess_probability, sketch[0].guarantee_.hides

@@ -260,14 +260,14 @@ def add_moments(*moments, disjoint=False):
     """
     if others := {type(one).__name__ for one in moments if not isinstance(one, Moments)}:
         raise TypeError(f"Moments are added, such as DPMoments().fit(X).moments_, not {', '.join(sorted(others))}.")
-    if len(set(map(id, moments))) < len(moments):
-        raise ValueError("The same moments are added twice: their noise is one draw, and adds up to twice as much.")
     if len({one.columns for one in moments}) != 1:
         raise ValueError("Moments are added of tables with the same columns and bounds, of at least one.")
     if not all(type(one.noise) is GaussianNoise for one in moments):
         raise ValueError('Projections are not added: choose mechanism="moments".')
     if len({one.guarantee.unit for one in moments}) != 1:
         raise ValueError("Moments of rows are not added to those of persons, in which each person counts once.")
+    if len(set(map(id, moments))) < len(moments):
+        raise ValueError("The same moments are added twice: their noise is one draw, and adds up to twice as much.")
     return Moments(
         values=sum(one.values for one in moments),
         noise=GaussianNoise(float(np.sqrt(sum(one.noise.scale**2 for one in moments)))),

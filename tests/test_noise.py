@@ -1,9 +1,11 @@
 """Private randomness: its distribution, and that it is never shared."""
 
 import inspect
+import io
 import multiprocessing
 import os
 import pickle
+import random
 import threading
 from functools import partial
 
@@ -14,6 +16,7 @@ import pytest
 from scipy import stats
 from scipy.special import factorial, factorial2
 from sklearn.base import clone
+from sklearn.utils import check_random_state
 
 from skdprp import (
     DPOPORP,
@@ -253,6 +256,39 @@ def test_noise_at_the_end_of_its_scales(scale):
         steps = released / _noise._grid(scale)
         assert np.isfinite(released).all() and (steps == np.rint(steps)).all()
         assert len(np.unique(released[-5:])) > 1  # two of five share a point of the grid once in some hundred times
+
+
+def added(add, size, **options):
+    values = np.zeros(size)
+    add(values, 1.0, **options)
+    return values
+
+
+DRAWS = {
+    "gaussian": lambda: added(_noise.add_gaussian, 9),
+    "many gaussian": lambda: added(_noise.add_gaussian, 9 * _noise._FEW),
+    "laplace": lambda: added(_noise.add_laplace, 9),
+    "gaussian that is not released": lambda: _noise.draw_gaussian((3, 3), 1.0),
+    "spherical": lambda: added(_noise.add_spherical, 9, shape=9, power=1),
+    "flips": lambda: _noise.flip(np.zeros(9, dtype=np.uint16), np.array([2**63], dtype=np.uint64)),
+    "batches": lambda: _noise.poisson_sample(9, 0.5),
+    "numbers of trials": lambda: _noise.poisson_above_zero(3.0),
+    "indices": lambda: _noise.uniform_index(3),
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_all_draws_are_of_the_operating_system_and_of_nothing_else(draw, monkeypatch):
+    """The same entropy makes the same draws, and no other generator moves."""
+    others = [check_random_state(None).get_state, random.getstate]  # that all functions share
+    states, entropy, drawn = [state() for state in others], np.random.default_rng(0).bytes(2**20), []
+    for _ in range(2):
+        stream = io.BytesIO(entropy)
+        monkeypatch.setattr(os, "urandom", stream.read)
+        drawn.append(draw())
+        assert stream.tell() > 0
+    np.testing.assert_equal(*drawn)
+    np.testing.assert_equal([state() for state in others], states)
 
 
 def test_values_too_large_for_their_grid_are_refused():
