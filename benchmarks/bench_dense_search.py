@@ -119,10 +119,8 @@ def main():
     of_files = {"mnist": partial(mnist, options.data), "answers": partial(answers, options.data)}
     if options.rows in of_files and options.data is None:
         parser.error(f"--rows {options.rows} goes with --data")
-    X, max_change = (
-        ({"digits": digits, "housing": housing} | of_files)[options.rows](),
-        1.0 + (options.rows == "answers"),
-    )
+    max_change = 2.0 if options.rows == "answers" else 1.0
+    X = ({"digits": digits, "housing": housing} | of_files)[options.rows]()
     X = X[np.random.default_rng(0).permutation(len(X))]
     queries, rows = X[:N_QUERIES], X[N_QUERIES:]
     exact = normalize(queries) @ normalize(rows).T

@@ -15,7 +15,7 @@ factor exp(2^-31), `SAMPLING_LOSS`; beyond, all probabilities together are under
 
 Most roundings of Gaussian noise are known from the first 16 bits of a word, which say between which two numbers N lies:
 both ends round to the same value. Where they do not, the other bits of the word are drawn, and N is computed. What is
-released is what the whole word would have given.
+released is what the whole word would have given. Of few values whole words are drawn at once.
 """
 
 import os

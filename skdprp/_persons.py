@@ -76,44 +76,58 @@ def persons_of(groups, n_rows):
 def persons_in_parts(parts):
     """Find the persons that all rows belong to, which come in parts; return the weights of the rows of each, too."""
     labels = [without_values(_labels, part, name="groups") for part in parts]
-    if len({type(part[0]) for part in labels if part}) > 1:
+    if len({part.dtype.kind in "UO" for part in labels if len(part)}) > 1:
         raise ValueError(_MIXED)
-    persons = _persons([label for part in labels for label in part])
+    is_one_type = len({part.dtype for part in labels}) == 1  # numpy makes floats of int64 and uint64 together
+    persons = _persons(np.concatenate([part if is_one_type else part.astype(object) for part in labels]))
     return persons, np.split(persons.weights, np.cumsum([len(part) for part in labels])[:-1])
 
 
 def _persons(labels):
     if len(labels) >= MOST_ROWS:
         raise ValueError("There are more rows than rounding is priced for.")
+    if labels.dtype != object:
+        known, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        return Persons(known.tolist(), codes, counts)
     places = {label: code for code, label in enumerate(sorted(set(labels)))}
-    codes = np.array([places[label] for label in labels], dtype=np.intp)
+    codes = np.fromiter(map(places.__getitem__, labels), np.intp, len(labels))
     return Persons(list(places), codes, np.bincount(codes))
 
 
 def _labels(groups):
-    """Return a list of labels, all of them int or all str: those of one person are equal, whatever they are read from.
+    """Return an array of whole numbers, or of text or objects that are str: those of one person are equal in any table.
 
     Nothing else is a label: a date and a time, or numbers and text within pairs, may be of one person and not be equal.
     """
     cells = _cells(groups)
+    if isinstance(cells, np.ndarray):
+        return cells
     kinds = set(map(type, cells))
-    labels = cells if kinds <= {int} or kinds <= {str} else [_label(cell) for cell in cells]
-    if len(set(map(type, labels))) > 1:
-        raise Refusal(_MIXED)
-    if labels and type(labels[0]) is str:
-        if any(label.endswith("\0") for label in labels):  # which numpy leaves out
-            raise Refusal("groups has text that ends in a zero character.")
-    elif labels:
-        least, most = min(labels), max(labels)
-        # Splitters of scikit-learn read all labels as one array: those beside a float, or of no type, as floats.
-        bound = 2**53 if any(issubclass(kind, float | np.floating) for kind in kinds) else 2**63
-        if least < -bound or most >= (2**64 if bound == 2**63 and least >= 0 else bound):
-            raise Refusal(_ROUNDED)
-    return labels
+    if not (kinds <= {int} or kinds <= {str}):
+        cells = [_label(cell) for cell in cells]
+        if len(set(map(type, cells))) > 1:
+            raise Refusal(_MIXED)
+    if not cells or type(cells[0]) is int:
+        return _whole_numbers(cells, are_floats=any(issubclass(kind, float | np.floating) for kind in kinds))
+    if any(label.endswith("\0") for label in set(cells)):  # which numpy leaves out
+        raise Refusal("groups has text that ends in a zero character.")
+    return np.array(cells, dtype=object)
+
+
+def _whole_numbers(cells, *, are_floats):
+    """Return an array of numbers that numpy rounds in no splitter of scikit-learn: beside one float all are floats."""
+    least, most = min(cells, default=0), max(cells, default=0)
+    bound = 2**53 if are_floats else 2**63
+    if least < -bound or most >= (2**64 if bound == 2**63 and least >= 0 else bound):
+        raise Refusal(_ROUNDED)
+    return np.array(cells, dtype=np.uint64 if most >= 2**63 else np.int64)
 
 
 def _cells(groups):
-    """Cells of one column, with the types that they have there; times of polars and Arrow would be numbers of numpy."""
+    """Return one column as an array of whole numbers or text or, with the types that its cells have, as a list.
+
+    Of times of polars and Arrow numpy makes numbers, by their units.
+    """
     if is_lazy(groups):
         [groups] = computed(groups)
     if is_frame(groups) and len(groups.columns) == 1:
@@ -131,10 +145,12 @@ def _cells(groups):
         column = column[:, 0]
     if column.ndim != 1:
         raise Refusal(_NO_COLUMN)
-    if column.dtype.kind == "f" and (column % 1 == 0).all() and _are_exact(column, column.dtype).all():
-        column = column.astype(np.int64)
-    # Of times a list would have the number of their ticks, and of short floats long ones.
-    return column.tolist() if column.dtype.kind in "biuUO" else list(column)
+    if column.dtype.kind == "U" or column.dtype == np.uint64:
+        return column
+    is_float = column.dtype.kind == "f"
+    if column.dtype.kind in "biu" or (is_float and (column % 1 == 0).all() and _are_exact(column, column.dtype).all()):
+        return column.astype(np.int64)
+    return list(column)  # of times, `tolist` would have the number of their ticks, and of short floats long ones
 
 
 def _are_exact(floats, dtype):
