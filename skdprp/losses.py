@@ -6,7 +6,7 @@ gradients scale with R and second derivatives with R**2.
 """
 
 import numpy as np
-from scipy.special import expit, log_expit, logit, logsumexp, softmax
+from scipy.special import expit, log_expit, log_softmax, logit, softmax
 
 from ._digits import to_python
 
@@ -209,7 +209,7 @@ class SoftmaxLoss:
 
     def value(self, y, score):
         """Loss of each row."""
-        return logsumexp(score, axis=1) - score[np.arange(len(y)), y]
+        return -log_softmax(score, axis=1)[np.arange(len(y)), y]  # several times as fast as logsumexp
 
     def gradient(self, y, score):
         """Gradient of the loss of each row by its scores: the probabilities, less one for the label."""
