@@ -5,7 +5,7 @@ from numbers import Integral
 
 import numpy as np
 
-from ._lazy import computed, is_lazy
+from ._lazy import is_lazy
 from ._validation import Refusal, is_frame, without_values
 
 MOST_ROWS = 2**31  # up to which rounding is priced whatever their number is, which is not public
@@ -13,8 +13,15 @@ _NO_COLUMN = "groups should have one label for each row of X."
 _MISSING = "groups has missing labels: give each row that of its person, or one of its own."
 _NO_LABEL = "groups has labels that are neither whole numbers nor text: make all of them text, also dates and pairs."
 # The third argument of `fit` is sample_weight elsewhere.
-_NOT_WHOLE = "groups has numbers that are not whole: it takes labels of persons, and no weights."
-_ROUNDED = "groups has numbers that floats, or numpy, may round to those of other persons: read them as text."
+_FLOATS = (
+    "groups has floats, which may be rounded: it takes labels of persons, and no weights. Read them as whole numbers, or "
+    "as text."
+)
+_ROUNDED = "groups has whole numbers that numpy would round together: read them as text."
+_LAZY = (
+    "groups is a dask collection, and the rows are in memory: compute them at once, "
+    "X, y, groups = dask.compute(X, y, groups)."
+)
 _MIXED = "groups has text beside other labels, such as '7' beside 7: make all of them text."
 
 
@@ -102,38 +109,36 @@ def _labels(groups):
     cells = _cells(groups)
     if isinstance(cells, np.ndarray):
         return cells
-    kinds = set(map(type, cells))
-    if not (kinds <= {int} or kinds <= {str}):
-        cells = [_label(cell) for cell in cells]
+    if not any(set(map(type, cells)) <= {kind} for kind in (int, str)):
+        cells = [cell.as_py() if hasattr(cell, "as_py") else cell for cell in cells]
+        if any(map(is_missing, cells)):
+            raise Refusal(_MISSING)
+        cells = list(map(_label, cells))
         if len(set(map(type, cells))) > 1:
             raise Refusal(_MIXED)
     if not cells or type(cells[0]) is int:
-        return _whole_numbers(cells, are_floats=any(issubclass(kind, float | np.floating) for kind in kinds))
+        least, most = min(cells, default=0), max(cells, default=0)
+        if least < -(2**63) or most >= (2**64 if least >= 0 else 2**63):
+            raise Refusal(_ROUNDED)  # by the splitters of scikit-learn
+        return np.array(cells, dtype=np.uint64 if most >= 2**63 else np.int64)
     if any(label.endswith("\0") for label in set(cells)):  # which numpy leaves out
         raise Refusal("groups has text that ends in a zero character.")
     return np.array(cells, dtype=object)
 
 
-def _whole_numbers(cells, *, are_floats):
-    """Return an array of numbers that numpy rounds in no splitter of scikit-learn: beside one float all are floats."""
-    least, most = min(cells, default=0), max(cells, default=0)
-    bound = 2**53 if are_floats else 2**63
-    if least < -bound or most >= (2**64 if bound == 2**63 and least >= 0 else bound):
-        raise Refusal(_ROUNDED)
-    return np.array(cells, dtype=np.uint64 if most >= 2**63 else np.int64)
-
-
 def _cells(groups):
     """Return one column as an array of whole numbers or text or, with the types that its cells have, as a list.
 
-    Of times of polars and Arrow numpy makes numbers, by their units.
+    Numpy makes numbers of other types: of times of polars and Arrow by their units, and of what is masked.
     """
     if is_lazy(groups):
-        [groups] = computed(groups)
+        raise Refusal(_LAZY)
     if is_frame(groups) and len(groups.columns) == 1:
         groups = groups[groups.columns[0]]
     if isinstance(groups, np.ma.MaskedArray):
-        groups = np.where(np.ma.getmaskarray(groups), None, groups.data)
+        if np.ma.getmaskarray(groups).any():
+            raise Refusal(_MISSING)
+        groups = groups.data
     if isinstance(groups, list | tuple):
         return list(groups)
     if not isinstance(getattr(groups, "dtype", None), np.dtype):
@@ -145,34 +150,19 @@ def _cells(groups):
         column = column[:, 0]
     if column.ndim != 1:
         raise Refusal(_NO_COLUMN)
-    if column.dtype.kind == "U" or column.dtype == np.uint64:
-        return column
-    is_float = column.dtype.kind == "f"
-    if column.dtype.kind in "biu" or (is_float and (column % 1 == 0).all() and _are_exact(column, column.dtype).all()):
-        return column.astype(np.int64)
-    return list(column)  # of times, `tolist` would have the number of their ticks, and of short floats long ones
-
-
-def _are_exact(floats, dtype):
-    """Whether no two whole numbers were rounded to one of these floats."""
-    return np.abs(floats) * max(np.finfo(dtype).eps, 2.0**-52) < 2
+    if column.dtype.kind in "biu":
+        return column.astype(np.uint64 if column.dtype.kind == "u" else np.int64)
+    return column if column.dtype.kind == "U" else list(column)  # of times, `tolist` would have the number of their ticks
 
 
 def _label(cell):
     """Label as an int or a str of Python."""
-    cell = cell.as_py() if hasattr(cell, "as_py") else cell
-    if is_missing(cell):
-        raise Refusal(_MISSING)
     if isinstance(cell, str):
         return str.__str__(cell)
-    if isinstance(cell, Integral | np.bool_) and not isinstance(cell, np.timedelta64):
-        return int(cell)
-    if not isinstance(cell, float | np.floating):
+    if isinstance(cell, float | np.floating):
+        raise Refusal(_FLOATS)
+    if isinstance(cell, np.timedelta64) or not isinstance(cell, Integral | np.bool_):
         raise Refusal(_NO_LABEL)
-    if cell % 1 > 0:
-        raise Refusal(_NOT_WHOLE)
-    if not _are_exact(cell, type(cell)):
-        raise Refusal(_ROUNDED)
     return int(cell)
 
 

@@ -212,8 +212,10 @@ def validate_data(estimator, X, y="no_validation", **options):
     is_numeric = options.pop("y_numeric", False)  # whose errors quote y: it is checked here
     if getattr(getattr(y, "dtype", None), "kind", "") == "T":  # of which scikit-learn says that X cannot be read
         raise TypeError("y is an array of numpy's StringDType, which scikit-learn cannot read: give y.astype(str).")
+    if is_lazy(y) and not is_lazy(X):  # a table that is shuffled has another order each time that it is computed
+        raise TypeError("y is a dask collection, and X is in memory: compute them at once, X, y = dask.compute(X, y).")
     X, y = _loaded(X=X, y=y)
-    _check_unmasked(y)
+    check_unmasked(y)
     if is_numeric and isinstance(y, list | tuple):  # numpy would make texts of all numbers where one is a text
         y = without_values(np.asarray, y, name="y", dtype=object)
     elif is_numeric:
@@ -382,7 +384,7 @@ def lists_numbers(dtype):
 
 def _kinds_of_cells(data):
     """Types of columns of a frame, or of an array, and of cells that may be anything; masked ones are refused."""
-    _check_unmasked(data)
+    check_unmasked(data)
     table = (
         data if hasattr(data, "dtype") or hasattr(data, "dtypes") else without_values(np.asarray, data, dtype=object)
     )
@@ -395,7 +397,7 @@ def _kinds_of_cells(data):
     return {*dtypes, *kinds}
 
 
-def _check_unmasked(data):
+def check_unmasked(data):
     """Refuse cells that are masked, also in lists of rows: numpy would take what lies under the mask."""
     if np.ma.is_masked(data) or (isinstance(data, list | tuple) and any(map(np.ma.is_masked, data))):
         raise ValueError(_MASKED)

@@ -123,19 +123,19 @@ def test_honest_releases_withstand_the_attack_that_half_the_noise_does_not(name,
 BUDGET = {"epsilon": 2.0, "delta": 0.35}  # of Gaussian noise mu = 2, where fewest trials show that half is too little
 # Rows, classes, trials of each audit, the share of the noise that it catches, and where it looks at the profile.
 LOGISTIC = {
-    "binary": (AMPClassifier(**BUDGET), 400, 2, 340, 0.5, 0.5),
-    "binary, added": (AMPClassifier(**BUDGET, C=0.1, adjacency="add_remove"), 200, 2, 400, 0.5, 0.5),
-    "multinomial": (AMPClassifier(**BUDGET, C=0.3), 200, 3, 300, 0.25, 0.5),
+    "binary": (AMPClassifier(**BUDGET), 400, 2, 180, 0.5, 0.5),
+    "binary, added": (AMPClassifier(**BUDGET, C=0.1, adjacency="add_remove"), 200, 2, 210, 0.5, 0.5),
+    "multinomial": (AMPClassifier(**BUDGET, C=0.3), 200, 3, 160, 0.25, 0.5),
     "multinomial, added": (
         AMPClassifier(**BUDGET, C=0.1, adjacency="add_remove", noise="gaussian"),
         150,
         3,
-        1000,
+        520,
         0.5,
         1.0,
     ),
-    "output perturbation": (ProductNoiseOutputPerturbation(**BUDGET), 400, 2, 460, 0.5, 0.5),
-    "output perturbation, multinomial": (ProductNoiseOutputPerturbation(**BUDGET), 600, 3, 480, 0.5, 0.5),
+    "output perturbation": (ProductNoiseOutputPerturbation(**BUDGET), 400, 2, 240, 0.5, 0.5),
+    "output perturbation, multinomial": (ProductNoiseOutputPerturbation(**BUDGET), 600, 3, 250, 0.5, 0.5),
 }
 
 
@@ -143,6 +143,7 @@ LOGISTIC = {
 def test_half_the_noise_of_the_logistic_loss_is_caught(name, noise_of):
     """The same attack, on the worst neighbours, finds nothing wrong with all of the noise.
 
+    Of seeded noise, whose outcome is always this one: a confidence of .999 needs half the fits of one of 1 - 1e-6.
     Of replaced rows and three classes or more the proof is not tight: half the noise may still be as much as is stated.
     """
     model, n_rows, n_classes, n_trials, share, epsilon = LOGISTIC[name]
@@ -152,7 +153,7 @@ def test_half_the_noise_of_the_logistic_loss_is_caught(name, noise_of):
     for left in (1.0, share):
         noise_of(left)
         with reproducible_noise(0):
-            result = audit_epsilon(model, a, b, confidence=1 - 1e-6, **options)
+            result = audit_epsilon(model, a, b, confidence=0.999, **options)
         assert result.exceeds(guarantee) == (left < 1)
 
 

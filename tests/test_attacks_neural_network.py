@@ -110,25 +110,28 @@ def test_a_fifth_less_noise_is_caught(noise_of):
 # Rows of bounded norm, whose gradients are as long as they may be from the start; and clipped ones.
 BUDGET = {"epsilon": 2.0, "delta": 0.3}  # near mu = 2, where fewest trials show that half of the noise is too little
 PAIRS = {
-    "bounded rows": (DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=1.0, preconditioner=False), 2, 360),
+    "bounded rows": (DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=1.0, preconditioner=False), 2, 190),
     "bounded rows, blank, three classes": (
         DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=1.0, adjacency="add_remove"),
         3,
-        400,
+        210,
     ),
-    "preconditioned": (DPSGDClassifier(**BUDGET, n_epochs=6, preconditioner=True), 2, 440),
+    "preconditioned": (DPSGDClassifier(**BUDGET, n_epochs=6, preconditioner=True), 2, 230),
     "preconditioned, blank": (
         DPSGDClassifier(**BUDGET, n_epochs=6, preconditioner=True, adjacency="add_remove"),
         2,
-        400,
+        210,
     ),
-    "clipped gradients": (DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=None), 2, 340),
+    "clipped gradients": (DPSGDClassifier(**BUDGET, n_epochs=6, max_norm=None), 2, 180),
 }
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_half_the_noise_of_a_fit_by_default_is_caught(name, noise_of):
-    """With the default steps, on the neighbours that are worst; with all of the noise nothing is wrong."""
+    """With the default steps, on the neighbours that are worst; with all of the noise nothing is wrong.
+
+    Of seeded noise, whose outcome is always this one: a confidence of .999 needs half the fits of one of 1 - 1e-6.
+    """
     model, n_classes, n_trials = PAIRS[name]
     a, b = worst_neighbours(model, np.zeros((100, 2)), np.arange(100) % n_classes)
     guarantee = clone(model).fit(*a).guarantee_
@@ -136,7 +139,7 @@ def test_half_the_noise_of_a_fit_by_default_is_caught(name, noise_of):
     for left in (1.0, 0.5):
         noise_of(left)
         with reproducible_noise(0):
-            result = audit_epsilon(model, a, b, confidence=1 - 1e-6, **options)
+            result = audit_epsilon(model, a, b, confidence=0.999, **options)
         assert result.exceeds(guarantee) == (left < 1)
 
 

@@ -170,7 +170,7 @@ def test_of_several_private_steps_the_total_is_varied(monkeypatch, capsys):
     X = pd.DataFrame({"age": rng.uniform(0, 90, 3001), "town": rng.choice(["york", "hull", "leeds"], 3001)})
     y = pd.Series(np.where(X["town"] == "york", "yes", "no"))
     columns = make_table_preprocessor({"age": (0, 100)}, epsilon=0.2)
-    model = make_pipeline(columns, AMPClassifier(epsilon=0.8, classes=["no", "yes"]))
+    model = make_pipeline(columns, AMPClassifier(epsilon=0.8, classes=["no", "yes"], noise="gaussian"))
 
     def _spy(model, splits, n_repeats=1, *, X, y, scoring, n_jobs):
         if isinstance(model[-1] if hasattr(model, "steps") else None, AMPClassifier):

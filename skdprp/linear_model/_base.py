@@ -189,7 +189,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
             if groups is not None:
                 raise TypeError(
                     "groups are not taken beside a dask collection: the rows of a person may lie in several partitions,"
-                    " and each step has to know how many there are. Compute X, y and groups."
+                    " and each step has to know how many there are. Compute them at once: X, y, groups = "
+                    "dask.compute(X, y, groups)."
                 )
             return self._fit_passes(Partitions(X, y), like=stand_in(X))
         model = snapshot(self)

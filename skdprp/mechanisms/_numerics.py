@@ -9,7 +9,7 @@ import numpy as np
 from .._adjacency import Relation
 from .._digits import with_python_numbers
 from .._noise import SAMPLING_LOSS, check_scale
-from .._validation import silent, without_values
+from .._validation import check_unmasked, is_frame, silent, without_values
 
 _ERROR = 2.0**-32
 _FOURIER_ERROR, _FEW_RELEASES = 2.0**-40, 2.0**9
@@ -133,12 +133,22 @@ def _are_equal(floats, given):
     return all(map(eq, floats.ravel().tolist(), exact))
 
 
+def _as_they_are(values):
+    """Return an array of numbers, or of objects where they have several types: that which they share would round them.
+
+    Those of a frame are converted column by column, as a whole frame of them would be of one type first.
+    """
+    if is_frame(values):
+        columns = [values.iloc[:, i] for i in range(values.shape[1])] if hasattr(values, "iloc") else values.get_columns()
+        return np.column_stack([np.asarray(column, dtype=object) for column in columns])
+    return np.asarray(values, dtype=None if isinstance(values, np.ndarray | np.generic) else object)
+
+
 @silent
 def released(add_noise, values, scale, **options):
     """Return a copy of numbers to which a sampler has added noise in place; refuse what it could not hide."""
-    # Lists and frames may hold numbers of several types, which would be rounded to the one that they share.
-    kind = None if isinstance(values, np.ndarray | np.generic) else object
-    given = without_values(np.asarray, values, dtype=kind, name="The array")
+    check_unmasked(values)
+    given = without_values(_as_they_are, values, name="The array")
     values = without_values(np.array, given, dtype=np.float64, order="C", name="The array")
     if not np.isfinite(values).all():
         raise ValueError("Some numbers are not finite: clip them to bounds that do not come from the data.")
