@@ -139,7 +139,9 @@ def _as_they_are(values):
     Those of a frame are converted column by column, as a whole frame of them would be of one type first.
     """
     if is_frame(values):
-        columns = [values.iloc[:, i] for i in range(values.shape[1])] if hasattr(values, "iloc") else values.get_columns()
+        columns = (
+            [values.iloc[:, i] for i in range(values.shape[1])] if hasattr(values, "iloc") else values.get_columns()
+        )
         return np.column_stack([np.asarray(column, dtype=object) for column in columns])
     return np.asarray(values, dtype=None if isinstance(values, np.ndarray | np.generic) else object)
 
