@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass, field, replace
 
+from sklearn import get_config
+
 from ._validation import warn_at_caller
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
@@ -70,6 +72,7 @@ SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it:
 def state(estimator, guarantee):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
+    estimator._was_routed = get_config().get("enable_metadata_routing", False)  # where it asks for groups, it got them
 
 
 def is_as_stated(estimator):

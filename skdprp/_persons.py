@@ -14,8 +14,8 @@ _MISSING = "groups has missing labels: give each row that of its person, or one 
 _NO_LABEL = "groups has labels that are neither whole numbers nor text: make all of them text, also dates and pairs."
 # The third argument of `fit` is sample_weight elsewhere.
 _FLOATS = (
-    "groups has floats, which may be rounded: it takes labels of persons, and no weights. Read them as whole numbers, or "
-    "as text."
+    "groups has floats, which may be rounded: it takes labels of persons, and no weights. Read them as whole numbers, "
+    "or as text."
 )
 _ROUNDED = "groups has whole numbers that numpy would round together: read them as text."
 _LAZY = (
@@ -159,7 +159,7 @@ def _cells(groups):
 
 def _label(cell):
     """Label as an int or a str of Python."""
-    if isinstance(cell, str):
+    if type(cell) in (str, np.str_):  # others may print, or be told apart by a splitter, in another way
         return str.__str__(cell)
     if isinstance(cell, float | np.floating):
         raise Refusal(_FLOATS)

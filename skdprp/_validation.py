@@ -268,7 +268,7 @@ def holds_numbers(dtype):
 
 def _loaded(**data):
     """Return data in memory, with a warning where they were dask collections, which need not fit in there."""
-    data = {name: _as_table(one) for name, one in data.items()}
+    data = {name: as_table(one) for name, one in data.items()}
     if not (lazy := [name for name, one in data.items() if is_lazy(one)]):
         return data.values()
     for name in lazy:
@@ -276,7 +276,7 @@ def _loaded(**data):
     return computed(*data.values())
 
 
-def _as_table(X):
+def as_table(X):
     """A batch of Arrow as a table: of the names of its columns scikit-learn knows nothing."""
     is_batch = type(X).__name__ == "RecordBatch" and hasattr(X, "schema")
     return sys.modules["pyarrow"].Table.from_batches([X]) if is_batch else X
@@ -290,7 +290,7 @@ def public_numbers(n_rows, n_columns):
 def validate_schema(estimator, X, *, reset):
     """Take over, or compare, the number and the names of the columns of a table, whatever is in it."""
     check_collected(X)
-    X, options = _as_table(X), {"skip_check_array": True}
+    X, options = as_table(X), {"skip_check_array": True}
     if not is_frame(X):  # which has two dimensions anyway
         if not sp.issparse(X):
             _kinds_of_cells(X)

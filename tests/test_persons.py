@@ -1,5 +1,6 @@
 """Persons with several rows: labels and weights, what a person may move, and what is never told of the rows."""
 
+import enum
 import json
 import math
 import pickle
@@ -158,6 +159,7 @@ NO_LABELS = {
     "decimals": [Decimal(3), Decimal(1), Decimal(3)],
     "complex": np.array([3j, 1j, 3j]),
     "masked times": np.ma.array(TIMES.to_numpy()),
+    "enumerated text": [*enum.Enum("Patient", {"A": "a", "B": "b", "C": "c"}, type=str)],
     "lists": [["secret"], ["secret"], ["other"]],
 }
 
@@ -646,11 +648,11 @@ def test_folds_have_a_total_for_persons_where_all_of_their_rows_move_together(de
             return privacy_report(GridSearchCV(model, {"max_norm": [1.0, 0.5]}, cv=cv).fit(X, y, **known))
 
     good = report_on(GroupKFold(4, shuffle=True, random_state=0), groups=groups)
-    assert good.private.unit == PERSON and good.private.n_releases == 2 * 3 + 1
-    assert good.private.epsilon <= 7.0
-    if delta is None:
-        assert good.private.delta == pytest.approx(6 / 150**2 + 1 / 150**2)
-        assert "another" not in repr(good.private)
+    if delta is None:  # a splitter may take several persons for one, so that a fold has fewer than are left out
+        assert good.private is None and "give delta" in repr(good)
+    else:
+        assert good.private.unit == PERSON and good.private.n_releases == 2 * 3 + 1
+        assert good.private.epsilon <= 7.0 and good.private.delta == pytest.approx(7e-6)
     for cv in (KFold(4), GroupKFold(4)):
         none = report_on(cv, groups=groups)
         assert none.private is None and "set cv=GroupKFold(4, shuffle=True)" in repr(none)

@@ -231,7 +231,8 @@ def _of_moments(estimator: PrivateMoments, a, b, *, rows_are_trials=None, output
     a, b = _as_arguments(a), _as_arguments(b)
     _require_one_width(a[0], b[0])
     fitted = clone(estimator).fit(*a)
-    estimator = clone(estimator).set_params(delta=fitted.delta_)
+    planned = {"delta": fitted.delta_} | ({"mechanism": fitted.mechanism_} if hasattr(fitted, "mechanism_") else {})
+    estimator = clone(estimator).set_params(**planned)
     draw = partial(_fit_and_take, estimator, output or _released)
     if output or not hasattr(fitted, "moments_"):
         return Trials(draw, a, b, {}, fitted.delta_)

@@ -190,7 +190,7 @@ def entry(guarantee, estimator="release"):
     -----
     PrivacyWarning
         If the plan has no total: a ledger counts its private steps, and nothing that others learn from the rows. Or if
-        an estimator inside releases more than the guarantee states.
+        an estimator inside releases more than the guarantee states, or it is for other neighbours.
 
     Examples
     --------
@@ -316,15 +316,21 @@ class _StatedRelease(Release):
     def takes(self, estimator, guarantee, frame):
         """Return the journals of this entry, with a warning where it states less than a release inside."""
         stated = self._guarantee
-        are_known = isinstance(stated, PrivacyGuarantee) and isinstance(guarantee, PrivacyGuarantee)
-        if are_known and same_neighbours(guarantee, stated) and guarantee.definition is Definition.DP:
-            is_less = guarantee.epsilon > stated.epsilon or guarantee.delta > stated.delta
-            if is_less and guarantee.profile(stated.epsilon) > stated.delta:
-                warn_at_caller(
-                    f"{estimator} is {guarantee!r}, and the entry around it {stated!r}: an entry has to cover all that "
-                    "is released in it. Ignore this where the rows inside are a random part of all.",
-                    PrivacyWarning,
-                )
+        if isinstance(stated, PrivacyGuarantee) and isinstance(guarantee, PrivacyGuarantee):
+            if not same_neighbours(guarantee, stated):
+                cure = "a guarantee for other neighbours covers it where you have proved that."
+            elif guarantee.definition is Definition.DP and (
+                (guarantee.epsilon > stated.epsilon or guarantee.delta > stated.delta)
+                and guarantee.profile(stated.epsilon) > stated.delta
+            ):
+                cure = "ignore this where the rows inside are a random part of all."
+            else:
+                return super().takes(estimator, guarantee, frame)
+            warn_at_caller(
+                f"{estimator} is {guarantee!r}, and the entry around it {stated!r}: an entry has to cover all that is "
+                f"released in it; {cure}",
+                PrivacyWarning,
+            )
         return super().takes(estimator, guarantee, frame)
 
 
@@ -546,7 +552,7 @@ class PrivacyLedger:
                 os.close(descriptor)
                 path = os.path.realpath(path)
                 stack.push(partial(self._keep, path, os.getpid(), n_forks()))
-            elif not self._create and not os.path.exists(path):
+            elif not self._create and not (os.path.exists(path) and os.path.getsize(path)):
                 raise LedgerError(f"There is no ledger {path}: PrivacyLedger(path) begins one, and set its limit.")
             identity = begin(path)
             _Book(identity).read()  # a file that is no ledger is refused before anything is released

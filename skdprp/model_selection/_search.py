@@ -16,7 +16,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import ParameterGrid, train_test_split
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -34,6 +34,7 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
+    as_table,
     check_collected,
     is_frame,
     silent,
@@ -177,15 +178,16 @@ class _Score:
         except Exception:  # of some rows: each moves the sum by 1 at most
             is_scored = np.zeros(len(y), dtype=bool)
             for place in range(len(y)):
+                row = _taken(X, [place])
                 with suppress(Exception):
-                    self._of_rows(model, _taken(X, [place]), y[[place]])
+                    self._of_rows(model, row, y[[place]])
                     is_scored[place] = True
-        # With another row in their places, as the others would be rounded in another way one by one.
-        places = np.where(is_scored, np.arange(len(y)), is_scored.argmax())
-        try:
-            return np.where(is_scored, self._of_rows(model, _taken(X, places), y[places]), 0.0)
-        except Exception:
+        if not is_scored.any():
             return np.zeros(len(y))
+        # With another row in their places, as the others would be rounded in another way one by one. Where these fail
+        # together the search ends.
+        places = np.where(is_scored, np.arange(len(y)), is_scored.argmax())
+        return np.where(is_scored, self._of_rows(model, _taken(X, places), y[places]), 0.0)
 
     def _of_rows(self, model, X, y):
         if self.scoring == "accuracy":
@@ -394,6 +396,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         seeded_before, model = _noise.last_seeded_draw(), snapshot(self)
         model._calibrated_for = model.get_params(deep=False)
         model.classes = model._listed_classes()
+        X = as_table(X)
         y = model._validate(X, y)
         delta = model._delta_for(len(y))
         # By places alone: a split that looked at labels would move other rows if one is replaced.
@@ -408,7 +411,7 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
             for candidate in candidates:
                 _check_rows(clone(candidate.estimator), own_copy(X), own_copy(X_held_out))
         released = ReleaseOfTrials(calibration.guarantee, type(self).__name__)
-        with in_private(), released, _noise.global_generators_left_alone():
+        with released, in_private(), _noise.global_generators_left_alone():
             with released.noise_of_its_own():
                 n_trials = _noise.poisson_above_zero(model.n_trials)
             trials = (_trial(candidates, score, released, X, y, X_held_out, y_held_out) for _ in range(n_trials))
@@ -676,11 +679,11 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
     def _of_best(self, method, X):
         check_is_fitted(self)
         if options := self._options_of_rows():
-            # A model that takes columns by their names takes a table that has others, too.
             names = list(getattr(self, "feature_names_in_", ()))
             check_collected(X)
-            known = X[names] if names and is_frame(X) and {*names} <= {*X.columns} else X
-            validate_data(self, known, reset=False, **options)
+            if names and is_frame(X) and {*names} <= {*X.columns}:
+                X = X[names]  # of a table that has other columns, too, or these in another order
+            validate_data(self, X, reset=False, **options)
         return without_values(getattr(self.best_estimator_, method), X)
 
     @silent
@@ -810,9 +813,7 @@ def _guarantees(estimator):
 
 def _taken(X, places):
     """A copy of some rows, in whatever they come."""
-    if isinstance(X, list):
-        return own_copy([X[place] for place in places])
-    return own_copy((X.tocsr() if sp.issparse(X) else getattr(X, "iloc", X))[places])
+    return own_copy(_safe_indexing(X.tocsr() if sp.issparse(X) else X, places))
 
 
 def _trial(candidates, score, released, X, y, X_held_out, y_held_out):

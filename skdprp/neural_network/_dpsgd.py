@@ -28,8 +28,8 @@ from ._progress import CallbackSupportMixin, report_steps, with_callbacks
 from ._steps import LARGEST_PADDED_BLOCK, UPDATES, noisy_descent
 
 _IN_MEMORY = (
-    "Networks, batches, rows without max_norm and very many rows need all of them in memory: give an array, such as "
-    "X.compute(), or choose a linear model with max_norm and batch_size=None."
+    "Networks, batches, rows without max_norm and very many rows need all of them in memory: X, y = "
+    "dask.compute(X, y). Or choose a linear model with max_norm and batch_size=None."
 )
 _LARGEST_NORM, _LARGEST_FLOAT32_NORM = 1e50, 1e15  # of float64, and of float32 with room for what is computed
 _END_OF_FLOAT32 = 1e38  # which sums of repeated entries may pass

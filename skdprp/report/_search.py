@@ -57,7 +57,7 @@ _WATCHED = "callbacks may sketch rows again to score them: fit it without them"
 _ANY_SCORER = "a scorer that is a function may sketch rows, or fit on them, any number of times: use make_scorer"
 _NOT_RECORDED = "what {} guaranteed in each fold was not recorded: fit it in folds by hand and compose"
 _SEED_WAS_LEFT = "noise of its folds may come from a seed that was left within its fit: fit a clone outside of seeds"
-_N_UNKNOWN = "delta=None depends on the number of rows of a fold, which is not known: give delta"
+_N_UNKNOWN = "delta=None depends on the number of rows or persons of a fold, which is not known: give delta"
 _BY_LABEL = "one label may move other rows between the folds of {}: set cv=KFold({}, shuffle=True)"
 _BY_ROW = "one row may move others between the folds of {}: set cv=KFold({}, shuffle=True)"
 _BY_PERSON = (
@@ -208,7 +208,7 @@ def _splitter(search, charges):
             raise NotKnown(_MIXED)
         steps = [step for _, step in all_steps(search.best_estimator_) if has_guarantee(step) and is_of_library(step)]
         asked_for = {_name_of(step.get_metadata_routing().fit) for step in steps}
-        if not asked_for - {None}:
+        if not asked_for - {None} or not all(getattr(step, "_was_routed", False) for step in steps):
             raise NotKnown(_NOT_ROUTED)
         if asked_for - {None, _name_of(cv.get_metadata_routing().split)}:
             raise NotKnown(_OTHER_GROUPS)
@@ -360,7 +360,7 @@ def _guarantee_in_a_fold(step, refitted, cv):
         return replace(known, **shown)
     delta = step.delta
     if delta is None:  # the largest 1 / n^2 of any fold; the refit knows the number of rows if its own was chosen so
-        folds = (GroupKFold, KFold, RepeatedKFold, LeaveOneOut)
+        folds = (KFold, RepeatedKFold, LeaveOneOut)  # of persons, a splitter may take several for one
         if refitted._calibrated_for["delta"] is not None or type(cv) not in folds:
             raise NotKnown(_N_UNKNOWN)
         n_samples = round(known.delta**-0.5)
