@@ -108,19 +108,15 @@ def _labels(groups):
         if len(set(map(type, cells))) > 1:
             raise Refusal(_MIXED)
     if not cells or type(cells[0]) is int:
-        return _whole_numbers(cells, are_floats=any(issubclass(kind, float | np.floating) for kind in kinds))
+        # Beside one float numpy makes floats of all, in splitters of scikit-learn: no number may be one that it rounds.
+        are_floats = any(issubclass(kind, float | np.floating) for kind in kinds)
+        least, most, bound = min(cells, default=0), max(cells, default=0), 2**53 if are_floats else 2**63
+        if least < -bound or most >= (2**64 if bound == 2**63 and least >= 0 else bound):
+            raise Refusal(_ROUNDED)
+        return np.array(cells, dtype=np.uint64 if most >= 2**63 else np.int64)
     if any(label.endswith("\0") for label in set(cells)):  # which numpy leaves out
         raise Refusal("groups has text that ends in a zero character.")
     return np.array(cells, dtype=object)
-
-
-def _whole_numbers(cells, *, are_floats):
-    """Return an array of numbers that numpy rounds in no splitter of scikit-learn: beside one float all are floats."""
-    least, most = min(cells, default=0), max(cells, default=0)
-    bound = 2**53 if are_floats else 2**63
-    if least < -bound or most >= (2**64 if bound == 2**63 and least >= 0 else bound):
-        raise Refusal(_ROUNDED)
-    return np.array(cells, dtype=np.uint64 if most >= 2**63 else np.int64)
 
 
 def _cells(groups):
