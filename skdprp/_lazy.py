@@ -54,13 +54,13 @@ def shuffles(collection):
     by_name = {key: str(key[0] if isinstance(key, tuple) else key) for key in graph}
     named = (key for key, name in by_name.items() if _SHUFFLE.search(name) and not _IN_A_FIXED_ORDER.match(name))
     # Of what was persisted only the names are left. A task that draws a sample may have read its rows itself.
-    depends = sys.modules["dask"].core.get_dependencies
-    return {key for key in named if depends(graph, key) or ("sample" in by_name[key] and _is_task(graph[key]))}
-
-
-def _is_task(value):
-    """Whether an entry of a graph calls a function, and is no data."""
-    return type(value).__name__ == "Task" or (type(value) is tuple and len(value) > 0 and callable(value[0]))
+    depends, found = sys.modules["dask"].core.get_dependencies, set()
+    for key in named:
+        entry = graph[key]
+        is_task = type(entry).__name__ == "Task" or (type(entry) is tuple and len(entry) > 0 and callable(entry[0]))
+        if depends(graph, key) or ("sample" in by_name[key] and is_task):
+            found.add(key)
+    return found
 
 
 def check_same_order(*collections):

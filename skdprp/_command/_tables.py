@@ -137,7 +137,12 @@ def _read_csv(path, as_text, target=None):
             table = pd.read_csv(path, sep=separator, **options)
             # One number beyond 2^63 may make objects of whole numbers, or texts of empty cells: such columns are text.
             others = [name for name in table if not (name in texts or pd.api.types.is_numeric_dtype(table[name]))]
-            if odd := [name for name in others if _is_read_by_its_numbers(table[name])]:
+            odd = [
+                name
+                for name in others
+                if pd.api.types.infer_dtype(table[name]) == "integer" or table[name].isin(_MISSING).any()
+            ]
+            if odd:
                 table = pd.read_csv(path, sep=separator, **options | {"dtype": texts | dict.fromkeys(odd, str)})
             table = table[columns]
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
@@ -147,13 +152,6 @@ def _read_csv(path, as_text, target=None):
     if len(table) == 0:
         raise ValueError(f"{path}: there are no rows")
     return table
-
-
-def _is_read_by_its_numbers(column):
-    """Whether a column that holds no numbers has whole ones as objects, or what is no value as text."""
-    import pandas as pd
-
-    return pd.api.types.infer_dtype(column) == "integer" or column.isin(_MISSING).any()
 
 
 def _are_names(columns):

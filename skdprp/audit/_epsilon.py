@@ -141,7 +141,22 @@ def audits_of(trials, deltas, confidence, n_trials, distinguishers, log_ratio=No
         # Score, threshold and side are chosen on outputs that trained none of them, and counted on others still: of an
         # event chosen on the outputs that count it, the confidence would be anything.
         events = (_best_event(name, score, choose, delta, confidence) for name, score in candidates.items())
-        results.append(_test(max(events, key=lambda event: event[0]), test, delta, confidence, n_trials))
+        _, name, score, threshold, accuses_b = max(events, key=lambda event: event[0])
+        in_a, in_b = (int(np.sum(score(side) >= threshold)) for side in test)
+        hits, false_alarms = (in_b, in_a) if accuses_b else (in_a, in_b)
+        n_tested = test.shape[1]
+        result = AuditResult(
+            epsilon=float(_bounds(hits, false_alarms, n_tested, delta, confidence)),
+            delta=delta,
+            confidence=confidence,
+            n_trials=n_trials,
+            n_tested=n_tested,
+            distinguisher=name,
+            accused="b" if accuses_b else "a",
+            hits=hits,
+            false_alarms=false_alarms,
+        )
+        results.append(result)
     return results
 
 
@@ -228,22 +243,3 @@ def _bounds(hits, false_alarms, n, delta, confidence):
     """Bounds on epsilon of events with these counts in n outputs each; two bounds share what may go wrong."""
     mistake = (1 - confidence) / 2
     return epsilon_bound(clopper_pearson(hits, n, mistake)[0], clopper_pearson(false_alarms, n, mistake)[1], delta)
-
-
-def _test(event, outputs, delta, confidence, n_trials):
-    """Count the chosen event on outputs that had no part in the choice."""
-    _, name, score, threshold, accuses_b = event
-    in_a, in_b = (int(np.sum(score(side) >= threshold)) for side in outputs)
-    hits, false_alarms = (in_b, in_a) if accuses_b else (in_a, in_b)
-    n = outputs.shape[1]
-    return AuditResult(
-        epsilon=float(_bounds(hits, false_alarms, n, delta, confidence)),
-        delta=delta,
-        confidence=confidence,
-        n_trials=n_trials,
-        n_tested=n,
-        distinguisher=name,
-        accused="b" if accuses_b else "a",
-        hits=hits,
-        false_alarms=false_alarms,
-    )

@@ -130,16 +130,14 @@ def _released(estimator):
     if isinstance(estimator, PrivateMoments) and hasattr(estimator, "moments_"):
         return _upper(estimator.moments_.values)
     if isinstance(estimator, PrivateHistograms):  # in the order in which they were counted
-        return np.concatenate([_counts_of(column) for column in estimator.histograms_.columns])
+        parts = [  # of categories that are named each time, how many values are missing
+            [column.missing] if isinstance(column, CategoryCounts) and not column.is_listed else column.values
+            for column in estimator.histograms_.columns
+        ]
+        return np.concatenate(parts)
     if hasattr(estimator, "coef_"):  # one row for each class, the intercept last
         return np.column_stack([np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_)])
     return tuple(estimator.coefs_ + estimator.intercepts_)
-
-
-def _counts_of(column):
-    """What was released of a column in each trial: where others are named each time, how many values are missing."""
-    is_named = isinstance(column, CategoryCounts) and not column.is_listed
-    return [column.missing] if is_named else column.values
 
 
 def _upper(matrix):
@@ -311,23 +309,19 @@ def _of_sketch(estimator: BaseSketch, a, b, *, rows_are_trials=None, output=None
     if getattr(estimator, "min_norm", None) is not None:  # delta includes the draw of the projection
         fresh = clone(estimator).set_params(random_state=None, output="sign")
         return Trials(partial(_call, partial(_signs_of_drawn_projection, fresh, a, b)), a, b, {}, estimator.delta)
-    estimator = _fitted(estimator, a)
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        estimator = clone(estimator).fit(a)
+    else:
+        if hasattr(estimator, "feature_names_in_") and not hasattr(a, "columns"):
+            estimator = copy(estimator)  # rows without names are meant: no warning at each trial
+            del estimator.feature_names_in_
     release = partial(_transform, estimator, output)
     # Each row has noise of its own, so that n copies of one row in one call are n trials.
     one_row = number_of_rows(a) == number_of_rows(b) == 1 if rows_are_trials is None else rows_are_trials
     known = {} if output or not isinstance(estimator, AdditiveSketch) else {"likelihood": _log_ratio(estimator, a, b)}
     return Trials(partial(_call_on_copies if one_row else _call, release), a, b, known, estimator.guarantee_.delta)
-
-
-def _fitted(estimator, X):
-    try:
-        check_is_fitted(estimator)
-    except NotFittedError:
-        return clone(estimator).fit(X)
-    if hasattr(estimator, "feature_names_in_") and not hasattr(X, "columns"):
-        estimator = copy(estimator)  # rows without names are meant: no warning at each trial
-        del estimator.feature_names_in_
-    return estimator
 
 
 def _transform(estimator, output, X):

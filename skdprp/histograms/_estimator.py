@@ -379,23 +379,19 @@ def _release(columns, counts, n_samples, *, scale, threshold):
     noisy = np.concatenate(sums)
     _noise.add_gaussian(noisy, scale)
     parts = np.split(noisy, np.cumsum([len(some) for some in sums])[:-1])
-    noise = {"scale": scale, "threshold": threshold}
-    return tuple(
-        NumberHistogram(column.cells, some.copy(), scale, n_samples)
-        if type(column) is Numbers
-        else _categories(column, counted, some, **noise)
-        for column, counted, some in zip(columns, counts, parts, strict=True)
-    )
-
-
-def _categories(column, counts, noisy, *, scale, threshold):
-    if type(column) is Listed:
-        if not column.is_counted:
-            return CategoryCounts(column.categories, None, None)
-        *noisy_counts, others, missing = noisy.tolist()
-        return CategoryCounts(column.categories, tuple(noisy_counts), missing, others)
-    # In the order of their names: that of the rows would tell of them.
-    keys = sorted(key for key in counts if key != key_of(None))
-    noisy_counts, is_released = add_thresholded_noise([counts[key] for key in keys], scale, threshold)
-    names = tuple(key[1] for key, kept in zip(keys, is_released, strict=True) if kept)
-    return CategoryCounts(names, tuple(noisy_counts[is_released].tolist()), float(noisy[0]))
+    released = []
+    for column, counted, some in zip(columns, counts, parts, strict=True):
+        if type(column) is Numbers:
+            released.append(NumberHistogram(column.cells, some.copy(), scale, n_samples))
+        elif type(column) is Listed and not column.is_counted:
+            released.append(CategoryCounts(column.categories, None, None))
+        elif type(column) is Listed:
+            *noisy_counts, others, missing = some.tolist()
+            released.append(CategoryCounts(column.categories, tuple(noisy_counts), missing, others))
+        else:
+            # In the order of their names: that of the rows would tell of them.
+            keys = sorted(key for key in counted if key != key_of(None))
+            noisy_counts, is_kept = add_thresholded_noise([counted[key] for key in keys], scale, threshold)
+            names = tuple(key[1] for key, kept in zip(keys, is_kept, strict=True) if kept)
+            released.append(CategoryCounts(names, tuple(noisy_counts[is_kept].tolist()), float(some[0])))
+    return tuple(released)

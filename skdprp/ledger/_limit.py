@@ -73,10 +73,14 @@ class Limit:
                 cure = f" {_PAID_BEFORE}"
             if not new[0].rows and any(map(self._rows_of, entries)):
                 cure = f" {_NAMES_NO_PART}{cure}"
-            left = self._left_sentence(new[0])
+            left = self._left(self._spent, self._rows_of(new[0]))
+            if self.composition == "basic":
+                said = f"epsilon = {printed_down(left[0], 6)} and delta = {printed_down(left[1], 6)}"
+            else:
+                said = f"Gaussian noise of {self._left_of_noise(left, new[0].guarantee.delta or self.delta)}"
             raise LedgerError(
                 f"{names} {'is' if len(new) == 1 else 'are'} not released: with {spent}, all releases together would "
-                f"pass the limit, {self.guarantee!r} by {self.composition} composition. {left}{cure}"
+                f"pass the limit, {self.guarantee!r} by {self.composition} composition. Left are {said}.{cure}"
             )
 
     def covers(self, entries):
@@ -122,13 +126,6 @@ class Limit:
         after = spent.after(rows, [2 * one for one in most])
         left = [3 * one - cost for one, cost in zip(most, after, strict=False)]
         return [-rounded_up(-more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
-
-    def _left_sentence(self, new):
-        """Say what is left for the rows of an entry."""
-        left = self._left(self._spent, self._rows_of(new))
-        if self.composition == "basic":
-            return f"Left are epsilon = {printed_down(left[0], 6)} and delta = {printed_down(left[1], 6)}."
-        return f"Left are Gaussian noise of {self._left_of_noise(left, new.guarantee.delta or self.delta)}."
 
     def _left_of_noise(self, left, delta):
         """Say how little noise is left, and which epsilon it has at a delta."""

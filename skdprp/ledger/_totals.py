@@ -225,7 +225,13 @@ def totals(entries, delta, limit):
     if limit is not None:
         has_adaptive = all(total.adaptive for total in of_all)
         of_all.limit = limit.line(entries, has_adaptive=has_adaptive)
-        of_all.limit_assumes = _assumed_of_sums(entries)
+        # What has to hold for what a limit counts, also where no kind of neighbours has a total.
+        guarantees = [entry.guarantee for entry in entries]
+        units = dict.fromkeys(one.unit for one in guarantees)
+        assumed = [text for one in guarantees for text in one.assumptions]
+        assumed += [DISJOINT.format(unit) for unit in units if any(entry.rows for entry in entries)]
+        assumed += [_EACH_PERSON_ONCE if unit == Unit.PERSON else _EACH_ONCE for unit in units]
+        of_all.limit_assumes = tuple(assumed)
     return of_all
 
 
@@ -240,16 +246,6 @@ def _of_parts(entries):
         texts.append(f"{declared[1]} ({printed_up(epsilon, 6)}, {printed_up(delta)})")
     more = ", ..." * (len(parts) > MOST_PARTS)
     return f"{', '.join(texts)}{more}: sums of releases that name the part; others come on top" if texts else ""
-
-
-def _assumed_of_sums(entries):
-    """What has to hold for what a limit counts, also where no kind of neighbours has a total."""
-    guarantees = [entry.guarantee for entry in entries]
-    units = dict.fromkeys(one.unit for one in guarantees)
-    texts = [text for one in guarantees for text in one.assumptions]
-    texts += [DISJOINT.format(unit) for unit in units if any(entry.rows for entry in entries)]
-    texts += [_EACH_PERSON_ONCE if unit == Unit.PERSON else _EACH_ONCE for unit in units]
-    return tuple(texts)
 
 
 def _total(entries, kind, delta, limit):

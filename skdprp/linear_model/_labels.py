@@ -50,12 +50,7 @@ def checked_labels(y):
         )
     if y.dtype.kind == "O":  # text of a class of its own may hold more, and classes_ would take it from one row
         return np.array([str.__str__(label).rstrip("\0") for label in y], dtype=object)  # as of a list
-    return _with_one_zero(y)
-
-
-def _with_one_zero(labels):
-    """Return labels with 0.0 for -0.0: they are equal, and one row would decide which of them `classes_` has."""
-    return labels + 0.0 if labels.dtype.kind == "f" else labels
+    return y + 0.0 if y.dtype.kind == "f" else y  # one row would decide between 0.0 and -0.0
 
 
 def _of_list(public_classes):

@@ -173,8 +173,12 @@ def add_clipped_gradients(total, network, weights, block, bound, dtype=np.float6
         array[dropped] = 0.0  # 0 times what may be no finite number is not 0
     for layer, output, delta in zip(network.layers(total), outputs[:-1], deltas, strict=True):
         clipped = delta * factors[:, None]
-        _add_products(layer[:-1], output, clipped, np.float64 if sp.issparse(output) else dtype)
         layer[-1] += network.bias * clipped.sum(axis=0)
+        kind = np.float64 if sp.issparse(output) else dtype
+        clipped, size = clipped.astype(kind, copy=False), len(clipped) if kind == np.float64 else FLOAT32_ROWS
+        for start in range(0, len(clipped), size):
+            rows = slice(start, start + size)
+            layer[:-1] += output[rows].T @ clipped[rows]
 
 
 def add_gradients(total, network, weights, block):
@@ -190,15 +194,6 @@ def add_gradients(total, network, weights, block):
         change *= block.weights[:, None]
     added[:-1] += block.transposed @ change
     added[-1] += network.bias * change.sum(axis=0)
-
-
-def _add_products(total, output, delta, dtype):
-    """Add the sum of outer products of rows, in float32 a few at a time."""
-    size = len(delta) if dtype == np.float64 else FLOAT32_ROWS
-    delta = delta.astype(dtype, copy=False)
-    for start in range(0, len(delta), size):
-        rows = slice(start, start + size)
-        total += output[rows].T @ delta[rows]
 
 
 # Products of rows that round a row in one way, wherever it lies among the others. Linear algebra libraries sum the

@@ -44,10 +44,17 @@ def padded_blocks(X, codes, size, rows=None, row_weights=None):
     for start in range(0, n_rows, size):  # none for a sample without rows, which gen_batches refuses
         chosen = slice(start, min(start + size, n_rows))
         chosen = chosen if rows is None else rows[chosen]
-        part = codes[chosen]
+        block, part = X[chosen], codes[chosen]
         weights = np.ones(len(part)) if row_weights is None else row_weights[chosen]
         padding = 0, size - len(part)
-        yield PaddedBlock(_fill_up(X[chosen], size), np.pad(part, padding), len(part), np.pad(weights, padding))
+        if padding[1] and sp.issparse(X):
+            indptr = np.pad(block.indptr, padding, mode="edge")
+            block = sp.csr_array((block.data, block.indices, indptr), shape=(size, X.shape[1]))
+        elif padding[1]:
+            filled = np.zeros((size, X.shape[1]), X.dtype)
+            filled[: len(part)] = block
+            block = filled
+        yield PaddedBlock(block, np.pad(part, padding), len(part), np.pad(weights, padding))
 
 
 @dataclass(frozen=True)
@@ -68,18 +75,6 @@ def bounded_blocks(X, codes, row_weights=None, *, n_scores):
         is_slow = sp.issparse(part) and n_scores > 1
         weights = None if row_weights is None else row_weights[rows]
         yield BoundedBlock(part, codes[rows], weights, part.T.tocsr() if is_slow else part.T)
-
-
-def _fill_up(X, size):
-    """Add rows of zeros."""
-    if X.shape[0] == size:
-        return X
-    if sp.issparse(X):
-        indptr = np.pad(X.indptr, (0, size - X.shape[0]), mode="edge")
-        return sp.csr_array((X.data, X.indices, indptr), shape=(size, X.shape[1]))
-    filled = np.zeros((size, X.shape[1]), X.dtype)
-    filled[: X.shape[0]] = X
-    return filled
 
 
 def batches(X, codes, row_weights=None, *, rate, n_steps, persons=None):

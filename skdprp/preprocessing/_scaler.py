@@ -188,8 +188,11 @@ class PublicScaler(DataIndependentTransformer):
         self._check_rows(rows)
         # Rounding overshoots, here and again in float32, and what follows counts on the range. Scaling keeps the order
         # of floats, so that to clip what comes out to scaled bounds gives what clipping before would.
-        interval = _rounded_inward(self.feature_range_, dtype)
-        low, high = np.clip(self.bounds_.T * self.scale_ + self.offset_, *interval)
+        with np.errstate(over="ignore"):
+            low, high = np.array(self.feature_range_, dtype=dtype)  # whose ends may lie outside, and are moved inside
+        low = np.nextafter(low, high) if low < np.float64(self.feature_range_[0]) else low
+        high = np.nextafter(high, low) if high > np.float64(self.feature_range_[1]) else high
+        low, high = np.clip(self.bounds_.T * self.scale_ + self.offset_, np.float64(low), np.float64(high))
         scale = partial(_scale, fills=not np.isnan(self.fill_).all())
         return _on_values(scale, (self.scale_, self.offset_, low, high, self.fill_), rows, dtype)
 
@@ -252,15 +255,6 @@ def _on_values(function, parameters, X, dtype):
     return type(X)((changed, columns.copy(), X.indptr.copy()), shape=X.shape)
 
 
-def _rounded_inward(interval, dtype):
-    """Round the ends of an interval to a dtype, so that they stay inside of it."""
-    with np.errstate(over="ignore"):
-        low, high = np.array(interval, dtype=dtype)
-    low = np.nextafter(low, high) if low < np.float64(interval[0]) else low
-    high = np.nextafter(high, low) if high > np.float64(interval[1]) else high
-    return np.float64(low), np.float64(high)
-
-
 def _fill_of_columns(fill, bounds, names):
     """What is filled in for missing values of each column; NaN where they are refused."""
     n_features = len(bounds)
@@ -271,19 +265,17 @@ def _fill_of_columns(fill, bounds, names):
     if len(fill) != n_features:
         raise ValueError(f"fill holds {len(fill)} values, but X has {n_features} columns.")
     columns = range(n_features) if names is None else names
-    return np.array([_fill_value(*one) for one in zip(fill, bounds, columns, strict=True)])
-
-
-def _fill_value(fill, bounds, column):
-    """Check what is filled in for missing values of one column, and return it as a float."""
-    low, high = bounds
-    if fill is None:
-        return np.nan
-    if isinstance(fill, str) and fill == "middle":
-        return (low + high) / 2
-    if not isinstance(fill, Real) or not low <= fill <= high:
-        raise ValueError(
-            f"fill of column {column!r} must be 'middle', None or a number within its bounds, {low:g} to {high:g}; "
-            f"got {fill!r}."
-        )
-    return float(fill)
+    filled = []
+    for value, (low, high), column in zip(fill, bounds, columns, strict=True):
+        if value is None:
+            filled.append(np.nan)
+        elif isinstance(value, str) and value == "middle":
+            filled.append((low + high) / 2)
+        elif isinstance(value, Real) and low <= value <= high:
+            filled.append(float(value))
+        else:
+            raise ValueError(
+                f"fill of column {column!r} must be 'middle', None or a number within its bounds, {low:g} to {high:g}; "
+                f"got {value!r}."
+            )
+    return np.array(filled)

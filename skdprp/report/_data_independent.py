@@ -260,16 +260,14 @@ def _is_plain(value):
         return all(map(_is_plain, value))
     if isinstance(value, np.ndarray):
         return value.dtype != object
-    return value is None or isinstance(value, str | bytes | Number) or _stands_in_library(value)
-
-
-def _stands_in_library(function):
-    """Whether a library has a function under its own name: what wraps one, or is bound to one, may say so too."""
-    module = getattr(function, "__module__", None)
+    if value is None or isinstance(value, str | bytes | Number):
+        return True
+    # A function of a library stands there under its own name: what wraps one, or is bound to one, may say so too.
+    module = getattr(value, "__module__", None)
     places = (builtins, np, special) if module is None else (sys.modules.get(module),) * is_in_library(module)
     for place in places:  # universal functions and methods of builtin types name no module
         with suppress(AttributeError):
-            if attrgetter(getattr(function, "__qualname__", function.__name__))(place) is function:
+            if attrgetter(getattr(value, "__qualname__", value.__name__))(place) is value:
                 return True
     return False
 

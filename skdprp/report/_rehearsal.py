@@ -122,17 +122,13 @@ class PublicFacts:
             raise ValueError(f"Give y: {type(step).__name__} takes as many targets as it has.")
         if not is_classifier(step):
             return self.n_targets
-        self._check_labels(step)
+        if self.labels is not None and is_of_library(step) and (step.classes is not None or self.has_all_labels):
+            y = without_values(of_one_type, self.labels, name="y")
+            _, y = validate_data(clone(step), np.zeros((len(y), 1)), y)
+            encode(y, step.classes)  # which refuses labels that the fit would refuse
         if step.classes is None and not (self.n_classes and self.has_all_labels):
             raise ValueError(_NO_LABELS.format(type(step).__name__))
         return self.n_classes[0] if step.classes is None else len(step.classes)
-
-    def _check_labels(self, step):
-        if self.labels is None or not is_of_library(step) or (step.classes is None and not self.has_all_labels):
-            return
-        y = without_values(of_one_type, self.labels, name="y")
-        _, y = validate_data(clone(step), np.zeros((len(y), 1)), y)
-        encode(y, step.classes)
 
 
 @dataclass(frozen=True)

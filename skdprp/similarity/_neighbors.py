@@ -45,16 +45,6 @@ def _weights(S, sketch):
         return weights
 
 
-def _looks_released(X, sketch):
-    """Whether X has the dtype, the width and the values of the bits that `sketch` releases."""
-    k = sketch.projection_.n_components
-    if not isinstance(X, np.ndarray) or not hasattr(sketch, "positive_probability"):
-        return False
-    if X.dtype == np.uint8:
-        return X.shape[1:] == (-(-k // 8),)
-    return X.dtype == np.int8 and X.shape[1:] == (k,) and bool((np.abs(X) == 1).all())
-
-
 def _products(rows, candidates, query):
     """Inner products of some rows with a query in float64, each summed alone and in the same order."""
     batches = gen_batches(len(candidates), max(1, _SCORES // rows.shape[1]))
@@ -210,7 +200,10 @@ class SketchNeighbors(NeighborsMixin, PythonNumbersMixin, BaseEstimator):
         return self
 
     def _nearest(self, X, n_neighbors):
-        if _looks_released(X, self.sketch_):
+        k = self.sketch_.projection_.n_components
+        has_bits = isinstance(X, np.ndarray) and hasattr(self.sketch_, "positive_probability")
+        is_packed = has_bits and X.dtype == np.uint8 and X.shape[1:] == (-(-k // 8),)
+        if is_packed or (has_bits and X.dtype == np.int8 and X.shape[1:] == (k,) and (np.abs(X) == 1).all()):
             raise ValueError(
                 f"Queries are plain rows here, and X has the dtype and width of the sketches, {X.dtype} and "
                 f"{X.shape[1]}: HammingNeighbors searches by sketches. If these are plain rows, pass them as floats."

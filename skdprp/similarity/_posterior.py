@@ -44,17 +44,6 @@ def _means_of_cells(weights, likelihood, values):
     return (weights * values) @ likelihood / np.maximum(weights @ likelihood, _TINY)
 
 
-def _own_densities(density, counts, likelihood):
-    """Density of each component: its own as far as its releases are more likely under it than by chance.
-
-    Else it is that of all components, or where there is much noise each would be weighed by chance.
-    """
-    own = _maximise(density, counts, likelihood, _STEPS, _PRIOR_ROWS)
-    gains = counts * np.log(np.maximum(own @ likelihood, _TINY) / np.maximum(density @ likelihood, _TINY))
-    shares = 1 - _BY_CHANCE / np.maximum(gains.sum(axis=1, keepdims=True), _BY_CHANCE)
-    return shares * own + (1 - shares) * density
-
-
 def _counts_of_cells(cells, n_cells):
     """How often each component (rows) is in each cell (columns)."""
     own = cells + np.arange(len(cells))[:, None] * n_cells
@@ -131,7 +120,12 @@ class _Posterior:
         means, squares = np.empty((2, k, len(values)), np.float32)
         for block in blocks:
             counts = _counts_of_cells(cells[block], len(values))[:, seen]
-            own = densities[block] = _own_densities(density, counts, of_seen)
+            # A component has its own density as far as its releases are more likely under it than by chance, else that
+            # of all components: where there is much noise each would be weighed by chance.
+            own = _maximise(density, counts, of_seen, _STEPS, _PRIOR_ROWS)
+            gains = counts * np.log(np.maximum(own @ of_seen, _TINY) / np.maximum(density @ of_seen, _TINY))
+            shares = 1 - _BY_CHANCE / np.maximum(gains.sum(axis=1, keepdims=True), _BY_CHANCE)
+            own = densities[block] = shares * own + (1 - shares) * density
             means[block] = _means_of_cells(own, likelihood, points)
             squares[block] = _means_of_cells(own, likelihood, points**2)
         return cls(grid, noise, densities, means, squares)

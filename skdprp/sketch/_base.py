@@ -197,7 +197,11 @@ class BaseSketch(
                 self._mark_seeded(sketch)
             with Release(sketch.guarantee_, type(self).__name__):  # entered into the open ledgers
                 sketches = sketch._release(rows, dtype)
-        return _numbered_frame(sketches) if sketch._container() == "pandas" else sketches
+        if sketch._container() != "pandas":
+            return sketches
+        import pandas as pd
+
+        return pd.DataFrame(sketches, copy=False)  # scikit-learn would give it the index of X, which may name the rows
 
     def _mark_seeded(self, sketch):
         """State of a copy that is about to release, and of this sketch, that whoever has the seed can undo it."""
@@ -442,13 +446,6 @@ def _check_order_of(X):
             "The index of X numbers its rows in another order, and the rows of sketches are numbered from 0: pandas "
             "would join them to other rows. Call X.reset_index(drop=True) first."
         )
-
-
-def _numbered_frame(sketches):
-    """Frame of rows that are numbered from 0: scikit-learn would give it the index of X, which may name the rows."""
-    import pandas as pd
-
-    return pd.DataFrame(sketches, copy=False)
 
 
 def _public_numbers(n_rows, n_components, dtype):

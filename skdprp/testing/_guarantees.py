@@ -6,7 +6,6 @@ import pickle
 import warnings
 from collections import Counter
 from contextlib import suppress
-from functools import partial
 from numbers import Integral, Real
 
 import numpy as np
@@ -114,8 +113,12 @@ def _reports_charge_what_was_released(case):
         return f"is not covered in a report: {'; '.join(report.not_covered)}."
     if (report.total.epsilon, report.total.delta, report.steps[-1].releases) != (guarantee.epsilon, guarantee.delta, 1):
         return f"is charged {report.total!r} by a report, where its fit guarantees {guarantee!r}."
-    if case.at_transform and not _releases_alike(case):
-        return "releases otherwise by fit_transform than by fit and transform, as no report knows: leave it as it is."
+    if case.at_transform:  # of which a pipeline calls fit_transform
+        by_fit = tape_of(lambda: case.new(**case.public_seed).fit_transform(*case.data)) or ()
+        if not same_tape(by_fit, case.tape(case.fit()) or ()):
+            return (
+                "releases otherwise by fit_transform than by fit and transform, as no report knows: leave it as it is."
+            )
     if not (hasattr(case.estimator, "transform") or is_classifier(case.estimator) or is_regressor(case.estimator)):
         return ""  # nothing of scikit-learn takes it in
     twice = privacy_report(_twice(case).fit(*case.data)).private
@@ -135,12 +138,6 @@ def _reports_charge_what_was_released(case):
                 f"releases a row {most} times in a fit of {name}, more than a report charges: release where `per` says."
             )
     return ""
-
-
-def _releases_alike(case):
-    """Whether noise is added to the same numbers, and as often, where a pipeline releases: in `fit_transform`."""
-    by_fit = tape_of(lambda: case.new(**case.public_seed).fit_transform(*case.data)) or ()
-    return same_tape(by_fit, case.tape(case.fit()) or ())
 
 
 def _twice(case):
@@ -176,10 +173,15 @@ def _ledgers_have_every_release(case):
         of_fit = len(ledger.entries)
         if case.at_transform:
             error = error or error_of(lambda: fitted.transform(case.X))
-    if not error and not case.at_transform and _draws_noise(partial(use, fitted, case.data)):
-        return "draws noise when it predicts or scores, which no report charges: release at the fit, once."
-    if not error and not case.at_transform and not _answers_alike(fitted, case.X):
-        return "answers otherwise when it is asked again, which no report charges: draw noise at the fit, once."
+    if not error and not case.at_transform:
+        with taped() as tape:  # which notes noise of this library, or where that would be added
+            before = last_seeded_draw()
+            use(fitted, case.data)
+            draws_noise = bool(tape) or last_seeded_draw() != before
+        if draws_noise:
+            return "draws noise when it predicts or scores, which no report charges: release at the fit, once."
+        if not _answers_alike(fitted, case.X):
+            return "answers otherwise when it is asked again, which no report charges: draw noise at the fit, once."
     entered, cure = (
         [entry.guarantee for entry in ledger.entries],
         "draw noise in `with skdprp.ledger.entry(guarantee):`.",
@@ -199,14 +201,6 @@ def _answers_alike(fitted, X):
             if not np.array_equal(first, second, equal_nan=first.dtype.kind == "f"):
                 return False
     return True
-
-
-def _draws_noise(call):
-    """Whether a call draws noise of this library, or reaches where that would be added."""
-    with taped() as tape:
-        before = last_seeded_draw()
-        call()
-        return bool(tape) or last_seeded_draw() != before
 
 
 CHECKS = (
