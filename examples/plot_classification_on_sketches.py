@@ -35,9 +35,9 @@ for sketch in (DPOPORP(64, random_state=0), DPSignOPORP(64, random_state=0)):
     ax = display.plot(ax=ax).ax_
 
 # %%
-# Signs are more accurate here at small epsilon: one pixel affects only one bit, and hiding a bit needs less noise than
-# hiding a number. From epsilon = 5 on, a larger epsilon hardly improves the signs, because hardly any are flipped.
-# Noisy numbers still improve.
+# Signs are more accurate here at small epsilon, because hiding the sign of a number needs less noise than hiding the
+# number. From epsilon = 5 on, a larger epsilon hardly improves the signs, because hardly any are flipped. Noisy numbers
+# still improve.
 #
 # Then sketch once, and tune freely
 # ---------------------------------

@@ -2,10 +2,9 @@
 Individual DP is not DP
 =======================
 
-:class:`~skdprp.iDPSignRP` releases most signs of a projection without noise, and adds noise only to those that a change
-of the row could flip. At small epsilon its sketches are far more useful than those of any differentially private
-sketch. This example shows the price: a single bit can tell with certainty that a row is not the one that an attacker
-suspected.
+:class:`~skdprp.iDPSignRP` releases most signs of a projection as they are, and randomises only those that a change of
+the row could flip. At small epsilon its sketches are far more useful than those of any differentially private sketch.
+This example shows the price: a single bit can tell with certainty that a row is not the one that an attacker suspected.
 """
 
 # %%

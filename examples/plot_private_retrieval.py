@@ -116,11 +116,11 @@ exact = quality(np.argsort(-cosines(queries, database), axis=1)[:, :100])
 chance = np.mean([np.mean(labels == label) for label in wanted]), 100 / len(database)
 
 # %%
-# Signs and packed bits are the same mechanism; their results differ only because the noise is drawn anew. At small
-# epsilon they find more than numbers, because one pixel affects only one bit. But they only hide a change of one pixel,
-# whereas numbers also hide a change of the same size that is spread over many pixels. At large epsilon numbers find
-# more, because they contain more information than signs. The dashed lines are the same sketches with almost no noise;
-# that of the numbers may coincide with the black line.
+# Signs and packed bits are the same mechanism; their results differ only because the noise is drawn anew. At the same
+# small epsilon they find more than numbers, because hiding the sign of a number needs less noise than hiding the
+# number. But they only hide a change of one pixel, whereas numbers also hide a change of the same size that is spread
+# over many pixels. At large epsilon numbers find more, because they contain more information than signs. The dashed
+# lines are the same sketches with almost no noise; that of the numbers may coincide with the black line.
 fig, axes = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True, layout="constrained")
 for panel, (ax, title) in enumerate(zip(axes, ["precision at 10", "recall at 100 of the 50 nearest"], strict=True)):
     for label, (_, _, colour, marker) in methods.items():

@@ -3,8 +3,8 @@ Tuning done wrong: what a search over a private model costs
 ===========================================================
 
 ``GridSearchCV`` over a private classifier fits it for each candidate and fold, and once more in the end. Each fit is a
-release, so the search costs the sum of all epsilons, and not the ``epsilon`` of one fit. And it chooses the best
-candidate by held-out rows without any noise.
+release, so the search costs the sum of the epsilons of all fits that a row is in, and not the ``epsilon`` of one fit.
+And it chooses the best candidate by held-out rows without any noise.
 """
 
 # %%

@@ -97,6 +97,6 @@ for problem, (X, _, y, _) in linear_problems(options).items():
 
 # %%
 # As in the paper, product noise as published is the most accurate, and varies least between fits (Observations 1 and
-# 2). Its guarantee is void: the true delta, printed above, is orders of magnitude above 1 / n^2. With the noise that
-# this guarantee really needs, the same radius leaves models at chance. Gamma and analytic Gaussian noise hide what they
-# claim to hide, and hardly differ in these dimensions; multivariate Laplace noise costs more, and has delta = 0.
+# 2). Its guarantee does not hold: the true delta, printed above, is orders of magnitude above 1 / n^2. With the noise
+# that this guarantee really needs, the same radius leaves models at chance. Gamma and analytic Gaussian noise hide what
+# they claim to hide, and hardly differ in these dimensions; multivariate Laplace noise costs more, and has delta = 0.
