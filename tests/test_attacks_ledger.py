@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 import threading
+import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
@@ -53,6 +54,7 @@ from skdprp import (
 from skdprp import _recording as recording
 from skdprp._recording import EntryBlock
 from skdprp.composition import PrivacyLoss, Profile
+from skdprp.guarantee import Adjacency, Unit
 from skdprp.ledger import LedgerError, UnrecordedNoiseError, _ledger, entry
 from skdprp.ledger._ledger import Rows
 from skdprp.mechanisms import add_gaussian, add_laplace
@@ -872,3 +874,28 @@ def test_a_ledger_without_a_file_that_workers_open_does_not_say_that_nothing_was
             with contextlib.suppress(Exception):
                 n_released += workers.submit(_release_within, ledger, sketch).result().shape == (12, 4)
     assert len(ledger.entries) == n_released <= 1
+
+
+def test_an_empty_file_is_no_ledger_that_is_there(tmp_path):
+    (tmp_path / "people.jsonl").touch()
+    with pytest.raises(LedgerError), PrivacyLedger(tmp_path / "people.jsonl", create=False):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("inside", ["model", "search", "other person"])
+def test_an_entry_warns_of_what_its_guarantee_does_not_cover(inside):
+    X = np.linspace(-1, 1, 300)[:, None] * [1, -1]
+    y, target = (X[:, 0] > 0).astype(int), {"epsilon": 3.0, "delta": 1e-6}
+    model = AMPClassifier(classes=[0, 1], **target)
+    fits = {
+        "model": lambda: model.fit(X, y),
+        "search": lambda: DPSearchCV(AMPClassifier(classes=[0, 1]), {"max_norm": [1.0, 2.0]}, **target).fit(X, y),
+        "other person": lambda: model.fit(X, y),
+    }
+    unit = Unit.PERSON if inside == "other person" else Unit.ROW
+    stated = PrivacyGuarantee(0.5, 1e-6, adjacency=Adjacency("replace_one"), unit=unit)
+    with PrivacyLedger(), entry(stated, "mine"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        fits[inside]()
+    assert any("entry" in str(warning.message) for warning in caught)

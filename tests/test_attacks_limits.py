@@ -34,6 +34,7 @@ from skdprp.ledger._filter import budget, price
 from skdprp.ledger._limit import Limit
 from skdprp.ledger._totals import totals
 from skdprp.mechanisms import searched_profile
+from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
 
 # What passes them
 
@@ -405,3 +406,19 @@ def test_chunks_within_chunks_and_two_calls_add_up():
         with PrivacyLedger() as ledger:
             release()
         assert ledger.total()[0].guarantee.epsilon >= epsilon * (1 - 1e-9)
+
+
+def test_the_price_of_each_score_dominates_its_profile():
+    y, groups = np.arange(200) % 2, np.arange(200) // 2
+    for epsilon in (0.01, 0.29, 3.0):
+        of_all = {"epsilon": epsilon, "groups": groups}
+        for score in (
+            dp_accuracy_score(y, 1 - y, **of_all),
+            dp_confusion_matrix(y, y, labels=[0, 1], **of_all),
+            dp_r2_score(y, y / 2, target_bounds=(0, 1), **of_all),
+            dp_roc_auc_score(y, y / 2, pos_label=1, **of_all),
+        ):
+            price, loss = _filter.price(score.guarantee), score.guarantee.profile
+            for point in np.linspace(0, 2 * epsilon, 40):
+                gaussian = _filter.gaussian_profile(point, scale=1 / price.square**0.5)
+                assert loss(point) <= price.coins + (1 - price.coins) * gaussian * (1 + 1e-7) + 3 * price.sampling

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 from attacks import X24_HALF, same_numbers
@@ -44,7 +45,7 @@ from skdprp import (
 from skdprp._noise import is_seeded
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
-from skdprp.mechanisms import add_laplace, gaussian_profile
+from skdprp.mechanisms import add_gaussian, add_laplace, add_spherical, gaussian_profile
 from skdprp.random_projection import make_projection
 from skdprp.testing import _private_checks, check_private_estimator
 from skdprp.testing._audits import _pairs_of_stranger
@@ -597,3 +598,35 @@ def test_norms_of_projections_are_those_of_what_they_project():
         assert W.spectral_norm() >= np.linalg.norm(matrix, 2) * least
         assert (W.column_max() >= abs(matrix).max(axis=0) * least).all()
         assert W.n_reached() >= (matrix != 0).sum(axis=1).max()
+
+
+BIG = 2**60 + 128  # and the number after it are 256 apart as floats
+
+
+FRAMES = {
+    "pandas": lambda number: pd.DataFrame({"a": [number], "b": [0.5]}),
+    "pandas unsigned": lambda number: pd.DataFrame({"a": [number], "b": np.array([5], np.uint64)}),
+    "polars": lambda number: pl.DataFrame({"a": [number], "b": [0.5]}),
+    "polars unsigned": lambda number: pl.DataFrame({"a": [number], "b": pl.Series([5], dtype=pl.UInt64)}),
+    "arrow": lambda number: pa.table({"a": [number], "b": [0.5]}),
+    "batch": lambda number: pa.table({"a": [number], "b": [0.5]}).to_batches()[0],
+    "nullable": lambda number: pd.DataFrame({"a": pd.array([number], "Int64"), "b": [0.5]}),
+    "list": lambda number: [number, 0.5],
+    "arrays": lambda number: [np.array([number]), np.array([0.5])],
+}
+
+
+@pytest.mark.parametrize("kind", FRAMES)
+@pytest.mark.parametrize("add", [add_laplace, add_gaussian])
+def test_no_column_of_a_frame_rounds_the_whole_numbers_of_another(kind, add):
+    """A count and the next one were 256 apart, with noise of scale 2."""
+    with pytest.raises(ValueError, match="equal no float"):
+        add(FRAMES[kind](BIG), 2.0)
+
+
+@pytest.mark.parametrize(
+    "add", [add_laplace, add_gaussian, lambda values, scale: add_spherical(values, scale, shape=2, power=1)]
+)
+def test_what_is_under_a_mask_is_not_released(add):
+    with pytest.raises((ValueError, TypeError), match="mask"):
+        add(np.ma.array([120.0, 5e6], mask=[False, True]), 1.0)

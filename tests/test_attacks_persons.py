@@ -7,6 +7,7 @@ import pickle
 import re
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import numpy as np
@@ -15,13 +16,16 @@ import polars as pl
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+import sklearn
 from attacks import X60, X200_UNIFORM, shift_in_mu, total_of
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingRegressor
 from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit, KFold
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import Normalizer
 from sklearn.random_projection import GaussianRandomProjection, SparseRandomProjection, johnson_lindenstrauss_min_dim
 
 from skdprp import (
@@ -36,10 +40,11 @@ from skdprp import (
     _noise,
     _persons,
     compose,
+    metrics,
     privacy_report,
     set_budget,
 )
-from skdprp.ledger import LedgerError
+from skdprp.ledger import LedgerError, entry
 from skdprp.linear_model import _base
 from skdprp.metrics import dp_accuracy_score, dp_confusion_matrix, dp_r2_score, dp_roc_auc_score
 from skdprp.testing import reproducible_noise
@@ -749,3 +754,269 @@ def test_days_beside_times_are_no_labels_of_persons():
 def test_zeros_at_the_end_of_a_label_make_no_other_person(label):
     with pytest.raises((TypeError, ValueError)):
         persons_in_two_chunks(np.array([label] * 2), [label] * 2)
+
+
+@pytest.mark.parametrize("n_folds", [2, 4])
+def test_folds_and_persons_of_two_groupings_have_no_total_where_routing_was_off_at_the_fit(n_folds):
+    X, y = np.random.default_rng(0).uniform(size=(160, 2)), np.random.default_rng(1).uniform(size=160)
+    person = np.arange(160) // 2
+    others = np.where(person < 8, 0, 1) if n_folds == 2 else np.arange(160)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = make_pipeline(PublicScaler((0, 1)), DPRidge(target_bounds=(0, 1)).set_fit_request(groups=True))
+    cv = GroupKFold(n_folds, shuffle=True, random_state=0)
+    search = GridSearchCV(model, {"dpridge__epsilon": [0.3]}, cv=cv).fit(X, y, groups=others, dpridge__groups=person)
+    assert privacy_report(search).private is None
+
+
+class _Tape:
+    """Plays to a second fit what the first released; how far its sums are from those of the first."""
+
+    def __init__(self):
+        self.sums, self.released, self.moves, self.drawn = [], [], None, []
+        self.add, self.draw = _noise.add_gaussian, _noise.draw_gaussian
+
+    def add_gaussian(self, values, scale):
+        exact = values.copy()
+        if self.moves is None:
+            self.add(values, scale)
+            self.sums.append((exact, scale))
+            self.released.append(values.copy())
+            return
+        known, same = self.sums[len(self.moves)]
+        assert same == scale
+        values[...] = self.released[len(self.moves)]
+        self.moves.append(np.linalg.norm(exact - known) / scale)
+
+    def draw_gaussian(self, shape, scale):
+        if self.moves is None:
+            self.drawn.append(self.draw(shape, scale))
+            return self.drawn[-1].copy()
+        return self.drawn.pop(0)
+
+    def distance(self, monkeypatch, fit, a, b):
+        with monkeypatch.context() as patched:
+            patched.setattr(_noise, "add_gaussian", self.add_gaussian)
+            patched.setattr(_noise, "draw_gaussian", self.draw_gaussian)
+            model = fit(*a)
+            self.moves = []
+            fit(*b)
+        return float(np.linalg.norm(self.moves)) / model.guarantee_.loss.mu
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPSGDClassifier(classes=[0, 1, 2], n_epochs=6, preconditioner=True, class_weight={0: 0.3}),
+        DPSGDClassifier(classes=[0, 1, 2], n_epochs=6, hidden_layer_sizes=(3, 2), max_norm=2.0, max_grad_norm=0.5),
+        DPSGDClassifier(classes=[0, 1, 2], n_epochs=6, preconditioner=False, optimizer="adam"),
+        DPRidge(target_bounds=(0, 2), mechanism="moments"),
+        DPRidge(target_bounds=(0, 2), mechanism="descent"),
+    ],
+    ids=["preconditioned", "network", "adam", "moments", "descent"],
+)
+def test_a_person_with_other_rows_moves_all_releases_together_by_no_more_than_mu(monkeypatch, model):
+    rng = np.random.default_rng(0)
+    for _ in range(4):
+        counts, d = rng.integers(1, 6, size=rng.integers(4, 15)), rng.integers(1, 4)
+        groups = np.repeat(np.arange(len(counts)), counts)
+        X, y = rng.normal(size=(len(groups), d)) * rng.choice([0.1, 30]), rng.integers(0, 3, len(groups))
+        rest, n_new = groups > 0, rng.integers(1, 9)
+        long = np.eye(d)[:1] * 30
+        a = np.vstack([np.repeat(long, counts[0], 0), X[rest]]), np.append(np.zeros(counts[0]), y[rest]), groups
+        b = np.vstack([np.repeat(-long, n_new, 0), X[rest]]), np.append(np.full(n_new, 2), y[rest])
+        b = *b, np.append(np.zeros(n_new, int), groups[rest])
+        assert _Tape().distance(monkeypatch, lambda X, y, g: sklearn.clone(model).fit(X, y, groups=g), a, b) <= 1
+
+
+@pytest.mark.parametrize("n_rows", [2, 64])
+def test_nothing_tells_how_many_rows_a_person_has(n_rows):
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.uniform(-0.4, 0.4, (30, 3)), np.arange(30) % 2, np.arange(30)
+    again = np.append(np.arange(30), np.zeros(n_rows - 1, int))
+    for model in (DPSGDClassifier(classes=[0, 1], n_epochs=3, batch_size=10), DPRidge(target_bounds=(0, 1))):
+        seen = []
+        for rows in (np.arange(30), again):
+            with reproducible_noise(0), warnings.catch_warnings(record=True) as heard:
+                warnings.simplefilter("always")
+                fitted = sklearn.clone(model).fit(X[rows], y[rows], groups=groups[rows])
+            kinds = {name: (type(value), np.shape(value)) for name, value in vars(fitted).items()}
+            seen.append((kinds, [str(one.message) for one in heard], str(privacy_report(fitted))))
+        assert seen[0] == seen[1]
+
+
+def test_no_error_of_a_fit_or_a_score_of_persons_tells_how_many_rows_there_are():
+    n, rng = 12347, np.random.default_rng(0)
+    X, y, groups = rng.uniform(size=(n, 2)), np.arange(n) % 2, np.arange(n) % 101
+    missing = np.where(np.arange(n) == 7, np.nan, y)
+    cases = [(X, y[:-1], groups), (X, y, groups[:-1]), (X[:, 0], y, groups), (X, missing, groups), (X[None], y, groups)]
+    cases += [(X, y, groups + 0.5), (X, y, np.column_stack([groups, groups])), (X, y, missing)]
+    calls = [
+        lambda X, y, g: DPSGDClassifier(classes=[0, 1], n_epochs=2).fit(X, y, groups=g),
+        lambda X, y, g: DPRidge(target_bounds=(0, 1)).fit(X, y, groups=g),
+        lambda X, y, g: dp_accuracy_score(y, np.arange(n), groups=g),
+        lambda X, y, g: privacy_report(DPRidge(target_bounds=(0, 1)), X, y, groups=g),
+    ]
+    n_refused = 0
+    for case in cases:
+        for call in calls:
+            try:
+                call(*case)
+            except (TypeError, ValueError) as error:
+                n_refused += 1
+                while error is not None:
+                    assert not re.search(r"1234\d|12,34\d", str(error))
+                    error = error.__context__
+    assert n_refused > 20
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
+def test_a_budget_of_persons_is_what_plan_limit_ledger_and_report_have(adjacency):
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.uniform(size=(100, 4)), rng.uniform(size=100), np.arange(100) // 2
+    steps = (
+        DPPCA(2, adjacency=adjacency),
+        FeatureUnion([("a", DPPCA(1, adjacency=adjacency)), ("b", PublicScaler((0, 1)))]),
+    )
+    model = make_pipeline(*steps, DPRidge(target_bounds=(0, 1), epsilon=2.0, adjacency=adjacency))
+    with sklearn.config_context(enable_metadata_routing=True):
+        for part in (steps[0], steps[1].transformer_list[0][1], model[-1]):
+            part.set_fit_request(groups=True)
+        plan = privacy_report(set_budget(model, X, y, groups=groups, epsilon=0.7, delta=1e-7), X, y, groups=groups)
+        with PrivacyLedger() as ledger:
+            ledger.limit(0.7, 1e-7, adjacency=adjacency, unit="person")
+            with entry(plan):
+                model.fit(X, y, groups=groups)
+    total = privacy_report(model, ledger=ledger).total
+    assert len(ledger.entries) == 1
+    assert total.epsilon <= 0.7 and total.delta <= 1e-7
+
+
+def test_wrappers_of_models_for_persons_have_the_total_of_a_ledger():
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.uniform(size=(60, 3)), rng.uniform(size=(60, 2)), np.arange(60) // 2
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = MultiOutputRegressor(DPRidge(target_bounds=(0, 1), delta=1e-6).set_fit_request(groups=True))
+        with PrivacyLedger() as ledger:
+            model.fit(X, y, groups=groups)
+        total = privacy_report(model, ledger=ledger).total
+    assert (total.epsilon, total.delta, total.unit) == (
+        ledger.total()[0].guarantee.epsilon,
+        ledger.total()[0].guarantee.delta,
+        "one person (all of its rows)",
+    )
+
+
+def test_a_scaler_for_rows_before_a_model_for_persons_is_for_rows():
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(60, 3)), rng.uniform(size=60)
+    model = make_pipeline(DPScaler(delta=1e-6), DPRidge(target_bounds=(0, 1), delta=1e-6))
+    assert privacy_report(model.fit(X, y, dpridge__groups=np.arange(60) // 2)).total.unit == "one row"
+
+
+@pytest.fixture
+def silenced(monkeypatch):
+    monkeypatch.setattr(_noise, "add_gaussian", lambda values, scale: None)
+    monkeypatch.setattr(metrics, "add_laplace", lambda values, scale: np.asarray(values, dtype=float))
+
+
+def n_persons(labels, others):
+    chunks = [(np.eye(2), None, labels), (np.eye(2), None, others)]
+    return DPMoments(epsilon=1, delta=1e-6).fit_chunks(chunks).moments_.n_samples
+
+
+@pytest.mark.parametrize(
+    "other", [lambda ids: ids.astype("<u8"), lambda ids: ids.tolist(), lambda ids: pl.Series(ids.tolist())]
+)
+def test_ids_of_64_bits_in_the_other_byte_order_are_the_same_persons(other):
+    ids = np.array([2**63 + 5] * 2, ">u8")
+    with pytest.raises(ValueError, match=r"groups|person"):
+        n_persons(ids, other(ids))
+
+
+@pytest.mark.parametrize(
+    ("labels", "others"),
+    [
+        (np.array(["a", "b"], ">U3"), np.array(["a", "c"], "<U5")),
+        (np.array([1, 2], ">i8"), [1, 3]),
+        (np.array([True, False]), [1, 5]),
+        (pl.Series(["a", "b"], dtype=pl.Categorical), ["a", "c"]),
+        (pa.array([7, 8]).dictionary_encode(), np.array([7, 9])),
+        (pd.Series([2**63 + 1, 3], dtype="UInt64"), [2**63 + 1, 4]),
+    ],
+)
+def test_a_person_of_two_chunks_is_found_in_columns_of_two_kinds(labels, others):
+    with pytest.raises(ValueError, match="person"):
+        n_persons(labels, others)
+
+
+def owned():
+    """Rows of 1001 persons: the first one has all 1000 that are not 0."""
+    return pd.DataFrame(
+        {
+            "id": np.arange(2000),
+            "who": np.repeat(np.arange(1001), [1000] + [1] * 1000),
+            "x": np.repeat([1.0, 0.0], 1000),
+        }
+    )
+
+
+MOVES = {
+    "shuffle": lambda rows: rows.shuffle("ward"),
+    "sort_values": lambda rows: rows.sort_values("ward"),
+    "set_index": lambda rows: rows.set_index("ward"),
+}
+
+
+def moved(move):
+    dd = pytest.importorskip("dask.dataframe")
+    table = owned().assign(ward=lambda rows: rows["who"] % 7, y=0.0, z=0.0)
+    return MOVES[move](dd.from_pandas(table.sample(frac=1, random_state=0), npartitions=12))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("move", MOVES)
+def test_labels_of_a_lazy_table_in_any_order_are_not_taken_for_those_of_rows_in_memory(move, silenced):
+    rows = moved(move)
+    X = rows[["x"]].compute().to_numpy()
+    with pytest.raises((TypeError, ValueError), match=r"dask\.compute"):
+        moments = DPMoments(epsilon=1, delta=1e-6, fit_intercept=False).fit(X, groups=rows["who"]).moments_
+        assert moments.gram.item() <= 1.0  # all that one person adds; it was 49 to 72
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_scores_of_persons_do_not_take_lazy_labels_in_another_order(silenced):
+    rows = moved("shuffle")
+    right = rows["x"].compute().to_numpy().astype(int)
+    with pytest.raises((TypeError, ValueError), match=r"dask\.compute"):
+        assert metrics.dp_accuracy_score(np.ones(2000, int), right, groups=rows["who"]).released[0] <= 1.0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("first", [Normalizer, lambda: make_pipeline(PublicScaler((-1, 1)), Normalizer())])
+def test_no_step_before_a_model_of_persons_parts_lazy_rows_from_their_labels(first, silenced):
+    """One person added 71 to 477 where 1 was hidden."""
+    rows = moved("shuffle")
+    ridge = DPRidge(target_bounds=(-1, 1), fit_intercept=False, mechanism="moments", epsilon=1, delta=1e-6)
+    model = make_pipeline(first(), ridge)
+    with pytest.raises((TypeError, ValueError), match=r"dask\.compute"):
+        model.fit(rows[["x", "z"]], rows["y"], dpridge__groups=rows["who"])
+        assert model[-1].moments_.gram[0, 0] <= 1.0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "model", [DPRidge(target_bounds=(0, 1), delta=1e-6), DPMoments(target_bounds=(0, 1), delta=1e-6)]
+)
+def test_targets_of_a_shuffle_are_not_taken_for_those_of_rows_in_memory(model):
+    rows = moved("shuffle")
+    with pytest.raises((TypeError, ValueError), match=r"dask\.compute"):
+        model.fit(rows[["x"]].compute().to_numpy(), rows["x"])
+
+
+def test_lazy_rows_with_lazy_labels_keep_their_weights(silenced):
+    """Where both come from one shuffle."""
+    rows = moved("shuffle")
+    for model in (DPMoments(epsilon=1, delta=1e-6, fit_intercept=False), DPPCA(1, epsilon=1, delta=1e-6)):
+        with suppress(ValueError):
+            moments = model.fit(rows[["x"]], groups=rows["who"]).moments_
+            assert moments.gram.item() <= 1.0

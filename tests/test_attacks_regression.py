@@ -34,6 +34,7 @@ from skdprp import (
     PrivacyLedger,
     _noise,
     add_moments,
+    audit_epsilon,
     compose,
     privacy_report,
     worst_neighbours,
@@ -453,3 +454,19 @@ def test_worst_neighbours_of_a_regression_are_neighbours(adjacency, mechanism, f
         return
     pair = worst_neighbours(ridge, X, np.ones(50))
     assert shift_in_mu(ridge, lambda data: ridge.fit(*data), *pair) <= 1 + 1e-9
+
+
+def test_an_audit_of_a_ridge_plans_neighbours_once():
+    # With output=lambda fitted: fitted.coef_, 400 trials and epsilon=1 (8449 rows) it is said to be VIOLATED.
+    ridge = DPRidge(target_bounds=(0, 1), epsilon=5.0, delta=1e-6, adjacency="add_remove")
+    n = next(n for n in range(1500, 10**4) if not ridge._descends(np.empty((n, 1))))
+    X = np.random.default_rng(0).uniform(-1, 1, (n - 1, 1))
+    y = 0.5 + 0.4 * X[:, 0]
+    a = np.vstack([X, [[1.0]]]), np.append(y, 0.0)
+    assert ridge.fit(*a).mechanism_ == "moments"
+    try:
+        result = audit_epsilon(ridge, a, (X, y), n_trials=20)
+    except ValueError as refused:
+        assert "shape" not in str(refused)
+    else:
+        assert not result.exceeds(ridge.guarantee_)

@@ -96,6 +96,7 @@ from skdprp.mechanisms import (
     private_search_trial,
     searched_profile,
 )
+from skdprp.model_selection._search import _Score
 from skdprp.report._rehearsal import PublicFacts
 from skdprp.testing import reproducible_noise
 
@@ -1161,3 +1162,50 @@ def test_no_row_pays_more_in_folds_than_a_report_states(cv, delta):
         deltas[train] += 2 * (delta or 1 / len(train) ** 2)
     stated = privacy_report(search).private
     assert epsilons.max() <= stated.epsilon * (1 + 1e-12) and deltas.max() <= stated.delta * (1 + 1e-12)
+
+
+def _table_of(X, kind):
+    if kind == "arrow":
+        return pytest.importorskip("pyarrow").table({"a": X[:, 0], "b": X[:, 1]})
+    if kind == "polars":
+        return pytest.importorskip("polars").DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    if kind == "list":
+        return X.tolist()
+    return pd.DataFrame(X, columns=["a", "b"]) if kind == "pandas" else X
+
+
+@pytest.mark.parametrize("kind", ["arrow", "polars", "pandas", "numpy", "list"])
+def test_one_held_out_row_of_an_arrow_table_moves_a_score_by_one_row(monkeypatch, kind):
+    sums, points = [], _Score.points
+    monkeypatch.setattr(_Score, "points", lambda *known: sums.append(points(*known)[0] / 2**20) or points(*known))
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+    y, other = (X[:, 0] > 0).astype(int), X.copy()
+    held_out = train_test_split(np.arange(300), test_size=0.2, random_state=0)[1]
+    other[held_out[0], 1] = np.nan  # which has a bin of its own, that the encoder refuses
+    encoder = OneHotEncoder(categories=[np.arange(4.0)] * 2, sparse_output=False)
+    model = make_pipeline(DPBinner(4, encode="ordinal"), encoder, AMPClassifier(classes=[0, 1], max_norm=1.5))
+    search = DPSearchCV(model, {"ampclassifier__C": [0.1]}, n_trials=1e-9, epsilon=20, delta=1e-4, random_state=0)
+    for rows in (X, other):
+        with reproducible_noise(0):
+            search.fit(_table_of(rows, kind), y)
+    assert len(sums) == 2 and abs(sums[1] - sums[0]) <= 1
+
+
+def test_a_search_takes_a_batch_of_arrow():
+    arrow = pytest.importorskip("pyarrow")
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 2)), columns=["a", "b"])
+    batch = arrow.RecordBatch.from_pandas(table, preserve_index=False)
+    y = np.arange(80) % 2
+    DPSearchCV(AMPClassifier(classes=[0, 1]), {"C": [0.1]}, n_trials=1, random_state=0).fit(batch, y)
+
+
+def test_a_search_predicts_no_columns_in_another_order_as_if_they_were_in_theirs():
+    X = pd.DataFrame(np.random.default_rng(0).uniform(-0.5, 0.5, (500, 2)), columns=["a", "b"])
+    y = (X["a"] > 0).astype(int)
+    model = make_pipeline(FunctionTransformer(np.asarray), AMPClassifier(classes=[0, 1]))
+    search = DPSearchCV(model, {"ampclassifier__C": [0.1]}, n_trials=1, epsilon=5, random_state=0).fit(X, y)
+    try:
+        found = search.predict(X[["b", "a"]])
+    except ValueError:
+        return
+    assert (found == search.predict(X)).all()

@@ -1134,3 +1134,22 @@ def test_no_signs_of_laplace_flips_lose_more_than_is_stated():
             for at in (0.0, epsilon / 2, epsilon):
                 delta = np.maximum(one - np.exp(at) * other, 0.0).sum()
                 assert delta <= sketch.guarantee_.profile(at) * (1 + 1e-9) + 1e-15
+
+
+@pytest.mark.parametrize("projection", ["rademacher", "gaussian", "uniform", "very_sparse", "oporp"])
+def test_signs_left_alone_are_those_of_neighbours_and_others_move_within_their_noise(projection):
+    rng = np.random.default_rng(0)
+    for max_change, method in itertools.product((1e-6, 0.1, 7.0, 1e5), ("gaussian", "rr")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sketch = iDPSignRP(12, max_change=max_change, method=method, projection=projection).fit(np.zeros((1, 9)))
+        grid = rng.integers(-3, 4, (40, 9)) * max_change
+        rows = np.concatenate([grid, rng.normal(size=(40, 9)) * max_change * 10])
+        moves = np.zeros_like(rows)
+        moves[np.arange(len(rows)), rng.integers(9, size=len(rows))] = max_change
+        x, other = sketch.projection_.project(rows), sketch.projection_.project(rows + moves)
+        may_flip = np.abs(x) <= sketch.component_change_
+        assert not (((x > 0) != (other > 0)) & ~may_flip).any()
+        if method == "gaussian":
+            moved = np.linalg.norm(np.where(may_flip, x - other, 0.0), axis=1)
+            assert (moved <= sketch._sensitivity_within(may_flip)).all()

@@ -317,20 +317,18 @@ class _StatedRelease(Release):
         """Return the journals of this entry, with a warning where it states less than a release inside."""
         stated = self._guarantee
         if isinstance(stated, PrivacyGuarantee) and isinstance(guarantee, PrivacyGuarantee):
-            if not same_neighbours(guarantee, stated):
-                cure = "a guarantee for other neighbours covers it where you have proved that."
-            elif guarantee.definition is Definition.DP and (
-                (guarantee.epsilon > stated.epsilon or guarantee.delta > stated.delta)
-                and guarantee.profile(stated.epsilon) > stated.delta
-            ):
-                cure = "ignore this where the rows inside are a random part of all."
-            else:
-                return super().takes(estimator, guarantee, frame)
-            warn_at_caller(
-                f"{estimator} is {guarantee!r}, and the entry around it {stated!r}: an entry has to cover all that is "
-                f"released in it; {cure}",
-                PrivacyWarning,
-            )
+            if same_neighbours(guarantee, stated):
+                is_less = guarantee.epsilon > stated.epsilon or guarantee.delta > stated.delta
+                is_dp = guarantee.definition is Definition.DP
+                is_missed = is_dp and is_less and guarantee.profile(stated.epsilon) > stated.delta
+            else:  # from a guarantee for a distance one for rows may follow
+                is_missed = not (guarantee.adjacency and guarantee.adjacency.is_distance)
+            if is_missed:
+                warn_at_caller(
+                    f"{estimator} is {guarantee!r}, and the entry around it {stated!r}: an entry has to cover all that "
+                    "is released in it. Ignore this where it does, as where the rows inside are a random part of all.",
+                    PrivacyWarning,
+                )
         return super().takes(estimator, guarantee, frame)
 
 
