@@ -345,6 +345,7 @@ def test_partitions_are_one_table():
         ([["x"]], {"categories": {0: [np.inf]}}, ValueError, "must be different texts"),
         ([[-np.inf, 1.0]], {"categories": [0]}, ValueError, "contains infinity"),
         (pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}), {}, TypeError, "dates or spans of time"),
+        (np.array([["2020-01-01"]], dtype="M8[ns]"), {"categories": [0]}, TypeError, "dates or spans of time"),
         (pl.DataFrame({"a": ["2020-01-01"]}).with_columns(pl.col("a").str.to_date()), {}, TypeError, "dates or spans"),
         (pd.DataFrame({"a": [(1, 2)]}), {}, TypeError, "neither text nor finite numbers"),
         (pd.DataFrame({"a": [[1, 2]]}), {}, TypeError, "cannot be read"),

@@ -252,4 +252,6 @@ def _cells_of(X, place):
 
 
 def _array(X):
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":  # of which `tolist` would have the number of their ticks
+        raise TypeError(TIMES.format("X"))
     return X if isinstance(X, np.ndarray) else np.array(X, dtype=object)
