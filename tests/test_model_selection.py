@@ -545,7 +545,7 @@ def audited(n_trials, of_each_search=30):
 
 
 def test_an_attack_finds_nothing(seeded):
-    assert not audited(200).exceeds(CLAIM)
+    assert not audited(80, of_each_search=50).exceeds(CLAIM)
 
 
 def test_an_attack_catches_the_noise_of_a_single_fit(seeded, monkeypatch):
@@ -553,7 +553,7 @@ def test_an_attack_catches_the_noise_of_a_single_fit(seeded, monkeypatch):
     monkeypatch.setattr(
         _search, "private_search_trial", lambda epsilon, delta, n_trials, trial_distance: (epsilon, delta, 1.0)
     )
-    assert audited(140, of_each_search=100).exceeds(CLAIM)
+    assert audited(80, of_each_search=50).exceeds(CLAIM)
 
 
 def test_an_attack_catches_scores_without_noise(seeded, monkeypatch):
@@ -569,7 +569,7 @@ def test_private_branches_of_columns_are_searched_and_rows_that_they_refuse_are_
     columns = ColumnTransformer([("public", PublicBinner((0, 90)), ["age"]), ("private", DPBinner(), ["town"])])
     model = make_pipeline(columns, AMPClassifier(max_norm=2**0.5, classes=[0, 1]))
     grid = {"columntransformer__private__max_categories": [2, 5]}
-    search = DPSearchCV(model, grid, epsilon=50.0, delta=1e-5).fit(X, y)
+    search = DPSearchCV(model, grid, n_trials=2, epsilon=50.0, delta=1e-5).fit(X, y)
     assert search.guarantee_.epsilon == 50.0
     grid = {"columntransformer__scaler__quantiles": [(0.05, 0.95), (0, 1)]}
     for branches in (

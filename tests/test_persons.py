@@ -767,7 +767,7 @@ def test_fits_of_persons_keep_the_contract(model, monkeypatch):
     kind = next(kind for kind in type(model).__mro__ if "fit" in vars(kind))
     monkeypatch.setattr(kind, "fit", of_pairs(kind.fit))
     assert clone(model).fit(np.eye(4), [0, 1, 0, 1]).guarantee_.unit == PERSON
-    check_private_estimator(model, audit_options={"n_trials": 140})
+    check_private_estimator(model, audit_options={"n_trials": 40})
 
 
 # Steps so short that all scores stay near zero, where the gradients of all rows are as long as they may be.
