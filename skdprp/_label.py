@@ -80,9 +80,14 @@ def as_html(title, facts):
 
 def as_markdown(facts):
     """Return facts as a table in Markdown, for model cards."""
-    joined = {name: fact if isinstance(fact, str) else "; ".join(_each_once(fact)) for name, fact in facts.items()}
-    escaped = {name: fact.replace("|", r"\|").replace("\n", " ") for name, fact in joined.items()}
-    return "\n".join(["| Privacy | |", "| --- | --- |", *(f"| {name} | {fact} |" for name, fact in escaped.items())])
+
+    def _cell(fact):
+        lines = [fact] if isinstance(fact, str) else [f"- {text}" for text in _each_once(fact)]
+        return "<br>".join(line.replace("|", r"\|").replace("\n", " ") for line in lines)
+
+    return "\n".join(
+        ["| Privacy | |", "| --- | --- |", *(f"| {name} | {_cell(fact)} |" for name, fact in facts.items())]
+    )
 
 
 def as_text(facts, width=12):

@@ -167,7 +167,8 @@ _MISSING = (
 )
 CURE_OF_LABELS = (
     "drop the rows without a label beforehand, and look only at the label of each row to do so; the number of rows "
-    "that have one is then assumed to be public. Or, for classes, make 'missing' a class of its own."
+    "that have one is then assumed to be public. Or, for classes, make 'missing' a class of its own. (Private steps "
+    "before a model may already be paid: privacy_report(model, X, y) looks for such labels before a fit.)"
 )
 _MASKED = "Data has masked cells: fill them by nan, or by constants that do not come from the data."
 TIMES = "{} has dates or spans of time where numbers should be: make them days since a date that is not from the data."

@@ -157,7 +157,8 @@ def test_a_search_takes_tables_as_its_best_model_does(binary):
     with pytest.raises(ValueError, match="X contains NaN"):
         search.predict(other.assign(a=np.nan))
     alone = DPSearchCV(AMPClassifier(), {}, n_trials=1, epsilon=5.0, classes=[0, 1]).fit(rows, y)
-    assert (alone.predict(rows[list("hgfedcba")]) == alone.predict(rows)).all()
+    with pytest.raises(ValueError, match="feature names should match"):
+        alone.predict(rows[list("hgfedcba")])
 
 
 def test_no_error_of_a_table_quotes_complex_numbers():

@@ -743,7 +743,7 @@ def test_each_assumption_has_a_line_of_its_own():
     assert "\nassumed     - n is <public>\n            - a b a b" in text and text.endswith("\nnot covered - the time")
     assert max(map(len, text.splitlines())) <= 100 and text.count("- ") == 3
     assert "<li>n is &lt;public&gt;</li><li>a" in guarantee._repr_html_()
-    assert "| assumed | n is <public>; a b" in guarantee.to_markdown()
+    assert "| assumed | - n is <public><br>- a b" in guarantee.to_markdown()
     assert "\nassumed     nothing" in str(PrivacyGuarantee(1.0, 0.0))
 
 

@@ -202,7 +202,7 @@ def _introduce(X, y, options):
         names = [name for name in found if X[name].dtype == object]
         numbers = [name for name in found if name not in names]
         print("Bins of these columns are found privately; whether they hold numbers or names is taken to be public.")
-        print("Leave out by --drop what hardly repeats, such as dates and names of persons:")
+        print("Leave out by --drop what hardly repeats, such as identifiers, dates and names of persons:")
         for kind, of_kind in (("numbers", numbers), ("names", names)):
             print(textwrap.fill(f"{kind}: {', '.join(of_kind) or 'none'}", 100, subsequent_indent="    "))
         print()

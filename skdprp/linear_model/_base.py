@@ -177,7 +177,8 @@ class PrivateClassifier(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin
         if "groups" in unsupported:
             raise TypeError(
                 f"{type(self).__name__}.fit takes no groups: its guarantee is for one row. To protect persons with "
-                "several rows use DPSGDClassifier, and bounds and categories instead of private bins before it."
+                "several rows use DPSGDClassifier, and bounds and categories instead of private bins before it "
+                "(bins that come before this step may already be paid)."
             )
         if unsupported:
             raise TypeError(

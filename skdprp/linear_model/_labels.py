@@ -7,7 +7,11 @@ import numpy as np
 from sklearn.utils import column_or_1d
 
 _NUMBERS = bool | int | float | np.bool_ | np.integer | np.floating
-_NO_LABELS = "Unknown label type: labels are numbers, truth values or strings, and all of one type."
+_PAID = "Private steps before this one may already be paid; privacy_report(model, X, y) checks labels before a fit."
+_NO_LABELS = (
+    "Unknown label type: labels are numbers, truth values or strings, and all of one type, which arrays of objects "
+    f"have after y.astype(bool), y.astype(int) or y.astype(str). {_PAID}"
+)
 
 
 def of_one_type(y):
@@ -88,7 +92,7 @@ def encode(y, public_classes):
     if not np.array_equal(known[codes], y):
         raise ValueError(
             "y has labels that are not among `classes`: check the spelling there, and list all possible labels. "
-            "Private steps before this one may already be paid; privacy_report(model, X, y) checks labels before a fit."
+            f"{_PAID}"
         )
     return classes, codes
 

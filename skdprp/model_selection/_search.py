@@ -681,8 +681,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         if options := self._options_of_rows():
             names = list(getattr(self, "feature_names_in_", ()))
             check_collected(X)
-            if names and is_frame(X) and {*names} <= {*X.columns}:
-                X = X[names]  # of a table that has other columns, too, or these in another order
+            if names and is_frame(X) and {*names} < {*X.columns}:  # and in another order alone it is refused
+                X = X[names]
             validate_data(self, X, reset=False, **options)
         return without_values(getattr(self.best_estimator_, method), X)
 

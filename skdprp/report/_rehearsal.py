@@ -293,7 +293,7 @@ def fit_transform(step, X, name=_SAMPLE):
 def _of_fitted(step, path, facts):
     """Yield what is private in a step that has seen the few rows, which left it as `facts` have them."""
     head = facts.head
-    types = set(head.dtypes if hasattr(head, "columns") else [getattr(head, "dtype", None)])
+    types = set(head.dtypes if is_frame(head) else [getattr(head, "dtype", None)])
     dtype = np.dtype(np.float32 if types == {np.dtype(np.float32)} else np.float64)
     for within, one in all_steps(step, path):
         if is_private(one) or has_guarantee(one):
