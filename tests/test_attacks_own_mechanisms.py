@@ -628,5 +628,10 @@ def test_no_column_of_a_frame_rounds_the_whole_numbers_of_another(kind, add):
     "add", [add_laplace, add_gaussian, lambda values, scale: add_spherical(values, scale, shape=2, power=1)]
 )
 def test_what_is_under_a_mask_is_not_released(add):
+    masked = np.ma.array([120.0, 5e6], mask=[False, True])
+    lazy = pytest.importorskip("dask.array").from_array(masked, chunks=1)
+    for values in (lazy, [[masked]]):
+        with pytest.raises(ValueError, match="mask"):
+            add(values, 1.0)
     with pytest.raises((ValueError, TypeError), match="mask"):
         add(np.ma.array([120.0, 5e6], mask=[False, True]), 1.0)

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._adjacency import Relation
 from .._digits import with_python_numbers
+from .._lazy import computed
 from .._noise import SAMPLING_LOSS, check_scale
 from .._validation import check_unmasked, is_frame, silent, without_values
 
@@ -133,6 +134,12 @@ def _are_equal(floats, given):
     return all(map(eq, floats.ravel().tolist(), exact))
 
 
+def _check_unmasked(values):
+    check_unmasked(values)
+    for one in values if isinstance(values, list | tuple) else ():
+        _check_unmasked(one)
+
+
 def _as_they_are(values):
     """Return an array of numbers, or of objects where they have several types: that which they share would round them.
 
@@ -149,7 +156,8 @@ def _as_they_are(values):
 @silent
 def released(add_noise, values, scale, **options):
     """Return a copy of numbers to which a sampler has added noise in place; refuse what it could not hide."""
-    check_unmasked(values)
+    [values] = computed(values)
+    _check_unmasked(values)
     given = without_values(_as_they_are, values, name="The array")
     values = without_values(np.array, given, dtype=np.float64, order="C", name="The array")
     if not np.isfinite(values).all():
