@@ -883,7 +883,7 @@ def test_an_empty_file_is_no_ledger_that_is_there(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("inside", ["model", "search", "other person"])
+@pytest.mark.parametrize("inside", ["model", "search", "other person", "larger change"])
 def test_an_entry_warns_of_what_its_guarantee_does_not_cover(inside):
     X = np.linspace(-1, 1, 300)[:, None] * [1, -1]
     y, target = (X[:, 0] > 0).astype(int), {"epsilon": 3.0, "delta": 1e-6}
@@ -892,9 +892,11 @@ def test_an_entry_warns_of_what_its_guarantee_does_not_cover(inside):
         "model": lambda: model.fit(X, y),
         "search": lambda: DPSearchCV(AMPClassifier(classes=[0, 1]), {"max_norm": [1.0, 2.0]}, **target).fit(X, y),
         "other person": lambda: model.fit(X, y),
+        "larger change": lambda: DPOPORP(2, epsilon=0.5, delta=1e-6).fit_transform(X),
     }
     unit = Unit.PERSON if inside == "other person" else Unit.ROW
-    stated = PrivacyGuarantee(0.5, 1e-6, adjacency=Adjacency("replace_one"), unit=unit)
+    neighbours = Adjacency("l1", 2.0) if inside == "larger change" else Adjacency("replace_one")
+    stated = PrivacyGuarantee(0.5, 1e-6, adjacency=neighbours, unit=unit)
     with PrivacyLedger(), entry(stated, "mine"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         fits[inside]()

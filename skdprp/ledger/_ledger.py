@@ -322,7 +322,8 @@ class _StatedRelease(Release):
                 is_dp = guarantee.definition is Definition.DP
                 is_missed = is_dp and is_less and guarantee.profile(stated.epsilon) > stated.delta
             else:  # from a guarantee for a distance one for rows may follow
-                is_missed = not (guarantee.adjacency and guarantee.adjacency.is_distance)
+                inside, around = ((one.adjacency and one.adjacency.is_distance) for one in (guarantee, stated))
+                is_missed = not inside or around
             if is_missed:
                 warn_at_caller(
                     f"{estimator} is {guarantee!r}, and the entry around it {stated!r}: an entry has to cover all that "
