@@ -242,8 +242,11 @@ def _bools_as_floats(X):
 
 
 def _numeric_targets(y):
-    if _has_times(_kinds_of_cells(y)):
+    kinds = _kinds_of_cells(y)
+    if _has_times(kinds):
         raise TypeError(TIMES.format("y"))
+    if any(isinstance(kind, type) and issubclass(kind, complex | np.complexfloating) for kind in kinds):
+        raise ValueError("Complex data not supported")  # of one of numpy's the real part would be taken
     y = y.astype(np.float64, copy=False)
     validation.assert_all_finite(y, input_name="y")
     return y
@@ -393,7 +396,7 @@ def _kinds_of_cells(data):
     dtypes = list(table.dtypes) if is_frame else [table.dtype]
     holds_objects = any(getattr(dtype, "kind", "") == "O" for dtype in dtypes)
     kinds = set(map(type, np.asarray(table, dtype=object).flat)) if holds_objects else set()
-    if np.ma.core.MaskedConstant in kinds:  # of which numpy warns
+    if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):  # of which numpy warns where they are masked
         raise ValueError(_MASKED)
     return {*dtypes, *kinds}
 

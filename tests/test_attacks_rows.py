@@ -1155,3 +1155,20 @@ def test_no_cell_of_a_frame_moves_what_is_released_behind_a_pipeline_by_more_tha
     columns = ColumnTransformer([("n", numbers, ["x", "z"]), ("w", words, ["w"])], sparse_threshold=0)
     pipeline = make_pipeline(columns, DPMoments(epsilon=1.0, delta=1e-5))
     assert shift_in_mu(pipeline[-1], pipeline.fit, usual, other) <= 1
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_masked_scalar_in_a_cell_is_refused_and_warned_of_nowhere(masked):
+    """Numpy warned of it where it was masked: of a step whose warnings are said to tell of no row."""
+    X = [[np.ma.array(5.0, mask=masked), 1.0], [2.0, 3.0]]
+    for step in (DPHistograms(delta=1e-3), PublicScaler((0, 1), fill="middle"), DPMoments(delta=1e-3)):
+        with pytest.raises(ValueError, match="masked cells"):
+            step.fit(X)
+
+
+@pytest.mark.parametrize("cell", [0.25 + 0j, np.emath.sqrt(-0.25)])
+def test_a_complex_target_is_refused_whatever_it_comes_in(cell):
+    """The real part of one of numpy's was taken, with a warning that told of the row."""
+    for model in (DPRidge(target_bounds=(0, 1)), DPMoments(target_bounds=(0, 1), delta=1e-3)):
+        with pytest.raises((TypeError, ValueError), match="Complex data not supported"):
+            model.fit(np.eye(3), [0.5, 0.25, cell])

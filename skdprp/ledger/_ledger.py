@@ -323,7 +323,7 @@ class _StatedRelease(Release):
                 is_missed = is_dp and is_less and guarantee.profile(stated.epsilon) > stated.delta
             else:  # from a guarantee for a distance one for rows may follow
                 inside, around = ((one.adjacency and one.adjacency.is_distance) for one in (guarantee, stated))
-                is_missed = not inside or around
+                is_missed = not inside or around or guarantee.definition != stated.definition
             if is_missed:
                 warn_at_caller(
                     f"{estimator} is {guarantee!r}, and the entry around it {stated!r}: an entry has to cover all that "

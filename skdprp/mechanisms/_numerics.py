@@ -10,7 +10,7 @@ from .._adjacency import Relation
 from .._digits import with_python_numbers
 from .._lazy import computed
 from .._noise import SAMPLING_LOSS, check_scale
-from .._validation import check_unmasked, is_frame, silent, without_values
+from .._validation import TIMES, check_unmasked, is_frame, silent, without_values
 
 _ERROR = 2.0**-32
 _FOURIER_ERROR, _FEW_RELEASES = 2.0**-40, 2.0**9
@@ -159,6 +159,8 @@ def released(add_noise, values, scale, **options):
     [values] = computed(values)
     _check_unmasked(values)
     given = without_values(_as_they_are, values, name="The array")
+    if given.dtype.kind in "mM":
+        raise TypeError(TIMES.format("The array"))
     values = without_values(np.array, given, dtype=np.float64, order="C", name="The array")
     if not np.isfinite(values).all():
         raise ValueError("Some numbers are not finite: clip them to bounds that do not come from the data.")

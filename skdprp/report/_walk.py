@@ -35,6 +35,7 @@ from sklearn.random_projection import BaseRandomProjection, GaussianRandomProjec
 
 from .._calibration import is_as_stated
 from .._label import RELEASED_AT
+from .._lazy import SAME_ORDER
 from ..guarantee import LABELS_ARE_PUBLIC, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee
 from ..mechanisms import searched_profile
 from ..preprocessing import PublicBinner
@@ -64,6 +65,7 @@ from ._structure import (
     has_guarantee,
     holds_fitted,
     holds_private,
+    is_ensemble,
     is_of_library,
     may_release_more,
     won_otherwise,
@@ -311,6 +313,8 @@ def _of_branches(estimator, steps, name, flow):
             part = replace(part, not_covered=(*part.not_covered, f"{name} {_JOINS}"), is_known=False)
     if type(estimator) is not FeatureUnion and holds_fitted(estimator):  # of which it fitted clones
         part = replace(part, assumed=(*part.assumed, _NOT_PICKLED.format(name)))
+    if is_ensemble(estimator) and part.charges:  # some compute labels of dask by themselves
+        part = replace(part, assumed=(*part.assumed, SAME_ORDER))
     if isinstance(estimator, KEEP_LABELS):
         charges = tuple(tuple(given_the_labels(charge, estimator) for charge in group) for group in part.charges)
         part = replace(part, charges=charges)
