@@ -213,8 +213,11 @@ def validate_data(estimator, X, y="no_validation", **options):
     is_numeric = options.pop("y_numeric", False)  # whose errors quote y: it is checked here
     if getattr(getattr(y, "dtype", None), "kind", "") == "T":  # of which scikit-learn says that X cannot be read
         raise TypeError("y is an array of numpy's StringDType, which scikit-learn cannot read: give y.astype(str).")
-    if is_lazy(y) and not is_lazy(X):  # a table that is shuffled has another order each time that it is computed
-        raise TypeError("y is a dask collection, and X is in memory: compute them at once, X, y = dask.compute(X, y).")
+    has_targets = y is not None and not isinstance(y, str)
+    if has_targets and is_lazy(X) != is_lazy(y):  # a table that is shuffled has another order whenever it is computed
+        lazy, other = ("X", "y") if is_lazy(X) else ("y", "X")
+        cure = "compute them at once, X, y = dask.compute(X, y)."
+        raise TypeError(f"{lazy} is a dask collection, and {other} is in memory: {cure}")
     X, y = _loaded(X=X, y=y)
     check_unmasked(y)
     if is_numeric and isinstance(y, list | tuple):  # numpy would make texts of all numbers where one is a text

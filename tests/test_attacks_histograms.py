@@ -36,7 +36,7 @@ from skdprp import (
 )
 from skdprp.composition import PrivacyLoss
 from skdprp.histograms._cells import Cells, coefficients, column_norm_squared, half_sums
-from skdprp.histograms._columns import columns_of, count
+from skdprp.histograms._columns import Unlisted, columns_of, count
 from skdprp.mechanisms import thresholded_counts_scale
 from skdprp.mechanisms.thresholded_counts import name_probability, shift_of_epsilon
 from skdprp.sensitivity import histograms_sensitivity
@@ -534,3 +534,38 @@ def test_cells_are_those_that_a_search_for_their_edges_finds():
         values = np.concatenate([edges, np.nextafter(edges, np.inf), np.nextafter(edges, -np.inf), [0.0, -5e-324]])
         places = np.clip(edges.searchsorted(values, side="right") - 1, 0, len(edges) - 1)
         assert np.array_equal(cells.place(values.copy()), places)
+
+
+def test_neighbours_in_any_two_containers_move_histograms_no_further_than_noise_is_for():
+    pl, rng = pytest.importorskip("polars"), np.random.default_rng(7)
+    numbers = [0.0, -0.0, 1e308, -1e308, 5e-324, np.nan, 2.0**53 + 2, 1.5, 2047.999, -1.0]
+    names = ["x", "y", None, "", "nan", "X"]
+
+    def row():
+        of_truth = [True, False, None]
+        return [rng.choice(numbers), int(rng.integers(-5, 5)), names[rng.integers(6)], of_truth[rng.integers(3)]]
+
+    forms = {
+        "pandas": lambda table: [table],
+        "chunks": lambda table: [table[:7], table[7:]],
+        "polars": lambda table: [pl.from_pandas(table)],
+        "categories": lambda table: [table.astype({"c": "category"})],
+    }
+    for turn in range(8):
+        rows = [row() for _ in range(15)]
+        other = [*rows]
+        other[rng.integers(15)] = row()
+        known = {"bounds": {"b": (-3, 3)} if turn % 2 else None, "n_cells": int(rng.choice([2, 7, 64]))}
+        known["categories"] = {"c": ["x", "y"]} if turn % 3 else None
+        found = []
+        for one in (rows, other):
+            table = pd.DataFrame(one, columns=list("abcd")).astype({"a": float, "d": "boolean"})
+            found.append(DPHistograms(**known)._count(forms[rng.choice(list(forms))](table)))
+        (_, columns, one), (_, _, two) = found
+        moved = 0.0
+        for column, a, b in zip(columns, one, two, strict=True):
+            if type(column) is Unlisted:
+                moved += sum((a[key] - b[key]) ** 2 for key in {*a, *b})
+            else:
+                moved += ((column.sums(a) - column.sums(b)) ** 2).sum()
+        assert moved**0.5 <= histograms_sensitivity(sum(column.norm_squared for column in columns))

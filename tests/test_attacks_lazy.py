@@ -581,3 +581,24 @@ def test_rows_that_a_bag_draws_anew_each_time_are_in_no_more_releases_than_a_led
             return
         spent = ledger.total()[0].adaptive.epsilon
     assert max(Counter(seen).values()) <= spent
+
+
+@pytest.mark.parametrize("first", ["none", "scaler", "bins", "components"])
+@pytest.mark.filterwarnings("ignore")
+def test_rows_of_a_shuffled_table_keep_their_targets_behind_each_step(first, silenced_noise):
+    from sklearn.pipeline import make_pipeline
+
+    from skdprp import DPPCA, DPBinner, DPScaler
+
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    n = 400
+    table = pd.DataFrame({"a": np.arange(n) % 2 * 1.0, "k": np.arange(n) % 17})
+    table["b"], table["y"] = 1 - table["a"], 2 * table["a"] - 1
+    rows = dd.from_pandas(table, npartitions=4).shuffle("k", shuffle_method="disk")
+    steps = {"none": [], "scaler": [DPScaler()], "bins": [DPBinner(2)], "components": [DPPCA(2)]}[first]
+    ridge = DPRidge(target_bounds=(-1, 1), mechanism="moments", delta=1e-6)
+    products = []
+    for X, y in ((rows[["a", "b"]], rows["y"]), (table[["a", "b"]], table["y"])):
+        model = make_pipeline(*steps, ridge).fit(X, y)
+        products.append(np.abs(model[-1].moments_.values[:-1, -1]).max())
+    assert products[0] == pytest.approx(products[1], rel=1e-6)

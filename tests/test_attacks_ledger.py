@@ -47,14 +47,16 @@ from skdprp import (
     DPScaler,
     DPSearchCV,
     DPSGDClassifier,
+    DPSignOPORP,
     PrivacyGuarantee,
     PrivacyLedger,
+    iDPSignRP,
     transform_chunks,
 )
 from skdprp import _recording as recording
 from skdprp._recording import EntryBlock
 from skdprp.composition import PrivacyLoss, Profile
-from skdprp.guarantee import Adjacency, Unit
+from skdprp.guarantee import Adjacency, PrivacyWarning, Unit
 from skdprp.ledger import LedgerError, UnrecordedNoiseError, _ledger, entry
 from skdprp.ledger._ledger import Rows
 from skdprp.mechanisms import add_gaussian, add_laplace
@@ -901,3 +903,19 @@ def test_an_entry_warns_of_what_its_guarantee_does_not_cover(inside):
         warnings.simplefilter("always")
         fits[inside]()
     assert any("entry" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize(
+    ("stated", "sketch"),
+    [
+        (PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("l1", 2.0)), DPOPORP(2)),
+        (PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("l2", 1.0)), DPOPORP(2)),
+        (PrivacyGuarantee(1.0, 0.0, adjacency=Adjacency("l1", 1.0)), DPSignOPORP(2)),
+        (PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("l1", 1.0)), iDPSignRP(2)),
+        (PrivacyGuarantee(1.0, 1e-6, adjacency=Adjacency("replace_one")), iDPSignRP(2)),
+    ],
+)
+def test_an_entry_for_more_than_a_sketch_inside_hides_warns(stated, sketch):
+    sketch.fit(np.eye(4))
+    with pytest.warns(PrivacyWarning, match="entry around it"), PrivacyLedger(), entry(stated):
+        sketch.transform(np.eye(4))

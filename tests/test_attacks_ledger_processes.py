@@ -770,7 +770,7 @@ def interrupt():
 
 
 def is_undisturbed(path, how):
-    signal.alarm(100)  # ends who waits for themselves
+    signal.alarm(500)  # ends who waits for themselves, on a busy machine, too
     with PrivacyLedger(path) as ledger:
         acts = {"interrupt": interrupt, "read": lambda: ledger.entries, "look": lambda: PrivacyLedger(path).entries}
         for line in range(publish_with(None, line=0)):

@@ -1020,3 +1020,25 @@ def test_lazy_rows_with_lazy_labels_keep_their_weights(silenced):
         with suppress(ValueError):
             moments = model.fit(rows[["x"]], groups=rows["who"]).moments_
             assert moments.gram.item() <= 1.0
+
+
+def test_copies_of_rows_of_a_person_change_neither_words_nor_releases():
+    rng = np.random.default_rng(0)
+    X, t = rng.normal(size=(30, 3)) * 0.3, rng.uniform(size=30)
+    y, labels = np.arange(30) % 2, np.array([f"p{i:02d}" for i in range(30)])
+
+    def found(n_copies):
+        rows = np.append(np.arange(30), np.full(n_copies, 7))
+        one, groups = X[rows], labels[rows]
+        with warnings.catch_warnings(record=True) as heard, reproducible_noise(3):
+            warnings.simplefilter("always")
+            values = [
+                DPMoments().fit(one, groups=groups).moments_.values,
+                DPRidge(target_bounds=(0, 1)).fit(one, t[rows], groups=groups).coef_,
+                DPSGDClassifier(classes=[0, 1], batch_size=5).fit(one, y[rows], groups=groups).coef_,
+                dp_accuracy_score(y[rows], y[rows], groups=groups).released,
+            ]
+        plan = repr(privacy_report(DPRidge(target_bounds=(0, 1)), one, t[rows], groups=groups))
+        return [np.round(value, 9).tolist() for value in values], [str(one.message) for one in heard], plan
+
+    assert found(3) == found(40)

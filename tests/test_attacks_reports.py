@@ -50,7 +50,7 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
-from sklearn.multioutput import ClassifierChain
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier, MultiOutputRegressor
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer, Normalizer, OneHotEncoder, OrdinalEncoder
@@ -558,3 +558,58 @@ def test_no_row_pays_more_in_a_search_than_its_report_says(cv):
     for row in {int(place) for train in trains for place in train[:2]} | {0, 23}:
         paid = [one for train, pair in fits if row in train for one in pair]
         assert compose(*paid, delta=stated.delta).epsilon <= stated.epsilon * (1 + 1e-9)
+
+
+AMP, RIDGE = AMPClassifier(classes=[0, 1], delta=1e-6), DPRidge(target_bounds=(0, 1), delta=1e-6)
+
+
+@pytest.mark.parametrize(
+    "ensemble",
+    [
+        VotingClassifier([("a", AMP)]),
+        OneVsRestClassifier(AMP),
+        MultiOutputClassifier(AMP),
+        MultiOutputRegressor(RIDGE),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.filterwarnings("ignore")
+def test_no_total_of_an_ensemble_leaves_out_that_lazy_labels_may_be_those_of_other_rows(ensemble):
+    pd, dd = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"a": rng.uniform(size=200), "k": rng.integers(9, size=200), "y": np.arange(200) % 2})
+    rows = dd.from_pandas(table, npartitions=3).shuffle("k", shuffle_method="disk")
+    y = rows[["y"]] if type(ensemble).__name__.startswith("MultiOutput") else rows["y"]
+    try:
+        ensemble.fit(rows[["a"]].compute().to_numpy(), y)
+    except (TypeError, ValueError):
+        return
+    total = privacy_report(ensemble).total
+    assert total is None or any("dask" in text for text in total.assumptions)
+
+
+@pytest.mark.parametrize("kind", ["calibrated", "bagged", "stacked", "chained", "selected", "transformed", "imputed"])
+@pytest.mark.filterwarnings("ignore")
+def test_no_composite_that_fits_private_models_unseen_has_a_sum(kind):
+    from sklearn.calibration import CalibratedClassifierCV
+    from sklearn.compose import TransformedTargetRegressor
+    from sklearn.ensemble import BaggingClassifier, StackingClassifier
+    from sklearn.experimental import enable_iterative_imputer  # noqa: F401
+    from sklearn.feature_selection import SelectFromModel
+    from sklearn.impute import IterativeImputer
+    from sklearn.multioutput import ClassifierChain
+    from sklearn.pipeline import make_pipeline
+
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(60, 3)), np.arange(60) % 2
+    model = {
+        "calibrated": CalibratedClassifierCV(AMP, cv=2),
+        "bagged": BaggingClassifier(AMP, 2),
+        "stacked": StackingClassifier([("a", AMP)], final_estimator=AMP, cv=2),
+        "chained": ClassifierChain(AMP),
+        "selected": make_pipeline(SelectFromModel(AMP), AMP),
+        "transformed": TransformedTargetRegressor(RIDGE),
+        "imputed": make_pipeline(IterativeImputer(RIDGE, max_iter=1), AMP),
+    }[kind]
+    report = privacy_report(model.fit(X, np.column_stack([y, 1 - y]) if kind == "chained" else y))
+    assert report.total is None and report.private is None

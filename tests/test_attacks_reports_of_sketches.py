@@ -71,6 +71,8 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFea
 from skdprp import (
     DPOPORP,
     AMPClassifier,
+    DPBinner,
+    DPHistograms,
     DPRandomProjection,
     DPScaler,
     DPSignOPORP,
@@ -1246,3 +1248,13 @@ def test_reports_and_ledgers_count_as_many_releases_of_a_row_as_there_are(estima
     assert privacy_report(estimator).private.epsilon >= most
     assert privacy_report(estimator, ledger=ledger).private.epsilon >= most
     assert ledger.total()[0].guarantee.epsilon >= most
+
+
+@pytest.mark.parametrize("step", [DPBinner(), DPHistograms(), DPOPORP(2), DPSignRP(2), DPSignOPORP(2), iDPSignRP(2)])
+@pytest.mark.parametrize("as_batch", [False, True])
+def test_a_plan_takes_tables_of_arrow_as_a_fit_does(step, as_batch):
+    pa = pytest.importorskip("pyarrow")
+    X = pa.table({"a": [0.0, 1.0], "b": [1.0, 2.0]})
+    X = X.to_batches()[0] if as_batch else X
+    step.fit(X)
+    assert privacy_report(type(step)(**step.get_params()), X).steps

@@ -1115,6 +1115,7 @@ def test_no_neighbours_of_any_projection_move_further_than_noise_or_flips_are_fo
             assert loss <= sketch.epsilon
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
 def test_no_signs_of_laplace_flips_lose_more_than_is_stated():
     rng = np.random.default_rng(0)
     for kind in ("oporp", "gaussian", "very_sparse", "rademacher") * 5:
@@ -1153,3 +1154,56 @@ def test_signs_left_alone_are_those_of_neighbours_and_others_move_within_their_n
         if method == "gaussian":
             moved = np.linalg.norm(np.where(may_flip, x - other, 0.0), axis=1)
             assert (moved <= sketch._sensitivity_within(may_flip)).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+def test_bits_of_any_sign_sketch_lose_no_more_than_epsilon():
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        p, k, t = (int(rng.integers(1, high)) for high in (8, 6, 3))
+        epsilon, beta = (float(10 ** rng.uniform(-2, high)) for high in (0.7, 2))
+        adjacency = str(rng.choice(["coordinate", "l1", "l2"]))
+        sketch = DPSignOPORP(k * t, epsilon=epsilon, max_change=beta, adjacency=adjacency, n_repeats=t)
+        if adjacency != "l2" and rng.random() < 0.5:
+            sketch = DPSignRP(
+                k,
+                epsilon=epsilon,
+                max_change=beta,
+                adjacency=adjacency,
+                method=str(rng.choice(["smooth", "rr", "laplace"])),
+                projection=str(rng.choice(["gaussian", "very_sparse"])),
+            )
+        sketch.fit(np.zeros((1, p)))
+        U = np.rint(rng.normal(size=(50, p)) * 3) * beta * rng.choice([1, 0.3])
+        change = rng.dirichlet(np.full(p, 0.3), 50) * rng.choice([-1, 1], (50, p))
+        if adjacency == "coordinate":
+            change = np.eye(p)[rng.integers(0, p, 50)] * rng.choice([-1, 1], (50, 1))
+        elif adjacency == "l2":
+            change = np.sign(change) / np.sqrt(p)
+        a, b = (sketch.positive_probability(sketch.projection_.project(rows)) for rows in (U, U + change * beta))
+        loss = np.maximum(abs(np.log(a / b)), abs(np.log((1 - a) / (1 - b)))).sum(axis=1)
+        assert loss.max() <= epsilon * (1 + 1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataDimensionalityWarning")
+def test_bits_with_a_delta_lose_no_more_over_all_outcomes():
+    rng = np.random.default_rng(5)
+    for _ in range(60):
+        p, k = int(rng.integers(1, 6)), int(rng.integers(1, 8))
+        epsilon, delta, beta = float(10 ** rng.uniform(-1.5, 1)), float(10 ** rng.uniform(-6, -0.3)), 1.0
+        sketch = DPSignRP(
+            k,
+            epsilon=epsilon,
+            delta=delta,
+            adjacency=str(rng.choice(["coordinate", "l1"])),
+            method=str(rng.choice(["smooth", "rr", "laplace"])),
+            projection=str(rng.choice(["rademacher", "gaussian", "very_sparse"])),
+        ).fit(np.zeros((1, p)))
+        for _ in range(10):
+            u = rng.normal(size=p) * 10 ** rng.uniform(-2, 1)
+            v = u + np.eye(p)[rng.integers(p)] * beta * rng.choice([-1, 1])
+            P = Q = np.ones(1)
+            for a, b in sketch.positive_probability(sketch.projection_.project(np.array([u, v]))).T:
+                P, Q = np.append(P * a, P * (1 - a)), np.append(Q * b, Q * (1 - b))
+            found = [np.maximum(one - np.exp(epsilon) * other, 0).sum() for one, other in ((P, Q), (Q, P))]
+            assert max(found) <= delta * (1 + 1e-6) + 1e-13

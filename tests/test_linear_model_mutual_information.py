@@ -179,7 +179,7 @@ def test_state_is_public_or_released(options):
         "scale_",
         "n_components_",
         "guarantee_",
-        "_stated_guarantee",
+        *("_stated_guarantee", "_was_routed"),
         "n_features_in_",
     }
 
