@@ -152,9 +152,9 @@ def _cells(groups):
         raise Refusal(_NO_COLUMN)
     if column.dtype.kind in "biu":
         return column.astype(np.uint64 if column.dtype.kind == "u" else np.int64)
-    return (
-        column if column.dtype.kind == "U" else list(column)
-    )  # of times, `tolist` would have the number of their ticks
+    if column.dtype.kind == "U":
+        return column
+    return list(column)  # of times, `tolist` would have the number of their ticks
 
 
 def _label(cell):

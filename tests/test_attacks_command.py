@@ -212,7 +212,7 @@ def test_no_row_of_a_table_decides_how_the_cells_of_others_are_read(tmp_path):
     rng, n_read = np.random.default_rng(0), 0
     pools = {kind: cells.split("|") for kind, cells in CELLS.items()}
     listed = {"truth values": [False, True], "texts": ["a", "b", "1", "1.0", "True"]}
-    for _ in range(300):
+    for _ in range(700):
         kinds = rng.choice(list(pools), 2)
         few = [rng.choice(pools[kind], 3) for kind in kinds]
         rest = [",".join([*(rng.choice(some) for some in few), str(i % 2)]) for i in range(5)]

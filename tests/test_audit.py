@@ -773,12 +773,16 @@ DESCENTS = [
 
 @pytest.mark.parametrize("model", DESCENTS, ids=repr)
 def test_descent_is_not_accused(model):
-    """On sparse rows neighbours and releases are the same, so that there is nothing more to be found."""
+    """On sparse rows neighbours and releases are the same, so that there is nothing more to be found.
+
+    A quarter of normal noise would be, in linear fits on all rows: by binomial laws it passes less than once in 10^7.
+    """
     X, y = load_iris(return_X_y=True)
     X, y = X[:100:5] / 10, y[:100:5]
     guarantee, pairs = clone(model).fit(X, y).guarantee_, []
     attack = "linear" if model.hidden_layer_sizes else "membership"
-    dense = {"delta": guarantee.profile(0.5), "n_trials": 60, "distinguishers": [attack]}
+    n_trials = 240 if model.batch_size == 4 and model.adjacency == "replace_one" else 160  # samples hide more
+    dense = {"delta": guarantee.profile(0.5), "n_trials": n_trials, "distinguishers": [attack]}
     for container, options in ((np.asarray, dense), (sp.csr_array, {"n_trials": 16})):
         (X_more, y_more), (X_less, y_less) = pair = worst_neighbours(model, container(X), y)
         assert X_more.shape[0] - X_less.shape[0] == len(y_more) - len(y_less) == (model.adjacency == "add_remove")

@@ -135,12 +135,7 @@ def test_every_private_estimator_is_checked():
     assert {type(one[0] if isinstance(one, tuple) else one).__name__ for one in OURS} == private, "add it to OURS"
 
 
-MODELS = AMPClassifier | ProductNoiseOutputPerturbation | DPSGDClassifier | DPRidge | DPSearchCV
-# Fits of models are slow: what an audit finds of them is below, under "Half the noise of ours".
-FEW_FITS = {"audit_options": {"n_trials": 40}}
-
-
-@parametrize_with_private_checks([(one, FEW_FITS) if isinstance(one, MODELS) else one for one in OURS])
+@parametrize_with_private_checks(OURS)
 def test_ours_keep_the_contract(check):
     check()
 

@@ -203,7 +203,7 @@ def in_chunks(monkeypatch):
 @pytest.mark.parametrize("model", [AMPClassifier(), DPSGDClassifier(n_epochs=3)], ids=repr)
 def test_chunks_keep_the_contract(model, in_chunks):
     """With few trials of an audit: the noise is that in memory, as the first test of this part says."""
-    check_private_estimator(model, audit_options={"n_trials": 40})
+    check_private_estimator(model, audit_options={"n_trials": 140})
 
 
 # Faults

@@ -762,12 +762,12 @@ def of_pairs(fit):
     ],
 )
 def test_fits_of_persons_keep_the_contract(model, monkeypatch):
-    """A descent of 20 steps, where that of 200 does the same for longer; the audits of persons are below."""
+    """A descent of 20 steps, where that of 200 does the same for longer."""
     monkeypatch.setattr(_descent, "N_STEPS", 20)
     kind = next(kind for kind in type(model).__mro__ if "fit" in vars(kind))
     monkeypatch.setattr(kind, "fit", of_pairs(kind.fit))
     assert clone(model).fit(np.eye(4), [0, 1, 0, 1]).guarantee_.unit == PERSON
-    check_private_estimator(model, audit_options={"n_trials": 40})
+    check_private_estimator(model)
 
 
 # Steps so short that all scores stay near zero, where the gradients of all rows are as long as they may be.
