@@ -467,6 +467,29 @@ def test_a_trial_that_fails_ends_the_search_and_nothing_is_released(model, other
     assert "odd" not in str(error.value) and error.value.__context__ is None
 
 
+def test_held_out_rows_that_pass_one_by_one_and_fail_together_end_the_search(binary):
+    """If all scored 0 instead, one row that makes the others fail would move the score of every model by all of it."""
+    held_out = len(train_test_split(binary[1], test_size=0.2)[1])
+    n_rows = []
+
+    def _fails_together(X):
+        n_rows.append(len(X))
+        if len(n_rows) > 3 and len(X) == held_out:  # not where rows are looked at before the trials
+            raise ArithmeticError("row 3 is odd")
+        return X
+
+    model = make_pipeline(FunctionTransformer(_fails_together), AMPClassifier())
+    search = DPSearchCV(model, {}, n_trials=5)
+    with (
+        PrivacyLedger() as ledger,
+        pytest.raises(ValueError, match=r"failed, .*: ArithmeticError in") as error,
+    ):
+        search.fit(*binary)
+    assert n_rows[-held_out - 1 :] == [1] * held_out + [held_out]
+    assert vars(search).keys() == vars(clone(search)).keys() and len(ledger.entries) == 1
+    assert "odd" not in str(error.value) and error.value.__context__ is None
+
+
 def test_a_fit_that_guarantees_something_else_than_was_planned_ends_the_search(binary):
     """As where a step before it leaves more columns of many rows than it does of few."""
     wider = FunctionTransformer(lambda X: X if len(X) <= _rehearsal._FEW_ROWS else np.hstack([X, X]))

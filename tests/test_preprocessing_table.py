@@ -197,6 +197,7 @@ def test_a_table_to_predict_on_is_asked_for_the_same_columns():
         ({"categories": {"sector": ["public", 1]}}, "categories of column 'sector' must be different texts, or"),
         ({"categories": {"sector": [1, 1.0]}}, "categories of column 'sector' must be different texts, or"),
         ({"categories": {"sector": [1.0, math.nan]}}, "categories of column 'sector' must be .* none missing"),
+        ({"categories": {"sector": None}}, "categories of column 'sector' must be .* none missing"),
         ({"categories": {"sector": [1.0, None]}}, "categories of column 'sector' must be .* none missing"),
         ({"categories": {"sector": []}}, "categories of column 'sector' must be different texts, or"),
     ],

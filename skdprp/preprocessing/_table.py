@@ -179,9 +179,10 @@ def _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill):
     if isinstance(fill, Mapping) and (unknown := [name for name in fill if name not in bounds]):
         raise ValueError(f"fill is given for {unknown}, which have no bounds.")
     for name, listed in categories.items():
+        listed = [] if isinstance(listed, str) or not np.iterable(listed) else list(listed)
         is_text = {isinstance(one, str) for one in listed}
         is_missing = any(one is None or (isinstance(one, Real) and math.isnan(one)) for one in listed)
-        if isinstance(listed, str) or len(is_text) != 1 or len(set(listed)) < len(listed) or is_missing:
+        if len(is_text) != 1 or len(set(listed)) < len(listed) or is_missing:
             raise ValueError(
                 f"categories of column {name!r} must be different texts, or different numbers, none missing."
             )
