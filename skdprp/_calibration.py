@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from sklearn import get_config
 
+from ._noise import searches_around
 from ._validation import warn_at_caller
 from .guarantee import ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, Definition, PrivacyGuarantee, PrivacyWarning
 from .ledger._ledger import Release
@@ -72,7 +73,8 @@ SET_LATER = "guarantee_ was set after the fit, and is not what was stated of it:
 def state(estimator, guarantee):
     """State what holds of an estimator, and keep it: `guarantee_` is set by audits as well, and by anybody."""
     estimator.guarantee_ = estimator._stated_guarantee = guarantee
-    estimator._was_routed = get_config().get("enable_metadata_routing", False)  # where it asks for groups, it got them
+    # Where it asks for groups, it got them from a search, as its other fits did: not so in a fit by hand after them.
+    estimator._was_routed = get_config().get("enable_metadata_routing", False) and any(searches_around())
 
 
 def is_as_stated(estimator):

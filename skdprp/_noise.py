@@ -59,11 +59,8 @@ class SeededBlock(Block):
 
     def _leave(self, *error):
         super()._leave(*error)
-        # Searches whose fits go on are to know that a seed was left: their folds may be seeded, and the refit not.
-        frame = sys._getframe()
-        while frame := frame.f_back:
-            if hasattr(search := frame.f_locals.get("self"), "_run_search"):
-                search._left_a_seed = True
+        for search in searches_around():  # whose folds may be seeded, and the refit not
+            search._left_a_seed = True
 
     def holds(self):
         """Whether it is not left, in its thread: also where it waits in a generator, such as a fixture of a test."""
@@ -113,6 +110,14 @@ def reproducible_noise(seed):
     """
     with SeededBlock(seed):
         yield
+
+
+def searches_around():
+    """Find the searches of scikit-learn whose fits go on around this call."""
+    frame = sys._getframe()
+    while frame := frame.f_back:
+        if hasattr(search := frame.f_locals.get("self"), "_run_search"):
+            yield search
 
 
 def left_a_seed(search):

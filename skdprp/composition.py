@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, reduce
+from heapq import heappop, heappush
+from itertools import pairwise
 
 import numpy as np
 
@@ -19,7 +21,8 @@ _NEGLIGIBLE = 1e-16  # of a delta: what a grid leaves out, far below all that an
 _LARGEST_REACH = 700.0  # exp of more overflows
 _ROUND_UP = 1 + 2.0**-50  # more than what one sum or square root rounds off
 _TAILS = 2.0**-288  # probability beyond the last sample of one number, see `_noise`
-_NODES = 513  # of a profile: the dots that are connected
+_MOST_DOTS = 513  # of a profile, which are connected
+_GAP = 2.0**-9  # of a profile: by what share of it a chord between two dots may lie above
 _FINEST, _COARSEST = 2.0**-9, 2.0**-17  # steps of the grid: of the smallest loss, of all losses together
 
 
@@ -297,10 +300,30 @@ def _reach(profile):
 
 @lru_cache(maxsize=256)
 def _dots(profile, reach):
-    """Epsilons up to a reach, mirrored to negative ones, and the convex profile there."""
-    epsilons = np.linspace(0.0, reach, _NODES)
+    """Epsilons up to a reach, closest where a profile bends, mirrored to negative ones; the convex profile there."""
     profiles = PrivacyLoss(profiles=(profile,))._one_by_one()
-    deltas = np.max([[profile(epsilon) for epsilon in epsilons] for profile in profiles], axis=0)
+    deltas, gaps = {}, []
+
+    def _add(epsilon):
+        deltas[epsilon] = max(profile(epsilon) for profile in profiles)
+
+    def _halve(low, high):
+        middle = (low + high) / 2
+        _add(middle)
+        chord = deltas[low] + (deltas[high] - deltas[low]) / (1 + np.exp(middle - low))  # which is one of exp(epsilon)
+        # Of a delta that is small beside all that is asked for, by what share says little.
+        heappush(gaps, ((deltas[middle] - chord) / (deltas[middle] + 1e-9), low, middle, high))
+
+    ends = np.linspace(0.0, reach, 17).tolist()
+    for end in ends:
+        _add(end)
+    for low, high in pairwise(ends):
+        _halve(low, high)
+    while len(deltas) < _MOST_DOTS and gaps[0][0] < -_GAP:
+        _, low, middle, high = heappop(gaps)
+        _halve(low, middle)
+        _halve(middle, high)
+    epsilons, deltas = np.array(sorted(deltas.items())).T
     both = np.append(-epsilons[:0:-1], epsilons)
     return both, _convex_minorant(np.exp(both), np.append(_mirrored(epsilons, deltas)[:0:-1], deltas))
 

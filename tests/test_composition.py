@@ -153,6 +153,25 @@ def test_no_part_of_a_loss_is_negative(name):
             PrivacyLoss(**{name: value})
 
 
+def _one_of_two_gaussians(epsilon, *, mus, share):
+    """Profile of a mechanism that draws which of two Gaussian ones it is, and says so."""
+    deltas = [gaussian_profile(epsilon, scale=1.0, sensitivity=mu) for mu in mus]
+    return (1 - share) * deltas[0] + share * deltas[1]
+
+
+@pytest.mark.parametrize("share", [1e-9, 1e-6, 1e-3])
+def test_a_release_that_may_lose_nearly_all_composes_as_tightly_as_others(share):
+    """The dots of its profile are close where it bends, not where the largest loss is: 700, for a usual one of 0.3."""
+    mus = 0.1, 30.0
+    once = loss_of(_one_of_two_gaussians, mus=mus, share=share)
+    for epsilon in (0.0, 0.05, 0.3, 0.6, 1.0, 50.0):
+        large = gaussian_profile(epsilon, scale=1.0, sensitivity=mus[1] * 2**0.5)
+        mixed = gaussian_profile(epsilon, scale=1.0, sensitivity=np.hypot(*mus))
+        small = gaussian_profile(epsilon, scale=1.0, sensitivity=mus[0] * 2**0.5)
+        exact = (1 - share) ** 2 * small + 2 * share * (1 - share) * mixed + share**2 * large
+        assert exact - 1e-12 <= (once + once).profile(epsilon) <= exact * 1.02 + 1e-11
+
+
 def test_a_bound_that_is_not_convex_composes_as_its_convex_minorant():
     total = loss_of(objective_perturbation_profile, scale=4.0, log_det=0.2) + PrivacyLoss(mu=0.1)
     profile = np.array([total.profile(epsilon) for epsilon in np.linspace(0, 3, 61)])

@@ -577,6 +577,7 @@ NO_SAMPLERS = {
     "left_a_seed",
     "random_bytes",
     "reproducible_noise",
+    "searches_around",
 }
 
 

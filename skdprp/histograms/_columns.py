@@ -122,6 +122,8 @@ def category(cell):
         return None
     if isinstance(cell, str | bytes):
         return str.__str__(cell) if isinstance(cell, str) else bytes(cell)  # of members of an Enum, too
+    if isinstance(cell, np.timedelta64):  # which numpy has for a whole number, of a unit that it does not tell
+        raise TypeError(_NO_CATEGORY)
     # Columns of whole numbers become floats where one is missing: they name the same.
     if isinstance(cell, Integral) or (isinstance(cell, float | np.floating) and float(cell).is_integer()):
         return int(cell)

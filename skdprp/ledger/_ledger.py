@@ -190,7 +190,7 @@ def entry(guarantee, estimator="release"):
     -----
     PrivacyWarning
         If the plan has no total: a ledger counts its private steps, and nothing that others learn from the rows. Or if
-        an estimator inside releases more than the guarantee states, or it is for other neighbours.
+        an estimator inside releases more than the guarantee states, or it is for other neighbours or given something.
 
     Examples
     --------
@@ -319,12 +319,12 @@ class _StatedRelease(Release):
         if isinstance(stated, PrivacyGuarantee) and isinstance(guarantee, PrivacyGuarantee):
             if same_neighbours(guarantee, stated):
                 is_less = guarantee.epsilon > stated.epsilon or guarantee.delta > stated.delta
-                is_dp = guarantee.definition is Definition.DP
-                is_missed = is_dp and is_less and guarantee.profile(stated.epsilon) > stated.delta
+                has_profile = guarantee.definition is Definition.DP
+                is_missed = is_less and not (has_profile and guarantee.profile(stated.epsilon) <= stated.delta)
             else:  # from a guarantee for a distance one for rows may follow
                 inside, around = ((one.adjacency and one.adjacency.is_distance) for one in (guarantee, stated))
                 is_missed = not inside or around or guarantee.definition != stated.definition
-            if is_missed:
+            if is_missed or (guarantee.given and guarantee.given != stated.given):
                 warn_at_caller(
                     f"{estimator} is {guarantee!r}, and the entry around it {stated!r}: an entry has to cover all that "
                     "is released in it. Ignore this where it does, as where the rows inside are a random part of all.",
@@ -524,7 +524,7 @@ class PrivacyLedger:
     >>> len(ledger.entries)
     3
     >>> print(ledger.total()[0].guarantee)  # doctest: +ELLIPSIS
-    guarantee   (0.17946, 3e-06)-DP, one row replaced...
+    guarantee   (0.179462, 3e-06)-DP, one row replaced...
     """
 
     def __init__(self, path=None, *, create=True):

@@ -16,9 +16,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import accuracy_score, log_loss, mean_squared_error
 from sklearn.model_selection import ParameterGrid, train_test_split
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import _safe_indexing, column_or_1d, get_tags
+from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from .. import _noise
 from .._calibration import Calibration, GuaranteeDisplayMixin, marked, snapshot, take_over
@@ -200,6 +200,17 @@ class _Score:
     def printed(self, mean):
         """A mean score as scikit-learn has it: greater is better, and losses are negative."""
         return mean if self.scoring == "accuracy" else (mean - 1) * self.max_loss
+
+
+def _first_steps(estimator):
+    """Find the steps that get the rows as they are."""
+    if type(estimator) is Pipeline:
+        yield from _first_steps(next(step for _, step in estimator.steps if hasattr(step, "fit")))
+    elif type(estimator) is FeatureUnion:
+        for _, step in estimator.transformer_list:
+            yield from _first_steps(step) if hasattr(step, "fit") else ()
+    else:
+        yield estimator
 
 
 def _best_has(method):
@@ -434,9 +445,8 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         y = without_values(of_one_type, y, name="y") if classifies else y
         if options := self._options_of_rows():
             _, y = validate_data(self, X, y, y_numeric=not classifies, **options)
-        else:
-            y = without_values(column_or_1d, y, name="y")
-            y = y if classifies else validate_array(y.reshape(-1, 1), dtype=FLOATS)[:, 0]
+        else:  # of texts only how many there are, which have no columns to take over
+            _, y = validate_data(BaseEstimator(), np.zeros((_num_samples(X), 1)), y, y_numeric=not classifies)
         if not classifies:
             return y
         self.classes_, codes = encode(y, self.classes)
@@ -448,15 +458,14 @@ class DPSearchCV(GuaranteeDisplayMixin, PythonNumbersMixin, UncachedMixin, MetaE
         return next((classes for classes in listed if classes is not None), None)
 
     def _options_of_rows(self):
-        """How to check rows as the first step will; empty where that takes texts."""
-        first, leaves = self.estimator, [step for _, step in all_steps(self.estimator) if hasattr(step, "transform")]
-        while type(first) is Pipeline:
-            first = next(step for _, step in first.steps if hasattr(step, "fit"))
-        takes = get_tags(first).input_tags
-        if not takes.two_d_array:
+        """How to check rows as the first steps will; empty where one takes texts."""
+        firsts, leaves = [*_first_steps(self.estimator)], [step for _, step in all_steps(self.estimator)]
+        if not all(get_tags(step).input_tags.two_d_array for step in firsts):
             return {}
-        takes_nan = any(get_tags(step).input_tags.allow_nan for step in leaves)
-        takes_numbers = type(first).__module__.startswith("skdprp.") and not takes.categorical
+        takes_nan = any(get_tags(step).input_tags.allow_nan for step in leaves if hasattr(step, "transform"))
+        takes_numbers = all(
+            type(step).__module__.startswith("skdprp.") and not get_tags(step).input_tags.categorical for step in firsts
+        )
         dtype = FLOATS if takes_numbers else None  # others may take categories
         return {"accept_sparse": True, "dtype": dtype, "ensure_all_finite": "allow-nan" if takes_nan else True}
 

@@ -122,8 +122,8 @@ def privacy_report(estimator, X=None, y=None, *, groups=None, n_samples=None, le
     **Searches** are reported as they were recorded at their fit. One row pays for all candidates in all folds, and for
     the refit, which is charged as the costliest candidate, since the rows have chosen it. In a fold a sketch is charged
     once where the row was trained on and once for each scorer where it was scored; a model, where it was trained on.
-    A candidate all of whose fits were refused released nothing, if it is a private model by itself. The scores are not
-    covered. Nothing is added up where it is not known:
+    A candidate whose fits failed is charged as the others are: they may have failed after their release. The scores
+    are not covered. Nothing is added up where it is not known:
 
     - Splits move no other row when one is replaced if they go by place: ``KFold(5, shuffle=True)`` and its like. A
       stratified split looks at labels, and one label moves many rows between the folds. ``cv=5`` and ``cv=None`` are

@@ -1,7 +1,6 @@
 """What a search released of one row: all candidates in all folds, and the refit, as recorded when it was fitted."""
 
 import re
-import time
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
@@ -47,7 +46,6 @@ _NUMBERS_OF_MODELS = ("epsilon", "delta", "adjacency")
 # On which more than numbers depends.
 _WORDS_OF_MODELS = ("bounds", "calibration", "categories", "classes", "estimator", "noise", "param_grid", "radius")
 _UNSET = object()
-_CLOCK_IS_FINE = time.get_clock_info("time").resolution < 1e-5  # a score takes longer than that
 
 _UNKNOWN = "what the candidates guarantee does not follow from their parameters and the refit"
 _NO_REFIT = "what the candidates guarantee is not known without a refit: search with refit=True"
@@ -111,17 +109,14 @@ def releases_of_search(search, refit, walk):
     if not _states_as_much(candidates[search.best_index_], refit):
         raise NotKnown(_UNKNOWN)
     lines, charges = [], []
-    failed = [_has_released_nothing(search, place, candidate) for place, candidate in enumerate(candidates)]
     # Of each step that releases something, what each candidate released at it: a fit of the refit's steps.
     groups_of_steps = zip(*(candidate.charges for candidate in candidates), strict=True)
     for line in refit.steps:
         if line.releases:
             groups = next(groups_of_steps)
             guarantees = [_in_each_fold(group[0], cv) for group in groups]
-            counts = [
-                (0, 0) if has_failed else _counts_in_folds(search, cv, group)
-                for group, has_failed in zip(groups, failed, strict=True)
-            ]
+            # Also of a candidate whose fits failed: a solver may fail when the noise is drawn.
+            counts = [_counts_in_folds(search, cv, group) for group in groups]
             in_folds = (one for one, (count, _) in zip(guarantees, counts, strict=True) for _ in range(count))
             refitted = _costliest(guarantees)  # the rows have chosen which
             charged = (*line.releases * [refitted], *in_folds)
@@ -131,23 +126,6 @@ def releases_of_search(search, refit, walk):
             charges.append(charged)
         lines.append(line)
     return lines, tuple(charges)
-
-
-def _has_released_nothing(search, place, candidate):
-    """Whether all fits of a candidate failed that is a single private model: what is refused releases nothing.
-
-    Of a fit that fails scikit-learn records no scores and no time of scoring. Other private steps may have released
-    something before the last one failed, and callbacks seen it.
-    """
-    is_one_model = [len(group) for group in candidate.charges] == [1] and bool(candidate.steps[-1].releases)
-    if not is_one_model or candidate.charges[0][0].per != "fit" or not _CLOCK_IS_FINE:
-        return False
-    if any(is_watched(step) for _, step in all_steps(search.best_estimator_)) or is_watched(search):
-        return False
-    results = search.cv_results_
-    scores = [values[place] for name, values in results.items() if re.match(r"split\d+_test_", name)]
-    times = [results[f"{statistic}_score_time"][place] for statistic in ("mean", "std")]
-    return not any(times) and bool(np.isnan(scores).all())
 
 
 def _in_each_fold(guarantee, cv):
