@@ -6,7 +6,7 @@ from numbers import Integral
 import numpy as np
 
 from ._lazy import is_lazy
-from ._validation import Refusal, is_frame, without_values
+from ._validation import Refusal, is_frame, is_list, without_values
 
 MOST_ROWS = 2**31  # up to which rounding is priced whatever their number is, which is not public
 _NO_COLUMN = "groups should have one label for each row of X."
@@ -139,12 +139,12 @@ def _cells(groups):
         if np.ma.getmaskarray(groups).any():
             raise Refusal(_MISSING)
         groups = groups.data
-    if isinstance(groups, list | tuple):
-        return list(groups)
     if not isinstance(getattr(groups, "dtype", None), np.dtype):
         for method in ("to_pylist", "to_list"):
             if hasattr(groups, method):
                 return getattr(groups, method)()
+    if is_list(groups):
+        return list(groups)
     column = np.asarray(groups)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]

@@ -5,6 +5,7 @@ import re
 import sys
 import traceback
 import warnings
+from collections.abc import Mapping
 from contextlib import nullcontext, suppress
 from fractions import Fraction
 from functools import cache, wraps
@@ -220,7 +221,7 @@ def validate_data(estimator, X, y="no_validation", **options):
         raise TypeError(f"{lazy} is a dask collection, and {other} is in memory: {cure}")
     X, y = _loaded(X=X, y=y)
     check_unmasked(y)
-    if is_numeric and isinstance(y, list | tuple):  # numpy would make texts of all numbers where one is a text
+    if is_numeric and is_list(y):  # numpy would make texts of all numbers where one is a text
         y = without_values(np.asarray, y, name="y", dtype=object)
     elif is_numeric:
         y = _plain(y)
@@ -404,9 +405,15 @@ def _kinds_of_cells(data):
     return {*dtypes, *kinds}
 
 
+def is_list(data):
+    """Whether data are a list or the like, of which numpy makes an array by what all cells have in common."""
+    has_type = hasattr(data, "dtype") or hasattr(data, "__array__") or isinstance(data, str | bytes | Mapping)
+    return hasattr(data, "__len__") and hasattr(data, "__getitem__") and not has_type
+
+
 def check_unmasked(data):
     """Refuse cells that are masked, also in lists of rows: numpy would take what lies under the mask."""
-    if np.ma.is_masked(data) or (isinstance(data, list | tuple) and any(map(np.ma.is_masked, data))):
+    if np.ma.is_masked(data) or (is_list(data) and any(map(np.ma.is_masked, data))):
         raise ValueError(_MASKED)
 
 

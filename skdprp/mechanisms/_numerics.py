@@ -10,7 +10,7 @@ from .._adjacency import Relation
 from .._digits import with_python_numbers
 from .._lazy import computed
 from .._noise import SAMPLING_LOSS, check_scale
-from .._validation import TIMES, check_unmasked, is_frame, silent, without_values
+from .._validation import TIMES, check_unmasked, is_frame, is_list, silent, without_values
 
 _ERROR = 2.0**-32
 _FOURIER_ERROR, _FEW_RELEASES = 2.0**-40, 2.0**9
@@ -136,7 +136,7 @@ def _are_equal(floats, given):
 
 def _check_unmasked(values):
     check_unmasked(values)
-    for one in values if isinstance(values, list | tuple) else ():
+    for one in values if is_list(values) else ():
         _check_unmasked(one)
 
 

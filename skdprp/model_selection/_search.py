@@ -812,7 +812,13 @@ def _check_rows(model, X, X_held_out):
 def _passed(step, X, X_held_out):
     """Rows to fit to and rows to score on after a step."""
     name = _BEFORE.format(type(step).__name__)
-    return fit_transform(step, X, name), without_values(step.transform, X_held_out, name=name)
+    passed = fit_transform(step, X, name), without_values(step.transform, X_held_out, name=name)
+    if [*map(_num_samples, passed)] != [_num_samples(X), _num_samples(X_held_out)]:
+        raise ValueError(
+            f"{type(step).__name__} makes other rows than it gets. A step that takes texts needs one column of them, "
+            "and not a frame."
+        )
+    return passed
 
 
 def _guarantees(estimator):
