@@ -74,6 +74,7 @@ from skdprp import (
     DPRidge,
     DPScaler,
     DPSearchCV,
+    DPSGDClassifier,
     DPSignOPORP,
     DPSignRP,
     MIDPRegressor,
@@ -1065,3 +1066,23 @@ def test_no_error_of_a_file_quotes_what_a_step_has_learnt(tmp_path, cells):
         with pytest.raises(TypeError) as error:
             save_model(tmp_path / "model.npz", model)
     assert not re.search("1961|1980|1234", str(error.value))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        AMPClassifier(epsilon=1.0, class_weight={0: 0.5}, threshold="prior", classes=[0, 1]),
+        DPSGDClassifier(hidden_layer_sizes=(3,), n_epochs=1, classes=[0, 1]),
+        ProductNoiseOutputPerturbation(delta=0, classes=[0, 1]),
+        OneVsRestClassifier(AMPClassifier()),
+        FixedThresholdClassifier(AMPClassifier(), threshold=0.3, pos_label=1),
+        make_pipeline(DPScaler(epsilon=0.5), DPSearchCV(AMPClassifier(), {"max_norm": [1.0, 2.0]}, n_trials=1)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_a_file_of_a_model_states_and_predicts_what_the_model_does(model, tmp_path):
+    model.fit(X200_UNIFORM, Y200_UNIFORM)
+    save_model(Path(tmp_path, "model.npz"), model)
+    saved = load_model(Path(tmp_path, "model.npz")).estimator
+    assert privacy_report(saved).private == privacy_report(model).private
+    assert (saved.predict(X200_UNIFORM) == model.predict(X200_UNIFORM)).all()

@@ -569,3 +569,29 @@ def test_neighbours_in_any_two_containers_move_histograms_no_further_than_noise_
             else:
                 moved += ((column.sums(a) - column.sums(b)) ** 2).sum()
         assert moved**0.5 <= histograms_sensitivity(sum(column.norm_squared for column in columns))
+
+
+def test_spans_of_time_in_cells_are_no_categories():
+    from skdprp import DPHistograms
+
+    for unit in ("ns", "h"):
+        cells = np.array([[np.timedelta64(5, unit)], [5]] * 100, dtype=object)
+        with pytest.raises(TypeError, match="neither text nor finite numbers"):
+            DPHistograms(categories=[0], delta=1e-6).fit(cells)
+
+
+def test_counts_of_mixed_cells_in_chunks_are_those_of_the_whole_table():
+    from skdprp import DPHistograms
+
+    rng = np.random.default_rng(1)
+    cells = [None, np.nan, "a", "b", 1, 1.0, True, False, 2**60, 2**60 + 1, 0.5, -0.0, b"x", np.float32(0.1), "1"]
+    for _ in range(60):
+        n = int(rng.integers(2, 9))
+        column = pd.Series([cells[i] for i in rng.integers(0, len(cells), n)], dtype=object)
+        table = pd.DataFrame({"c": column, "v": rng.choice([0.0, 1.0, -3.0, np.nan, 1e300, 5e-324, 4096.5], n)})
+        cut = int(rng.integers(1, n))
+        (_, _, one), (_, _, other) = (
+            DPHistograms()._count(parts) for parts in ([table], [table.iloc[:cut], table.iloc[cut:]])
+        )
+        assert dict(one[0]) == dict(other[0])
+        np.testing.assert_array_equal(one[1], other[1])

@@ -29,6 +29,7 @@ from skdprp import (
 from skdprp.guarantee import Adjacency
 from skdprp.ledger import entry
 from skdprp.mechanisms import add_laplace
+from skdprp.testing import reproducible_noise
 
 # What all rows have in common
 
@@ -344,3 +345,24 @@ def test_how_one_label_is_spelt_decides_no_class(odd, rest):
         classes = DPSGDClassifier(epsilon=1.0).fit(X, y).classes_
         found.append((classes.dtype, [(type(one), str(one)) for one in classes.tolist()]))
     assert found[0] == found[1] == found[2]
+
+
+def test_one_target_that_is_text_moves_no_other_target_of_any_sequence():
+    """Of a list cells are read one by one, of a deque numpy made texts of all."""
+    from collections import deque
+
+    n, value, released = 20_000, np.float16(0.552), []
+    for last in (value, str(value)):
+        with reproducible_noise(0):
+            ridge = DPRidge(target_bounds=(-1, 1), mechanism="moments", delta=1e-6)
+            released.append(ridge.fit(np.ones((n, 1)), deque([value] * (n - 1) + [last])).moments_.values)
+    assert np.abs(released[0] - released[1]).max() < 0.1  # 1.96 before
+
+
+def test_a_masked_row_of_any_sequence_is_refused():
+    """Rows in a deque were not looked at."""
+    from collections import deque
+
+    rows = deque([np.ma.array([0.5], mask=[True])] + [[0.1]] * 49)
+    with pytest.raises(ValueError, match="mask"):
+        DPRidge(target_bounds=(-1, 1)).fit(rows, [0.1] * 50)

@@ -48,6 +48,7 @@ from skdprp import (
     DPSearchCV,
     DPSGDClassifier,
     DPSignOPORP,
+    MIDPRegressor,
     PrivacyGuarantee,
     PrivacyLedger,
     iDPSignRP,
@@ -919,3 +920,20 @@ def test_an_entry_for_more_than_a_sketch_inside_hides_warns(stated, sketch):
     sketch.fit(np.eye(4))
     with pytest.warns(PrivacyWarning, match="entry around it"), PrivacyLedger(), entry(stated):
         sketch.transform(np.eye(4))
+
+
+def test_an_entry_around_a_release_that_is_given_the_labels_warns_or_says_so():
+    """The ledger stated for all neighbours what held for those with the same set of labels."""
+    stated = AMPClassifier(delta=1e-6, classes=[0, 1]).fit(X200_UNIFORM, Y200_UNIFORM).guarantee_
+    with warnings.catch_warnings(record=True) as heard, PrivacyLedger() as ledger:
+        warnings.simplefilter("always")
+        with entry(stated):
+            AMPClassifier(delta=1e-6).fit(X200_UNIFORM, Y200_UNIFORM)
+    assert any(issubclass(one.category, PrivacyWarning) for one in heard) or ledger.entries[0].guarantee.given
+
+
+def test_an_entry_around_a_release_of_more_bits_warns():
+    """2 bits were released in an entry of 0.1 bits, without a word."""
+    stated = MIDPRegressor(epsilon=0.1).fit(X200_UNIFORM, Y200_UNIFORM).guarantee_
+    with PrivacyLedger(), pytest.warns(PrivacyWarning, match="entry around it"), entry(stated):
+        MIDPRegressor(epsilon=2.0).fit(X200_UNIFORM, Y200_UNIFORM)

@@ -758,3 +758,13 @@ def test_jobs_and_threads_share_no_noise():
         )
     values = np.concatenate([part.ravel() for part in drawn])
     assert len(drawn) == 4 and len(np.unique(values)) == values.size
+
+
+def test_tables_of_arrow_are_read_column_by_column_before_noise_by_hand():
+    from skdprp.mechanisms import add_gaussian
+
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"a": [2**53 + 1, 1], "b": [0.5, 0.5]})
+    for given in (table, table.to_batches()[0], table["a"], [table["a"], table["b"]]):
+        with pytest.raises(ValueError, match="equal no float"):
+            add_gaussian(given, 0.01)

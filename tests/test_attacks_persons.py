@@ -17,12 +17,12 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 import sklearn
-from attacks import X60, X200_UNIFORM, shift_in_mu, total_of
+from attacks import X60, X200_UNIFORM, Y200_UNIFORM, shift_in_mu, total_of
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import VotingRegressor
-from sklearn.model_selection import GridSearchCV, GroupKFold, GroupShuffleSplit, KFold
+from sklearn.model_selection import FixedThresholdClassifier, GridSearchCV, GroupKFold, GroupShuffleSplit, KFold
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import Normalizer
@@ -1042,3 +1042,78 @@ def test_copies_of_rows_of_a_person_change_neither_words_nor_releases():
         return [np.round(value, 9).tolist() for value in values], [str(one.message) for one in heard], plan
 
     assert found(3) == found(40)
+
+
+def test_no_sum_over_folds_is_for_persons_where_only_a_fit_by_hand_was():
+    """Without routing, GridSearchCV gives groups to the splitter alone: its fits are for rows."""
+    from sklearn import config_context
+    from sklearn.model_selection import GridSearchCV, GroupKFold
+
+    from skdprp import privacy_report
+    from skdprp.guarantee import Unit
+
+    rng = np.random.default_rng(0)
+    X, y, groups = rng.uniform(-0.5, 0.5, (60, 2)), rng.uniform(size=60), np.arange(60) // 3
+    with config_context(enable_metadata_routing=True):
+        model = DPRidge(target_bounds=(0, 1), delta=1e-6, mechanism="moments").set_fit_request(groups=True)
+    cv = GroupKFold(3, shuffle=True, random_state=0)
+    search = GridSearchCV(model, {"max_norm": [1.0, 2.0]}, cv=cv).fit(X, y, groups=groups)
+    assert privacy_report(search).private is None
+    with config_context(enable_metadata_routing=True):
+        search.best_estimator_.fit(X, y, groups=groups)
+    private = privacy_report(search).private
+    assert private is None or private.unit is not Unit.PERSON
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        np.arange(60) // 3,
+        (np.arange(60)[:, None] // 3),
+        [2**63 + i // 3 for i in range(60)],
+        [-(2**62) - i // 3 for i in range(60)],
+        [2**53 + i for i in range(60)],
+        np.array([True, 1, 0, False, 2, 3] * 10, dtype=object),
+        np.array([np.str_("a"), "a", "b", "a ", "c", "d"] * 10, dtype=object),
+        [["é", "e\u0301"][i % 2] + str(i // 6) for i in range(60)],
+    ],
+    ids=str,
+)
+def test_a_splitter_parts_no_rows_of_what_is_one_person_here(groups):
+    from skdprp._persons import persons_of
+
+    persons = persons_of(groups, 60)
+    for cv in (GroupKFold(3, shuffle=True), GroupShuffleSplit(3)):
+        for train, held_out in cv.split(np.zeros((60, 1)), None, groups):
+            assert not set(persons.codes[train]) & set(persons.codes[held_out])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        DPRidge(target_bounds=(-1, 1), delta=1e-6),
+        DPSGDClassifier(classes=[0, 1], delta=1e-6),
+        FixedThresholdClassifier(DPSGDClassifier(classes=[0, 1], delta=1e-6)),
+        make_pipeline(DPPCA(2, delta=1e-6), DPRidge(target_bounds=(-1, 1), delta=1e-6)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_no_person_spends_more_in_routed_folds_than_a_report_adds_up(model):
+    from sklearn.base import clone
+
+    groups, model = np.arange(200) // 2, clone(model)
+    with sklearn.config_context(enable_metadata_routing=True), PrivacyLedger() as ledger:
+        owner = model[-1] if hasattr(model, "steps") else getattr(model, "estimator", model)
+        for step in {id(one): one for one in (owner, *(dict(getattr(model, "steps", {})).values()))}.values():
+            step.set_fit_request(groups=True)
+        name = next(name for name in model.get_params() if name.endswith("epsilon"))
+        search = GridSearchCV(model, {name: [1.0, 2.0]}, cv=GroupKFold(3, shuffle=True, random_state=0))
+        search.fit(X200_UNIFORM, Y200_UNIFORM, groups=groups)
+        spent = np.zeros(200)
+        folds = list(GroupKFold(3, shuffle=True, random_state=0).split(X200_UNIFORM, Y200_UNIFORM, groups))
+        of_fits = np.reshape([one.guarantee.epsilon for one in ledger.entries], (7, -1)).sum(axis=1)
+        for place, epsilon in enumerate(of_fits[:-1]):
+            spent[folds[place % 3][0]] += epsilon
+        private = privacy_report(search, ledger=ledger).private
+    assert private.unit.startswith("one person")
+    assert (spent + of_fits[-1]).max() <= private.epsilon * (1 + 1e-9)

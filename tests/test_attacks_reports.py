@@ -613,3 +613,65 @@ def test_no_composite_that_fits_private_models_unseen_has_a_sum(kind):
     }[kind]
     report = privacy_report(model.fit(X, np.column_stack([y, 1 - y]) if kind == "chained" else y))
     assert report.total is None and report.private is None
+
+
+def test_a_candidate_whose_solver_failed_once_noise_was_drawn_is_charged(monkeypatch):
+    """The ledger has its fits, and the report took them for refused ones."""
+    from sklearn.model_selection import KFold
+
+    from skdprp.linear_model import _erm
+
+    monkeypatch.setattr(_erm, "_MOST_STEPS", 300)
+    rows = np.array([[1.0, 1e-6], [1.0, -1e-6]]) @ np.array([[0.6, 0.8], [-0.8, 0.6]])
+    model = ProductNoiseOutputPerturbation(delta=1e-6, loss="huber_hinge", classes=[0, 1], fit_intercept=False)
+    with PrivacyLedger() as ledger, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search = GridSearchCV(model, {"C": [1e12, 1.0]}, cv=KFold(2)).fit(np.tile(rows, (2, 1)), [1, 0, 1, 0])
+    private = privacy_report(search).private
+    assert len(ledger.entries) == 5
+    assert private is None or private.epsilon >= 3.0  # a row is in one of two folds of both candidates, and the refit
+
+
+def _spent_by_rows(search, ledger, X, y):
+    """Sum of the epsilons of all fits that saw each row: candidates in folds one after the other, and the refit."""
+    folds, spent = list(search._checked_cv_orig.split(X, y)), np.zeros(len(X))
+    candidates, entries = len(search.cv_results_["params"]), [one.guarantee.epsilon for one in ledger.entries]
+    n_steps = len(entries) // (candidates * len(folds) + 1)
+    of_fits = np.reshape(entries, (-1, n_steps)).sum(axis=1)
+    for place, epsilon in enumerate(of_fits[:-1]):
+        spent[folds[place % len(folds)][0]] += epsilon
+    return spent + of_fits[-1]
+
+
+@pytest.mark.parametrize("kind", ["KFold", "LeaveOneOut", "TimeSeriesSplit", "PredefinedSplit"])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_no_row_spends_more_in_the_folds_of_a_search_than_its_report_adds_up(kind, steps):
+    from sklearn import model_selection
+
+    X, y = X200_UNIFORM[:12], Y200_UNIFORM[:12]
+    arguments = {"KFold": (4,), "LeaveOneOut": (), "TimeSeriesSplit": (3,), "PredefinedSplit": (np.arange(12) % 4 - 1,)}
+    model = AMPClassifier(classes=[0, 1], delta=1e-6)
+    model, name = (model, "") if steps == 1 else (make_pipeline(DPScaler(delta=1e-6), model), "ampclassifier__")
+    search = GridSearchCV(model, {f"{name}epsilon": [0.5, 2.0]}, cv=getattr(model_selection, kind)(*arguments[kind]))
+    with PrivacyLedger() as ledger, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(X, y)
+    report = privacy_report(search, ledger=ledger)
+    assert _spent_by_rows(search, ledger, X, y).max() <= report.private.epsilon * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("model", [BaggingClassifier(AMPClassifier(classes=[0, 1]), n_estimators=2)])
+def test_what_fits_a_private_model_unseen_has_no_sum(model):
+    assert privacy_report(model.fit(X200_UNIFORM, Y200_UNIFORM)).private is None
+
+
+def test_members_of_ensembles_cost_no_less_than_a_ledger_has():
+    for model, y in (
+        (VotingClassifier([("a", AMPClassifier(delta=1e-6)), ("b", DPSGDClassifier(delta=1e-6))]), Y200_UNIFORM),
+        (MultiOutputClassifier(AMPClassifier(delta=1e-6)), np.c_[Y200_UNIFORM, 1 - Y200_UNIFORM]),
+    ):
+        with PrivacyLedger() as ledger:
+            model.fit(X200_UNIFORM, y)
+        report = privacy_report(model, ledger=ledger)
+        assert report.total.given
+        assert report.total.epsilon >= ledger.total()[0].guarantee.epsilon * (1 - 1e-9)

@@ -1172,3 +1172,41 @@ def test_a_complex_target_is_refused_whatever_it_comes_in(cell):
     for model in (DPRidge(target_bounds=(0, 1)), DPMoments(target_bounds=(0, 1), delta=1e-3)):
         with pytest.raises((TypeError, ValueError), match="Complex data not supported"):
             model.fit(np.eye(3), [0.5, 0.25, cell])
+
+
+@pytest.mark.parametrize("interface", ["spmatrix", "sparray"])
+def test_what_scikit_learn_is_told_of_sparse_matrices_changes_no_release(interface):
+    import scipy.sparse as sp
+    from sklearn import config_context
+
+    from skdprp import DPOPORP, DPMoments, DPSignOPORP
+    from skdprp.testing import reproducible_noise
+
+    rows = sp.random(50, 20, 0.2, random_state=0, format="csr")
+
+    def _released(form):
+        with reproducible_noise(0):
+            numbers = DPOPORP(8, random_state=0).fit_transform(form(rows))
+            bits = DPSignOPORP(8, random_state=0).fit_transform(form(rows))
+            return numbers, bits, DPMoments().fit(form(rows)).moments_.values
+
+    expected = _released(sp.csr_matrix)
+    with config_context(sparse_interface=interface):
+        for form in (sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.coo_array):
+            for one, other in zip(_released(form), expected, strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, "zz", 2**60, np.float32(0.1), True])
+def test_a_cell_of_a_public_table_moves_no_other_row(missing):
+    from skdprp import make_table_preprocessor
+
+    columns = make_table_preprocessor({"z": (0, 1)}, categories={"c": ["0", "1", "2"]}, numbers="scaled")
+    cells = [str(i % 3) for i in range(30)]
+    numbers = np.linspace(0, 1, 30)
+    one = columns.fit_transform(pd.DataFrame({"c": pd.Series(cells, dtype=object), "z": numbers}))
+    cells[5] = missing
+    other = columns.fit_transform(pd.DataFrame({"c": pd.Series(cells, dtype=object), "z": numbers}))
+    kept = np.arange(30) != 5
+    assert one.dtype == other.dtype
+    np.testing.assert_array_equal(one[kept], other[kept])

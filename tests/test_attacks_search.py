@@ -1209,3 +1209,61 @@ def test_a_search_predicts_no_columns_in_another_order_as_if_they_were_in_theirs
     except ValueError:
         return
     assert (found == search.predict(X)).all()
+
+
+def _search_over_texts(model, **options):
+    return DPSearchCV(make_pipeline(HashingVectorizer(n_features=16), model), {}, n_trials=2, delta=1e-6, **options)
+
+
+@pytest.mark.parametrize("kind", ["shuffled", "masked"])
+@pytest.mark.parametrize("is_regressor", [False, True])
+def test_a_search_over_texts_takes_no_y_that_a_fit_refuses(kind, is_regressor):
+    """Labels of dask come in an order of their own, and what lies under a mask is no label."""
+    dd = pytest.importorskip("dask.dataframe")
+    texts, y = [f"a{i % 7} b{i % 3}" for i in range(100)], np.arange(100) % 2
+    table = pd.DataFrame({"y": y, "k": np.arange(100)})
+    given = (
+        dd.from_pandas(table, npartitions=1).sort_values("k")["y"]
+        if kind == "shuffled"
+        else np.ma.array(y, mask=np.arange(100) == 0)
+    )
+    if is_regressor:
+        search = _search_over_texts(DPRidge(target_bounds=(0, 1)), max_loss=1.0)
+    else:
+        search = _search_over_texts(AMPClassifier(classes=[0, 1]), classes=[0, 1])
+    with pytest.raises((TypeError, ValueError)):
+        search.fit(texts, given)
+
+
+def test_a_text_among_targets_of_a_search_over_texts_moves_no_other():
+    """Numpy makes texts of a list of numbers and one text, and of a short float a text of few digits."""
+    search = _search_over_texts(DPRidge(target_bounds=(0, 1)), max_loss=1.0)
+    targets = [np.float16(i / 10 % 1) for i in range(50)]
+    texts = ["a"] * 50
+    plain = search._validate(texts, targets)
+    try:
+        odd = search._validate(texts, [*targets[:-1], "0.5"])
+    except (TypeError, ValueError):
+        return
+    np.testing.assert_array_equal(odd[:-1], plain[:-1])
+
+
+def test_a_search_takes_texts_for_a_union_of_vectorizers():
+    from sklearn.pipeline import make_union
+
+    union = make_union(HashingVectorizer(n_features=8), HashingVectorizer(n_features=8, analyzer="char"))
+    model = make_pipeline(union, AMPClassifier(classes=[0, 1]))
+    texts, y = [f"a{i % 7} b{i % 3}" for i in range(100)], np.arange(100) % 2
+    search = DPSearchCV(model, {}, n_trials=1, classes=[0, 1], delta=1e-6).fit(texts, y)
+    assert search.predict(texts[:3]).shape == (3,)
+
+
+def test_a_search_over_a_frame_of_texts_is_refused_before_anything_is_paid():
+    from skdprp import PrivacyLedger
+
+    model = make_pipeline(HashingVectorizer(n_features=16), AMPClassifier(classes=[0, 1], delta=1e-6))
+    table, y = pd.DataFrame({"t": [f"a{i % 7} b{i % 3}" for i in range(100)]}), np.arange(100) % 2
+    with PrivacyLedger() as ledger:
+        with pytest.raises((TypeError, ValueError)):
+            DPSearchCV(model, {}, n_trials=1, classes=[0, 1], delta=1e-6).fit(table, y)
+        assert not list(ledger.total())
