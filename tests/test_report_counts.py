@@ -970,3 +970,13 @@ def test_what_a_search_released_adds_up_with_a_later_sketch_behind_the_same_maps
     found, later = privacy_report(search).private, privacy_report(clone(model).fit(X, y)).private
     assert found.adjacency == later.adjacency
     assert compose(found, later).epsilon == pytest.approx(found.epsilon + later.epsilon)
+
+
+def test_a_fit_that_is_given_the_labels_is_not_counted_for_one_that_is_not():
+    """The ledger has a fit of as many numbers that found the labels in the rows; the one reported was outside of it."""
+    model = AMPClassifier(delta=1e-6)
+    with PrivacyLedger() as ledger:
+        model.fit(X, Y)
+    assert privacy_report(model, ledger=ledger).private.given == "the set of labels"
+    listed = clone(model).set_params(classes=[0, 1]).fit(X, Y)
+    assert privacy_report(listed, ledger=ledger).private is None

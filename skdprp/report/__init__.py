@@ -312,7 +312,12 @@ def _compare(steps, private, entries):
 def _stated(guarantee):
     """What an entry and a report both say of a release; only a report knows of maps before it."""
     adjacency = guarantee.adjacency and replace(guarantee.adjacency, after="")
-    known = {"definition": guarantee.definition, "unit": guarantee.unit, "adjacency": adjacency}
+    known = {
+        "definition": guarantee.definition,
+        "unit": guarantee.unit,
+        "adjacency": adjacency,
+        "given": guarantee.given,
+    }
     void = {"seeded": guarantee.seeded, "violation": guarantee.violation}
     return PrivacyGuarantee(guarantee.epsilon, guarantee.delta, **known, **void)
 
@@ -320,4 +325,5 @@ def _stated(guarantee):
 def _implies(guarantee, other):
     is_less = guarantee.epsilon <= other.epsilon and guarantee.delta <= other.delta
     is_void = guarantee.seeded > other.seeded or guarantee.violation not in ("", other.violation)
-    return is_less and not is_void and same_neighbours(guarantee, other)
+    is_given_more = guarantee.given not in other.given  # which adds that it is in each fold
+    return is_less and not is_void and not is_given_more and same_neighbours(guarantee, other)
