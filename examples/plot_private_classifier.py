@@ -26,7 +26,7 @@ with TemporaryDirectory() as folder:
     load_breast_cancer(as_frame=True).frame.to_csv(path, index=False)
     table = pd.read_csv(path)
 X, y = table.drop(columns="target"), table["target"]
-X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=0)
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, random_state=0)
 
 # %%
 # Scale by bounds that do not come from the data

@@ -399,7 +399,8 @@ def _kinds_of_cells(data):
     is_frame = hasattr(table, "dtypes") and getattr(table, "ndim", 2) == 2  # which may have a column called dtype
     dtypes = list(table.dtypes) if is_frame else [table.dtype]
     holds_objects = any(getattr(dtype, "kind", "") == "O" for dtype in dtypes)
-    kinds = set(map(type, np.asarray(table, dtype=object).flat)) if holds_objects else set()
+    cells = np.asarray(table, dtype=object).flat if holds_objects else ()
+    kinds = {cell.dtype.type if type(cell) is np.ndarray else type(cell) for cell in cells}
     if any(issubclass(kind, np.ma.MaskedArray) for kind in kinds):  # of which numpy warns where they are masked
         raise ValueError(_MASKED)
     return {*dtypes, *kinds}

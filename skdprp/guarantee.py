@@ -45,9 +45,10 @@ _NESTED = (Relation.COORDINATE, Relation.L1, Relation.L2, Relation.REPLACE_ONE)
 TYPES_ARE_PUBLIC = (
     "the number, names and types of the columns that a private step gets are public (of a list, the type of its array)"
 )
-# Where a reader guesses the types of a column part by part, one odd cell makes "1.0" of each "1" in its part.
+# Where a reader guesses the types of a column part by part, one odd cell makes "1.0" of each "1" in its part. One label
+# may exchange a fifth of the rows of a stratified split, and so may one row more of a person in any split of rows.
 ROWS_ARE_READ_ALONE = (
-    "no row decides how others are read or converted before this (give readers the type of each column)"
+    "no row decides which others are there, in which order, or how they are read (no stratify, types given to readers)"
 )
 # What a private step released decides what those behind it see: only the total of all holds then.
 ONLY_PRIVATE_STEPS_FITTED = (

@@ -25,7 +25,14 @@ from .._validation import (
     validate_schema,
 )
 from ..composition import PrivacyLoss
-from ..guarantee import NOT_COVERED, ONLY_PRIVATE_STEPS_FITTED, Adjacency, PrivacyGuarantee, assumed_of_unit
+from ..guarantee import (
+    NOT_COVERED,
+    ONLY_PRIVATE_STEPS_FITTED,
+    PARAMETERS_ARE_PUBLIC,
+    Adjacency,
+    PrivacyGuarantee,
+    assumed_of_unit,
+)
 from ..mechanisms import sampled_target
 from ..mechanisms.thresholded_counts import (
     add_thresholded_noise,
@@ -238,6 +245,7 @@ class PrivateHistograms(
             assumptions=(
                 *assumed_of_unit(Unit.ROW, self.adjacency),
                 ONLY_PRIVATE_STEPS_FITTED,
+                PARAMETERS_ARE_PUBLIC,
                 *["bounds and listed categories do not come from the data"] * is_told,
             ),
             not_covered=NOT_COVERED,

@@ -205,7 +205,8 @@ class _Score:
 def _first_steps(estimator):
     """Find the steps that get the rows as they are."""
     if type(estimator) is Pipeline:
-        yield from _first_steps(next(step for _, step in estimator.steps if hasattr(step, "fit")))
+        first = next((step for _, step in estimator.steps if hasattr(step, "fit")), None)
+        yield from () if first is None else _first_steps(first)
     elif type(estimator) is FeatureUnion:
         for _, step in estimator.transformer_list:
             yield from _first_steps(step) if hasattr(step, "fit") else ()
