@@ -50,7 +50,7 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
             X = X * np.minimum(1, norm / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-300))
         table = np.column_stack([X, np.full(len(X), norm)])
         is_of = np.array([y == label for label in self.classes])
-        is_of &= is_of.cumsum(axis=0) == 1  # one class at most, also where two labels are one number to the type of y
+        is_of &= is_of.cumsum(axis=0) == 1  # one class at most, even if two labels become equal in the type of y
         sums = np.stack([table[rows].sum(axis=0) for rows in is_of])
         # Replacing a row moves the sums by 2 * norm; the rest pays for the rounding of the norms and of the sums.
         change = 2 * norm * (1 + (len(X) ** 2 + X.shape[1] + 8) * 2.0**-52)

@@ -33,7 +33,7 @@ class DPPCA(ClassNamePrefixFeaturesOutMixin, LazyTransformerMixin, PrivateMoment
         Norm to which longer rows are clipped, in fit and in transform. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         With "replace_one", neighbours differ in one row, which another one replaces. With "add_remove", it is
-        present or blank: a weaker guarantee at less noise. The number of places for rows is public in both.
+        present or blank: another guarantee, at less noise. The number of places for rows is public in both.
 
     Attributes
     ----------

@@ -565,7 +565,7 @@ class DPMoments(PrivateMoments):
         None leaves the targets out.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         With "replace_one", neighbours differ in one row and its targets, which another one replaces. With "add_remove",
-        it is present or blank: a weaker guarantee at less noise. The number of places for rows is public in both.
+        it is present or blank: another guarantee, at less noise. The number of places for rows is public in both.
     fit_intercept : bool, default=True
         Whether a constant column is part of the table, which gives the means; targets are then centred on the middle
         of their bounds.

@@ -13,7 +13,7 @@ import pytest
 from attacks import X200_UNIFORM, Y200_UNIFORM
 from scipy.signal import fftconvolve
 from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
-from scipy.stats import norm
+from scipy.stats import binom, norm
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -37,7 +37,7 @@ from skdprp.composition import PrivacyLoss, Profile, approximate_profile, loss_o
 from skdprp.guarantee import Adjacency, loss_of
 from skdprp.ledger import LedgerError, entry
 from skdprp.losses import CappedLogisticLoss, HuberHingeLoss, LogisticLoss
-from skdprp.mechanisms import add_laplace, laplace_profile
+from skdprp.mechanisms import add_laplace, gaussian_profile, laplace_profile, randomised_response_profile
 from skdprp.mechanisms.objective_perturbation import (
     objective_perturbation_profile,
     penalty_for_log_det,
@@ -388,3 +388,51 @@ def test_totals_of_laplace_noise_are_no_less_than_their_convolution():
         epsilons = np.linspace(0, 0.9 * shifts.sum(), 4)
         for delta, epsilon in zip(lower_bound(shifts, shifts.sum() / 2**13, epsilons), epsilons, strict=True):
             assert loss.profile(epsilon) >= delta * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_composed_profile_of_dots_is_below_the_exact_one(seed):
+    pytest.importorskip("dp_accounting")
+    rng = np.random.default_rng(seed)
+    mus = 10 ** rng.uniform(-2, 0.7, 3)
+    profiles = [Profile.of(gaussian_profile, scale=1.0, sensitivity=float(mu)) for mu in mus[:2]]
+    loss, total = PrivacyLoss(mu=float(mus[2]), profiles=tuple(profiles)), math.hypot(*mus)
+    for epsilon in map(float, rng.uniform(0, total**2 / 2 + 4 * total, 3)):
+        assert loss.profile(epsilon) >= gaussian_profile(epsilon, scale=1.0, sensitivity=total)
+    flip, count = float(10 ** rng.uniform(-3, 0)), int(rng.integers(2, 200))
+    flips = PrivacyLoss(profiles=(Profile.of(approximate_profile, epsilon0=flip),) * count)
+    ones = np.arange(count + 1)
+    for epsilon in map(float, rng.uniform(0, count * flip, 3)):
+        excess = -np.expm1(np.minimum(epsilon - (2 * ones - count) * flip, 0))
+        assert flips.profile(epsilon) >= math.fsum(binom.pmf(ones, count, 1 / (1 + math.exp(-flip))) * excess)
+
+
+def _jumps(epsilon, *, epsilon0):
+    return 1e-6 if epsilon >= epsilon0 else 0.5
+
+
+@pytest.mark.parametrize("epsilon0", [0.1, 1 / 3, 0.77, 2.7])
+def test_a_profile_that_jumps_is_composed_in_finite_time(epsilon0):
+    loss = PrivacyLoss(profiles=(Profile.of(_jumps, epsilon0=epsilon0),))
+    total = loss + PrivacyLoss(mu=0.3)
+    assert total.profile(epsilon0 + 0.5) >= 1e-6
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_compositions_of_flips_are_not_below_the_exact_ones(seed):
+    rng = np.random.default_rng(seed)
+    epsilons, numbers = np.exp(rng.uniform(-4, 2, 3)), rng.choice([1, 2, 8], 3)
+    losses, probabilities = np.zeros(1), np.ones(1)
+    for epsilon, n in zip(epsilons, numbers, strict=True):
+        flipped = np.arange(n + 1)
+        losses = np.add.outer(losses, epsilon * (2 * flipped - n)).ravel()
+        chances = binom.pmf(flipped, n, 1 / (1 + np.exp(-epsilon)))
+        probabilities = np.multiply.outer(probabilities, chances).ravel()
+    profiles = [
+        Profile.of(randomised_response_profile, epsilon0=float(epsilon), n_bits=int(n))
+        for epsilon, n in zip(epsilons, numbers, strict=True)
+    ]
+    loss = PrivacyLoss(profiles=tuple(profiles))
+    for epsilon in rng.uniform(0, losses.max(), 10):
+        exact = -(probabilities * np.expm1(np.minimum(epsilon - losses, 0))).sum()
+        assert loss.profile(float(epsilon)) >= exact * (1 - 1e-9)

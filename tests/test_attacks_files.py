@@ -24,6 +24,7 @@ from attacks import (
     TARGETS60,
     WORDS,
     X6,
+    X12,
     X24,
     X24_POSITIVE,
     X24_SMALL,
@@ -1086,3 +1087,11 @@ def test_a_file_of_a_model_states_and_predicts_what_the_model_does(model, tmp_pa
     saved = load_model(Path(tmp_path, "model.npz")).estimator
     assert privacy_report(saved).private == privacy_report(model).private
     assert (saved.predict(X200_UNIFORM) == model.predict(X200_UNIFORM)).all()
+
+
+def test_sketches_of_an_earlier_epsilon_are_not_saved_under_another(tmp_path):
+    sketch = DPSignOPORP(4, epsilon=10.0, random_state=0).fit(X12)
+    released = sketch.transform(X12)
+    sketch.set_params(epsilon=1.0).fit(X12)
+    with pytest.raises(ValueError, match="earlier fit"):
+        save_release(tmp_path / "a.npz", released, sketch)

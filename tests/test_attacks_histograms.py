@@ -12,7 +12,7 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from attacks import objects
+from attacks import X200_UNIFORM, objects
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector
 from sklearn.frozen import FrozenEstimator
@@ -595,3 +595,9 @@ def test_counts_of_mixed_cells_in_chunks_are_those_of_the_whole_table():
         )
         assert dict(one[0]) == dict(other[0])
         np.testing.assert_array_equal(one[1], other[1])
+
+
+@pytest.mark.parametrize("estimator", [DPHistograms(), DPBinner(), DPScaler()])
+def test_histograms_without_bounds_assume_that_parameters_are_public(estimator):
+    """`max_categories=table["town"].nunique()` leaves in the number of bins."""
+    assert any("do not come from the data" in text for text in estimator.fit(X200_UNIFORM).guarantee_.assumptions)

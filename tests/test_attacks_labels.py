@@ -1,5 +1,6 @@
 """Attacks on labels: what one of them does to the set of labels, to their type, and to what is warned of."""
 
+import contextlib
 import enum
 import warnings
 from itertools import product
@@ -366,3 +367,18 @@ def test_a_masked_row_of_any_sequence_is_refused():
     rows = deque([np.ma.array([0.5], mask=[True])] + [[0.1]] * 49)
     with pytest.raises(ValueError, match="mask"):
         DPRidge(target_bounds=(-1, 1)).fit(rows, [0.1] * 50)
+
+
+@pytest.mark.parametrize("form", [list, lambda cells: np.array([*cells, None], dtype=object)[:-1], pd.Series])
+@pytest.mark.parametrize("model", [DPRidge(target_bounds=(0, 1)), DPMoments(target_bounds=(0, 1)), MIDPRegressor()])
+def test_a_complex_target_in_an_array_without_dimensions_is_not_warned_of(model, form):
+    """`np.real_if_close` gives arrays of no dimension, of complex numbers where one is negative."""
+    told = []
+    for last in (0.01, -0.01):
+        targets = form([np.real_if_close(np.emath.sqrt(number)) for number in (0.25, 0.5, last)])
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with contextlib.suppress(TypeError, ValueError):
+                model.fit(np.eye(3), targets)
+        told.append([warning.category.__name__ for warning in caught if "Complex" in warning.category.__name__])
+    assert told[0] == told[1]

@@ -14,6 +14,7 @@ import warnings
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
+import joblib
 import numpy as np
 import pytest
 from attacks import (
@@ -33,6 +34,7 @@ from attacks import (
     publish,
     publish_as_a_fresh_process,
 )
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer
 
@@ -52,6 +54,7 @@ from skdprp import (
     PrivacyGuarantee,
     PrivacyLedger,
     iDPSignRP,
+    privacy_report,
     transform_chunks,
 )
 from skdprp import _recording as recording
@@ -937,3 +940,18 @@ def test_an_entry_around_a_release_of_more_bits_warns():
     stated = MIDPRegressor(epsilon=0.1).fit(X200_UNIFORM, Y200_UNIFORM).guarantee_
     with PrivacyLedger(), pytest.warns(PrivacyWarning, match="entry around it"), entry(stated):
         MIDPRegressor(epsilon=2.0).fit(X200_UNIFORM, Y200_UNIFORM)
+
+
+ROWS90 = np.random.default_rng(0).normal(size=(90, 3))
+
+
+LABELS90 = np.tile([0, 1], 45)
+
+
+def test_a_ledger_has_what_jobs_release_whatever_runs_them():
+    for backend in ("threading", "multiprocessing"):
+        model = OneVsRestClassifier(AMPClassifier(delta=1e-6, classes=[0, 1]), n_jobs=2)
+        with joblib.parallel_backend(backend, n_jobs=2), PrivacyLedger() as ledger:
+            model.fit(ROWS90, np.arange(90) % 3)
+        assert len(ledger.entries) == 3
+        assert privacy_report(model, ledger=ledger).total.epsilon == privacy_report(model).total.epsilon

@@ -5,6 +5,7 @@ import copy
 import json
 import pickle
 import warnings
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -675,3 +676,34 @@ def test_members_of_ensembles_cost_no_less_than_a_ledger_has():
         report = privacy_report(model, ledger=ledger)
         assert report.total.given
         assert report.total.epsilon >= ledger.total()[0].guarantee.epsilon * (1 - 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (AMPClassifier(classes=[0, 1]), {"count_labels": [True, False]}),
+        (AMPClassifier(classes=[0, 1], noise="product"), {"epsilon": [0.5, 1.0]}),
+        (ProductNoiseOutputPerturbation(classes=[0, 1], radius="chi1"), {"epsilon": [0.5, 1.0]}),
+        (DPSearchCV(AMPClassifier(classes=[0, 1]), {"max_norm": [1.0, 2.0]}, n_trials=2), {"epsilon": [0.5, 1.0]}),
+        (
+            make_pipeline(make_union(DPPCA(1), DPScaler()), AMPClassifier(classes=[0, 1])),
+            {"featureunion__dppca__epsilon": [1.0, 2.0], "ampclassifier__delta": [1e-4, 1e-3]},
+        ),
+    ],
+)
+def test_no_row_of_a_search_in_folds_pays_more_than_its_report_says(model, grid):
+    warnings.simplefilter("ignore")
+    rng = np.random.default_rng(0)
+    with PrivacyLedger() as ledger:
+        search = GridSearchCV(model, grid, cv=KFold(3)).fit(rng.uniform(size=(60, 2)), rng.integers(0, 2, 60))
+    n_steps = sum(step.releases > 0 for step in privacy_report(search).steps)
+    (*in_folds,) = ledger.entries[:-n_steps]
+    refit = ledger.entries[-n_steps:]
+    # Each row is in two of three folds of each candidate, and in the refit.
+    spent = 2 / 3 * sum(one.guarantee.epsilon for one in in_folds) + sum(one.guarantee.epsilon for one in refit)
+    delta = 2 / 3 * sum(one.guarantee.delta for one in in_folds) + sum(one.guarantee.delta for one in refit)
+    total = privacy_report(search).private
+    assert total.epsilon >= spent * (1 - 1e-12)
+    assert total.delta >= delta * (1 - 1e-12)
+    assert privacy_report(search, ledger=ledger).private is not None
+    assert Counter(one.estimator for one in refit).total() == n_steps

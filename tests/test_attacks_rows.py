@@ -1210,3 +1210,17 @@ def test_a_cell_of_a_public_table_moves_no_other_row(missing):
     kept = np.arange(30) != 5
     assert one.dtype == other.dtype
     np.testing.assert_array_equal(one[kept], other[kept])
+
+
+@pytest.mark.parametrize("numbers", ["bins", "scaled"])
+@pytest.mark.parametrize("kind", ["object", "str", "string[pyarrow]", "category"])
+def test_one_cell_of_a_table_changes_no_other_prepared_row(kind, numbers):
+    preprocessor = make_table_preprocessor(
+        {"age": (0, 120)}, edges={"pay": [0, 1, 10]}, categories={"town": ["a", "b"], "flag": [0, 1]}, numbers=numbers
+    )
+    prepared = []
+    for age, pay, town, flag in ((5.0, 2, "a", 1), (None, None, None, None), (1e300, -5, "c", 7)):
+        table = pd.DataFrame({"age": [30.1, None, age], "town": pd.Series(["a", "zz", town]).astype(kind)})
+        table["pay"], table["flag"] = (pd.Series(cells, dtype="Int64") for cells in ([2**53 + 1, 0, pay], [0, 1, flag]))
+        prepared.append(preprocessor.fit_transform(table))
+    assert all(np.array_equal(prepared[0][:2], other[:2]) for other in prepared[1:])

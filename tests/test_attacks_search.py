@@ -1267,3 +1267,12 @@ def test_a_search_over_a_frame_of_texts_is_refused_before_anything_is_paid():
         with pytest.raises((TypeError, ValueError)):
             DPSearchCV(model, {}, n_trials=1, classes=[0, 1], delta=1e-6).fit(table, y)
         assert not list(ledger.total())
+
+
+@pytest.mark.parametrize(
+    "first", [make_pipeline("passthrough"), make_union(make_pipeline("passthrough"), Normalizer())]
+)
+def test_a_search_over_steps_that_let_pass_ends_in_words(first):
+    search = DPSearchCV(make_pipeline(first, AMPClassifier()), {}, n_trials=1, classes=[0, 1], epsilon=5.0)
+    with suppress(TypeError, ValueError):
+        search.fit(X200_UNIFORM, Y200_UNIFORM)

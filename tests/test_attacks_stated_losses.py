@@ -4,6 +4,7 @@
 import warnings
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -19,8 +20,11 @@ from skdprp import (
     DPOPORP,
     AMPClassifier,
     DPRandomProjection,
+    DPRidge,
+    DPSGDClassifier,
     PrivacyGuarantee,
     PrivacyLedger,
+    _noise,
     compose,
     load_model,
     privacy_report,
@@ -32,6 +36,7 @@ from skdprp.histograms._cells import Cells, coefficients, half_sums
 from skdprp.ledger import entry
 from skdprp.mechanisms import add_gaussian, add_laplace, gaussian_scale, laplace_scale, sampled_target
 from skdprp.mechanisms.objective_perturbation import objective_perturbation_profile, product_perturbation_profile
+from skdprp.testing import reproducible_noise
 
 _LARGEST_NOISE = 38.47  # standard deviations: the quantile of the least of all floats
 
@@ -276,3 +281,59 @@ def test_a_file_of_a_step_without_privacy_is_written_with_a_warning(frozen, tmp_
         warnings.simplefilter("error")
         save_model(tmp_path / "alone.npz", model[-1])
     assert load_model(tmp_path / "alone.npz").guarantees[""] == model[-1].guarantee_
+
+
+def _moved(monkeypatch, make, neighbours):
+    """How far two neighbours move all Gaussian releases of a fit on one path, in units of noise; and what is stated."""
+    moves, tape, replayed = [], [], iter(())
+
+    def _record(values, scale):
+        tape.append((values.copy(), values))
+        values += np.random.default_rng(len(tape)).normal(size=values.shape) * scale
+        tape[-1] = (tape[-1][0], values.copy())
+
+    def _replay(values, scale):
+        before, released = next(replayed)
+        moves.append(np.linalg.norm((values - before) / scale))
+        values[...] = released
+
+    for add, (args, options) in zip((_record, _replay), neighbours, strict=True):
+        replayed = iter(tape)
+        monkeypatch.setattr(_noise, "add_gaussian", add)
+        with reproducible_noise(0):  # the same first weights of a network
+            model = make().fit(*args, **options)
+    return np.linalg.norm(moves), model.guarantee_.loss.mu
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("of_persons", [False, True])
+def test_no_row_or_person_moves_all_releases_of_one_path_further_than_is_stated(seed, of_persons, monkeypatch):
+    warnings.simplefilter("ignore")
+    rng = np.random.default_rng(seed)
+    X, y, t = rng.normal(size=(12, 3)) * 10, rng.integers(0, 3, 12), rng.uniform(-2, 2, (12, 2))
+    n = int(rng.integers(1, 8)) if of_persons else 1
+    kept = 3 if of_persons else 1
+    groups = np.repeat(range(4), 3)
+    others = {"groups": np.r_[np.zeros(n, int), groups[kept:]]} if of_persons else {}
+    options = {"groups": groups} if of_persons else {}
+    X2, y2 = np.r_[-np.repeat(X[:1], n, 0), X[kept:]], np.r_[rng.integers(0, 3, n), y[kept:]]
+    t2 = np.r_[np.repeat(-t[:1], n, 0), t[kept:]]
+    shared = {"epsilon": float(10 ** rng.uniform(-1, 1)), "delta": 1e-4, "max_norm": float(10 ** rng.uniform(-2, 2))}
+    for optimizer, hidden, preconditioner in (("sgd", (), True), ("adam", (2,), "auto"), ("sgd", (2, 3), False)):
+        make = partial(
+            DPSGDClassifier,
+            **shared,
+            classes=range(3),
+            optimizer=optimizer,
+            hidden_layer_sizes=hidden,
+            n_epochs=2,
+            preconditioner=preconditioner,
+            batch_size=10**6,
+            class_weight={0: 1.0, 1: 0.3, 2: 0.7},
+        )
+        moved, mu = _moved(monkeypatch, make, [((X, y), options), ((X2, y2), others)])
+        assert 0 < moved <= mu
+    for mechanism in ("descent", "moments"):
+        make = partial(DPRidge, **shared, target_bounds=[(-1, 1.5)] * 2, mechanism=mechanism)
+        moved, mu = _moved(monkeypatch, make, [((X, t), options), ((X2, t2), others)])
+        assert 0 < moved <= mu

@@ -294,7 +294,7 @@ class DPHistograms(PrivateHistograms):
         What is added to the bound by `epsilon`; None is 1 / n_samples**2.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         With "replace_one", neighbours differ in one row, which another one replaces. With "add_remove", it is
-        present or blank: a weaker guarantee at less noise. The number of places for rows is public in both.
+        present or blank: another guarantee, at less noise. The number of places for rows is public in both.
     n_cells : int, default=4096
         Largest number of cells between bounds, from 2 to 65536. Noise grows with its logarithm only.
 

@@ -101,7 +101,7 @@ class AMPClassifier(PrivateLinearClassifier):
         Norm to which longer rows are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         With "replace_one", neighbours differ in one row and its label, which another one replaces. With "add_remove",
-        it is present or blank: a weaker guarantee, with half the noise at best. The number of places for rows is public
+        it is present or blank: another guarantee, with half the noise at best. The number of places for rows is public
         in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`. Without one, `intercept_`

@@ -74,7 +74,7 @@ class ProductNoiseOutputPerturbation(PrivateLinearClassifier):
         Norm to which longer rows are clipped. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         With "replace_one", neighbours differ in one row and its label, which another one replaces. With "add_remove",
-        it is present or blank: a weaker guarantee at half the noise. The number of places for rows is public in both.
+        it is present or blank: another guarantee, at half the noise. The number of places for rows is public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept, as the weight of a constant feature of 0.3 `max_norm`.
     tol : float, default=1e-10

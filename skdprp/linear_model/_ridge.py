@@ -80,7 +80,7 @@ class DPRidge(RegressorMixin, PrivateMoments):
         Norm to which longer rows are clipped, in fit and in predict. A public choice, never read from the data.
     adjacency : {"replace_one", "add_remove"}, default="replace_one"
         With "replace_one", neighbours differ in one row and its targets, which another one replaces. With "add_remove",
-        it is present or blank: a weaker guarantee at less noise. The number of places for rows is public in both.
+        it is present or blank: another guarantee, at less noise. The number of places for rows is public in both.
     fit_intercept : bool, default=True
         Whether to learn an intercept.
     mechanism : {"auto", "descent", "moments", "projection"}, default="auto"
