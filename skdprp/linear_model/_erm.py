@@ -250,10 +250,13 @@ class PerturbedRisk:
         return self._products(weights) + self.offset
 
     def _products(self, weights):
-        """Products of all rows, with their constant feature, and the weights."""
+        """Products of all rows, with their constant feature, and the weights.
+
+        Those of a class lie side by side in memory: sums over few classes are several times as fast.
+        """
         if not self.intercept:
-            return self.X @ weights
-        return self.X @ weights[:-1] + self.intercept * weights[-1]
+            return (weights.T @ self.X.T).T
+        return (weights[:-1].T @ self.X.T).T + self.intercept * weights[-1]
 
     def _transposed(self, rows):
         """Transpose of some rows: a view of all of them, or of dense ones."""
