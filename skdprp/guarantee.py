@@ -67,6 +67,9 @@ DISJOINT = (
     "disjoint parts (of a division in a ledger, or chunks of one collection) have no unit ({}) in common, and the "
     "values in a row do not decide its part"
 )
+# Of totals that are smaller than the sums of epsilons and deltas.
+FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
+_BASIC = "basic composition"
 MAY_PROVE_LESS = " (dp-accounting is not installed: with it, pip install dp-accounting, epsilon may be smaller)"
 # What a file may name: never a function looked up by what the file says.
 _PROFILES = {
@@ -598,8 +601,8 @@ def compose(*guarantees, delta=None, disjoint=False):
     Notes
     -----
     Which rows are released may depend on earlier releases, unless a guarantee assumes otherwise; the parameters of the
-    mechanisms may not: they are fixed before the first one. Deltas that include the draw of a public projection are
-    added up, for several sketches may share one.
+    mechanisms may not: they are fixed before the first one, which every total assumes that is smaller than the sums.
+    Deltas that include the draw of a public projection are added up, for several sketches may share one.
 
     A sketch does not know which maps its rows passed before. So neighbours at a distance are rows as they reach each
     release: behind a scaler that multiplies by 100, a change of 1 is one of 0.01 of what enters it. A total for rows as
@@ -635,6 +638,14 @@ def compose(*guarantees, delta=None, disjoint=False):
             raise TypeError(
                 f"compose takes guarantees one by one, such as estimator.guarantee_, got {type(guarantee).__name__}."
             )
+    total = composed(guarantees, delta=delta, disjoint=disjoint)
+    if disjoint or len(guarantees) == 1 or total.method.startswith(_BASIC):
+        return total
+    return replace(total, assumptions=_union([total.assumptions, (FIXED_BEFORE,)]))
+
+
+def composed(guarantees, *, delta=None, disjoint=False):
+    """Add up the guarantees of releases whose parameters are known to be fixed before the first: see `compose`."""
     if len(guarantees) == 1 and delta is None:  # nothing to add up, whatever its definition is
         return guarantees[0]
     if delta is not None and not 0 <= delta <= 1:
@@ -712,7 +723,7 @@ def loss_of(guarantee):
 
 
 def _total(guarantees, delta, *, disjoint):
-    add_up, basic = (max, "disjoint parts") if disjoint else (sum_up, "basic composition")
+    add_up, basic = (max, "disjoint parts") if disjoint else (sum_up, _BASIC)
     basic_epsilon = add_up(guarantee.epsilon for guarantee in guarantees)
     if guarantees[0].definition is not Definition.DP:
         return {"epsilon": basic_epsilon, "delta": 0.0, "loss": None, "method": basic}

@@ -41,7 +41,8 @@ from skdprp import (
 )
 from skdprp._noise import poisson_above_zero
 from skdprp.composition import PrivacyLoss, Profile
-from skdprp.guarantee import _PROFILES, PARAMETERS_ARE_PUBLIC, Adjacency
+from skdprp.guarantee import _PROFILES, FIXED_BEFORE, PARAMETERS_ARE_PUBLIC, Adjacency
+from skdprp.ledger import PrivacyLedger, entry
 from skdprp.mechanisms import gaussian_profile, gaussian_scale
 from skdprp.mechanisms.gaussian_laplace import laplace_profile
 from skdprp.mechanisms.mutual_information import information_delta
@@ -296,6 +297,17 @@ def test_many_pure_bits_are_pure_at_their_sum_only():
 def test_composition_of_one_restates_it():
     assert compose(GAUSSIAN) is GAUSSIAN
     assert compose(GAUSSIAN, delta=1e-3).epsilon < 0.7
+
+
+def test_a_total_below_the_sums_assumes_parameters_that_were_fixed_before():
+    """Sums hold whatever was fixed, and so do disjoint parts."""
+    by_profile, by_sums = compose(GAUSSIAN, GAUSSIAN), compose(PURE, PURE)
+    assert by_profile.epsilon < 2 * GAUSSIAN.epsilon and by_sums.epsilon == 2 * PURE.epsilon
+    assert FIXED_BEFORE in by_profile.assumptions and FIXED_BEFORE in compose(by_profile, by_sums).assumptions
+    assert FIXED_BEFORE not in by_sums.assumptions + compose(GAUSSIAN, GAUSSIAN, disjoint=True).assumptions
+    with PrivacyLedger() as ledger, entry(by_profile):
+        pass
+    assert FIXED_BEFORE in " ".join(repr(ledger).split())
 
 
 def test_disjoint_rows_cost_the_weakest_release():

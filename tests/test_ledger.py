@@ -603,10 +603,8 @@ def test_a_total_is_the_exact_composition():
     assert of_changes.counts == {"AMPClassifier": 3, "DPOPORP": 1}
     exact = compose(*guarantees, sketch.guarantee_)
     *assumptions, once, compared, fixed = of_changes.guarantee.assumptions
-    assert (of_changes.guarantee, tuple(assumptions)) == (
-        replace(exact, assumptions=(*exact.assumptions, once, compared, fixed)),
-        exact.assumptions,
-    )
+    assert (*assumptions, fixed) == exact.assumptions
+    assert of_changes.guarantee == replace(exact, assumptions=(*assumptions, once, compared, fixed))
     assert "at most once" in once
     assert "as they reach each release" in compared
     assert "fixed before the first release" in fixed and fixed not in of_changes.adaptive.assumptions

@@ -8,7 +8,7 @@ from fractions import Fraction
 from .._adjacency import Unit
 from .._digits import printed_up
 from .._label import AS_THEY_REACH_IT, as_html, as_text, neighbours_sentence
-from ..guarantee import DISJOINT, Definition, PrivacyGuarantee, compose
+from ..guarantee import DISJOINT, FIXED_BEFORE, Definition, PrivacyGuarantee, composed
 
 _NOTHING = (Fraction(0),) * 3  # of as many costs as anybody counts
 _AS_NO_FLOAT = Fraction(2) ** 1024  # what an infinite cost counts as: no float is as large
@@ -32,7 +32,6 @@ USUAL_DIVISION = "rows"
 CHUNKS = "transform_chunks "  # how a division of chunks begins, one for each call
 MOST_PARTS = 20  # that are listed
 WITHIN_A_ROW = (Unit.ROW, "one entry of X", "one entry of X; y is not protected")
-_FIXED_BEFORE = "the parameters of all releases, and how many there are, were fixed before the first release"
 
 
 @dataclass(frozen=True)
@@ -114,9 +113,9 @@ def _terms(releases):
             division, part = rows[0]
             divisions.setdefault(division, {}).setdefault(part, []).append((rows[1:], guarantee))
     for parts in divisions.values():
-        totals = [compose(*_terms(part)) for part in parts.values()]
+        totals = [composed(_terms(part)) for part in parts.values()]
         if len(totals) > 1:
-            totals = [compose(*totals, disjoint=True)]
+            totals = [composed(totals, disjoint=True)]
         terms += totals
     return terms
 
@@ -209,8 +208,9 @@ class Totals(tuple):
         facts = [total.facts() for total in self]
         of_totals = [text for total in self if total.guarantee for text in total.guarantee.assumptions]
         assumed = dict.fromkeys([*of_totals, *self.limit_assumes])
-        for said_above in (_FIXED_BEFORE, _COMPARED_THERE):
-            assumed.pop(said_above, None)
+        assumed.pop(_COMPARED_THERE, None)  # which is said above, and so is what is fixed, unless a release assumes it
+        if not any(total.adaptive and FIXED_BEFORE in total.adaptive.assumptions for total in self):
+            assumed.pop(FIXED_BEFORE, None)
         last = {"assumed": (*assumed,)} if assumed else {}
         return [*facts[:-1], *(of_last | limit | last | {"not counted": _NOT_COUNTED} for of_last in facts[-1:])]
 
@@ -270,14 +270,14 @@ def _total(entries, kind, delta, limit):
         reasons.append("neighbours are not stated, or guarantees of this definition do not add up")
     if reasons:
         return Total(None, None, **facts, reason="; ".join(reasons))
-    exact = compose(*_terms([(entry.rows, entry.guarantee) for entry in covering]), delta=delta)
+    exact = composed(_terms([(entry.rows, entry.guarantee) for entry in covering]), delta=delta)
     # The ledger sees neither where the rows of a release come from nor the maps that they pass before.
     each_once = _EACH_PERSON_ONCE if kind.unit == Unit.PERSON else _EACH_ONCE
     assumed = (each_once, _COMPARED_THERE) if is_distance else (each_once,)
     exact = replace(exact, assumptions=(*exact.assumptions, *assumed))
     adaptive = _adaptive(exact, covering, limit)
     if len(covering) > 1:
-        exact = replace(exact, assumptions=(*exact.assumptions, _FIXED_BEFORE))
+        exact = replace(exact, assumptions=(*exact.assumptions, FIXED_BEFORE))
     return Total(exact, adaptive, **facts, parts=_of_parts(covering))
 
 
