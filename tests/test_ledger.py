@@ -1006,6 +1006,55 @@ def test_a_limit_prints_what_is_left_for_each_part():
                     ledger.check(replace(PURE, epsilon=left + 1e-6))
 
 
+def test_what_is_left_is_what_one_more_release_may_cost():
+    """For all rows, and within the block of a part."""
+    with PrivacyLedger() as ledger:
+        assert ledger.left() is None
+        ledger.limit(1.0, 1e-5)
+        assert ledger.left() == (1.0, 1e-5)
+        for _ in range(3):
+            with ledger.part("a"), entry(replace(PURE, epsilon=0.1, delta=1e-6)):
+                pass
+        with ledger.part("b"), entry(replace(PURE, epsilon=0.2, delta=2e-6)):
+            pass
+        with ledger.part("b"):
+            assert ledger.left() == (0.8, 8e-6)
+        left = ledger.left()
+        assert left == (0.7, 7e-6) and (left.epsilon, left.delta) == left
+        ledger.check(replace(PURE, epsilon=left.epsilon, delta=left.delta))
+        for more in ({"epsilon": left.epsilon + 1e-9}, {"delta": left.delta + 1e-14}):
+            with pytest.raises(LedgerError, match="pass the limit"):
+                ledger.check(replace(PURE, **{"epsilon": left.epsilon, "delta": left.delta} | more))
+        with entry(replace(PURE, epsilon=left.epsilon, delta=left.delta)):
+            pass
+        assert ledger.left() == (0.0, 0.0)
+    assert ledger.left() == (0.0, 0.0)
+
+
+def test_what_is_left_of_squares_is_an_epsilon_of_gaussian_noise_at_the_delta_of_the_limit():
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 1e-4, composition="gaussian")
+        with entry(gaussian(0.1)):
+            pass
+        mu = norm_ratio(ledger.left().epsilon, 1e-4)
+        ledger.check(gaussian(mu))
+        with pytest.raises(LedgerError, match="pass the limit"):
+            ledger.check(gaussian(1.02 * mu))
+        assert 0 < ledger.left().delta < 1e-4
+
+
+def test_of_a_limit_for_persons_the_same_is_left_of_each_part():
+    """Each person may have rows in each."""
+    of_persons = replace(PURE, unit="person", epsilon=0.25)
+    with PrivacyLedger() as ledger:
+        ledger.limit(1.0, 0.0, unit="person")
+        for name in ("a", "b"):
+            with ledger.part(name), entry(of_persons):
+                pass
+        with ledger.part("a"):
+            assert ledger.left() == (0.5, 0.0)
+
+
 def test_more_may_be_left_for_a_part_of_a_part_than_for_all_rows():
     with PrivacyLedger() as ledger:
         ledger.limit(1.0, delta=0.0)

@@ -682,6 +682,41 @@ class PrivacyLedger:
             raise LedgerError("Set the limit of a ledger that is open: `with PrivacyLedger(...) as ledger:`.")
         book.set_limit(Limit(budget.epsilon, budget.delta, adjacency, composition, budget.unit))
 
+    def left(self):
+        """Say what is left of the limit for one more release of all rows, or of the part whose block this is in.
+
+        Returns
+        -------
+        left : Left or None
+            Its `epsilon` and `delta` are the largest of one more release, rounded down; with
+            ``composition="gaussian"`` `epsilon` is of Gaussian noise, at the delta of the limit. None without a limit.
+
+        Raises
+        ------
+        LedgerError
+            If the file cannot be read.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from skdprp import AMPClassifier, PrivacyLedger
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = AMPClassifier(epsilon=0.4, delta=1e-6, max_norm=8.0, classes=[0, 1, 2])
+        >>> with PrivacyLedger() as ledger:
+        ...     ledger.limit(1.0, 1e-5)
+        ...     _ = model.fit(X, y)
+        ...     print(ledger.left())
+        ...     _ = model.set_params(epsilon=ledger.left().epsilon).fit(X, y)
+        Left(epsilon=0.6, delta=9e-06)
+        """
+        entries, limit = self._read()
+        return limit and limit.left(entries, _rows_in(self._path_of_rows, current_rows()))
+
+    @property
+    def _path_of_rows(self):
+        """Path by which blocks of parts know this ledger."""
+        return self._identity[0] if self._identity else self.path
+
     def check(self, planned):
         """Refuse, before anything is spent, what would pass the limit; nothing is entered, and nothing is reserved.
 
@@ -728,8 +763,7 @@ class PrivacyLedger:
         entries, limit = self._read()
         if limit is None:
             return
-        path = self._identity[0] if self._identity else self.path
-        rows, seeded = _rows_in(path, current_rows()), is_seeded()
+        rows, seeded = _rows_in(self._path_of_rows, current_rows()), is_seeded()
         new = [
             PlannedEntry("", "", estimator, guarantee.mark_seeded() if seeded else guarantee, rows)
             for estimator, guarantee in releases

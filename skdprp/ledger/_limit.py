@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 from .._adjacency import Unit
 from .._digits import printed_down, printed_up
@@ -20,6 +21,20 @@ _PAID_BEFORE = (
 _NAMES_NO_PART = "It names no part, and counts for all rows: `with ledger.part(NAME):` where it sees one part alone."
 _ROUNDING = 1 + Fraction(2) ** -40  # of sums: ten times 0.1 is 1.0
 _SQUARED = 1 - 2.0**-40  # of a square root, which is rounded to nearest
+
+
+class Left(NamedTuple):
+    """What is left of a limit.
+
+    Attributes
+    ----------
+    epsilon, delta : float
+        Largest ones of one more release, rounded down to nine digits. Where squares of ratios are added up, that
+        epsilon is of Gaussian noise, at the delta of the limit, and delta is what may be added to that of its noise.
+    """
+
+    epsilon: float
+    delta: float
 
 
 @dataclass(frozen=True)
@@ -85,16 +100,13 @@ class Limit:
 
     def covers(self, entries):
         """Whether all entries are within the limit, as those of a file that nobody else wrote to are."""
-        spent = Spent()
-        for entry in entries:
-            spent.add(self._rows_of(entry), self.costs(entry))
-        return self._allows(spent.costs) and not any(self._refusal(entry.guarantee) for entry in entries)
+        return self._allows(self._spent_by(entries).costs) and not any(
+            self._refusal(entry.guarantee) for entry in entries
+        )
 
     def line(self, entries, *, has_adaptive=True):
         """Say what entries have spent of it, and what is left for a release of all rows."""
-        spent = Spent()
-        for entry in entries:
-            spent.add(self._rows_of(entry), self.costs(entry))
+        spent = self._spent_by(entries)
         left, parts = self._left(spent, ()), dict.fromkeys(filter(None, map(self._rows_of, entries)))
         more = ", of one part perhaps more" * bool(parts)
         given = " and ".join(dict.fromkeys(entry.guarantee.given for entry in entries if entry.guarantee.given))
@@ -119,6 +131,19 @@ class Limit:
             f"{printed_down(most)}, left {self._left_of_noise(left, self.delta)}{more}"
         )
 
+    def left(self, entries, rows):
+        """What entries have left for one more release of some rows."""
+        left = self._left(self._spent_by(entries), rows if self.unit == Unit.ROW else ())
+        if self.composition == "gaussian":
+            left = self._epsilon_left(left, self.delta), left[1]
+        return Left(*(float(printed_down(one, 9)) for one in left))
+
+    def _spent_by(self, entries):
+        spent = Spent()
+        for entry in entries:
+            spent.add(self._rows_of(entry), self.costs(entry))
+        return spent
+
     def _left(self, spent, rows):
         """What is left for some rows, from parameters of earlier releases alone."""
         # A cost of twice the limit makes the part of these rows the largest: the rest of the sum is what counts here.
@@ -127,10 +152,13 @@ class Limit:
         left = [3 * one - cost for one, cost in zip(most, after, strict=False)]
         return [-rounded_up(-more) if more > one * _ROUNDED_OFF else 0.0 for more, one in zip(left, most, strict=True)]
 
+    def _epsilon_left(self, left, delta):
+        mu = math.sqrt(left[0]) * _SQUARED
+        return _filter.epsilon_of_gaussian(mu, delta) if mu else 0.0
+
     def _left_of_noise(self, left, delta):
         """Say how little noise is left, and which epsilon it has at a delta."""
-        mu = math.sqrt(left[0]) * _SQUARED
-        epsilon = _filter.epsilon_of_gaussian(mu, delta) if mu else 0.0
+        mu, epsilon = math.sqrt(left[0]) * _SQUARED, self._epsilon_left(left, delta)
         as_epsilon = f"(epsilon = {printed_down(epsilon)} at delta = {delta:.6g})"
         return f"mu = {printed_down(mu)} {as_epsilon} and a delta of {printed_down(left[1])}"
 
