@@ -42,7 +42,8 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
 
     def fit(self, X, y):
         """Release the sum and the number of the rows of each class."""
-        X, y = self._checked(X, y)
+        # Of a list of numbers and one text, numpy would make texts of all, which equal none of the classes.
+        X, y = self._checked(X, np.asarray(y, dtype=object))
         if len(set(self.classes)) < len(self.classes):
             raise ValueError("classes lists a label more than once: its rows would be released as often.")
         norm = float(self.max_norm)
@@ -62,7 +63,11 @@ class DPNearestCentroid(ClassifierMixin, BaseEstimator):
             adjacency=Adjacency("replace_one"),
             per="fit",
             released="the sums and the numbers of the rows of each class",
-            assumptions=("max_norm and classes are public", "no preceding step was fitted on the rows"),
+            assumptions=(
+                "the number of rows, max_norm and classes are public",
+                "no preceding step was fitted on the rows",
+                "no row decides which others are there, or their order",
+            ),
             not_covered=("whether a fit raised an error", "the running time"),
         )
         with entry(guarantee, "DPNearestCentroid"):  # into the open ledgers, before any noise is drawn

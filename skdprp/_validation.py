@@ -567,6 +567,20 @@ def has_rows(X):
     return is_lazy(X) or getattr(X, "shape", (1,))[:1] != (0,)
 
 
+def chunks_with_rows(chunks):
+    """Leave out chunks, or tuples of X and others, that have no rows; of chunks without any, keep the last.
+
+    It is refused as any table without rows is.
+    """
+    last, none_yet = [], True
+    for chunk in chunks:
+        last = [chunk]
+        if has_rows(chunk[0] if isinstance(chunk, tuple) else chunk):
+            none_yet = False
+            yield chunk
+    yield from last * none_yet
+
+
 def in_given_type(X, rows):
     """Return validated rows in the type that they came in, on which the noise of a model may depend."""
     if (dtype := float_type(X, rows)) == rows.dtype:

@@ -25,8 +25,8 @@ from ._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
+    chunks_with_rows,
     clip_rows,
-    has_rows,
     number_of_rows,
     public_numbers,
     scale_rows,
@@ -371,7 +371,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         model = snapshot(self)
         model._calibrated_for = None  # the release was calibrated for parameters of another
         model._learn(moments)
-        model.moments_, model.delta_ = moments, moments.guarantee.delta
+        model.moments_, model.delta_, model.scale_ = moments, moments.guarantee.delta, moments.noise.scale
         state(model, replace(moments.guarantee, per="fit"))  # of a sum it says nothing
         model.n_features_in_ = moments.columns.n_features
         if moments.columns.names:
@@ -405,7 +405,7 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
         Return the number of rows or persons, what the columns are, the sum, which of both it is of, and assumptions.
         """
         numbers, labels, kinds, columns, total, assumed = {}, set(), set(), None, CompensatedSum(), ()
-        for X, y, groups in chunks:
+        for X, y, groups in chunks_with_rows(chunks):
             if is_lazy(X) and (y is not None or groups is not None):
                 assumed = (SAME_ORDER,)
             persons, parts = self._parts(X, y, groups)
@@ -441,8 +441,6 @@ class PrivateMoments(GuaranteeDisplayMixin, MarkedReleaseMixin, PythonNumbersMix
             if first:
                 validate_data(self, stand_in(X), accept_sparse="csr", dtype=FLOATS)
             return compute_partitions(self._part_of_lazy, X, y, groups)
-        if not first and not has_rows(X):
-            return None, ()
         X, y = self._validate(X, y, reset=first)
         persons = None if groups is None else persons_of(groups, X.shape[0])
         return persons, [self._part(X, y, None if persons is None else persons.weights)]

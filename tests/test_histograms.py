@@ -321,8 +321,12 @@ def test_chunks_are_one_table():
     assert [v.tolist() for _, _, v in tape_of(lambda: DPHistograms(delta=1e-6).fit_chunks(iter(parts)))] == expected
     fitted = DPHistograms(delta=1e-6).fit_chunks(parts)
     assert fitted.histograms_.n_samples == len(frame)
+    parts = [frame[:0], *parts, frame[:0]]
+    assert [v.tolist() for _, _, v in tape_of(lambda: DPHistograms(delta=1e-6).fit_chunks(iter(parts)))] == expected
     with pytest.raises(ValueError, match="no rows"):
         DPHistograms().fit_chunks([])
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        DPHistograms().fit_chunks([frame[:0]])
     with pytest.raises(ValueError, match="feature names"):
         DPHistograms().fit_chunks([frame, frame.rename(columns={"age": "years"})])
 
@@ -406,6 +410,7 @@ def test_histograms_are_values():
     assert fitted.histograms_ == fitted.histograms_ != clone(fitted).fit(table()).histograms_
     again = DPHistograms().fit_histograms(fitted.histograms_)
     assert again.guarantee_ == fitted.guarantee_ and again.feature_names_in_.tolist() == list(table())
+    assert (again.scale_, again.threshold_) == (fitted.scale_, fitted.threshold_)
     with pytest.raises(TypeError, match="Expected Histograms"):
         DPHistograms().fit_histograms(fitted)
 

@@ -352,7 +352,7 @@ def test_released_moments_are_learnt_from_at_no_price():
     model = DPRidge(target_bounds=(0, 1), alpha=1.0).fit_moments(release.moments_)
     again = DPRidge(target_bounds=(0, 1), alpha=1.0).fit_moments(release.moments_)
     np.testing.assert_array_equal(model.coef_, again.coef_)
-    assert model.guarantee_ == release.guarantee_
+    assert model.guarantee_ == release.guarantee_ and model.scale_ == release.scale_
     assert model.predict(X).min() >= BOUNDS[0]
     assert model.n_features_in_ == 4
     with pytest.raises(ValueError, match="no targets"):

@@ -195,6 +195,16 @@ def test_chunks_without_targets(silenced_noise):
     assert parts.guarantee_ == whole.guarantee_
 
 
+def test_chunks_without_rows_change_nothing_wherever_they_are(silenced_noise):
+    X, y = table()
+    model = DPMoments(target_bounds=BOUNDS)
+    whole, none = model.fit(X, y).moments_, (X[:0], y[:0])
+    for chunks in ([none, (X, y)], [(X, y), none], [none, none, (X, y), none]):
+        assert model.fit_chunks(chunks).moments_ == whole
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        model.fit_chunks([none, none])
+
+
 def test_names_of_features_are_those_of_the_first_chunk_and_of_all():
     frame = pd.DataFrame(table()[0], columns=list("abcd"))
     model = DPMoments().fit_chunks([frame[:100], frame[100:]])

@@ -63,6 +63,16 @@ def test_rows_of_bins_and_categories_have_norm_one_and_the_same_entries():
     assert is_60_to_90.tolist() == X["age"].between(60, 89).tolist()
 
 
+def test_what_is_known_may_come_from_iterators():
+    X, _ = people()
+    once = {
+        name: {column: iter(given) for column, given in columns.items()} if isinstance(columns, dict) else iter(columns)
+        for name, columns in KNOWN.items()
+    }
+    rows = clone(make_table_preprocessor(**once)).fit_transform(X)
+    np.testing.assert_array_equal(rows, make_table_preprocessor(**KNOWN).fit_transform(X))
+
+
 def test_missing_and_other_values_are_no_error():
     """Numbers have a bin for them, categories have 0 everywhere."""
     X, _ = people(6)
@@ -200,6 +210,10 @@ def test_a_table_to_predict_on_is_asked_for_the_same_columns():
         ({"categories": {"sector": None}}, "categories of column 'sector' must be .* none missing"),
         ({"categories": {"sector": [1.0, None]}}, "categories of column 'sector' must be .* none missing"),
         ({"categories": {"sector": []}}, "categories of column 'sector' must be different texts, or"),
+        (
+            {"categories": {"sector": np.array([["public"]])}},
+            "categories of column 'sector' must be different texts, or",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused_at_once(options, message):

@@ -20,7 +20,7 @@ from .._validation import (
     StrOptions,
     UncachedMixin,
     _fit_context,
-    has_rows,
+    chunks_with_rows,
     silent,
     validate_schema,
 )
@@ -149,6 +149,7 @@ class PrivateHistograms(
         model._calibrated_for = None  # the release was calibrated for parameters of another
         model._learn(histograms)
         model.histograms_, model.delta_ = histograms, histograms.guarantee.delta
+        model.scale_, model.threshold_ = histograms.scale, histograms.threshold
         state(model, replace(histograms.guarantee, per="fit"))
         model.n_features_in_ = len(histograms.columns)
         if histograms.names is not None:
@@ -178,9 +179,7 @@ class PrivateHistograms(
     def _count(self, chunks):
         """Count the values of all chunks; return the number of rows and how each column is counted, too."""
         n_samples, columns, total = 0, None, None
-        for chunk in chunks:
-            if columns is not None and not has_rows(chunk):
-                continue
+        for chunk in chunks_with_rows(chunks):
             given = stand_in(chunk) if is_lazy(chunk) else chunk
             validate_schema(self, given, reset=columns is None)
             columns = self._columns(given) if columns is None else columns

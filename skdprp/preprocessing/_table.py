@@ -3,7 +3,7 @@
 import math
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from difflib import get_close_matches
 from numbers import Real
 
@@ -128,7 +128,10 @@ def make_table_preprocessor(
             raise TypeError(f"{name} must be a dict, by the names of columns; got {type(given).__name__}.")
     if isinstance(drop, str):
         raise TypeError(f"drop must be a list of names of columns: write [{drop!r}].")
-    bounds, edges, categories = ({} if one is None else dict(one) for one in (bounds, edges, categories))
+    bounds, edges, categories = (
+        {name: list(one) if isinstance(one, Iterator) else one for name, one in (given or {}).items()}
+        for given in (bounds, edges, categories)
+    )
     drop = list(drop)
     _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill)
     categories = {name: list(listed) for name, listed in categories.items()}
@@ -182,7 +185,8 @@ def _check_parameters(bounds, edges, categories, drop, epsilon, numbers, fill):
         listed = [] if isinstance(listed, str) or not np.iterable(listed) else list(listed)
         is_text = {isinstance(one, str) for one in listed}
         is_missing = any(one is None or (isinstance(one, Real) and math.isnan(one)) for one in listed)
-        if len(is_text) != 1 or len(set(listed)) < len(listed) or is_missing:
+        is_odd = is_missing or not all(isinstance(one, Hashable) for one in listed)
+        if len(is_text) != 1 or is_odd or len(set(listed)) < len(listed):
             raise ValueError(
                 f"categories of column {name!r} must be different texts, or different numbers, none missing."
             )

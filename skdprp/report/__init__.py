@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..guarantee import DISJOINT, PrivacyGuarantee, composed
+from ..guarantee import DISJOINT, ROWS_ARE_READ_ALONE, TYPES_ARE_PUBLIC, PrivacyGuarantee, composed
 from ..ledger import PrivacyLedger
 from ..ledger._totals import CHUNKS, WITHIN_A_ROW, as_counts, same_neighbours
 from ._data_independent import OWN_LABELS
@@ -221,7 +221,8 @@ def _report(estimator, as_known, *, ledger=None):
         except ValueError as error:
             not_covered += (str(error),)
     if private is not None:
-        assumptions = dict.fromkeys([*private.assumptions, *part.assumed, *as_known])
+        of_all = (TYPES_ARE_PUBLIC, ROWS_ARE_READ_ALONE)  # which estimators of others may leave unsaid
+        assumptions = dict.fromkeys([*private.assumptions, *of_all, *part.assumed, *as_known])
         private = replace(private, assumptions=tuple(assumptions))
     counted = INFERRED
     if ledger is not None:
